@@ -1,0 +1,38 @@
+/* Numbers of the device's compact event log. Generated from schema/compact_log.toml by schema/generate.py. */
+#ifndef ET_LOG_FORMAT_H
+#define ET_LOG_FORMAT_H
+
+/* "ETLG" read as a little-endian u32 */
+#define ET_LOG_MAGIC 0x474c5445u
+/* log format version */
+#define ET_LOG_VERSION 0x1
+/* bytes */
+#define ET_LOG_HEADER_SIZE 0x20
+/* bytes */
+#define ET_LOG_RECORD_SIZE 0x10
+/* header flag: the buffer filled, later events were counted and dropped */
+#define ET_LOG_FLAG_FULL 0x1
+/* name id of an event without a name */
+#define ET_LOG_NO_NAME 0xffff
+/* longest name in bytes; longer ones are cut */
+#define ET_LOG_MAX_NAME 0xff
+/* allocation offset that is not known */
+#define ET_LOG_NO_OFFSET 0xffffffffu
+/* ALLOCATION flag: there was not enough memory */
+#define ET_LOG_ALLOCATION_FAILED 0x1
+
+/* record kinds */
+enum {
+    /* a timed scope, appended when it ends */
+    ET_LOG_RECORD_PROFILE = 0x1,
+    /* a new event block begins */
+    ET_LOG_RECORD_BLOCK = 0x2,
+    /* an allocator is declared */
+    ET_LOG_RECORD_ALLOCATOR = 0x3,
+    /* an allocation from a declared allocator */
+    ET_LOG_RECORD_ALLOCATION = 0x4,
+    /* prefix with full-width chain and instruction */
+    ET_LOG_RECORD_WIDE = 0x5,
+};
+
+#endif

@@ -1,0 +1,34 @@
+/* What a board provides. A port fills this in and calls et_app_main, which does not return. */
+#ifndef ET_PORT_H
+#define ET_PORT_H
+
+#include <stdint.h>
+
+typedef struct {
+    /* Takes up to `size` received bytes without waiting; returns how many. */
+    uint32_t (*read)(uint8_t *bytes, uint32_t size);
+    /* Sends all the bytes, waiting for the line as needed. */
+    void (*write)(const uint8_t *bytes, uint32_t size);
+    /* Called when there is nothing to do; may sleep until bytes arrive. */
+    void (*idle)(void);
+    /* The 32-bit tick counter of clock domain 0, counting up. */
+    uint32_t (*ticks)(void);
+    /* Sets that counter to zero, its prescaler included. */
+    void (*restart_clock)(void);
+    /* Restarts the firmware; does not return. */
+    void (*reboot)(void);
+} et_port;
+
+/* The target as it describes itself in HELLO. */
+typedef struct {
+    const char *board;
+    const char *cpu;
+    const char *clock_name;
+    uint32_t clock_hz_numerator;
+    uint32_t clock_hz_denominator;
+    uint8_t clock_bits;
+} et_target;
+
+void et_app_main(const et_port *port, const et_target *target);
+
+#endif

@@ -1,0 +1,121 @@
+/* Loads and executes an ExecuTorch program (.pte) in caller-given memory.
+ *
+ * A program stays where it is: constants are used in place, so the file must outlive its methods and
+ * be aligned to 16 bytes. Nothing in the file is trusted; every offset is checked against its size.
+ * All working memory comes from one arena: first what describes the method (values, tensors), then
+ * the planned buffers whose sizes the file states. */
+#ifndef ET_RUNTIME_H
+#define ET_RUNTIME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "et_error.h"
+#include "et_tracer.h"
+
+/* ExecuTorch's scalar types (schema/scalar_type.fbs), as far as this runtime computes with them. */
+enum {
+    ET_BYTE = 0,
+    ET_CHAR = 1,
+    ET_SHORT = 2,
+    ET_INT = 3,
+    ET_LONG = 4,
+    ET_FLOAT = 6,
+    ET_DOUBLE = 7,
+    ET_BOOL = 11,
+};
+
+#define ET_MAX_DIMS 8
+
+typedef struct {
+    uint8_t *data; /* NULL until memory is known */
+    uint32_t nbytes;
+    int32_t sizes[ET_MAX_DIMS];     /* elements per dimension */
+    int32_t strides[ET_MAX_DIMS];   /* elements; from the file's dim_order */
+    uint8_t dim_order[ET_MAX_DIMS]; /* outermost first */
+    uint8_t ndim;
+    uint8_t dtype;
+    bool constant;
+} et_tensor;
+
+typedef enum {
+    ET_VALUE_NONE,
+    ET_VALUE_INT,
+    ET_VALUE_BOOL,
+    ET_VALUE_DOUBLE,
+    ET_VALUE_TENSOR,
+    ET_VALUE_STRING,
+    ET_VALUE_INT_LIST,
+    ET_VALUE_DOUBLE_LIST,
+    ET_VALUE_BOOL_LIST,
+    ET_VALUE_TENSOR_LIST,
+} et_value_kind;
+
+typedef struct et_value et_value;
+
+/* A list of values by index into the method's values (tensor lists, and int lists, which ExecuTorch
+ * boxes), or of plain numbers in the file. Kernels read lists through et_value_int_at and friends. */
+struct et_value {
+    uint8_t kind; /* et_value_kind */
+    union {
+        int64_t integer;
+        double number;
+        bool boolean;
+        et_tensor *tensor;
+        struct {
+            const uint8_t *items; /* in the file, little-endian, not necessarily aligned */
+            uint32_t count;
+        } list;
+        struct {
+            const char *bytes;
+            uint32_t length;
+        } string;
+    } as;
+};
+
+/* A .pte file, opened and checked. */
+typedef struct {
+    const uint8_t *data;
+    uint32_t size;         /* of the whole file */
+    uint32_t program_size; /* of the FlatBuffer, <= size */
+    uint32_t segment_base; /* where segments begin */
+    uint32_t root;
+} et_program;
+
+/* Checks the identifier ET12, the extended header and the root table. */
+et_status et_program_open(et_program *program, const void *data, uint32_t size, et_error *error);
+
+typedef struct et_kernel et_kernel;
+typedef struct et_instruction et_instruction;
+
+/* A method ready to execute. Fields are private to the runtime except where a function says otherwise. */
+typedef struct {
+    et_tracer *tracer;
+    et_value *values;
+    et_instruction *instructions;
+    uint32_t *inputs;
+    uint32_t *outputs;
+    uint32_t value_count;
+    uint32_t instruction_count;
+    uint32_t input_count;
+    uint32_t output_count;
+    uint32_t method_bytes;  /* of the arena, for describing the method */
+    uint32_t planned_bytes; /* of the arena, for planned buffers */
+} et_method;
+
+/* Loads the method `name` into arena[0..arena_size): traces Method::init inside Program::load_method and
+ * the arena's allocations into tracer (may be NULL). Fails on an operator without a kernel, naming it. */
+et_status et_method_load(et_method *method, const et_program *program, const char *name, void *arena,
+                         uint32_t arena_size, et_tracer *tracer, et_error *error);
+
+/* Tensors of inputs and outputs, NULL when there is no such one or it is not a tensor. Input data are
+ * written through the tensor's data pointer before each execution: planning may reuse their memory. */
+et_tensor *et_method_input(const et_method *method, uint32_t index);
+et_tensor *et_method_output(const et_method *method, uint32_t index);
+
+/* Executes all chains; traces OPERATOR_CALL and native_call_* for each instruction, then
+ * Method::execute, into the tracer's current block. */
+et_status et_method_execute(et_method *method, et_error *error);
+
+#endif

@@ -1,0 +1,86 @@
+/* The link server: answers the host's requests over a port (docs/protocol.md).
+ *
+ * It owns the model's life on the device: bytes written, program checked, method loaded and executed under the
+ * tracer, outputs and trace read back. All memory is the caller's. */
+#ifndef ET_SERVER_H
+#define ET_SERVER_H
+
+#include "et_frame.h"
+#include "et_port.h"
+#include "et_runtime.h"
+#include "et_sha256.h"
+#include "et_tracer.h"
+
+#define ET_SERVER_MAX_INPUTS 8
+
+/* Memory and identity of a server; everything must outlive it. */
+typedef struct {
+    const et_port *port;
+    const et_target *target;
+    const char *build_id;
+    uint8_t *model; /* aligned to 16 */
+    uint32_t model_capacity;
+    uint8_t *arena; /* aligned to 16 */
+    uint32_t arena_capacity;
+    uint8_t *inputs; /* staged inputs */
+    uint32_t input_capacity;
+    uint8_t *trace;
+    uint32_t trace_capacity;
+    uint8_t *receive; /* mtu + mtu / 254 + 1 bytes */
+    uint8_t *send;    /* mtu bytes */
+    uint8_t *encoded; /* ET_FRAME_ENCODED_SIZE(mtu) bytes */
+    uint32_t mtu;
+} et_server_config;
+
+typedef struct et_server et_server;
+
+/* A region being written. */
+typedef struct {
+    uint8_t *bytes;
+    uint32_t size;
+    uint32_t next; /* bytes received without a hole */
+    uint8_t region;
+    uint8_t index;
+    bool open;
+} et_upload;
+
+/* A region being streamed out. */
+typedef struct {
+    uint32_t offset;
+    uint32_t end;
+    uint16_t sequence;
+    uint8_t region;
+    uint8_t index;
+} et_download;
+
+/* A server. Fields are private. */
+struct et_server {
+    et_server_config config;
+    et_frame_decoder decoder;
+    et_tracer tracer;
+    et_program program;
+    et_method method;
+    et_upload upload;
+    et_download download;
+    et_error last_error;
+    uint32_t input_offset[ET_SERVER_MAX_INPUTS]; /* into config.inputs */
+    uint8_t input_ready[ET_SERVER_MAX_INPUTS];
+    uint32_t model_size;
+    uint32_t session;
+    uint32_t epoch;
+    uint32_t run_id;
+    uint32_t completed;
+    uint32_t good_frames;
+    uint32_t corrupt_frames;
+    uint32_t probe_ticks;
+    uint8_t state;
+};
+
+/* Measures the tracer's own cost and becomes ready for a HELLO. */
+void et_server_init(et_server *server, const et_server_config *config);
+
+/* Handles what has arrived and sends the next part of a running download; returns without waiting for
+ * more. Returns false when there was nothing to do. */
+bool et_server_poll(et_server *server);
+
+#endif

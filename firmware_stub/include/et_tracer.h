@@ -1,0 +1,87 @@
+/* The event tracer: ExecuTorch's EventTracer for C, on a compact log in the caller's buffer.
+ *
+ * Records of 16 bytes grow from the start of the buffer, interned names from its end (format:
+ * et_log_format.h). An event is appended when it ends, as ExecuTorch does. When record and names meet the
+ * log is full: the tracer keeps running, appends nothing more and counts what it dropped. No heap; no libc
+ * beyond memory functions. Every function accepts a NULL tracer and then does nothing. */
+#ifndef ET_TRACER_H
+#define ET_TRACER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "et_log_format.h"
+
+#define ET_UNSET_CHAIN (-1)
+#define ET_UNSET_HANDLE 0u
+
+typedef uint16_t et_name; /* id of an interned name, ET_LOG_NO_NAME for none */
+
+/* Reads the 32-bit tick counter of clock domain 0. */
+typedef uint32_t (*et_ticks_fn)(void);
+
+/* A tracer. Fields are private; read them through the functions below. */
+typedef struct {
+    uint8_t *buffer;
+    uint32_t capacity;
+    et_ticks_fn ticks;
+    uint32_t record_count;
+    uint32_t names_size;
+    uint32_t dropped_events;
+    uint32_t dropped_blocks;
+    uint32_t block_offset; /* of the current block's record; UINT32_MAX before the first */
+    int32_t bundled_input_index;
+    int32_t chain;
+    uint32_t handle;
+    uint32_t allocator_count;
+    uint16_t name_count;
+    bool full;
+} et_tracer;
+
+/* What et_end_profiling needs to know of the start. Kept by the caller, usually on its stack. */
+typedef struct {
+    et_name name;
+    int32_t chain;
+    uint32_t handle;
+    uint32_t start;
+} et_event;
+
+/* Starts an empty log in buffer[0..size). The buffer needs no alignment. */
+void et_tracer_init(et_tracer *tracer, void *buffer, uint32_t size, et_ticks_fn ticks);
+
+/* Interns a name (cut to 255 bytes). Returns ET_LOG_NO_NAME for NULL or when the log is full. */
+et_name et_intern(et_tracer *tracer, const char *name);
+
+/* Begins a block; later events belong to it. */
+void et_create_event_block(et_tracer *tracer, const char *name);
+
+/* Index of the bundled input that the current and following blocks run; -1 for none. */
+void et_set_bundled_input_index(et_tracer *tracer, int32_t index);
+
+/* The chain and debug handle of events that state none themselves. */
+void et_set_chain_debug_handle(et_tracer *tracer, int32_t chain, uint32_t handle);
+
+/* Starts an event. With chain == ET_UNSET_CHAIN the stored chain and handle apply; otherwise both
+ * arguments do. */
+et_event et_start_profiling(et_tracer *tracer, const char *name, int32_t chain, uint32_t handle);
+et_event et_start_profiling_interned(et_tracer *tracer, et_name name, int32_t chain, uint32_t handle);
+
+/* Ends the event and appends it. */
+void et_end_profiling(et_tracer *tracer, et_event event);
+
+/* Declares an allocator and returns its id, from 1. */
+uint32_t et_track_allocator(et_tracer *tracer, const char *name);
+
+/* Records an allocation of `size` bytes at `offset` within the allocator (ET_LOG_NO_OFFSET: unknown). */
+void et_track_allocation(et_tracer *tracer, uint32_t allocator, uint32_t size, uint32_t offset);
+
+/* Records that `size` bytes were asked for and not available. */
+void et_track_allocation_failure(et_tracer *tracer, uint32_t allocator, uint32_t size);
+
+/* Size in bytes of the log's image as the host reads it: header, records, names. */
+uint32_t et_log_size(const et_tracer *tracer);
+
+/* Copies image bytes [offset, offset + length) to out; returns how many there were. */
+uint32_t et_log_read(const et_tracer *tracer, uint32_t offset, void *out, uint32_t length);
+
+#endif

@@ -1,0 +1,38 @@
+"""Numbers of the device's compact event log. Generated from ``schema/compact_log.toml`` by ``schema/generate.py``."""
+
+from enum import IntEnum
+from typing import Final
+
+MAGIC: Final = 0x474c5445
+"""'ETLG' read as a little-endian u32."""
+VERSION: Final = 0x1
+"""Log format version."""
+HEADER_SIZE: Final = 0x20
+"""Bytes."""
+RECORD_SIZE: Final = 0x10
+"""Bytes."""
+FLAG_FULL: Final = 0x1
+"""Header flag: the buffer filled, later events were counted and dropped."""
+NO_NAME: Final = 0xffff
+"""Name id of an event without a name."""
+MAX_NAME: Final = 0xff
+"""Longest name in bytes; longer ones are cut."""
+NO_OFFSET: Final = 0xffffffff
+"""Allocation offset that is not known."""
+ALLOCATION_FAILED: Final = 0x1
+"""ALLOCATION flag: there was not enough memory."""
+
+
+class Record(IntEnum):
+    """Record kinds."""
+
+    PROFILE = 0x1
+    """A timed scope, appended when it ends."""
+    BLOCK = 0x2
+    """A new event block begins."""
+    ALLOCATOR = 0x3
+    """An allocator is declared."""
+    ALLOCATION = 0x4
+    """An allocation from a declared allocator."""
+    WIDE = 0x5
+    """Prefix with full-width chain and instruction."""

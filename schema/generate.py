@@ -1,0 +1,116 @@
+"""Write the C and Python spellings of the formats in this folder.
+
+Each source TOML holds the numbers both sides agree on. Run without arguments to rewrite the
+generated files, or with ``--check`` to fail (exit 1) when one of them is stale.
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Output(NamedTuple):
+    source: str
+    prefix: str
+    header: str
+    module: str
+    title: str
+
+
+OUTPUTS = (
+    Output(
+        "schema/link.toml",
+        "ET_LINK",
+        "firmware_stub/include/et_link_wire.h",
+        "harness/link/wire.py",
+        "Numbers of the link protocol.",
+    ),
+    Output(
+        "schema/compact_log.toml",
+        "ET_LOG",
+        "firmware_stub/include/et_log_format.h",
+        "harness/etdump/log_format.py",
+        "Numbers of the device's compact event log.",
+    ),
+)
+
+
+def render_header(output: Output, spec: dict[str, Any]) -> str:
+    """The C header: one enumerator per line, because enumerators survive into a debugger."""
+    guard = Path(output.header).name.upper().replace(".", "_")
+    lines = [
+        f"/* {output.title} Generated from {output.source} by schema/generate.py. */",
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+    ]
+    for name, entry in spec["constant"].items():
+        lines += [f"/* {entry['doc']} */", f"#define {output.prefix}_{name} {_c_number(entry)}"]
+    for enum, members in spec["enum"].items():
+        lines += ["", f"/* {members['doc']} */", "enum {"]
+        for name, entry in _members(members):
+            lines.append(f"    /* {entry['doc']} */")
+            lines.append(f"    {output.prefix}_{enum.upper()}_{name} = {_c_number(entry)},")
+        lines.append("};")
+    return "\n".join([*lines, "", "#endif", ""])
+
+
+def render_module(output: Output, spec: dict[str, Any]) -> str:
+    """The Python module: IntEnums and Final constants, documented by a string beneath each."""
+    lines = [
+        f'"""{output.title} Generated from ``{output.source}`` by ``schema/generate.py``."""',
+        "",
+        "from enum import IntEnum",
+        "from typing import Final",
+        "",
+    ]
+    for name, entry in spec["constant"].items():
+        lines += [f"{name}: Final = {entry['value']:#x}", f'"""{_sentence(entry["doc"])}"""']
+    for enum, members in spec["enum"].items():
+        lines += ["", "", f"class {enum.capitalize()}(IntEnum):"]
+        lines += [f'    """{_sentence(members["doc"])}"""', ""]
+        for name, entry in _members(members):
+            lines += [f"    {name} = {entry['value']:#x}", f'    """{_sentence(entry["doc"])}"""']
+    return "\n".join([*lines, ""])
+
+
+def _members(enum: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    return ((name, entry) for name, entry in enum.items() if name != "doc")
+
+
+def _c_number(entry: dict[str, Any]) -> str:
+    return f"{entry['value']:#x}u" if entry["value"] > 0xFFFF else f"{entry['value']:#x}"
+
+
+def _sentence(doc: str) -> str:
+    text = doc.replace('"', "'")
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def main(arguments: list[str]) -> int:
+    stale = []
+    for output in OUTPUTS:
+        spec = tomllib.loads((ROOT / output.source).read_text())
+        for path, text in (
+            (ROOT / output.header, render_header(output, spec)),
+            (ROOT / output.module, render_module(output, spec)),
+        ):
+            if path.exists() and path.read_text() == text:
+                continue
+            stale.append(str(path.relative_to(ROOT)))
+            if "--check" not in arguments:
+                path.write_text(text)
+    if stale and "--check" in arguments:
+        print(f"stale: {', '.join(stale)}; run python schema/generate.py", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
