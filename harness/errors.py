@@ -1,8 +1,8 @@
 """Every failure this package raises on purpose, and who owns it.
 
 The class decides the exit code of the command line: 2 usage or configuration, 3 not comparable,
-4 the target misbehaved, 75 infrastructure that may be retried. (0 is a pass, 1 a failed check, 130 an
-interrupt; none of these is an exception here.)
+4 the target misbehaved, 75 infrastructure that may be retried. (0 is a pass, 1 a failed check,
+130 an interrupt; none of these is an exception here.)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where boards, schemas and firmware sources are: beside the package in a checkout, inside it in a wheel."""
+"""Where the data files are: beside the package in a checkout, inside it in a wheel."""
 
 from __future__ import annotations
 

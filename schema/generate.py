@@ -71,12 +71,12 @@ def render_module(output: Output, spec: dict[str, Any]) -> str:
         "",
     ]
     for name, entry in spec["constant"].items():
-        lines += [f"{name}: Final = {entry['value']:#x}", f'"""{_sentence(entry["doc"])}"""']
+        lines += [f"{name}: Final = {_hexadecimal(entry)}", f'"""{_sentence(entry["doc"])}"""']
     for enum, members in spec["enum"].items():
         lines += ["", "", f"class {enum.capitalize()}(IntEnum):"]
         lines += [f'    """{_sentence(members["doc"])}"""', ""]
         for name, entry in _members(members):
-            lines += [f"    {name} = {entry['value']:#x}", f'    """{_sentence(entry["doc"])}"""']
+            lines += [f"    {name} = {_hexadecimal(entry)}", f'    """{_sentence(entry["doc"])}"""']
     return "\n".join([*lines, ""])
 
 
@@ -84,8 +84,12 @@ def _members(enum: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     return ((name, entry) for name, entry in enum.items() if name != "doc")
 
 
+def _hexadecimal(entry: dict[str, Any]) -> str:
+    return f"0x{entry['value']:X}"
+
+
 def _c_number(entry: dict[str, Any]) -> str:
-    return f"{entry['value']:#x}u" if entry["value"] > 0xFFFF else f"{entry['value']:#x}"
+    return _hexadecimal(entry) + ("u" if entry["value"] > 0xFFFF else "")
 
 
 def _sentence(doc: str) -> str:

@@ -90,7 +90,7 @@ enum {
     /* u32 ticks, u32 pairs: time that so many empty start/end pairs took at start-up */
     ET_LINK_INFO_PROBE_COST = 0x9,
     /* u32 number of kernels linked in */
-    ET_LINK_INFO_OPERATORS = 0xa,
+    ET_LINK_INFO_OPERATORS = 0xA,
 };
 
 /* kinds of RESET */
@@ -124,15 +124,15 @@ enum {
     /* the program needs something this runtime has not; detail is where */
     ET_LINK_STATUS_UNSUPPORTED_FEATURE = 0x9,
     /* an arena is too small; detail is the bytes needed */
-    ET_LINK_STATUS_OUT_OF_MEMORY = 0xa,
+    ET_LINK_STATUS_OUT_OF_MEMORY = 0xA,
     /* a kernel refused its arguments; detail is the instruction */
-    ET_LINK_STATUS_KERNEL_FAILED = 0xb,
+    ET_LINK_STATUS_KERNEL_FAILED = 0xB,
     /* an input is missing or of the wrong size; detail is the size expected */
-    ET_LINK_STATUS_BAD_INPUT = 0xc,
+    ET_LINK_STATUS_BAD_INPUT = 0xC,
     /* no such region, index or range */
-    ET_LINK_STATUS_BAD_REGION = 0xd,
+    ET_LINK_STATUS_BAD_REGION = 0xD,
     /* no common link version; detail is the device's version */
-    ET_LINK_STATUS_BAD_VERSION = 0xe,
+    ET_LINK_STATUS_BAD_VERSION = 0xE,
 };
 
 #endif

@@ -3,7 +3,7 @@
 #define ET_LOG_FORMAT_H
 
 /* "ETLG" read as a little-endian u32 */
-#define ET_LOG_MAGIC 0x474c5445u
+#define ET_LOG_MAGIC 0x474C5445u
 /* log format version */
 #define ET_LOG_VERSION 0x1
 /* bytes */
@@ -13,11 +13,11 @@
 /* header flag: the buffer filled, later events were counted and dropped */
 #define ET_LOG_FLAG_FULL 0x1
 /* name id of an event without a name */
-#define ET_LOG_NO_NAME 0xffff
+#define ET_LOG_NO_NAME 0xFFFF
 /* longest name in bytes; longer ones are cut */
-#define ET_LOG_MAX_NAME 0xff
+#define ET_LOG_MAX_NAME 0xFF
 /* allocation offset that is not known */
-#define ET_LOG_NO_OFFSET 0xffffffffu
+#define ET_LOG_NO_OFFSET 0xFFFFFFFFu
 /* ALLOCATION flag: there was not enough memory */
 #define ET_LOG_ALLOCATION_FAILED 0x1
 

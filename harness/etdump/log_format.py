@@ -3,7 +3,7 @@
 from enum import IntEnum
 from typing import Final
 
-MAGIC: Final = 0x474c5445
+MAGIC: Final = 0x474C5445
 """'ETLG' read as a little-endian u32."""
 VERSION: Final = 0x1
 """Log format version."""
@@ -13,11 +13,11 @@ RECORD_SIZE: Final = 0x10
 """Bytes."""
 FLAG_FULL: Final = 0x1
 """Header flag: the buffer filled, later events were counted and dropped."""
-NO_NAME: Final = 0xffff
+NO_NAME: Final = 0xFFFF
 """Name id of an event without a name."""
-MAX_NAME: Final = 0xff
+MAX_NAME: Final = 0xFF
 """Longest name in bytes; longer ones are cut."""
-NO_OFFSET: Final = 0xffffffff
+NO_OFFSET: Final = 0xFFFFFFFF
 """Allocation offset that is not known."""
 ALLOCATION_FAILED: Final = 0x1
 """ALLOCATION flag: there was not enough memory."""

@@ -95,7 +95,7 @@ class Info(IntEnum):
     """U32 bytes for the compact log."""
     PROBE_COST = 0x9
     """U32 ticks, u32 pairs: time that so many empty start/end pairs took at start-up."""
-    OPERATORS = 0xa
+    OPERATORS = 0xA
     """U32 number of kernels linked in."""
 
 
@@ -131,13 +131,13 @@ class Status(IntEnum):
     """No kernel for the operator named in the message; detail is the instruction."""
     UNSUPPORTED_FEATURE = 0x9
     """The program needs something this runtime has not; detail is where."""
-    OUT_OF_MEMORY = 0xa
+    OUT_OF_MEMORY = 0xA
     """An arena is too small; detail is the bytes needed."""
-    KERNEL_FAILED = 0xb
+    KERNEL_FAILED = 0xB
     """A kernel refused its arguments; detail is the instruction."""
-    BAD_INPUT = 0xc
+    BAD_INPUT = 0xC
     """An input is missing or of the wrong size; detail is the size expected."""
-    BAD_REGION = 0xd
+    BAD_REGION = 0xD
     """No such region, index or range."""
-    BAD_VERSION = 0xe
+    BAD_VERSION = 0xE
     """No common link version; detail is the device's version."""

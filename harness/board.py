@@ -1,0 +1,138 @@
+"""Board: a type of board, as a TOML file under ``boards/`` describes it."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.resources import data_directory
+
+Positive = Annotated[int, msgspec.Meta(gt=0)]
+Seconds = Annotated[float, msgspec.Meta(gt=0)]
+_T = TypeVar("_T")
+
+
+class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of the board file: unknown keys are errors."""
+
+
+class Build(_Strict, frozen=True):
+    """How the firmware is built: a CMake preset of ``firmware_stub`` and the image it yields."""
+
+    preset: str
+    image: str = "firmware"
+
+
+class NativeTarget(_Strict, frozen=True, tag="native", tag_field="kind"):
+    """The firmware as a process of this host, on a pseudo-terminal."""
+
+
+class QemuTarget(_Strict, frozen=True, tag="qemu", tag_field="kind"):
+    """A QEMU machine whose first UART is the link."""
+
+    machine: str
+    system: str = "qemu-system-arm"
+    arguments: tuple[str, ...] = ()
+
+
+class SerialTarget(_Strict, frozen=True, tag="serial", tag_field="kind"):
+    """A real board on a serial port that the user names with ``--port``."""
+
+    baud: Positive = 115_200
+
+
+class Timer(_Strict, frozen=True):
+    """The counter that stamps events, as the firmware must report it."""
+
+    source: str
+    bits: Annotated[int, msgspec.Meta(ge=8, le=64)]
+    hz: Positive
+
+
+class Deadlines(_Strict, frozen=True):
+    """Longest waits in seconds: until HELLO is answered, per request, per execution of a model."""
+
+    boot_s: Seconds = 10.0
+    request_s: Seconds = 2.0
+    execute_s: Seconds = 30.0
+
+
+class Board(_Strict, frozen=True):
+    """A board type.
+
+    Attributes:
+        schema: Version of this file format, 1.
+        name: The name users type, equal to the file's name.
+        description: One line for ``etharness boards``.
+        cpu: As the firmware reports it.
+        timer: The counter behind the ticks.
+        build: How to make its firmware.
+        target: How to start it and reach its link.
+        deadlines: How long to wait for what.
+        budget: Budget file it is checked against by default, relative to the board file.
+        tested: Where this board file has been tried.
+    """
+
+    schema: Annotated[int, msgspec.Meta(ge=1, le=1)]
+    name: str
+    description: str
+    cpu: str
+    timer: Timer
+    build: Build
+    target: NativeTarget | QemuTarget | SerialTarget
+    deadlines: Deadlines = Deadlines()
+    budget: str | None = None
+    tested: str = "no"
+
+
+def read_toml(path: Path, type_: type[_T]) -> _T:
+    """Read a TOML file into ``type_``.
+
+    Raises:
+        UsageError: The file is missing, is no TOML, or does not fit; the message names the file and the key.
+    """
+    try:
+        return msgspec.convert(tomllib.loads(path.read_text("utf-8")), type_)
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not valid TOML: {error}") from error
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def board_names() -> list[str]:
+    """Names of the boards that come with the package, sorted."""
+    return sorted(path.stem for path in data_directory("boards").glob("*.toml"))
+
+
+def load_board(name: str) -> tuple[Board, Path]:
+    """Load a board by name, or by path when ``name`` ends in ``.toml``.
+
+    Returns:
+        The board and the path of its file.
+
+    Raises:
+        UsageError: There is no such board; the hint lists what there is.
+    """
+    if name.endswith(".toml"):
+        path = Path(name)
+    else:
+        known = board_names()
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            meant = f"did you mean {close[0]!r}? " if close else ""
+            raise UsageError(
+                f"no such board: {name!r}",
+                hint=f"{meant}known boards: {', '.join(known)}; or give the path of a board file",
+            )
+        path = data_directory("boards") / f"{name}.toml"
+    board = read_toml(path, Board)
+    if board.name != path.stem:
+        raise UsageError(f"{path}: name is {board.name!r}, but the file is called {path.stem!r}")
+    return board, path

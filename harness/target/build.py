@@ -1,0 +1,116 @@
+"""Builds the firmware of a board with CMake, out of the source tree, into a cache the user owns."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.board import Board
+from harness.errors import InfrastructureError, UsageError
+from harness.resources import data_directory
+
+_DEADLINE_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Firmware:
+    """A built image.
+
+    Attributes:
+        image: The executable.
+        build_id: What it will report in HELLO.
+        directory: CMake's build directory.
+    """
+
+    image: Path
+    build_id: str
+    directory: Path
+
+
+def source_digest(source: Path) -> str:
+    """Return 12 hex digits that change when any file the firmware is built from does."""
+    digest = hashlib.sha256()
+    for path in sorted(source.rglob("*")):
+        relative = path.relative_to(source).as_posix()
+        if path.is_file() and not relative.startswith(("build/", "models/")):
+            digest.update(relative.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
+
+
+def build_root() -> Path:
+    """Where build directories go: ``$ETHARNESS_BUILD_DIR``, else the user's cache directory."""
+    if configured := os.environ.get("ETHARNESS_BUILD_DIR"):
+        return Path(configured)
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(cache).expanduser() / "etdump-harness" / "build"
+
+
+def build_firmware(board: Board, *, root: Path | None = None) -> Firmware:
+    """Build a board's firmware, or bring an earlier build up to date.
+
+    Raises:
+        UsageError: A tool the build needs is missing; the hint names the package.
+        InfrastructureError: The build failed; the message carries the end of its output.
+    """
+    source = data_directory("firmware_stub")
+    directory = (root or build_root()) / board.build.preset
+    build_id = source_digest(source)
+    build_preset(source, board.build.preset, directory, {"ET_BUILD_ID": build_id})
+    return Firmware(directory / board.build.image, build_id, directory)
+
+
+def build_preset(source: Path, preset: str, directory: Path, options: dict[str, str]) -> None:
+    """Configure and build one CMake preset of ``source`` in ``directory``.
+
+    Raises:
+        UsageError: CMake or the compiler is missing.
+        InfrastructureError: Configuring or compiling failed.
+    """
+    cmake = _find_cmake()
+    _require_compiler(preset)
+    definitions = [f"-D{key}={value}" for key, value in options.items()]
+    _run([cmake, "--preset", preset, "-B", str(directory), *definitions], source, preset)
+    _run([cmake, "--build", str(directory), "--parallel", str(os.cpu_count() or 1)], source, preset)
+
+
+def _find_cmake() -> str:
+    beside_python = Path(sys.executable).parent / "cmake"
+    found = shutil.which("cmake") or (str(beside_python) if beside_python.exists() else None)
+    if found is None:
+        raise UsageError(
+            "cmake is not installed", hint="pip install 'etdump-harness[build]' or install cmake"
+        )
+    return found
+
+
+def _require_compiler(preset: str) -> None:
+    if preset.startswith("native"):
+        compiler, package = os.environ.get("CC") or "cc", "gcc"
+    elif preset == "fuzz":
+        compiler, package = "clang", "clang"
+    else:
+        compiler, package = "arm-none-eabi-gcc", "gcc-arm-none-eabi libnewlib-arm-none-eabi"
+    if shutil.which(compiler) is None:
+        raise UsageError(
+            f"no compiler for preset {preset!r}: {compiler} not found",
+            hint=f"install it, on Debian or Ubuntu: apt-get install {package}",
+        )
+
+
+def _run(command: list[str], cwd: Path, preset: str) -> None:
+    try:
+        done = subprocess.run(
+            command, cwd=cwd, capture_output=True, text=True, timeout=_DEADLINE_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise InfrastructureError(
+            f"building {preset!r} took longer than {_DEADLINE_S:.0f} s"
+        ) from error
+    if done.returncode != 0:
+        tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
+        raise InfrastructureError(f"building {preset!r} failed: {' '.join(command)}\n{tail}")
