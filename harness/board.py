@@ -17,7 +17,7 @@ Seconds = Annotated[float, msgspec.Meta(gt=0)]
 _T = TypeVar("_T")
 
 
-class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A table of the board file: unknown keys are errors."""
 
 
@@ -94,7 +94,8 @@ def read_toml(path: Path, type_: type[_T]) -> _T:
     """Read a TOML file into ``type_``.
 
     Raises:
-        UsageError: The file is missing, is no TOML, or does not fit; the message names the file and the key.
+        UsageError: The file is missing, is no TOML, or does not fit ``type_``; the message names
+            the file and the key.
     """
     try:
         return msgspec.convert(tomllib.loads(path.read_text("utf-8")), type_)

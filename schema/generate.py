@@ -1,11 +1,13 @@
 """Write the C and Python spellings of the formats in this folder.
 
-Each source TOML holds the numbers both sides agree on. Run without arguments to rewrite the
-generated files, or with ``--check`` to fail (exit 1) when one of them is stale.
+Each source TOML holds the numbers both sides agree on; JSON Schemas come from the classes that
+are written as JSON. Run without arguments to rewrite the generated files, or with ``--check`` to
+fail (exit 1) when one of them is stale.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -97,19 +99,25 @@ def _sentence(doc: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def main(arguments: list[str]) -> int:
-    stale = []
+def generated_files() -> Iterator[tuple[Path, str]]:
+    """Every generated file with the text it should hold."""
     for output in OUTPUTS:
         spec = tomllib.loads((ROOT / output.source).read_text())
-        for path, text in (
-            (ROOT / output.header, render_header(output, spec)),
-            (ROOT / output.module, render_module(output, spec)),
-        ):
-            if path.exists() and path.read_text() == text:
-                continue
-            stale.append(str(path.relative_to(ROOT)))
-            if "--check" not in arguments:
-                path.write_text(text)
+        yield ROOT / output.header, render_header(output, spec)
+        yield ROOT / output.module, render_module(output, spec)
+    from harness.lab import result  # needs the project installed, unlike the rest
+
+    yield ROOT / "schema/result.schema.json", json.dumps(result.json_schema(), indent=2) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    stale = []
+    for path, text in generated_files():
+        if path.exists() and path.read_text() == text:
+            continue
+        stale.append(str(path.relative_to(ROOT)))
+        if "--check" not in arguments:
+            path.write_text(text)
     if stale and "--check" in arguments:
         print(f"stale: {', '.join(stale)}; run python schema/generate.py", file=sys.stderr)
         return 1

@@ -1,0 +1,68 @@
+"""The command ``etharness``: one file per subcommand, loaded when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from harness import __version__
+from harness.cli.common import report_failure
+from harness.errors import HarnessError
+
+COMMANDS = {
+    "boards": "List the boards that can be named with --board.",
+    "build": "Build the firmware of a board.",
+    "check": "Check a run or an ETDump against a budget.",
+    "decode": "Print what an ETDump, a device log or a run directory holds.",
+    "doctor": "Say what this machine can do and what it lacks.",
+    "pull": "Read the last trace from a board that is already running.",
+    "run": "Run a model on a board, pull its trace and check it.",
+}
+"""Subcommands and their one-line help, here so that --help imports none of them."""
+
+
+class _LazyGroup(click.Group):
+    """Imports a subcommand when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"harness.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="etharness")
+def cli() -> None:
+    """Run ExecuTorch models on microcontrollers and simulators under an event tracer.
+
+    Exit codes: 0 pass; 1 a check failed; 2 usage or configuration; 3 results not comparable;
+    4 the target misbehaved; 75 infrastructure, safe to retry; 130 interrupted.
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    try:
+        code = cli.main(arguments, standalone_mode=False)
+    except click.exceptions.Abort:
+        code = 130
+    except KeyboardInterrupt:
+        code = 130
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except HarnessError as error:
+        report_failure(error)
+        code = error.exit_code
+    sys.exit(code or 0)

@@ -1,0 +1,1 @@
+"""Runs of models on units, and the directories they leave behind."""

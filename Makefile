@@ -1,0 +1,41 @@
+# Everything a checkout can do. Each target does its own set-up on a fresh Debian or Ubuntu machine.
+PYTHON := .venv/bin/python
+MODEL := firmware_stub/models/kws_int8.pte
+
+.PHONY: help demo test test-fast oracle lint measure
+
+help:
+	@echo "make demo       run the int8 keyword-spotting model on the native board and check it"
+	@echo "make test       every test, on simulated boards too"
+	@echo "make test-fast  unit and property tests only"
+	@echo "make oracle     compare with ExecuTorch's own tools (installs torch and executorch)"
+	@echo "make lint       formatters, linters, types, import rules, generated files"
+	@echo "make measure    regenerate docs/measurements.md"
+
+demo:
+	@tools/setup demo
+	@.venv/bin/etharness run --board native --model $(MODEL) --runs 20 -o out/demo
+
+test:
+	@tools/setup test
+	$(PYTHON) -m coverage erase
+	$(PYTHON) -m coverage run -m pytest -m "not oracle"
+	$(PYTHON) -m coverage combine --quiet
+	$(PYTHON) -m coverage report
+
+test-fast:
+	@tools/setup test
+	$(PYTHON) -m pytest tests/unit tests/property
+
+oracle:
+	@tools/setup test
+	@tools/setup oracle
+	.venv-oracle/bin/python -m pytest tests/oracle
+
+lint:
+	@tools/setup test
+	tools/lint
+
+measure:
+	@tools/setup test
+	$(PYTHON) benchmarks/measure.py

@@ -1,0 +1,36 @@
+"""``etharness boards``: what can be named with --board."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from harness.board import board_names, load_board
+from harness.cli.common import Output, output_options
+
+
+@click.command(name="boards")
+@output_options
+def command(output: Output) -> None:
+    """List the boards that can be named with --board."""
+    boards = [load_board(name)[0] for name in board_names()]
+    if output.json:
+        click.echo(msgspec.json.format(msgspec.json.encode(boards), indent=2))
+        return
+    from harness.report.terminal import plain_table
+
+    output.console().print(
+        plain_table(
+            ("board", "cpu", "timer", "how it runs", "tested"),
+            [
+                (
+                    board.name,
+                    board.cpu,
+                    f"{board.timer.hz} Hz, {board.timer.bits} bits",
+                    board.description,
+                    board.tested,
+                )
+                for board in boards
+            ],
+        )
+    )

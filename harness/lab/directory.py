@@ -1,0 +1,104 @@
+"""Run directory: everything needed to look at a run again, without the board.
+
+    result.json      what ran, what was measured, how it ended (schema/result.schema.json)
+    trace.etlog      the device's own log, lossless
+    trace.etdp       the same as ED00, size-prefixed, as ExecuTorch writes it
+    inputs/N.npy     what was fed
+    outputs/N.npy    what came out of the last execution
+    console.log      text the board printed
+"""
+
+from __future__ import annotations
+
+import contextlib
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.errors import UsageError
+from harness.lab.result import Clock, Result, decode, encode
+from harness.timebase import ClockDomain
+
+if TYPE_CHECKING:
+    import numpy as np
+
+RESULT = "result.json"
+LOG = "trace.etlog"
+ETDUMP = "trace.etdp"
+CONSOLE = "console.log"
+
+
+class RunDirectory:
+    """A run directory, for writing a new one or reading one back."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path) -> RunDirectory:
+        """Make ``path`` an empty run directory; an earlier run's files in it are removed.
+
+        Raises:
+            UsageError: ``path`` is a file, or a directory with something else in it.
+        """
+        directory = cls(path)
+        if path.exists() and not path.is_dir():
+            raise UsageError(f"{path} is a file, not a directory")
+        known = {RESULT, LOG, ETDUMP, CONSOLE, "inputs", "outputs"}
+        foreign = [entry.name for entry in path.iterdir()] if path.exists() else []
+        if any(name not in known for name in foreign):
+            raise UsageError(
+                f"{path} holds files that are no run's: {', '.join(sorted(set(foreign) - known))}",
+                hint="name an empty or new directory with -o",
+            )
+        for sub in ("inputs", "outputs"):
+            (path / sub).mkdir(parents=True, exist_ok=True)
+            for stale in (path / sub).glob("*.npy"):
+                stale.unlink()
+        for name in (RESULT, LOG, ETDUMP, CONSOLE):
+            with contextlib.suppress(FileNotFoundError):
+                (path / name).unlink()
+        return directory
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file so that it is there whole or not at all."""
+        partial = self.path / f".{name}.partial"
+        partial.write_bytes(data)
+        partial.rename(self.path / name)
+
+    def write_tensor(self, name: str, array: np.ndarray) -> str:
+        """Write an array and return its name relative to the directory."""
+        import numpy as np
+
+        np.save(self.path / name, array)
+        return name
+
+    def write_result(self, result: Result) -> None:
+        """Write ``result.json``, the last file of a run."""
+        self.write(RESULT, encode(result))
+
+    def read_result(self) -> Result:
+        """Read ``result.json``.
+
+        Raises:
+            UsageError: It is missing or not a result of this version.
+        """
+        path = self.path / RESULT
+        if not path.is_file():
+            raise UsageError(
+                f"{self.path} is no run directory: it has no {RESULT}",
+                hint="`etharness run -o DIRECTORY` makes one",
+            )
+        return decode(path.read_bytes(), str(path))
+
+
+def to_clock_domain(clock: Clock) -> ClockDomain:
+    """Return the clock domain that a result recorded."""
+    hz = Fraction(clock.hz_numerator, clock.hz_denominator) if clock.hz_numerator else None
+    return ClockDomain(clock.name, hz, clock.bits, clock.down)
+
+
+def from_clock_domain(domain: ClockDomain) -> Clock:
+    """Return what a result records of a clock domain."""
+    hz = domain.hz or Fraction(0)
+    return Clock(domain.name, domain.bits, domain.down, hz.numerator, hz.denominator)

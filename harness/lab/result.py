@@ -1,0 +1,161 @@
+"""Result: what one run was and how it ended, as ``result.json`` keeps it.
+
+The JSON Schema in ``schema/result.schema.json`` is generated from these classes. Times are
+nanoseconds or seconds as the names say; sizes are bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from harness.errors import UsageError
+
+SCHEMA: Final = 1
+
+
+class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A JSON object without unknown keys."""
+
+
+class Clock(_Record, frozen=True):
+    """A clock domain; the rate is hz_numerator / hz_denominator ticks per second, 0/1 unknown."""
+
+    name: str
+    bits: int
+    down: bool
+    hz_numerator: int
+    hz_denominator: int
+
+
+class Target(_Record, frozen=True):
+    """What the firmware said of itself and of its memory."""
+
+    board: str
+    cpu: str
+    build_id: str
+    link_version: int
+    mtu: int
+    clocks: tuple[Clock, ...]
+    model_capacity: int
+    arena_capacity: int
+    input_capacity: int
+    trace_capacity: int
+    probe_ticks: int
+    probe_pairs: int
+    operators: int
+
+
+class Tensor(_Record, frozen=True):
+    """An input or output; ``file`` is relative to the run directory."""
+
+    scalar_type: int
+    sizes: tuple[int, ...]
+    nbytes: int
+    file: str
+
+
+class Model(_Record, frozen=True):
+    """The program that ran."""
+
+    file: str
+    sha256: str
+    nbytes: int
+    planned_bytes: int
+    method_bytes: int
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+
+class TraceSummary(_Record, frozen=True):
+    """The log that was pulled, and everything that is missing from it or from its ED00 copy."""
+
+    events: int
+    blocks: int
+    log_bytes: int
+    sha256: str
+    dropped_events: int
+    dropped_blocks: int
+    etdp_left_out_allocations: int
+
+
+class Ping(_Record, frozen=True):
+    """A bracket of host times around one reading of the target's clock 0."""
+
+    host_before_ns: int
+    host_after_ns: int
+    epoch: int
+    ticks: int
+
+
+class Check(_Record, frozen=True):
+    """One rule of the budget and what was measured against it."""
+
+    rule: str
+    subject: str
+    measured: float | None
+    limit: float
+    unit: str
+    passed: bool
+    reason: str
+
+
+class Verdict(_Record, frozen=True):
+    """What the checks said, and which budget file they came from."""
+
+    passed: bool
+    budget: str
+    checks: tuple[Check, ...]
+
+
+class Failure(_Record, frozen=True):
+    """Why a run did not end: the error's class, its message and hint."""
+
+    kind: str
+    message: str
+    hint: str
+
+
+class Result(_Record, frozen=True):
+    """One run of one model on one target. What a failed run never got to know is null."""
+
+    tool_version: str
+    started_utc: str
+    duration_s: float
+    board: str
+    port: str | None
+    runs_requested: int
+    runs_completed: int
+    seed: int
+    exit_code: Annotated[int, msgspec.Meta(ge=0, le=255)]
+    target: Target | None = None
+    model: Model | None = None
+    trace: TraceSummary | None = None
+    link: dict[str, int] = {}
+    pings: tuple[Ping, ...] = ()
+    verdict: Verdict | None = None
+    failure: Failure | None = None
+    schema: Literal[1] = SCHEMA
+
+
+def encode(result: Result) -> bytes:
+    """Return the indented JSON of ``result``."""
+    return msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
+
+
+def decode(data: bytes, where: str) -> Result:
+    """Read the JSON of a result.
+
+    Raises:
+        UsageError: It is no result of this version; the message names ``where`` and the key.
+    """
+    try:
+        return msgspec.json.decode(data, type=Result)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{where}: not a result of this version: {error}") from error
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of ``result.json``."""
+    return msgspec.json.schema(Result)

@@ -1,0 +1,94 @@
+"""Tensors between files, arrays and the bytes a device wants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.errors import TargetError, UsageError
+
+if TYPE_CHECKING:
+    from harness.link.session import TensorInfo
+
+_DTYPES: dict[int, type[np.generic]] = {
+    0: np.uint8,
+    1: np.int8,
+    2: np.int16,
+    3: np.int32,
+    4: np.int64,
+    5: np.float16,
+    6: np.float32,
+    7: np.float64,
+    11: np.bool_,
+}
+"""ExecuTorch's scalar types that NumPy has (``schema/scalar_type.fbs``)."""
+
+
+def dtype_of(scalar_type: int) -> np.dtype[Any]:
+    """Return the NumPy dtype of an ExecuTorch scalar type.
+
+    Raises:
+        TargetError: NumPy has none.
+    """
+    if scalar_type not in _DTYPES:
+        raise TargetError(f"the model has a tensor of scalar type {scalar_type}, not supported here")
+    return np.dtype(_DTYPES[scalar_type]).newbyteorder("<")
+
+
+def read_inputs(paths: Sequence[Path], wanted: Sequence[TensorInfo], seed: int) -> list[np.ndarray]:
+    """Return the model's inputs: from ``.npy`` files, or random with ``seed`` when none are given.
+
+    Raises:
+        UsageError: A file is missing, is no array, or does not have the input's shape and type.
+    """
+    if not paths:
+        generator = np.random.default_rng(seed)
+        return [_random(info, generator) for info in wanted]
+    if len(paths) != len(wanted):
+        raise UsageError(f"the model has {len(wanted)} inputs, but {len(paths)} files were given")
+    return [_load(path, info, i) for i, (path, info) in enumerate(zip(paths, wanted, strict=True))]
+
+
+def to_bytes(array: np.ndarray, info: TensorInfo) -> bytes:
+    """Return the array's elements in the order the tensor has in memory (its dim_order)."""
+    return np.ascontiguousarray(array.transpose(info.dim_order)).tobytes()
+
+
+def from_bytes(data: bytes, info: TensorInfo) -> np.ndarray:
+    """Return the array that ``to_bytes`` made ``data`` from.
+
+    Raises:
+        TargetError: The number of bytes is not the tensor's.
+    """
+    if len(data) != info.nbytes:
+        raise TargetError(f"the device sent {len(data)} bytes for a tensor of {info.nbytes}")
+    stored = np.frombuffer(data, dtype_of(info.scalar_type))
+    sizes = [info.sizes[dimension] for dimension in info.dim_order]
+    return np.ascontiguousarray(stored.reshape(sizes).transpose(np.argsort(info.dim_order)))
+
+
+def _load(path: Path, info: TensorInfo, index: int) -> np.ndarray:
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise UsageError(f"{path}: not a readable .npy file: {error}") from error
+    dtype = dtype_of(info.scalar_type)
+    if not isinstance(array, np.ndarray) or array.shape != info.sizes or array.dtype != dtype:
+        found = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else "archive"
+        raise UsageError(
+            f"{path}: input {index} must be {dtype}{list(info.sizes)}, but the file holds {found}"
+        )
+    return array
+
+
+def _random(info: TensorInfo, generator: np.random.Generator) -> np.ndarray:
+    dtype = dtype_of(info.scalar_type)
+    if dtype.kind == "f":
+        return generator.standard_normal(info.sizes).astype(dtype)
+    if dtype.kind == "b":
+        return generator.integers(0, 2, info.sizes).astype(dtype)
+    limits = np.iinfo(dtype)
+    return generator.integers(limits.min, limits.max, info.sizes, dtype, endpoint=True)
