@@ -105,7 +105,7 @@ def generated_files() -> Iterator[tuple[Path, str]]:
         spec = tomllib.loads((ROOT / output.source).read_text())
         yield ROOT / output.header, render_header(output, spec)
         yield ROOT / output.module, render_module(output, spec)
-    from harness.lab import result  # needs the project installed, unlike the rest
+    from harness import result  # needs the project installed, unlike the rest
 
     yield ROOT / "schema/result.schema.json", json.dumps(result.json_schema(), indent=2) + "\n"
 

@@ -1,12 +1,16 @@
-"""Builds what tests share: the firmware as a shared library and as boards, once per session."""
+"""Builds what tests share: the firmware as a shared library, and a way to call the command line."""
 
 from __future__ import annotations
 
 import ctypes
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from harness.cli import main
 from harness.resources import data_directory
 from harness.target.build import build_preset, build_root
 
@@ -20,3 +24,23 @@ def etstub() -> ctypes.CDLL:
     directory = build_root() / "native"
     build_preset(data_directory("firmware_stub"), "native", directory, {})
     return ctypes.CDLL(str(directory / "libetstub.so"))
+
+
+class CommandResult(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def etharness(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
+    """Call the command line in this process: ``etharness("run", "--board", "native")``."""
+
+    def call(*arguments: str | os.PathLike[str]) -> CommandResult:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as exit_:
+            main([os.fspath(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return CommandResult(int(exit_.value.code or 0), out, err)
+
+    return call

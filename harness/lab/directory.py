@@ -1,11 +1,11 @@
 """Run directory: everything needed to look at a run again, without the board.
 
-    result.json      what ran, what was measured, how it ended (schema/result.schema.json)
-    trace.etlog      the device's own log, lossless
-    trace.etdp       the same as ED00, size-prefixed, as ExecuTorch writes it
-    inputs/N.npy     what was fed
-    outputs/N.npy    what came out of the last execution
-    console.log      text the board printed
+result.json      what ran, what was measured, how it ended (schema/result.schema.json)
+trace.etlog      the device's own log, lossless
+trace.etdp       the same as ED00, size-prefixed, as ExecuTorch writes it
+inputs/N.npy     what was fed
+outputs/N.npy    what came out of the last execution
+console.log      text the board printed
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import UsageError
-from harness.lab.result import Clock, Result, decode, encode
+from harness.result import Clock, Result, decode, encode
 from harness.timebase import ClockDomain
 
 if TYPE_CHECKING:

@@ -34,7 +34,9 @@ def dtype_of(scalar_type: int) -> np.dtype[Any]:
         TargetError: NumPy has none.
     """
     if scalar_type not in _DTYPES:
-        raise TargetError(f"the model has a tensor of scalar type {scalar_type}, not supported here")
+        raise TargetError(
+            f"the model has a tensor of scalar type {scalar_type}, not supported here"
+        )
     return np.dtype(_DTYPES[scalar_type]).newbyteorder("<")
 
 

@@ -71,35 +71,40 @@ def build_preset(source: Path, preset: str, directory: Path, options: dict[str, 
         UsageError: CMake or the compiler is missing.
         InfrastructureError: Configuring or compiling failed.
     """
-    cmake = _find_cmake()
-    _require_compiler(preset)
+    cmake = _require_tools(preset)
     definitions = [f"-D{key}={value}" for key, value in options.items()]
     _run([cmake, "--preset", preset, "-B", str(directory), *definitions], source, preset)
     _run([cmake, "--build", str(directory), "--parallel", str(os.cpu_count() or 1)], source, preset)
 
 
-def _find_cmake() -> str:
+def find_cmake() -> str | None:
+    """Path of CMake: on the path, or beside this Python when pip installed it."""
     beside_python = Path(sys.executable).parent / "cmake"
-    found = shutil.which("cmake") or (str(beside_python) if beside_python.exists() else None)
-    if found is None:
+    return shutil.which("cmake") or (str(beside_python) if beside_python.exists() else None)
+
+
+def compiler_for(preset: str) -> tuple[str, str]:
+    """Return the compiler a preset needs and the Debian packages that bring it."""
+    if preset.startswith("native"):
+        return os.environ.get("CC") or "cc", "gcc"
+    if preset == "fuzz":
+        return "clang", "clang"
+    return "arm-none-eabi-gcc", "gcc-arm-none-eabi libnewlib-arm-none-eabi"
+
+
+def _require_tools(preset: str) -> str:
+    cmake = find_cmake()
+    if cmake is None:
         raise UsageError(
             "cmake is not installed", hint="pip install 'etdump-harness[build]' or install cmake"
         )
-    return found
-
-
-def _require_compiler(preset: str) -> None:
-    if preset.startswith("native"):
-        compiler, package = os.environ.get("CC") or "cc", "gcc"
-    elif preset == "fuzz":
-        compiler, package = "clang", "clang"
-    else:
-        compiler, package = "arm-none-eabi-gcc", "gcc-arm-none-eabi libnewlib-arm-none-eabi"
+    compiler, packages = compiler_for(preset)
     if shutil.which(compiler) is None:
         raise UsageError(
             f"no compiler for preset {preset!r}: {compiler} not found",
-            hint=f"install it, on Debian or Ubuntu: apt-get install {package}",
+            hint=f"install it, on Debian or Ubuntu: apt-get install {packages}",
         )
+    return cmake
 
 
 def _run(command: list[str], cwd: Path, preset: str) -> None:

@@ -1,0 +1,179 @@
+"""Measure what docs/measurements.md states, and write that page.
+
+    make measure
+
+Times are of this machine and this hour; sizes and bytes per event are exact. The first times of the
+two commands are taken in a clone of HEAD in a temporary directory, with an empty build cache.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.board import load_board
+from harness.etdump.log_format import HEADER_SIZE
+from harness.lab.run import RunRequest, run_model
+from harness.link.session import Session
+from harness.link.wire import Region
+from harness.target import start_target
+from harness.target.build import build_firmware
+
+ROOT = Path(__file__).resolve().parent.parent
+MODEL = ROOT / "firmware_stub/models/kws_int8.pte"
+ROOMS = ("tracer", "link", "server", "runtime", "kernels")
+GOODPUT_REPEATS = 5
+
+
+def main() -> None:
+    sections = ["# Measurements", "", f"Written by `benchmarks/measure.py` on {_machine()}."]
+    for part in (command_times(), trace_size(), code_size(), goodput()):
+        sections += ["", *part]
+    page = ROOT / "docs/measurements.md"
+    page.write_text("\n".join(sections) + "\n")
+    print(page.read_text())
+
+
+def command_times() -> Iterator[str]:
+    """Wall time of the two commands in a fresh clone, and once more."""
+    yield from (
+        "## The two commands",
+        "",
+        "| command | from a fresh clone | again |",
+        "|---|---|---|",
+    )
+    with tempfile.TemporaryDirectory() as scratch:
+        clone = Path(scratch) / "clone"
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+        environment = {**os.environ, "ETHARNESS_BUILD_DIR": str(Path(scratch) / "build")}
+        for command in ("demo", "test"):
+            first, second = (_timed(["make", command], clone, environment) for _ in range(2))
+            yield f"| `make {command}` | {first:.0f} s | {second:.0f} s |"
+    yield ""
+    yield "`make test` comes second, so its first time does not include making the virtual environment,"
+    yield "but does include the development dependencies. System packages were there already."
+
+
+def trace_size() -> Iterator[str]:
+    """Bytes per event of the device log and of ED00, over 20 executions of the int8 model."""
+    with tempfile.TemporaryDirectory() as scratch:
+        outcome = run_model(RunRequest("native", MODEL, 20, Path(scratch) / "run"))
+        log = (Path(scratch) / "run/trace.etlog").stat().st_size
+        etdump = (Path(scratch) / "run/trace.etdp").stat().st_size
+    events = len(outcome.trace)
+    yield from (
+        "## Bytes per event",
+        "",
+        "| format | bytes | events | bytes per event |",
+        "|---|---|---|---|",
+    )
+    yield f"| device log (a record is 16; header {HEADER_SIZE}, names, blocks) | {log} | {events} | {log / events:.1f} |"
+    yield f"| ED00 from it | {etdump} | {events} | {etdump / events:.1f} |"
+
+
+def code_size() -> Iterator[str]:
+    """Text, data and bss of each room on Cortex-M3 at -Os, objects summed before garbage collection."""
+    firmware = build_firmware(load_board("qemu-mps2-an385")[0])
+    yield from (
+        "## Code and RAM on Cortex-M3 (-Os, bytes)",
+        "",
+        "| room | text | data | bss |",
+        "|---|---|---|---|",
+    )
+    for room in ROOMS:
+        objects = sorted((firmware.directory / f"CMakeFiles/firmware.dir/src/{room}").glob("*.obj"))
+        rows = _size(*objects)
+        text, data, bss = (sum(row[column] for row in rows) for column in range(3))
+        yield f"| {room} | {text} | {data} | {bss} |"
+    [(text, data, bss)] = _size(firmware.image)
+    yield f"| whole image, linked, with libm, app and port | {text} | {data} | {bss} |"
+    yield ""
+    yield "Objects of a room are summed before unused functions are dropped. The rooms hold no state of"
+    yield "their own: RAM is the caller's. What the state objects take on this core:"
+    yield ""
+    yield from ("| object | bytes |", "|---|---|")
+    for name, size in _struct_sizes():
+        yield f"| `{name}` | {size} |"
+
+
+def goodput() -> Iterator[str]:
+    """Payload bytes per second of a long read and a long write on the native board."""
+    board, _ = load_board("native")
+    payload = MODEL.read_bytes() + bytes(2 * 1024 * 1024)
+    reads, writes = [], []
+    with start_target(board, build_firmware(board)) as target:
+        session = Session(target.transport, deadline_s=board.deadlines.request_s)
+        session.hello(board.deadlines.boot_s)
+        for _ in range(GOODPUT_REPEATS):
+            writes.append(_rate(len(payload), lambda: session.load_model(payload)))
+        for _ in range(GOODPUT_REPEATS):
+            reads.append(_rate(len(payload), lambda: session.read(Region.MODEL)))
+    yield from (
+        "## Link goodput on the native board",
+        "",
+        "| direction | MB/s (median, min to max) |",
+        "|---|---|",
+    )
+    for name, rates in (("model to the board", writes), ("bytes from the board", reads)):
+        low, middle, high = (f(rates) / 1e6 for f in (min, statistics.median, max))
+        yield f"| {name}, {len(payload)} bytes | {middle:.1f} ({low:.1f} to {high:.1f}) |"
+
+
+def _timed(command: list[str], cwd: Path, environment: dict[str, str]) -> float:
+    began = time.monotonic()
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, check=False)
+    if done.returncode:
+        sys.exit(f"{command} failed:\n{(done.stdout + done.stderr).decode()}")
+    return time.monotonic() - began
+
+
+def _rate(size: int, transfer: object) -> float:
+    began = time.monotonic()
+    transfer()  # type: ignore[operator]
+    return size / (time.monotonic() - began)
+
+
+def _size(*files: Path) -> list[tuple[int, int, int]]:
+    out = subprocess.run(
+        ["arm-none-eabi-size", *map(str, files)], check=True, capture_output=True, text=True
+    ).stdout
+    rows = (line.split() for line in out.splitlines()[1:])
+    return [(int(row[0]), int(row[1]), int(row[2])) for row in rows]
+
+
+def _struct_sizes() -> Iterator[tuple[str, int]]:
+    """Sizes of the state structs on this core: arrays of that size, compiled and looked up."""
+    structs = {"et_tracer": "et_tracer.h", "et_frame_decoder": "et_frame.h"}
+    structs |= {"et_method": "et_runtime.h", "et_server": "et_server.h"}
+    with tempfile.TemporaryDirectory() as scratch:
+        source, compiled = Path(scratch) / "sizes.c", Path(scratch) / "sizes.o"
+        source.write_text(
+            "".join(
+                f'#include "{header}"\nchar size_of_{name}[sizeof({name})];\n'
+                for name, header in structs.items()
+            )
+        )
+        core = ["-mcpu=cortex-m3", "-mthumb", "-I", str(ROOT / "firmware_stub/include")]
+        compile_ = ["arm-none-eabi-gcc", *core, "-c", str(source), "-o", str(compiled)]
+        subprocess.run(compile_, check=True)
+        symbols = subprocess.run(
+            ["arm-none-eabi-nm", "-S", str(compiled)], check=True, capture_output=True, text=True
+        ).stdout
+    for line in symbols.splitlines():
+        _, size, _, name = line.split()
+        yield name.removeprefix("size_of_"), int(size, 16)
+
+
+def _machine() -> str:
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""``etharness decode``: what a trace holds."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import click
+
+from harness.cli.common import Output, output_options
+from harness.lab.source import load_source
+from harness.timebase import ClockDomain
+
+
+@click.command(name="decode")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--clock-hz",
+    type=float,
+    help="Ticks per second, where the file does not say (ED00 files are taken as nanoseconds).",
+)
+@click.option(
+    "--clock-bits", default=64, show_default=True, type=click.IntRange(8, 64), help="Counter width."
+)
+@output_options
+def command(path: Path, clock_hz: float | None, clock_bits: int, output: Output) -> None:
+    """Print what an ETDump, a device log or a run directory holds."""
+    clock = ClockDomain("given", Fraction(clock_hz), clock_bits) if clock_hz else None
+    source = load_source(path, clock)
+    if output.json:
+        from harness.report.json import trace_document
+
+        click.echo(trace_document(source.trace), nl=False)
+        return
+    from harness.report.terminal import print_trace
+
+    print_trace(output.console(), source.trace)

@@ -1,0 +1,71 @@
+"""``etharness run``: a model on a board, to a verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from harness.cli.common import Output, output_options
+from harness.lab.run import RunRequest, run_model
+
+
+@click.command(name="run")
+@click.option("--board", required=True, help="Board name (see `etharness boards`) or board file.")
+@click.option("--model", required=True, type=click.Path(path_type=Path), help="The .pte file.")
+@click.option("--runs", default=1, show_default=True, type=click.IntRange(1, 1_000_000))
+@click.option(
+    "-o",
+    "--output",
+    "directory",
+    default=Path("out/run"),
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Run directory to make.",
+)
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A .npy file per model input, in order; without any, inputs are random.",
+)
+@click.option("--seed", default=0, show_default=True, help="Seed of random inputs.")
+@click.option("-p", "--port", help="Serial port of the board.")
+@click.option(
+    "--budget",
+    type=click.Path(path_type=Path),
+    help="Budget file to check against, instead of the board's own.",
+)
+@click.option(
+    "--trace-limit",
+    default=0,
+    type=click.IntRange(0, 2**32 - 1),
+    help="Bytes of log the device may use; 0: all it has.",
+)
+@output_options
+def command(
+    board: str,
+    model: Path,
+    runs: int,
+    directory: Path,
+    inputs: tuple[Path, ...],
+    seed: int,
+    port: str | None,
+    budget: Path | None,
+    trace_limit: int,
+    output: Output,
+) -> int:
+    """Run a model on a board, pull its trace and check it."""
+    request = RunRequest(board, model, runs, directory, inputs, seed, port, budget, trace_limit)
+    with output.stages() as stages:
+        outcome = run_model(request, stages)
+    if output.json:
+        from harness.result import encode
+
+        click.echo(encode(outcome.result), nl=False)
+    else:
+        from harness.report.run import print_run
+
+        print_run(output.console(), outcome.result, outcome.trace, str(directory), output.verbosity)
+    return outcome.result.exit_code

@@ -1,0 +1,76 @@
+"""Reads the last trace of a target that someone else started and ran."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from harness import __version__
+from harness.board import SerialTarget, load_board
+from harness.errors import TargetError
+from harness.lab.collect import describe_target, pull_trace, record_pings
+from harness.lab.directory import CONSOLE, RunDirectory
+from harness.result import Result
+from harness.lab.run import Outcome
+from harness.link.session import Session
+from harness.link.wire import State
+from harness.target import start_target
+
+
+def pull(
+    board_name: str,
+    port: str,
+    baud: int | None,
+    output: Path,
+    stages: Callable[[str, int, int], None] = lambda *_: None,
+) -> Outcome:
+    """Read the trace of the last run from the board on ``port`` into a run directory.
+
+    Raises:
+        UsageError: No such board.
+        TargetError: The board has run nothing.
+        InfrastructureError: The port cannot be opened, or nobody answers on it.
+    """
+    began = time.monotonic()
+    board, _ = load_board(board_name)
+    serial = board.target if isinstance(board.target, SerialTarget) else SerialTarget()
+    attached = replace(board, target=replace(serial, baud=baud or serial.baud))
+    directory = RunDirectory.create(output)
+    console = bytearray()
+    with start_target(attached, None, port=port) as target:
+        session = Session(
+            target.transport, deadline_s=board.deadlines.request_s, console=console.extend
+        )
+        info = session.hello(board.deadlines.boot_s)
+        status = session.status()
+        if status.state != State.DONE:
+            raise TargetError(
+                f"{info.board} on {port} has no trace: no run has ended since it started",
+                hint="`etharness run` runs a model first",
+            )
+        pings = record_pings(session)
+        trace, summary = pull_trace(
+            session, info, directory, lambda done, total: stages("pulling", done, total)
+        )
+    directory.write(CONSOLE, bytes(console))
+    result = Result(
+        tool_version=__version__,
+        started_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+        duration_s=round(time.monotonic() - began, 3),
+        board=board.name,
+        port=port,
+        runs_requested=status.completed,
+        runs_completed=status.completed,
+        seed=0,
+        exit_code=0,
+        target=describe_target(info),
+        trace=summary,
+        link=session.statistics.as_dict(),
+        pings=pings,
+    )
+    directory.write_result(result)
+    return Outcome(result, trace)

@@ -1,0 +1,257 @@
+"""One run of one model on one target, from the board's name to a verdict in a run directory."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from harness import __version__
+from harness.board import Board, SerialTarget, load_board
+from harness.check.budget import Budget, load_budget
+from harness.check.verdict import evaluate
+from harness.errors import FormatError, HarnessError, TargetError, UsageError
+from harness.lab.collect import describe_target, pull_trace, record_pings
+from harness.lab.directory import CONSOLE, RunDirectory
+from harness.result import Check, Failure, Model, Result, Tensor, Verdict
+from harness.lab.tensors import from_bytes, read_inputs, to_bytes
+from harness.link.session import DeviceRefusedError, ModelInfo, Session, TargetInfo
+from harness.link.wire import Region, Status
+from harness.target import start_target
+from harness.target.build import Firmware, build_firmware
+from harness.trace import Trace
+
+Stages = Callable[[str, int, int], None]
+"""Called with (stage, done, total) as a run goes on; total 0 means unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What to run.
+
+    Attributes:
+        board: Board name or board file.
+        model: The ``.pte`` file.
+        runs: Number of executions.
+        output: The run directory to make.
+        inputs: One ``.npy`` file per input; none for random inputs.
+        seed: Seed of random inputs.
+        port: Serial port, for boards that need one.
+        budget: Budget file; None for the board's own.
+        trace_limit: Bytes of log the device may use; 0 for all it has.
+    """
+
+    board: str
+    model: Path
+    runs: int
+    output: Path
+    inputs: tuple[Path, ...] = ()
+    seed: int = 0
+    port: str | None = None
+    budget: Path | None = None
+    trace_limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A finished run: what ``result.json`` says, and its trace."""
+
+    result: Result
+    trace: Trace
+
+
+def run_model(request: RunRequest, stages: Stages = lambda *_: None) -> Outcome:
+    """Run a model and leave a run directory, whatever happens once the target is being started.
+
+    Returns:
+        The result, with exit code 0 or 1 by its verdict, and the trace.
+
+    Raises:
+        UsageError: The request is wrong; nothing was started.
+        TargetError: The target misbehaved.
+        InfrastructureError: Something between us and it failed.
+    """
+    board, board_file = load_board(request.board)
+    try:
+        model = request.model.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read the model {request.model}: {error.strerror}") from error
+    budget_file = request.budget or (board_file.parent / board.budget if board.budget else None)
+    budget = load_budget(budget_file) if budget_file else None
+    run = _Run(request, board, model, RunDirectory.create(request.output), stages)
+    try:
+        trace = run.execute()
+        if budget is not None:
+            run.judge(trace, budget, budget_file)
+    except HarnessError as error:
+        run.fail(type(error).__name__, error.message, error.hint, error.exit_code)
+        raise
+    except KeyboardInterrupt:
+        run.fail("KeyboardInterrupt", "interrupted", "", 130)
+        raise
+    finally:
+        run.finish()
+    return Outcome(run.result, trace)
+
+
+class _Run:
+    """The facts of a run as they become known; ``result`` is complete at every moment."""
+
+    def __init__(
+        self,
+        request: RunRequest,
+        board: Board,
+        model: bytes,
+        directory: RunDirectory,
+        stages: Stages,
+    ) -> None:
+        self.request, self.board, self.model = request, board, model
+        self.directory, self.stages = directory, stages
+        self.console = bytearray()
+        self.began = time.monotonic()
+        self.result = Result(
+            tool_version=__version__,
+            started_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+            duration_s=0.0,
+            board=board.name,
+            port=request.port,
+            runs_requested=request.runs,
+            runs_completed=0,
+            seed=request.seed,
+            exit_code=0,
+        )
+
+    def execute(self) -> Trace:
+        firmware = None
+        if not isinstance(self.board.target, SerialTarget):
+            self.stages("building the firmware", 0, 0)
+            firmware = build_firmware(self.board)
+        deadlines = self.board.deadlines
+        with start_target(self.board, firmware, port=self.request.port) as target:
+            session = Session(
+                target.transport,
+                deadline_s=deadlines.request_s,
+                console=self.console.extend,
+                check_alive=target.check_alive,
+            )
+            try:
+                target_info = session.hello(deadlines.boot_s)
+                self._identify(target_info, firmware)
+                model_info = self._load(session, target_info)
+                self._feed(session, model_info)
+                pings = record_pings(session)
+                outcome = session.run(
+                    self.request.runs,
+                    trace_limit=self.request.trace_limit,
+                    timeout_s=deadlines.execute_s,
+                    progress=lambda done, total: self.stages("running", done, total),
+                )
+                self._learn(runs_completed=outcome.completed, pings=pings + record_pings(session))
+                self._keep_outputs(session, model_info)
+                trace, summary = pull_trace(
+                    session, target_info, self.directory, lambda d, t: self.stages("pulling", d, t)
+                )
+                self._learn(trace=summary)
+            finally:
+                self._learn(link=session.statistics.as_dict())
+        return trace
+
+    def judge(self, trace: Trace, budget: Budget, budget_file: Path | None) -> None:
+        verdict = evaluate(budget, trace)
+        checks = tuple(
+            Check(
+                rule=check.rule,
+                subject=check.subject,
+                measured=check.measured,
+                limit=check.limit,
+                unit=check.unit,
+                passed=check.passed,
+                reason=check.reason,
+            )
+            for check in verdict.checks
+        )
+        self._learn(
+            verdict=Verdict(passed=verdict.passed, budget=str(budget_file), checks=checks),
+            exit_code=0 if verdict.passed else 1,
+        )
+
+    def fail(self, kind: str, message: str, hint: str, exit_code: int) -> None:
+        self._learn(failure=Failure(kind=kind, message=message, hint=hint), exit_code=exit_code)
+
+    def finish(self) -> None:
+        self._learn(duration_s=round(time.monotonic() - self.began, 3))
+        self.directory.write(CONSOLE, bytes(self.console))
+        self.directory.write_result(self.result)
+
+    def _learn(self, **facts: object) -> None:
+        self.result = replace(self.result, **facts)
+
+    def _identify(self, info: TargetInfo, firmware: Firmware | None) -> None:
+        """Refuse to measure a target that is not the one asked for."""
+        self._learn(target=describe_target(info))
+        if info.board != self.board.name:
+            raise TargetError(
+                f"board {self.board.name!r} was asked for, but the target says it is {info.board!r}"
+            )
+        if firmware is not None and info.build_id != firmware.build_id:
+            raise TargetError(
+                f"{info.board} runs firmware {info.build_id!r}, but {firmware.build_id!r} was built"
+            )
+        timer, clock = self.board.timer, info.clocks[0]
+        if (clock.bits, clock.hz) != (timer.bits, timer.hz):
+            raise TargetError(
+                f"{info.board} reports a clock of {clock.hz} Hz and {clock.bits} bits, but its "
+                f"board file says {timer.hz} Hz and {timer.bits} bits"
+            )
+
+    def _load(self, session: Session, info: TargetInfo) -> ModelInfo:
+        if len(self.model) > info.model_capacity:
+            raise TargetError(
+                f"{self.request.model} is too large for {info.board}: {len(self.model)} bytes, "
+                f"it takes models of up to {info.model_capacity} bytes"
+            )
+        try:
+            return session.load_model(
+                self.model, progress=lambda done, total: self.stages("uploading", done, total)
+            )
+        except DeviceRefusedError as error:
+            if error.status == Status.BAD_PROGRAM:
+                raise FormatError(
+                    f"{self.request.model} is not a whole ExecuTorch program: {error.message}",
+                    offset=error.detail,
+                    hint="export it again, or copy it again and compare sizes",
+                ) from error
+            raise
+
+    def _feed(self, session: Session, info: ModelInfo) -> None:
+        arrays = read_inputs(self.request.inputs, info.inputs, self.request.seed)
+        inputs = []
+        for index, (array, tensor) in enumerate(zip(arrays, info.inputs, strict=True)):
+            session.set_input(index, to_bytes(array, tensor))
+            file = self.directory.write_tensor(f"inputs/{index}.npy", array)
+            inputs.append(Tensor(tensor.scalar_type, tensor.sizes, tensor.nbytes, file))
+        self._learn(
+            model=Model(
+                file=str(self.request.model),
+                sha256=hashlib.sha256(self.model).hexdigest(),
+                nbytes=len(self.model),
+                planned_bytes=info.planned_bytes,
+                method_bytes=info.method_bytes,
+                inputs=tuple(inputs),
+                outputs=(),
+            )
+        )
+
+    def _keep_outputs(self, session: Session, info: ModelInfo) -> None:
+        outputs = []
+        for index, tensor in enumerate(info.outputs):
+            array = from_bytes(session.read(Region.OUTPUT, index), tensor)
+            file = self.directory.write_tensor(f"outputs/{index}.npy", array)
+            outputs.append(Tensor(tensor.scalar_type, tensor.sizes, tensor.nbytes, file))
+        if self.result.model is not None:
+            self._learn(model=replace(self.result.model, outputs=tuple(outputs)))

@@ -1,0 +1,62 @@
+"""Finds the trace behind a path: a run directory, a device log or an ED00 file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.etdump.compact import read_log
+from harness.etdump.ed00_reader import read_ed00
+from harness.etdump.log_format import MAGIC
+from harness.lab.directory import LOG, RESULT, RunDirectory, to_clock_domain
+from harness.result import Result
+from harness.timebase import HOST_NANOSECONDS, ClockDomain
+from harness.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A trace and where it came from; ``result`` when a run directory stands behind it."""
+
+    trace: Trace
+    path: Path
+    result: Result | None
+
+
+def load_source(path: Path, clock: ClockDomain | None = None) -> Source:
+    """Read the trace at ``path``.
+
+    A run directory is read from its device log, which holds more than its ED00 copy. For a file
+    inside a run directory the clocks come from the result beside it. ``clock`` overrides them;
+    an ED00 file says nothing about its clock and is taken as nanoseconds, as ExecuTorch does.
+
+    Raises:
+        UsageError: There is nothing at ``path``, or a directory that no run made.
+        FormatError: The file is not what it should be.
+    """
+    if path.is_dir():
+        result = RunDirectory(path).read_result()
+        file = path / LOG
+        if not file.is_file():
+            ended = f": {result.failure.message}" if result.failure else ""
+            raise UsageError(f"{path} holds no trace, its run did not get that far{ended}")
+    elif path.is_file():
+        file = path
+        beside = path.parent / RESULT
+        result = RunDirectory(path.parent).read_result() if beside.is_file() else None
+    else:
+        raise UsageError(f"{path}: no such file or directory")
+    data = file.read_bytes()
+    clocks = [clock] if clock else _clocks_of(result)
+    if data[:4] == MAGIC.to_bytes(4, "little"):
+        trace = read_log(data, clocks)
+    else:
+        trace = read_ed00(data, clocks[0] if clocks else HOST_NANOSECONDS)
+    return Source(trace, path, result)
+
+
+def _clocks_of(result: Result | None) -> list[ClockDomain]:
+    if result is None or result.target is None:
+        return []
+    return [to_clock_domain(clock) for clock in result.target.clocks]

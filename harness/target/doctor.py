@@ -1,0 +1,55 @@
+"""Finds the programs that boards need on this machine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from harness.board import Board, QemuTarget
+from harness.target.build import compiler_for, find_cmake
+
+_DEADLINE_S = 10.0
+
+
+@dataclass(slots=True)
+class Finding:
+    """A program that boards need: its version, or None and what to do about it."""
+
+    tool: str
+    version: str | None
+    remedy: str
+    needed_by: list[str] = field(default_factory=list)
+
+
+def examine(boards: Iterable[Board]) -> list[Finding]:
+    """Look for everything that building and starting ``boards`` needs."""
+    findings: dict[str, Finding] = {}
+    for board in boards:
+        compiler, package = compiler_for(board.build.preset)
+        needs = [
+            ("cmake", find_cmake(), "pip install 'etdump-harness[build]'"),
+            (compiler, shutil.which(compiler), f"apt-get install {package}"),
+        ]
+        if isinstance(board.target, QemuTarget):
+            system = board.target.system
+            needs.append((system, shutil.which(system), f"apt-get install {system}"))
+        for tool, path, remedy in needs:
+            if tool not in findings:
+                findings[tool] = Finding(tool, _version(path), remedy)
+            findings[tool].needed_by.append(board.name)
+    return list(findings.values())
+
+
+def _version(path: str | None) -> str | None:
+    """First line that the program prints about its version; None when it is not there."""
+    if path is None:
+        return None
+    try:
+        done = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=_DEADLINE_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"does not run: {error}"
+    return (done.stdout or done.stderr).strip().splitlines()[0]

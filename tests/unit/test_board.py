@@ -1,0 +1,56 @@
+"""Board files: what is accepted, and what is said about what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.board import NativeTarget, QemuTarget, board_names, load_board
+from harness.errors import UsageError
+from harness.resources import data_directory
+
+NATIVE = (data_directory("boards") / "native.toml").read_text()
+
+
+def test_every_board_that_ships_loads_and_names_a_budget_that_exists() -> None:
+    assert board_names() == ["native", "qemu-mps2-an385"]
+    for name in board_names():
+        board, path = load_board(name)
+        assert board.budget is not None
+        assert (path.parent / board.budget).is_file()
+
+
+def test_target_kinds_are_told_apart() -> None:
+    assert isinstance(load_board("native")[0].target, NativeTarget)
+    assert isinstance(load_board("qemu-mps2-an385")[0].target, QemuTarget)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ('cpu = "host"', 'cpu = "host"\ncpus = 2', "contains unknown field `cpus`"),
+        ("bits = 32", "bits = 65", "Expected `int` <= 64 - at `$.timer.bits`"),
+        ("hz = 1_000_000_000", "hz = 0", "Expected `int` >= 1 - at `$.timer.hz`"),
+        ("schema = 1", "schema = 2", "Expected `int` <= 1 - at `$.schema`"),
+        ('kind = "native"', 'kind = "jtag"', "Invalid value 'jtag' - at `$.target.kind`"),
+        ('name = "native"', 'name = "other"', "name is 'other', but the file is called 'native'"),
+        ("schema = 1", "schema 1", "not valid TOML"),
+        ('build = { preset = "native" }', "", "missing required field `build`"),
+    ],
+)
+def test_a_wrong_board_file_names_the_file_and_the_key(
+    before: str, after: str, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "native.toml"
+    assert before in NATIVE
+    path.write_text(NATIVE.replace(before, after))
+    with pytest.raises(UsageError) as raised:
+        load_board(str(path))
+    assert str(path) in raised.value.message
+    assert said in raised.value.message
+
+
+def test_a_missing_board_file_is_named() -> None:
+    with pytest.raises(UsageError, match=r"/none/x\.toml: no such file"):
+        load_board("/none/x.toml")

@@ -1,0 +1,82 @@
+"""The command line's frame: help, usage errors, interrupts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from harness import __version__
+from harness.cli import COMMANDS
+from tests.conftest import CommandResult
+
+Etharness = Callable[..., CommandResult]
+
+
+def test_help_lists_every_command_and_exit_code(etharness: Etharness) -> None:
+    code, out, _ = etharness("--help")
+    assert code == 0
+    for command in COMMANDS:
+        assert f"\n  {command} " in out
+    for exit_code in ("0 pass", "1 a check", "2 usage", "3 results", "4 the target", "75 infra"):
+        assert exit_code in " ".join(out.split())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_the_help_that_the_list_shows(command: str, etharness: Etharness) -> None:
+    code, out, _ = etharness(command, "--help")
+    assert code == 0
+    assert COMMANDS[command] in out
+    assert "--json" in out
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = (
+        "import sys; from harness.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'numpy', 'rich', 'construct', 'serial', 'msgspec'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_version(etharness: Etharness) -> None:
+    assert etharness("--version").out == f"etharness, version {__version__}\n"
+
+
+def test_usage_errors_exit_with_2(etharness: Etharness) -> None:
+    assert etharness("fly").code == 2
+    assert etharness("run", "--board", "native").code == 2
+    assert etharness("run", "--board", "native", "--model", "x", "--runs", "0").code == 2
+
+
+def test_an_interrupt_exits_with_130(etharness: Etharness, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> list[str]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("harness.cli.boards.board_names", interrupt)
+    assert etharness("boards").code == 130
+
+
+def test_boards_as_json(etharness: Etharness) -> None:
+    code, out, _ = etharness("boards", "--json")
+    assert code == 0
+    assert [board["name"] for board in json.loads(out)] == ["native", "qemu-mps2-an385"]
+
+
+def test_doctor_says_what_is_missing(etharness: Etharness, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = etharness("doctor", "--board", "native")
+    assert code == 0
+    assert "cmake" in out
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.delenv("CC", raising=False)
+    code, out, _ = etharness("doctor", "--board", "native", "--json")
+    assert code == 2
+    missing = {entry["tool"]: entry["remedy"] for entry in json.loads(out) if not entry["version"]}
+    assert missing["cc"] == "apt-get install gcc"

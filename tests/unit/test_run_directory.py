@@ -1,0 +1,71 @@
+"""Run directories and the results in them."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+
+from harness import result as results
+from harness.errors import UsageError
+from harness.lab.directory import RunDirectory, from_clock_domain, to_clock_domain
+from harness.resources import data_directory
+from harness.timebase import ClockDomain
+
+RESULT = results.Result(
+    tool_version="1",
+    started_utc="2026-11-21T00:00:00+00:00",
+    duration_s=1.5,
+    board="native",
+    port=None,
+    runs_requested=2,
+    runs_completed=2,
+    seed=0,
+    exit_code=1,
+    link={"retries": 1},
+    pings=(results.Ping(host_before_ns=1, host_after_ns=2, epoch=0, ticks=7),),
+    failure=results.Failure(kind="TargetError", message="gone", hint=""),
+)
+
+
+def test_a_result_comes_back_and_follows_the_schema(tmp_path: Path) -> None:
+    directory = RunDirectory.create(tmp_path / "run")
+    directory.write_result(RESULT)
+    assert directory.read_result() == RESULT
+    schema = json.loads((data_directory("schema") / "result.schema.json").read_text())
+    jsonschema.validate(json.loads((tmp_path / "run/result.json").read_text()), schema)
+
+
+def test_a_result_of_another_version_is_refused(tmp_path: Path) -> None:
+    directory = RunDirectory.create(tmp_path)
+    document = json.loads(results.encode(RESULT))
+    (tmp_path / "result.json").write_text(json.dumps({**document, "schema": 2}))
+    with pytest.raises(UsageError, match=r"result\.json: not a result of this version: .*schema"):
+        directory.read_result()
+
+
+def test_an_earlier_run_is_cleared_but_foreign_files_are_not_touched(tmp_path: Path) -> None:
+    directory = RunDirectory.create(tmp_path)
+    directory.write_tensor("outputs/0.npy", np.zeros(3))
+    directory.write("trace.etdp", b"old")
+    RunDirectory.create(tmp_path)
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == []
+
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(UsageError, match=r"holds files that are no run's: thesis\.tex"):
+        RunDirectory.create(tmp_path)
+
+
+def test_a_directory_without_a_result_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"is no run directory: it has no result\.json"):
+        RunDirectory(tmp_path).read_result()
+
+
+@pytest.mark.parametrize("hz", [Fraction(25_000_000), Fraction(32_768, 3), None])
+def test_clock_domains_survive_json(hz: Fraction | None) -> None:
+    domain = ClockDomain("timer", hz, 24, down=True)
+    assert to_clock_domain(from_clock_domain(domain)) == domain

@@ -1,0 +1,59 @@
+"""Tensors between files, arrays and device memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import TargetError, UsageError
+from harness.lab.tensors import dtype_of, from_bytes, read_inputs, to_bytes
+from harness.link.session import TensorInfo
+
+
+def info(
+    sizes: tuple[int, ...], scalar_type: int = 6, dim_order: tuple[int, ...] | None = None
+) -> TensorInfo:
+    order = tuple(range(len(sizes))) if dim_order is None else dim_order
+    nbytes = int(np.prod(sizes)) * dtype_of(scalar_type).itemsize
+    return TensorInfo(scalar_type=scalar_type, sizes=sizes, nbytes=nbytes, dim_order=order)
+
+
+@given(st.data(), st.sampled_from([0, 1, 2, 3, 4, 5, 6, 7, 11]))
+def test_bytes_come_back_in_any_dim_order(data: st.DataObject, scalar_type: int) -> None:
+    sizes = tuple(data.draw(st.lists(st.integers(0, 4), max_size=4)))
+    order = tuple(data.draw(st.permutations(range(len(sizes)))))
+    tensor = info(sizes, scalar_type, order)
+    [array] = read_inputs([], [tensor], seed=data.draw(st.integers(0, 9)))
+    assert array.shape == sizes
+    np.testing.assert_array_equal(from_bytes(to_bytes(array, tensor), tensor), array)
+
+
+def test_channels_last_puts_channels_next_to_each_other() -> None:
+    array = np.arange(8, dtype=np.int8).reshape(1, 2, 2, 2)
+    assert to_bytes(array, info((1, 2, 2, 2), 1, (0, 2, 3, 1))) == bytes([0, 4, 1, 5, 2, 6, 3, 7])
+
+
+def test_wrong_files_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    wanted = [info((2, 3))]
+    with pytest.raises(UsageError, match=r"x\.npy: not a readable \.npy file"):
+        read_inputs([path], wanted, 0)
+    np.save(path, np.zeros((3, 2), np.float32))
+    with pytest.raises(UsageError) as raised:
+        read_inputs([path], wanted, 0)
+    assert raised.value.message == (
+        f"{path}: input 0 must be float32[2, 3], but the file holds float32[3, 2]"
+    )
+    with pytest.raises(UsageError, match="the model has 1 inputs, but 2 files were given"):
+        read_inputs([path, path], wanted, 0)
+
+
+def test_a_short_answer_of_the_device_is_its_fault() -> None:
+    with pytest.raises(TargetError, match="sent 3 bytes for a tensor of 24"):
+        from_bytes(b"abc", info((2, 3)))
+    with pytest.raises(TargetError, match="scalar type 8"):
+        dtype_of(8)
