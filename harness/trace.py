@@ -7,7 +7,9 @@ ETDump schema (``schema/etdump.fbs``), plus what the compact device log knows be
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 
 import numpy as np
@@ -27,6 +29,9 @@ class Kind(IntEnum):
 NO_NAME = -1
 """Name index of an event without a name, and of a delegate without a string id."""
 
+NO_CLOCK = 255
+"""Clock index of an event that carries no time: debug events, and allocations in ED00 files."""
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -37,7 +42,9 @@ class Block:
         first: Row of its first event.
         count: Number of its events.
         bundled_input_index: Index of the bundled input it ran, -1 for none.
-        allocators: Names of its allocators; allocator id n is ``allocators[n - 1]``.
+        allocators: Names its allocation events may refer to; allocator id n is
+            ``allocators[n - 1]``. An allocator that lives on is listed again in later blocks, so
+            that an id is always resolved within the block of its event.
     """
 
     name: str
@@ -78,6 +85,15 @@ class DebugValue:
     type: int
     output: bool | None = None
 
+    def same(self, other: DebugValue) -> bool:
+        """Equality with floats compared bit by bit: nan equals itself, -0.0 is not 0.0."""
+        mine, yours = self.value, other.value
+        if isinstance(mine, float) and isinstance(yours, float):
+            equal = struct.pack("<d", mine) == struct.pack("<d", yours)
+        else:
+            equal = mine == yours
+        return equal and (self.type, self.output) == (other.type, other.output)
+
 
 @dataclass(frozen=True, slots=True)
 class Losses:
@@ -97,21 +113,29 @@ class Losses:
         return bool(self.events or self.blocks)
 
 
-@dataclass(frozen=True, slots=True)
+NOTHING_LOST = Losses()
+"""A complete log."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Trace:
     """A log, lossless. All columns have one entry per event.
+
+    Two traces are equal when they say the same; the order of ``names`` and the layout of
+    ``metadata_bytes`` do not count.
 
     Attributes:
         names: Interned strings; bytes that are not UTF-8 are kept as surrogate escapes.
         blocks: Event blocks in log order; every event belongs to exactly one.
-        clocks: Clock domains; ``clock`` indexes them.
+        clocks: Clock domains; ``clock`` indexes them. At most 255.
         kind: ``Kind`` per event, uint8.
         name: Index into ``names``, or NO_NAME, int32.
         chain: Chain index, -1 unset, int64.
-        instruction: Instruction id (debug handle), int32 value range in int64.
+        instruction: Instruction id (debug handle), int64. Values are those of an int32, as in
+            ETDump: a debug handle from 2**31 up is negative, and -1 is unset.
         delegate_int: Integer delegate debug id, -1 unset, int64.
         delegate_str: Index into ``names`` of the string delegate debug id, or NO_NAME, int32.
-        clock: Index into ``clocks``, uint8.
+        clock: Index into ``clocks``, or NO_CLOCK, uint8.
         start: Raw start tick, uint64; 0 for events that have none.
         end: Raw end tick, uint64; for allocations with a time, equal to ``start``.
         metadata: Offset and length into ``metadata_bytes``, int64, shape (n, 2); length -1: absent.
@@ -120,7 +144,7 @@ class Trace:
         offset: Offset of an allocation within its allocator, -1 unknown, int64.
         failed: True for an allocation that failed, bool.
         debug: Index into ``debug_values`` of a debug event, else -1, int64.
-        metadata_bytes: All delegate metadata, one after the other.
+        metadata_bytes: What ``metadata`` points into.
         debug_values: Values of debug events.
         version: ETDump schema version.
         losses: What is missing.
@@ -147,8 +171,105 @@ class Trace:
     metadata_bytes: bytes = b""
     debug_values: tuple[DebugValue, ...] = field(default=())
     version: int = 0
-    losses: Losses = Losses()
+    losses: Losses = NOTHING_LOST
 
     def __len__(self) -> int:
         """Number of events."""
         return int(self.kind.shape[0])
+
+    @classmethod
+    def unset(
+        cls,
+        count: int,
+        *,
+        names: Sequence[str] = (),
+        blocks: Sequence[Block] = (),
+        clocks: Sequence[ClockDomain] = (),
+        metadata_bytes: bytes = b"",
+        debug_values: Sequence[DebugValue] = (),
+        version: int = 0,
+        losses: Losses = NOTHING_LOST,
+    ) -> Trace:
+        """A trace of ``count`` profile events in which nothing is set: the start of every reader.
+
+        The reader fills the columns in place and then calls ``sealed``.
+        """
+        return cls(
+            names=tuple(names),
+            blocks=tuple(blocks),
+            clocks=tuple(clocks),
+            kind=np.full(count, Kind.PROFILE, np.uint8),
+            name=np.full(count, NO_NAME, np.int32),
+            chain=np.full(count, -1, np.int64),
+            instruction=np.full(count, -1, np.int64),
+            delegate_int=np.full(count, -1, np.int64),
+            delegate_str=np.full(count, NO_NAME, np.int32),
+            clock=np.full(count, NO_CLOCK, np.uint8),
+            start=np.zeros(count, np.uint64),
+            end=np.zeros(count, np.uint64),
+            metadata=np.tile(np.array([0, -1], np.int64), (count, 1)),
+            allocator=np.full(count, -1, np.int64),
+            size=np.zeros(count, np.int64),
+            offset=np.full(count, -1, np.int64),
+            failed=np.zeros(count, np.bool_),
+            debug=np.full(count, -1, np.int64),
+            metadata_bytes=metadata_bytes,
+            debug_values=tuple(debug_values),
+            version=version,
+            losses=losses,
+        )
+
+    def sealed(self) -> Trace:
+        """Make the columns read-only, and return the trace itself."""
+        for item in fields(self):
+            column = getattr(self, item.name)
+            if isinstance(column, np.ndarray):
+                column.setflags(write=False)
+        return self
+
+    def text(self, index: int) -> str | None:
+        """The string at ``index`` of ``names``, or None for NO_NAME."""
+        return None if index == NO_NAME else self.names[index]
+
+    def metadata_of(self, row: int) -> bytes | None:
+        """Delegate metadata of event ``row``, or None when it has none."""
+        offset, length = self.metadata[row].tolist()
+        return None if length < 0 else self.metadata_bytes[offset : offset + length]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Trace):
+            return NotImplemented
+        header = ("blocks", "clocks", "version", "losses")
+        columns = ["kind", "chain", "instruction", "delegate_int", "clock", "start", "end"]
+        columns += ["allocator", "size", "offset", "failed"]
+        return (
+            len(self) == len(other)
+            and all(getattr(self, key) == getattr(other, key) for key in header)
+            and all(np.array_equal(getattr(self, key), getattr(other, key)) for key in columns)
+            and self._same_names(other)
+            and np.array_equal(self.metadata[:, 1], other.metadata[:, 1])
+            and all(
+                self.metadata_of(row) == other.metadata_of(row)
+                for row in np.flatnonzero(self.metadata[:, 1] > 0).tolist()
+            )
+            and np.array_equal(self.debug < 0, other.debug < 0)
+            and all(
+                self.debug_values[self.debug[row]].same(other.debug_values[other.debug[row]])
+                for row in np.flatnonzero(self.debug >= 0).tolist()
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _same_names(self, other: Trace) -> bool:
+        """Compare both name columns through one common numbering of the strings."""
+        numbers: dict[str, int] = {}
+
+        def common(trace: Trace, column: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+            # The last entry is what index NO_NAME (-1) finds.
+            codes = [numbers.setdefault(name, len(numbers)) for name in trace.names]
+            return np.array([*codes, NO_NAME], np.int64)[column]
+
+        return np.array_equal(common(self, self.name), common(other, other.name)) and (
+            np.array_equal(common(self, self.delegate_str), common(other, other.delegate_str))
+        )

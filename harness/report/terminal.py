@@ -1,0 +1,263 @@
+"""A run on the terminal: tables where people read, plain text where programs do.
+
+Every function takes a rich ``Console``. Rich itself is imported where it is used, as it would
+otherwise cost every start of the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from harness.check.verdict import Check, Verdict
+from harness.report.text import TICKS, Unit, printable, time_unit
+from harness.trace import Trace
+from harness.view.allocators import allocator_totals
+from harness.view.statistics import Operator, Summary, operator_statistics
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_LEAST_TEXT = 24
+"""Characters a column of text is given before a terminal counts as too narrow for a table."""
+
+
+def print_run(
+    console: Console,
+    trace: Trace,
+    *,
+    header: Mapping[str, object] | None = None,
+    verdict: Verdict | None = None,
+    block: str = "Execute",
+    worst_first: bool = False,
+) -> None:
+    """Print everything about a run: header, operators, allocators, losses, verdict.
+
+    Args:
+        console: Where to.
+        trace: What was logged.
+        header: Labels and values to begin with: board, model, runs.
+        verdict: What the checks said, if there were any; comes last.
+        block: The blocks whose operators are shown.
+        worst_first: Order operators by total time instead of first seen.
+    """
+    if header:
+        print_header(console, header)
+    print_operators(console, trace, block=block, worst_first=worst_first)
+    print_allocators(console, trace)
+    print_losses(console, trace)
+    if verdict is not None:
+        print_verdict(console, verdict)
+
+
+def print_header(console: Console, fields: Mapping[str, object]) -> None:
+    """Print labels and values, one line each."""
+    width = max((len(label) for label in fields), default=0)
+    for label, value in fields.items():
+        _line(console, f"{label:<{width}}  {value}")
+    _line(console)
+
+
+def print_operators(
+    console: Console, trace: Trace, *, block: str = "Execute", worst_first: bool = False
+) -> None:
+    """Print statistics per operator of the blocks named ``block``.
+
+    Shares are of the scope with the largest total time in the same clock domain, normally
+    ``Method::execute``; scopes nest, so shares do not add up to 100 %.
+    """
+    operators = operator_statistics(trace, block)
+    if not operators:
+        _line(console, f"no profile events in block {block!r}")
+        _line(console)
+        return
+    if worst_first:
+        operators.sort(key=_total, reverse=True)
+    outer = {
+        clock: max(_total(op) for op in operators if op.clock == clock)
+        for clock in _clocks(operators)
+    }
+    known = [op for op in operators if op.ns is not None]
+    unit = time_unit(op.ns.max for op in known if op.ns is not None) if known else TICKS
+    several_delegates = any(op.delegate_int != -1 or op.delegate_str for op in operators)
+
+    numbers = [f"{name} [{unit.name}]" for name in ("p50", "avg", "min", "max")]
+    headers = ["event", "instruction", "count", *numbers, "share [%]"]
+    rows = []
+    for op in operators:
+        largest = outer[op.clock]
+        share = f"{100 * _total(op) / largest:.1f}" if largest else ""
+        name = _delegated(op) if several_delegates else op.name
+        rows.append([name, str(op.instruction), str(op.ticks.count), *_times(op, unit), share])
+    show_table(console, headers, rows, title=f"Operators of {block}", numbers=range(1, 8))
+
+
+def print_allocators(console: Console, trace: Trace) -> None:
+    """Print totals per allocator, or nothing when none was declared or used."""
+    totals = allocator_totals(trace)
+    if totals:
+        headers = ["allocator", "count", "total [B]", "largest [B]", "failures", "refused [B]"]
+        rows = [
+            [
+                item.label,
+                str(item.count),
+                f"{item.total_bytes:,}",
+                f"{item.largest_bytes:,}",
+                str(item.failures),
+                f"{item.failed_bytes:,}",
+            ]
+            for item in totals
+        ]
+        show_table(console, headers, rows, title="Allocators", numbers=range(1, 6))
+
+
+def print_losses(console: Console, trace: Trace) -> None:
+    """Print what the log misses; always says something."""
+    lost = trace.losses
+    if lost.any:
+        _line(
+            console,
+            f"LOSSES: {lost.events} events and {lost.blocks} block or allocator declarations were "
+            "dropped by the target; totals are lower bounds",
+            style="bold red",
+        )
+    else:
+        _line(console, "losses: none; the log is complete")
+
+
+def print_verdict(console: Console, verdict: Verdict) -> None:
+    """Print all checks as a table, then the verdict with every reason for a failure."""
+    _line(console)
+    rows = [
+        [
+            "pass" if check.passed else "FAIL",
+            check.rule,
+            check.subject,
+            "-" if check.measured is None else f"{check.measured:,.3f}",
+            f"{check.limit:,.3f}",
+            check.unit,
+        ]
+        for check in verdict.checks
+    ]
+    headers = ["", "rule", "subject", "measured", "limit", "unit"]
+    show_table(console, headers, rows, title="Checks", numbers=(3, 4))
+    failures = verdict.failures
+    total = len(verdict.checks)
+    if not failures:
+        _line(console, f"PASS: {total} of {total} checks hold", style="bold green")
+        return
+    _line(console, f"FAIL: {len(failures)} of {total} checks do not hold", style="bold red")
+    for check in failures:
+        _line(console, f"  {_because(check)}")
+
+
+def show_table(
+    console: Console,
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    title: str = "",
+    numbers: Collection[int] = (),
+) -> None:
+    """Print a table: folded into the width of a terminal, or plain and uncut when piped.
+
+    A terminal too narrow for the numbers gets the plain lines, and wraps them itself.
+
+    Args:
+        console: Where to.
+        headers: One per column.
+        rows: Cells; device names in them may hold anything, markup included.
+        title: A line above.
+        numbers: Columns of numbers, aligned right and never folded.
+    """
+    if title:
+        _line(console, title, style="bold")
+    widths = _widths([headers, *rows])
+    needed = sum(w if i in numbers else min(w, _LEAST_TEXT) for i, w in enumerate(widths))
+    if console.is_terminal and needed + 3 * len(widths) <= console.width:
+        from rich.box import SIMPLE_HEAD
+
+        table = plain_table(headers, rows, numbers=numbers)
+        table.box = SIMPLE_HEAD
+        console.print(table)
+        return
+    for line in _plain_lines([headers, *rows], numbers):
+        _line(console, line)
+    _line(console)
+
+
+def plain_table(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Collection[int] = ()
+) -> Table:
+    """A table to print, without box art; arguments as for ``show_table``."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    widths = _widths([headers, *rows])
+    for index, header in enumerate(headers):
+        number = index in numbers
+        table.add_column(
+            Text(header),
+            justify="right" if number else "left",
+            min_width=widths[index] if number else None,
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    return table
+
+
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(len(printable(cell)) for cell in column) for column in zip(*rows, strict=True)]
+
+
+def _plain_lines(rows: Sequence[Sequence[str]], numbers: Collection[int]) -> Iterator[str]:
+    """Cells in columns two spaces apart, without trailing spaces."""
+    widths = _widths(rows)
+    for row in rows:
+        padded = (
+            printable(cell).rjust(width) if index in numbers else printable(cell).ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join(padded).rstrip()
+
+
+def _line(console: Console, text: str = "", *, style: str | None = None) -> None:
+    """Print one line, uncut; a terminal wraps it by itself."""
+    console.print(
+        printable(text),
+        style=style,
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _clocks(operators: Sequence[Operator]) -> list[object]:
+    return list(dict.fromkeys(op.clock for op in operators))
+
+
+def _total(op: Operator) -> float:
+    return (op.ns or op.ticks).total
+
+
+def _delegated(op: Operator) -> str:
+    """The event's name and its delegate id."""
+    delegate = op.delegate_str if op.delegate_str is not None else op.delegate_int
+    return op.name if delegate == -1 else f"{op.name} [{delegate}]"
+
+
+def _times(op: Operator, unit: Unit) -> list[str]:
+    """The cells of one operator's durations; says so where they are ticks among times."""
+    in_ticks = op.ns is None
+    summary: Summary = op.ticks if op.ns is None else op.ns
+    values = (summary.p50, summary.avg, summary.min, summary.max)
+    if in_ticks and unit is not TICKS:
+        return [f"{TICKS.text(value)} ticks" for value in values]
+    return [unit.text(value) for value in values]
+
+
+def _because(check: Check) -> str:
+    return f"{check.subject}: {check.rule}: {check.reason}"

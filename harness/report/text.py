@@ -1,0 +1,56 @@
+"""Names and numbers as text that is safe and easy to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+def printable(text: str) -> str:
+    r"""Replace what would not print: bytes that are no UTF-8 and control characters, as ``\xNN``.
+
+    Names come from a device or a file; without this they could move the cursor of a terminal.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escape(ord(char)) for char in text)
+
+
+def _escape(code: int) -> str:
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that surrogateescape kept
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit for a column of numbers.
+
+    Attributes:
+        name: Shown in the column's header.
+        divisor: Base units (nanoseconds, ticks or bytes) in one of it.
+        decimals: Digits after the point.
+    """
+
+    name: str
+    divisor: float
+    decimals: int
+
+    def text(self, value: float) -> str:
+        """``value``, in base units, as a number in this unit."""
+        return f"{value / self.divisor:,.{self.decimals}f}"
+
+
+TICKS = Unit("ticks", 1, 0)
+
+
+def time_unit(nanoseconds: Iterable[float]) -> Unit:
+    """The unit in which a column of times reads best, judged by its largest."""
+    largest = max(nanoseconds, default=0.0)
+    if largest < 10e3:
+        return Unit("ns", 1, 1)
+    if largest < 10e6:
+        return Unit("us", 1e3, 3)
+    if largest < 10e9:
+        return Unit("ms", 1e6, 3)
+    return Unit("s", 1e9, 6)
