@@ -1,0 +1,144 @@
+"""What a device tells, as typed values. Sizes are bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.link.wire import State
+from harness.timebase import ClockDomain
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a request or a run ended: a `Status`, what its detail is, and the device's words."""
+
+    status: int
+    detail: int = 0
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetInfo:
+    """What a device says about itself.
+
+    Attributes:
+        version: Link protocol version agreed on.
+        mtu: Longest frame payload, bytes, in both directions.
+        board: Board name.
+        cpu: CPU name.
+        build_id: Identity of the firmware image.
+        clocks: Clock domains; the position is the clock number in events.
+        model_capacity: Largest model file, bytes.
+        arena_capacity: Planned memory and method state together, bytes.
+        input_capacity: Staged inputs together, bytes.
+        trace_capacity: Compact log, bytes.
+        probe_ticks: Ticks of clock 0 that ``probe_pairs`` empty start/end pairs took.
+        probe_pairs: See ``probe_ticks``; 0 when the device did not measure.
+        operators: Number of kernels linked in.
+    """
+
+    version: int
+    mtu: int
+    board: str = ""
+    cpu: str = ""
+    build_id: str = ""
+    clocks: tuple[ClockDomain, ...] = ()
+    model_capacity: int = 0
+    arena_capacity: int = 0
+    input_capacity: int = 0
+    trace_capacity: int = 0
+    probe_ticks: int = 0
+    probe_pairs: int = 0
+    operators: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClock:
+    """Ticks of clock 0 when a PING was decoded, and how often that clock was restarted."""
+
+    epoch: int
+    ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceStatus:
+    """What the device is doing.
+
+    Attributes:
+        state: See `State`.
+        session: Number the host gave in HELLO; 0 after a reboot.
+        run_id: The last run it accepted, 0 when none.
+        completed: Executions that run has completed.
+        good_frames: Frames it received and accepted.
+        corrupt_frames: Frames it received and rejected.
+        outcome: How the last run ended.
+    """
+
+    state: State
+    session: int
+    run_id: int
+    completed: int
+    good_frames: int
+    corrupt_frames: int
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """A model input or output.
+
+    Attributes:
+        scalar_type: ExecuTorch's number for its element type.
+        sizes: Elements per dimension.
+        nbytes: Size in bytes.
+        dim_order: Dimensions from the outermost to the innermost in memory.
+    """
+
+    scalar_type: int
+    sizes: tuple[int, ...]
+    nbytes: int
+    dim_order: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A model the device has loaded and checked.
+
+    Attributes:
+        planned_bytes: Planned buffers, bytes.
+        method_bytes: Arena bytes that describe the method.
+        inputs: Input tensors.
+        outputs: Output tensors.
+    """
+
+    planned_bytes: int
+    method_bytes: int
+    inputs: tuple[TensorInfo, ...] = ()
+    outputs: tuple[TensorInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RegionInfo:
+    """Size in bytes and SHA-256 of a readable region."""
+
+    size: int
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RegionPart:
+    """Bytes of a region at an offset."""
+
+    region: int
+    index: int
+    offset: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RunNote:
+    """What the device reports about a run unasked; the outcome is None while it goes on."""
+
+    run_id: int
+    completed: int
+    outcome: Outcome | None = None

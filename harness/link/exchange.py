@@ -1,0 +1,231 @@
+"""One request and its answer: sequence numbers, deadlines, repetition, and what came instead."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
+
+from harness.errors import LinkError
+from harness.link.frames import CorruptFrame, CorruptReason, Frame, FrameDecoder, Text, encode
+from harness.link.messages import MalformedBodyError, parse_refusal
+from harness.link.refusal import refusal_error
+from harness.link.statistics import LinkStatistics
+from harness.link.transport import Transport
+from harness.link.wire import MIN_MTU, RESPONSE, Op, Status
+
+_T = TypeVar("_T")
+
+Progress = Callable[[int, int], None]
+"""Called with (done, total)."""
+
+
+class Exchange:
+    """Requests and answers over a transport. All times are seconds.
+
+    Attributes:
+        deadline_s: How long an answer is waited for before its request is repeated.
+        retries: How often a request is repeated.
+        board: Name of the target in messages.
+        statistics: What has been carried and lost.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        deadline_s: float,
+        retries: int,
+        console: Callable[[bytes], None] | None = None,
+        check_alive: Callable[[], None] | None = None,
+        board: str = "target",
+        first_sequence: int = 1,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self.deadline_s = deadline_s
+        self.retries = retries
+        self.board = board
+        self.statistics = LinkStatistics()
+        self.clock_ns = clock_ns
+        self._transport = transport
+        self._console = console
+        self._check_alive = check_alive
+        self._sequence = first_sequence % 0x10000
+        self._mtu = MIN_MTU
+        self._decoder = FrameDecoder(MIN_MTU)
+        self._frames: deque[Frame] = deque()
+
+    @property
+    def mtu(self) -> int:
+        """Longest payload of a frame to send, bytes."""
+        return self._mtu
+
+    @mtu.setter
+    def mtu(self, mtu: int) -> None:
+        self._mtu = mtu
+        # Never less than before: frames of the earlier size may still be on the way.
+        self._decoder.mtu = max(mtu, self._decoder.mtu)
+
+    def now(self) -> float:
+        """Return the monotonic time, seconds."""
+        return self.clock_ns() * 1e-9
+
+    def next_sequence(self) -> int:
+        """Return a fresh sequence number; 0 is for what the device sends unasked."""
+        self._sequence = self._sequence % 0xFFFF + 1
+        return self._sequence
+
+    def send(self, op: Op, sequence: int, body: bytes) -> None:
+        """Send one frame.
+
+        Raises:
+            LinkError: It could not be sent in time.
+            TargetError: That is because the target is dead.
+        """
+        data = encode(op, sequence, body)
+        self.statistics.frames_sent += 1
+        self.statistics.bytes_sent += len(data)
+        try:
+            self._transport.write(data, self.deadline_s)
+        except LinkError:
+            self.check_alive()
+            raise
+
+    def receive(self, until: float) -> Frame | None:
+        """Return the next good frame, or None when none has come by the time ``until``.
+
+        Raises:
+            LinkError: The stream ended.
+            TargetError: It did because the target is dead.
+        """
+        while not self._frames:
+            try:
+                data = self._transport.read(max(0.0, until - self.now()))
+            except LinkError:
+                self.check_alive()
+                raise
+            self._take(data)
+            if not self._frames and self.now() >= until:
+                return None
+        return self._frames.popleft()
+
+    def request(
+        self, op: Op, body: bytes, parse: Callable[[bytes], _T], *, patient: bool = False
+    ) -> _T:
+        """Send a request until it is answered.
+
+        Args:
+            op: Type of the request.
+            body: Its body.
+            parse: Reads the body of an answer whose status is OK.
+            patient: Wait longer each time: for work that takes the device time, and must not
+                be asked for again and again.
+
+        Raises:
+            DeviceRefusedError: The device answered with an error.
+            LinkError: No usable answer in time.
+            TargetError: The target died meanwhile.
+        """
+        sequence = self.next_sequence()
+        began = self.now()
+        for attempt in range(self.retries + 1):
+            if attempt:
+                self.statistics.retries += 1
+                self.check_alive()
+            wait = self.deadline_s * (2**attempt if patient else 1)
+            answer = self.attempt(op, sequence, body, parse, self.now() + wait)
+            if answer is not None:
+                return answer[0]
+        waited = self.now() - began
+        raise self.failure(
+            f"no answer to {op.name} in {waited:.3g} s, asked {self.retries + 1} times"
+        )
+
+    def attempt(
+        self, op: Op, sequence: int, body: bytes, parse: Callable[[bytes], _T], until: float
+    ) -> tuple[_T] | None:
+        """Send a request once; return its answer in a tuple, or None when none is usable.
+
+        Raises:
+            DeviceRefusedError: The device answered with an error.
+            LinkError: The stream ended.
+            TargetError: It did because the target is dead.
+        """
+        self.send(op, sequence, body)
+        while (frame := self.receive(until)) is not None:
+            if frame.type != op | RESPONSE or frame.sequence != sequence:
+                self.statistics.stale_answers += 1
+                continue
+            try:
+                return (self.read_answer(op, frame, parse),)
+            except MalformedBodyError:
+                return None
+        return None
+
+    def read_answer(self, op: Op, frame: Frame, parse: Callable[[bytes], _T]) -> _T:
+        """Read an answer.
+
+        Raises:
+            DeviceRefusedError: Its status is not OK.
+            MalformedBodyError: It does not parse; this has been counted.
+        """
+        if frame.body[:1] == bytes((Status.OK,)):
+            return self.read_body(frame, parse)
+        raise refusal_error(self.board, op, self.read_body(frame, parse_refusal))
+
+    def read_body(self, frame: Frame, parse: Callable[[bytes], _T]) -> _T:
+        """Read a body that has no status in front.
+
+        Raises:
+            MalformedBodyError: It does not parse; this has been counted.
+        """
+        try:
+            return parse(frame.body)
+        except MalformedBodyError:
+            self.statistics.corrupt[CorruptReason.BODY] += 1
+            raise
+
+    def check_alive(self) -> None:
+        """Let the target speak before the link is blamed.
+
+        Raises:
+            TargetError: The target is dead.
+        """
+        if self._check_alive is not None:
+            self._check_alive()
+
+    def failure(self, message: str, *, hint: str = "") -> LinkError:
+        """Return the error of giving up on the link.
+
+        Raises:
+            TargetError: The target is dead, so it is not the link.
+        """
+        self.check_alive()
+        return LinkError(f"{self.board}: {message}{self._instead()}", hint=hint)
+
+    def _instead(self) -> str:
+        """What the line carried other than answers: it tells a dead line from a noisy one."""
+        seen = self.statistics
+        if not seen.bytes_received:
+            return "; nothing at all was received"
+        if corrupt := seen.corrupt.total():
+            return f"; {corrupt} corrupt and {seen.frames_received} good frames were received"
+        if not seen.frames_received:
+            return f"; {seen.bytes_received} bytes were received, but no frame"
+        return ""
+
+    def _take(self, data: bytes) -> None:
+        self.statistics.bytes_received += len(data)
+        for item in self._decoder.feed(data):
+            match item:
+                case Frame():
+                    self.statistics.frames_received += 1
+                    self._frames.append(item)
+                case CorruptFrame():
+                    self.statistics.corrupt[item.reason] += 1
+                case Text():
+                    self.statistics.text_bytes += len(item.data)
+                    if self._console is not None:
+                        self._console(item.data)
+        self.statistics.skipped_bytes = self._decoder.skipped_bytes

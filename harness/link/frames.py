@@ -1,0 +1,208 @@
+"""Frames on the wire: COBS, CRC-32, and a decoder that separates frames from console text.
+
+No I/O: bytes in, values out. ``docs/protocol.md`` describes the coding, and the device's decoder
+(``firmware_stub/src/link``) agrees with this one on every byte stream.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from typing import Final
+
+from harness.link.wire import CRC_SIZE, HEADER_SIZE, SOH
+
+OVERHEAD: Final = HEADER_SIZE + CRC_SIZE
+"""Bytes of a payload that are not its body."""
+
+_LONGEST_BLOCK: Final = 254
+_FULL_BLOCK: Final = _LONGEST_BLOCK + 1
+"""Code byte of a COBS block of the greatest length, behind which no zero is meant."""
+
+
+class CorruptReason(StrEnum):
+    """Why a frame was rejected; the decoder tests in this order."""
+
+    TOO_LONG = auto()
+    COBS = auto()
+    TOO_SHORT = auto()
+    MARKER = auto()
+    CRC = auto()
+    BODY = auto()
+    """The frame passed, but its body does not parse. Found by the exchange, not by the decoder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame that passed every check."""
+
+    type: int
+    sequence: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CorruptFrame:
+    """A frame that was rejected.
+
+    Attributes:
+        reason: The first check it failed.
+        encoded: Its bytes as they came, without delimiters; of an over-long one the beginning.
+    """
+
+    reason: CorruptReason
+    encoded: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Console text that stood between frames."""
+
+    data: bytes
+
+
+Item = Frame | CorruptFrame | Text
+
+
+def cobs_encode(data: bytes) -> bytes:
+    """Encode ``data`` so that it contains no zero byte, without delimiters."""
+    blocks = data.split(b"\0")
+    last = len(blocks) - 1
+    pieces = []
+    for number, block in enumerate(blocks):
+        rest = block
+        while len(rest) >= _LONGEST_BLOCK:
+            pieces.append(b"\xff" + rest[:_LONGEST_BLOCK])
+            rest = rest[_LONGEST_BLOCK:]
+        # A full block stands for no zero, so one that ends where a zero is needs an empty block.
+        if rest or number < last or not block:
+            pieces.append(bytes((len(rest) + 1,)) + rest)
+    return b"".join(pieces)
+
+
+def cobs_decode(encoded: bytes) -> bytes | None:
+    """Decode what stands between two delimiters, strictly.
+
+    Returns:
+        The data, or None when a zero byte occurs or a code reaches past the end.
+    """
+    if 0 in encoded:
+        return None
+    # Every code byte becomes the zero it stands for; the first one, and one behind a full block,
+    # stand for nothing and go.
+    decoded = bytearray(encoded)
+    surplus = []
+    position, end = 0, len(encoded)
+    while position < end:
+        code = encoded[position]
+        decoded[position] = 0
+        position += code
+        if code == _FULL_BLOCK:
+            surplus.append(position)
+    if position != end:
+        return None
+    for place in reversed(surplus):
+        del decoded[place : place + 1]
+    return bytes(decoded[1:])
+
+
+def encode(type_: int, sequence: int, body: bytes) -> bytes:
+    """Return a frame as it goes on the wire, delimiters included."""
+    payload = b"\0" + type_.to_bytes(1, "little") + sequence.to_bytes(2, "little") + body
+    crc = zlib.crc32(payload).to_bytes(CRC_SIZE, "little")
+    return b"\0" + cobs_encode(payload + crc) + b"\0"
+
+
+def longest_encoded(mtu: int) -> int:
+    """Return how many encoded bytes, delimiters not counted, a decoder for ``mtu`` accepts."""
+    return mtu + mtu // _LONGEST_BLOCK + 1
+
+
+def _check(encoded: bytes) -> Frame | CorruptFrame:
+    payload = cobs_decode(encoded)
+    if payload is None:
+        return CorruptFrame(CorruptReason.COBS, encoded)
+    if len(payload) < OVERHEAD:
+        return CorruptFrame(CorruptReason.TOO_SHORT, encoded)
+    if payload[0] != 0:
+        return CorruptFrame(CorruptReason.MARKER, encoded)
+    checked, crc = payload[:-CRC_SIZE], payload[-CRC_SIZE:]
+    if zlib.crc32(checked) != int.from_bytes(crc, "little"):
+        return CorruptFrame(CorruptReason.CRC, encoded)
+    return Frame(checked[1], int.from_bytes(checked[2:4], "little"), checked[HEADER_SIZE:])
+
+
+class _State(Enum):
+    TEXT = auto()
+    FRAME = auto()
+    SKIP = auto()
+
+
+class FrameDecoder:
+    """Turns a byte stream, in pieces of any size, into frames, corrupt frames and text.
+
+    Attributes:
+        mtu: Longest payload accepted, bytes. May be raised while decoding.
+        skipped_bytes: Bytes passed over behind over-long frames.
+    """
+
+    def __init__(self, mtu: int) -> None:
+        self.mtu = mtu
+        self.skipped_bytes = 0
+        self._state = _State.TEXT
+        self._encoded = bytearray()
+
+    def feed(self, data: bytes) -> list[Item]:
+        """Take the next bytes and return what they complete, in order.
+
+        Text is returned as soon as it arrives; text around stray delimiters is one item.
+        """
+        items: list[Item] = []
+        position = 0
+        while position < len(data):
+            match self._state:
+                case _State.TEXT:
+                    position = self._text(data, position, items)
+                case _State.FRAME:
+                    position = self._frame(data, position, items)
+                case _State.SKIP:
+                    position = self._skip(data, position)
+        return items
+
+    def _text(self, data: bytes, position: int, items: list[Item]) -> int:
+        start = data.find(SOH, position)
+        end = len(data) if start < 0 else start
+        text = data[position:end].replace(b"\0", b"")
+        if text:
+            items.append(Text(text))
+        if start < 0:
+            return end
+        self._encoded = bytearray((SOH,))
+        self._state = _State.FRAME
+        return start + 1
+
+    def _frame(self, data: bytes, position: int, items: list[Item]) -> int:
+        delimiter = data.find(0, position)
+        end = len(data) if delimiter < 0 else delimiter
+        room = max(0, longest_encoded(self.mtu) - len(self._encoded))
+        if end - position > room:
+            self._encoded += data[position : position + room]
+            items.append(CorruptFrame(CorruptReason.TOO_LONG, bytes(self._encoded)))
+            self._state = _State.SKIP
+            return position + room
+        self._encoded += data[position:end]
+        if delimiter < 0:
+            return end
+        items.append(_check(bytes(self._encoded)))
+        self._state = _State.TEXT
+        return delimiter + 1
+
+    def _skip(self, data: bytes, position: int) -> int:
+        delimiter = data.find(0, position)
+        end = len(data) if delimiter < 0 else delimiter
+        self.skipped_bytes += end - position
+        if delimiter < 0:
+            return end
+        self._state = _State.TEXT
+        return delimiter + 1

@@ -1,0 +1,322 @@
+"""Bodies of requests and answers: declared once with ``construct``, the values of
+``harness.link.answers`` outside.
+
+Functions that read a body raise `MalformedBodyError` when it does not have the declared shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Final
+
+from construct import (
+    Array,
+    Bytes,
+    Construct,
+    ConstructError,
+    GreedyBytes,
+    GreedyRange,
+    Int8ul,
+    Int16ul,
+    Int32sl,
+    Int32ul,
+    Int64ul,
+    Padding,
+    Prefixed,
+    Struct,
+    Terminated,
+    this,
+)
+
+from harness.link.answers import (
+    DeviceClock,
+    DeviceStatus,
+    ModelInfo,
+    Outcome,
+    RegionInfo,
+    RegionPart,
+    RunNote,
+    TargetInfo,
+    TensorInfo,
+)
+from harness.link.wire import DIGEST_SIZE, MIN_MTU, VERSION, Info, Region, Reset, State
+from harness.timebase import ClockDomain
+
+WRITE_OVERHEAD: Final = 8
+"""Bytes of a WRITE's body that are not data."""
+
+_ADDRESS = ("region" / Int8ul, "index" / Int8ul, Padding(2))
+
+_HELLO = Struct("lowest" / Int8ul, "highest" / Int8ul, Padding(2), "session" / Int32ul)
+_RESET = Struct("kind" / Int8ul)
+_OPEN = Struct(*_ADDRESS, "size" / Int32ul)
+_WRITE = Struct(*_ADDRESS, "offset" / Int32ul, "data" / GreedyBytes)
+_COMMIT = Struct(*_ADDRESS, "digest" / Bytes(DIGEST_SIZE))
+_RUN = Struct("run_id" / Int32ul, "count" / Int32ul, "trace_limit" / Int32ul)
+_STAT = Struct(*_ADDRESS)
+_READ = Struct(*_ADDRESS, "offset" / Int32ul, "length" / Int32ul)
+
+_OUTCOME = ("status" / Int8ul, Padding(3), "detail" / Int32ul, "message" / GreedyBytes)
+
+_REFUSAL = Struct(*_OUTCOME)
+_EMPTY_ANSWER = Struct(Int8ul, Terminated)
+_HELLO_ANSWER = Struct(
+    Int8ul,
+    "version" / Int8ul,
+    "mtu" / Int16ul,
+    "tags" / GreedyRange(Struct("tag" / Int8ul, "value" / Prefixed(Int8ul, GreedyBytes))),
+    Terminated,
+)
+_PING_ANSWER = Struct(Int8ul, Padding(3), "epoch" / Int32ul, "ticks" / Int64ul, Terminated)
+_STATUS_ANSWER = Struct(
+    Int8ul,
+    "state" / Int8ul,
+    Padding(2),
+    "session" / Int32ul,
+    "run_id" / Int32ul,
+    "completed" / Int32ul,
+    "good_frames" / Int32ul,
+    "corrupt_frames" / Int32ul,
+    "outcome" / _REFUSAL,
+)
+_WRITE_ANSWER = Struct(Int8ul, Padding(3), "next" / Int32ul, Terminated)
+_TENSOR = Struct(
+    "scalar_type" / Int8ul,
+    "dimensions" / Int8ul,
+    Padding(2),
+    "nbytes" / Int32ul,
+    "sizes" / Array(this.dimensions, Int32sl),
+    "dim_order" / Array(this.dimensions, Int8ul),
+)
+_MODEL_ANSWER = Struct(
+    Int8ul,
+    "input_count" / Int8ul,
+    "output_count" / Int8ul,
+    Padding(1),
+    "planned_bytes" / Int32ul,
+    "method_bytes" / Int32ul,
+    "inputs" / Array(this.input_count, _TENSOR),
+    "outputs" / Array(this.output_count, _TENSOR),
+    Terminated,
+)
+_STAT_ANSWER = Struct(
+    Int8ul, Padding(3), "size" / Int32ul, "digest" / Bytes(DIGEST_SIZE), Terminated
+)
+_READ_ANSWER = Struct(
+    Int8ul,
+    "region" / Int8ul,
+    "index" / Int8ul,
+    Padding(1),
+    "offset" / Int32ul,
+    "data" / GreedyBytes,
+)
+_PROGRESS_NOTE = Struct("run_id" / Int32ul, "completed" / Int32ul, Terminated)
+_DONE_NOTE = Struct("run_id" / Int32ul, "completed" / Int32ul, "outcome" / _REFUSAL)
+
+_CLOCK_TAG = Struct(
+    "bits" / Int8ul,
+    "down" / Int8ul,
+    Padding(2),
+    "numerator" / Int32ul,
+    "denominator" / Int32ul,
+    "name" / GreedyBytes,
+)
+_PROBE_TAG = Struct("ticks" / Int32ul, "pairs" / Int32ul, Terminated)
+_NUMBER_TAG = Struct("value" / Int32ul, Terminated)
+
+
+class MalformedBodyError(ValueError):
+    """A body does not have the shape its type demands."""
+
+
+def hello_request(session: int) -> bytes:
+    """Return the body of a HELLO."""
+    return _build(_HELLO, lowest=VERSION, highest=VERSION, session=session)
+
+
+def reset_request(kind: Reset) -> bytes:
+    """Return the body of a RESET."""
+    return _build(_RESET, kind=kind)
+
+
+def open_request(region: Region, index: int, size: int) -> bytes:
+    """Return the body of an OPEN for ``size`` bytes."""
+    return _build(_OPEN, region=region, index=index, size=size)
+
+
+def write_request(region: Region, index: int, offset: int, data: bytes) -> bytes:
+    """Return the body of a WRITE of ``data`` at byte ``offset``."""
+    return _build(_WRITE, region=region, index=index, offset=offset, data=data)
+
+
+def commit_request(region: Region, index: int, digest: bytes) -> bytes:
+    """Return the body of a COMMIT; ``digest`` is the SHA-256 of the whole region."""
+    return _build(_COMMIT, region=region, index=index, digest=digest)
+
+
+def run_request(run_id: int, count: int, trace_limit: int) -> bytes:
+    """Return the body of a RUN; ``trace_limit`` is in bytes, 0 for all there is."""
+    return _build(_RUN, run_id=run_id, count=count, trace_limit=trace_limit)
+
+
+def stat_request(region: Region, index: int) -> bytes:
+    """Return the body of a STAT."""
+    return _build(_STAT, region=region, index=index)
+
+
+def read_request(region: Region, index: int, offset: int, length: int) -> bytes:
+    """Return the body of a READ of ``length`` bytes from byte ``offset``."""
+    return _build(_READ, region=region, index=index, offset=offset, length=length)
+
+
+def parse_refusal(body: bytes) -> Outcome:
+    """Read an answer whose status is not OK."""
+    return _outcome(_parse(_REFUSAL, body))
+
+
+def parse_empty(body: bytes) -> None:
+    """Read an answer that says OK and nothing more."""
+    _parse(_EMPTY_ANSWER, body)
+
+
+def parse_hello(body: bytes) -> TargetInfo:
+    """Read the answer to HELLO; tags this host does not know are passed over."""
+    answer = _parse(_HELLO_ANSWER, body)
+    if answer.mtu < MIN_MTU:
+        raise MalformedBodyError(f"an MTU of {answer.mtu} bytes; {MIN_MTU} is the least")
+    known: dict[str, Any] = {}
+    clocks = []
+    for tag in answer.tags:
+        if tag.tag == Info.CLOCK:
+            clocks.append(_clock(tag.value))
+        elif reader := _TAGS.get(tag.tag):
+            known.update(reader(tag.value))
+    return TargetInfo(answer.version, answer.mtu, clocks=tuple(clocks), **known)
+
+
+def parse_ping(body: bytes) -> DeviceClock:
+    """Read the answer to PING."""
+    answer = _parse(_PING_ANSWER, body)
+    return DeviceClock(answer.epoch, answer.ticks)
+
+
+def parse_status(body: bytes) -> DeviceStatus:
+    """Read the answer to STATUS."""
+    answer = _parse(_STATUS_ANSWER, body)
+    try:
+        state = State(answer.state)
+    except ValueError as error:
+        raise MalformedBodyError(str(error)) from error
+    return DeviceStatus(
+        state=state,
+        session=answer.session,
+        run_id=answer.run_id,
+        completed=answer.completed,
+        good_frames=answer.good_frames,
+        corrupt_frames=answer.corrupt_frames,
+        outcome=_outcome(answer.outcome),
+    )
+
+
+def parse_write(body: bytes) -> int:
+    """Read the answer to WRITE: how many bytes the device has without a hole."""
+    return int(_parse(_WRITE_ANSWER, body).next)
+
+
+def parse_model(body: bytes) -> ModelInfo:
+    """Read the answer to COMMIT of a model."""
+    answer = _parse(_MODEL_ANSWER, body)
+    return ModelInfo(
+        planned_bytes=answer.planned_bytes,
+        method_bytes=answer.method_bytes,
+        inputs=tuple(map(_tensor, answer.inputs)),
+        outputs=tuple(map(_tensor, answer.outputs)),
+    )
+
+
+def parse_stat(body: bytes) -> RegionInfo:
+    """Read the answer to STAT."""
+    answer = _parse(_STAT_ANSWER, body)
+    return RegionInfo(answer.size, answer.digest)
+
+
+def parse_read(body: bytes) -> RegionPart:
+    """Read one frame of the answer to READ."""
+    answer = _parse(_READ_ANSWER, body)
+    return RegionPart(answer.region, answer.index, answer.offset, answer.data)
+
+
+def parse_progress(body: bytes) -> RunNote:
+    """Read a NOTE_PROGRESS."""
+    note = _parse(_PROGRESS_NOTE, body)
+    return RunNote(note.run_id, note.completed)
+
+
+def parse_done(body: bytes) -> RunNote:
+    """Read a NOTE_DONE."""
+    note = _parse(_DONE_NOTE, body)
+    return RunNote(note.run_id, note.completed, _outcome(note.outcome))
+
+
+def _build(layout: Construct, **fields: Any) -> bytes:
+    return bytes(layout.build(fields))
+
+
+def _parse(layout: Construct, body: bytes) -> Any:
+    try:
+        return layout.parse(body)
+    except ConstructError as error:
+        raise MalformedBodyError(f"{len(body)} bytes do not parse: {error}") from error
+
+
+def _printable(text: bytes) -> str:
+    """Decode what a device says, so that it cannot steer a terminal."""
+    decoded = text.decode("utf-8", errors="replace")
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in decoded)
+
+
+def _outcome(parsed: Any) -> Outcome:
+    return Outcome(parsed.status, parsed.detail, _printable(parsed.message))
+
+
+def _tensor(parsed: Any) -> TensorInfo:
+    dim_order = tuple(parsed.dim_order)
+    if sorted(dim_order) != list(range(len(dim_order))):
+        raise MalformedBodyError(f"dim order {dim_order} is no permutation")
+    return TensorInfo(parsed.scalar_type, tuple(parsed.sizes), parsed.nbytes, dim_order)
+
+
+def _clock(value: bytes) -> ClockDomain:
+    parsed = _parse(_CLOCK_TAG, value)
+    try:
+        rate = Fraction(parsed.numerator, parsed.denominator) or None
+        return ClockDomain(_printable(parsed.name), rate, parsed.bits, bool(parsed.down))
+    except (ValueError, ZeroDivisionError) as error:
+        raise MalformedBodyError(str(error)) from error
+
+
+def _text_tag(name: str) -> Callable[[bytes], dict[str, Any]]:
+    return lambda value: {name: _printable(value)}
+
+
+def _number_tag(name: str) -> Callable[[bytes], dict[str, Any]]:
+    return lambda value: {name: _parse(_NUMBER_TAG, value).value}
+
+
+def _probe(value: bytes) -> dict[str, Any]:
+    parsed = _parse(_PROBE_TAG, value)
+    return {"probe_ticks": parsed.ticks, "probe_pairs": parsed.pairs}
+
+
+_TAGS: Final[dict[int, Callable[[bytes], dict[str, Any]]]] = {
+    Info.BOARD: _text_tag("board"),
+    Info.CPU: _text_tag("cpu"),
+    Info.BUILD_ID: _text_tag("build_id"),
+    Info.MODEL_CAPACITY: _number_tag("model_capacity"),
+    Info.ARENA_CAPACITY: _number_tag("arena_capacity"),
+    Info.INPUT_CAPACITY: _number_tag("input_capacity"),
+    Info.TRACE_CAPACITY: _number_tag("trace_capacity"),
+    Info.PROBE_COST: _probe,
+    Info.OPERATORS: _number_tag("operators"),
+}

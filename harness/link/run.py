@@ -1,0 +1,193 @@
+"""Runs the model on the device and waits for the end, whatever of the notes arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from harness.errors import LinkError, TargetError, TransportClosedError
+from harness.link.answers import DeviceStatus, Outcome, RunNote
+from harness.link.exchange import Exchange, Progress
+from harness.link.frames import Frame
+from harness.link.messages import (
+    MalformedBodyError,
+    parse_done,
+    parse_empty,
+    parse_progress,
+    run_request,
+)
+from harness.link.refusal import refusal_error
+from harness.link.wire import RESPONSE, Op, State, Status
+
+_NOISY: Final = 0.25
+"""Share of lost frames above which silence is blamed on the line and not on the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """A run that ended well: its number, and how many executions it made."""
+
+    run_id: int
+    completed: int
+
+
+class Run:
+    """One RUN, from the request to its end.
+
+    The device does not listen while it executes, and a byte sent to it may disturb what it
+    measures. So it is left alone until a deadline passes, and only then asked for STATUS.
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        status: Callable[[], DeviceStatus],
+        run_id: int,
+        count: int,
+        *,
+        trace_limit: int,
+        timeout_s: float,
+        progress: Progress | None,
+    ) -> None:
+        self._exchange = exchange
+        self._status = status
+        self._run_id, self._count = run_id, count
+        self._body = run_request(run_id, count, trace_limit)
+        self._timeout_s = timeout_s
+        self._progress = progress
+        self._sequence = exchange.next_sequence()
+        self._asked = 0
+        self._accepted = False
+        self._completed = 0
+        self._ask_at = 0.0
+        self._give_up_at = 0.0
+
+    def execute(self) -> RunOutcome:
+        """Run, and wait for the end.
+
+        Raises:
+            DeviceRefusedError: The device refused, or a kernel failed on the way.
+            LinkError: The request did not get through.
+            TargetError: The device hangs, died or restarted.
+        """
+        self._give_up_at = self._exchange.now() + self._timeout_s
+        self._send()
+        while True:
+            frame = self._exchange.receive(min(self._ask_at, self._give_up_at))
+            note = self._silence() if frame is None else self._read(frame)
+            if note is not None and note.outcome is not None:
+                return self._finish(note, note.outcome)
+
+    def _send(self) -> None:
+        self._asked += 1
+        self._ask_at = self._exchange.now() + self._exchange.deadline_s
+        self._exchange.send(Op.RUN, self._sequence, self._body)
+
+    def _read(self, frame: Frame) -> RunNote | None:
+        exchange = self._exchange
+        try:
+            if frame.type == Op.RUN | RESPONSE and frame.sequence == self._sequence:
+                exchange.read_answer(Op.RUN, frame, parse_empty)
+                self._accept()
+                return None
+            if frame.type == Op.NOTE_PROGRESS:
+                note = exchange.read_body(frame, parse_progress)
+            elif frame.type == Op.NOTE_DONE:
+                note = exchange.read_body(frame, parse_done)
+            else:
+                note = None
+        except MalformedBodyError:
+            return None
+        if note is None or note.run_id != self._run_id:
+            exchange.statistics.stale_answers += 1
+            return None
+        self._accept()
+        self._advance(note.completed)
+        return note
+
+    def _accept(self) -> None:
+        if self._accepted:
+            return
+        self._accepted = True
+        now = self._exchange.now()
+        self._give_up_at = now + self._timeout_s
+        # A device hears a repeated RUN only when it is not running: it may have ended already.
+        repeated = self._asked > 1
+        self._ask_at = now + self._exchange.deadline_s if repeated else self._give_up_at
+
+    def _advance(self, completed: int) -> None:
+        self._completed = max(self._completed, completed)
+        now = self._exchange.now()
+        self._give_up_at = self._ask_at = now + self._timeout_s
+        if self._completed >= self._count:
+            self._ask_at = now + self._exchange.deadline_s
+        if self._progress is not None:
+            self._progress(self._completed, self._count)
+
+    def _silence(self) -> RunNote | None:
+        """Nothing came for long enough: ask again, or ask how it stands."""
+        self._exchange.check_alive()
+        now = self._exchange.now()
+        final = now >= self._give_up_at
+        if not self._accepted and not final:
+            if self._asked <= self._exchange.retries:
+                self._exchange.statistics.retries += 1
+                self._send()
+            else:
+                self._ask_at = self._give_up_at
+            return None
+        try:
+            status = self._status()
+        except TransportClosedError:
+            raise
+        except LinkError as error:
+            if final:
+                raise self._unanswered() from error
+            self._ask_at = self._give_up_at
+            return None
+        return self._judge(status, final)
+
+    def _judge(self, status: DeviceStatus, final: bool) -> RunNote | None:
+        if status.run_id != self._run_id:
+            raise self._exchange.failure(f"RUN did not arrive, sent {self._asked} times")
+        if status.state == State.RUNNING:
+            if final:
+                raise self._hang("and it says it is still running")
+            self._ask_at = self._give_up_at
+            return None
+        return RunNote(status.run_id, status.completed, status.outcome)
+
+    def _finish(self, note: RunNote, outcome: Outcome) -> RunOutcome:
+        if outcome.status != Status.OK:
+            raise refusal_error(
+                self._exchange.board,
+                Op.RUN,
+                outcome,
+                f" after {note.completed} of {self._count} executions" if note.completed else "",
+            )
+        if note.completed != self._count:
+            raise TargetError(
+                f"{self._exchange.board}: {self._count} executions were asked for, but the device "
+                f"says it made {note.completed}"
+            )
+        return RunOutcome(self._run_id, note.completed)
+
+    def _unanswered(self) -> TargetError | LinkError:
+        """Who is to blame for a device that went silent in a run."""
+        exchange = self._exchange
+        if not self._accepted:
+            return LinkError(f"{exchange.board}: no answer to RUN, sent {self._asked} times")
+        if exchange.statistics.loss > _NOISY:
+            return LinkError(
+                f"{exchange.board}: silent in a run, on a line that lost "
+                f"{exchange.statistics.loss:.0%} of its frames"
+            )
+        return self._hang("and does not answer STATUS")
+
+    def _hang(self, how: str) -> TargetError:
+        return TargetError(
+            f"{self._exchange.board}: the device hangs: execution {self._completed + 1} of "
+            f"{self._count} did not end within {self._timeout_s:g} s, {how}",
+            hint="if the model is that slow, raise deadlines.execute_s in the board file",
+        )

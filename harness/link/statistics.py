@@ -1,0 +1,52 @@
+"""What a link has carried and lost, as numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, fields
+
+from harness.link.frames import CorruptReason
+
+
+@dataclass(slots=True)
+class LinkStatistics:
+    """Counts of one session; every loss is one of them.
+
+    Attributes:
+        frames_sent: Frames sent, repetitions included.
+        frames_received: Frames that passed every check.
+        bytes_sent: Bytes sent.
+        bytes_received: Bytes received, text and damage included.
+        text_bytes: Bytes received that were console text.
+        skipped_bytes: Bytes passed over behind over-long frames.
+        retries: Requests sent again because no answer came.
+        stale_answers: Good frames that nobody was waiting for.
+        rewinds: Times an upload went back because bytes had not arrived.
+        holes: Pieces of downloads that were missing and asked for again.
+        digest_mismatches: Whole transfers repeated because the digest was wrong.
+        corrupt: Frames rejected, by reason.
+    """
+
+    frames_sent: int = 0
+    frames_received: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    text_bytes: int = 0
+    skipped_bytes: int = 0
+    retries: int = 0
+    stale_answers: int = 0
+    rewinds: int = 0
+    holes: int = 0
+    digest_mismatches: int = 0
+    corrupt: Counter[CorruptReason] = field(default_factory=Counter)
+
+    @property
+    def loss(self) -> float:
+        """Share of the frames of both directions that were lost or damaged, as far as is known."""
+        lost = self.retries + self.rewinds + self.holes + self.corrupt.total()
+        return lost / max(1, lost + self.frames_received)
+
+    def as_dict(self) -> dict[str, int]:
+        """Return all counts by name; corrupt frames as ``corrupt_<reason>``."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "corrupt"}
+        return plain | {f"corrupt_{reason}": self.corrupt[reason] for reason in CorruptReason}
