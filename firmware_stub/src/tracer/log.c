@@ -1,0 +1,62 @@
+/* The log as the host reads it. Its parts lie apart in memory; a window over them needs no copy of the whole.
+ */
+#include <string.h>
+
+#include "et_bytes.h"
+#include "et_tracer.h"
+
+static void put_header(const et_tracer *tracer, uint8_t header[ET_LOG_HEADER_SIZE]) {
+    et_put_u32(header, ET_LOG_MAGIC);
+    header[4] = ET_LOG_VERSION;
+    header[5] = ET_LOG_RECORD_SIZE;
+    et_put_u16(header + 6, ET_LOG_HEADER_SIZE);
+    et_put_u32(header + 8, tracer->full ? ET_LOG_FLAG_FULL : 0u);
+    et_put_u32(header + 12, tracer->record_count);
+    et_put_u32(header + 16, tracer->name_count);
+    et_put_u32(header + 20, tracer->names_size);
+    et_put_u32(header + 24, tracer->dropped_events);
+    et_put_u32(header + 28, tracer->dropped_blocks);
+}
+
+/* The part of the image still wanted: `skip` bytes from here, then `length` bytes to `out`. */
+typedef struct {
+    uint8_t *out;
+    uint32_t skip;
+    uint32_t length;
+    uint32_t copied;
+} window;
+
+static void copy_part(window *window, const uint8_t *part, uint32_t size) {
+    if (window->skip >= size) {
+        window->skip -= size;
+        return;
+    }
+    uint32_t available = size - window->skip;
+    uint32_t wanted = window->length - window->copied;
+    uint32_t count = available < wanted ? available : wanted;
+    memcpy(window->out + window->copied, part + window->skip, count);
+    window->copied += count;
+    window->skip = 0;
+}
+
+uint32_t et_log_size(const et_tracer *tracer) {
+    if (tracer == NULL) {
+        return 0;
+    }
+    return ET_LOG_HEADER_SIZE + tracer->record_count * ET_LOG_RECORD_SIZE + tracer->names_size;
+}
+
+uint32_t et_log_read(const et_tracer *tracer, uint32_t offset, void *out, uint32_t length) {
+    if (tracer == NULL || length == 0) {
+        return 0;
+    }
+    uint8_t header[ET_LOG_HEADER_SIZE];
+    put_header(tracer, header);
+    window window = {.out = out, .skip = offset, .length = length, .copied = 0};
+    copy_part(&window, header, sizeof header);
+    if (tracer->capacity > 0) {
+        copy_part(&window, tracer->buffer, tracer->record_count * ET_LOG_RECORD_SIZE);
+        copy_part(&window, tracer->buffer + (tracer->capacity - tracer->names_size), tracer->names_size);
+    }
+    return window.copied;
+}
