@@ -1,17 +1,27 @@
 /* The link server: answers the host's requests over a port (docs/protocol.md).
  *
- * It owns the model's life on the device: bytes written, program checked, method loaded and executed under the
- * tracer, outputs and trace read back. All memory is the caller's. */
+ * It owns the model's life on the device: bytes written, program checked, method loaded and executed under
+ * the tracer, outputs and trace read back. All memory is the caller's. Nothing that arrives is trusted.
+ *
+ * Use: fill an et_server_config, et_server_init, then et_server_poll forever. */
 #ifndef ET_SERVER_H
 #define ET_SERVER_H
 
 #include "et_frame.h"
 #include "et_port.h"
 #include "et_runtime.h"
-#include "et_sha256.h"
 #include "et_tracer.h"
 
 #define ET_SERVER_MAX_INPUTS 8
+
+/* The method that is loaded and run. */
+#define ET_SERVER_METHOD "forward"
+
+/* Empty start/end pairs that et_server_init times to learn the tracer's own cost. */
+#define ET_SERVER_PROBE_PAIRS 64
+
+/* Bytes of the receive buffer for a given MTU: a whole encoded frame, decoded in place. */
+#define ET_SERVER_RECEIVE_SIZE(mtu) ((mtu) + (mtu) / 254u + 1u)
 
 /* Memory and identity of a server; everything must outlive it. */
 typedef struct {
@@ -26,13 +36,11 @@ typedef struct {
     uint32_t input_capacity;
     uint8_t *trace;
     uint32_t trace_capacity;
-    uint8_t *receive; /* mtu + mtu / 254 + 1 bytes */
+    uint8_t *receive; /* ET_SERVER_RECEIVE_SIZE(mtu) bytes */
     uint8_t *send;    /* mtu bytes */
     uint8_t *encoded; /* ET_FRAME_ENCODED_SIZE(mtu) bytes */
-    uint32_t mtu;
+    uint32_t mtu;     /* ET_LINK_MIN_MTU to 65535 */
 } et_server_config;
-
-typedef struct et_server et_server;
 
 /* A region being written. */
 typedef struct {
@@ -44,7 +52,7 @@ typedef struct {
     bool open;
 } et_upload;
 
-/* A region being streamed out. */
+/* A region being streamed out; done when offset == end. */
 typedef struct {
     uint32_t offset;
     uint32_t end;
@@ -53,28 +61,44 @@ typedef struct {
     uint8_t index;
 } et_download;
 
+/* An input as staged between executions: its place in config.inputs. */
+typedef struct {
+    uint32_t offset;
+    uint32_t size; /* of the input's tensor */
+    bool ready;
+} et_staged_input;
+
+/* How the last run went. */
+typedef struct {
+    et_error error; /* status OK when all executions were made */
+    uint32_t id;
+    uint32_t count; /* executions asked for */
+    uint32_t completed;
+    uint32_t trace_capacity; /* bytes the log may take */
+    bool repeatable;         /* a RUN with this id is a repetition */
+} et_run;
+
 /* A server. Fields are private. */
-struct et_server {
+typedef struct {
     et_server_config config;
     et_frame_decoder decoder;
     et_tracer tracer;
     et_program program;
     et_method method;
+    et_staged_input inputs[ET_SERVER_MAX_INPUTS];
     et_upload upload;
     et_download download;
-    et_error last_error;
-    uint32_t input_offset[ET_SERVER_MAX_INPUTS]; /* into config.inputs */
-    uint8_t input_ready[ET_SERVER_MAX_INPUTS];
+    et_run run;
+    uint32_t input_count;
     uint32_t model_size;
     uint32_t session;
     uint32_t epoch;
-    uint32_t run_id;
-    uint32_t completed;
     uint32_t good_frames;
     uint32_t corrupt_frames;
     uint32_t probe_ticks;
-    uint8_t state;
-};
+    uint8_t state; /* ET_LINK_STATE_* */
+    bool loaded;   /* method is valid */
+} et_server;
 
 /* Measures the tracer's own cost and becomes ready for a HELLO. */
 void et_server_init(et_server *server, const et_server_config *config);

@@ -1,0 +1,61 @@
+/* The firmware as a process. Prints "link: <path>" when the path can be opened. */
+#define _GNU_SOURCE
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "et_port.h"
+#include "pty.h"
+
+static jmp_buf boot;
+static uint32_t clock_zero;
+
+static uint32_t nanoseconds(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint32_t)((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+}
+
+static uint32_t ticks(void) {
+    return nanoseconds() - clock_zero;
+}
+
+static void restart_clock(void) {
+    clock_zero = nanoseconds();
+}
+
+/* A new process would bring a new pseudo-terminal; a board keeps its port. */
+static void reboot(void) {
+    longjmp(boot, 1);
+}
+
+int main(void) {
+    static const et_port port = {
+        .read = pty_read,
+        .write = pty_write,
+        .idle = pty_wait,
+        .ticks = ticks,
+        .restart_clock = restart_clock,
+        .reboot = reboot,
+    };
+    static const et_target target = {
+        .board = "native",
+        .cpu = "host",
+        .clock_name = "CLOCK_MONOTONIC",
+        .clock_hz_numerator = 1000000000,
+        .clock_hz_denominator = 1,
+        .clock_bits = 32,
+    };
+    const char *path = pty_open();
+    if (path == NULL) {
+        perror("cannot open a pseudo-terminal");
+        return EXIT_FAILURE;
+    }
+    (void)printf("link: %s\n", path);
+    (void)fflush(stdout);
+    (void)setjmp(boot);
+    restart_clock();
+    et_app_main(&port, &target);
+}

@@ -1,0 +1,48 @@
+/* The firmware: static memory of the sizes the port states, and a server over the port. */
+#include <stdalign.h>
+#include <string.h>
+
+#include "et_port.h"
+#include "et_server.h"
+
+alignas(16) static uint8_t model[ET_MODEL_CAPACITY];
+alignas(16) static uint8_t arena[ET_ARENA_CAPACITY];
+alignas(16) static uint8_t inputs[ET_INPUT_CAPACITY];
+alignas(16) static uint8_t trace[ET_TRACE_CAPACITY];
+static uint8_t receive[ET_SERVER_RECEIVE_SIZE(ET_MTU)];
+static uint8_t send[ET_MTU];
+static uint8_t encoded[ET_FRAME_ENCODED_SIZE(ET_MTU)];
+static et_server server;
+
+static void print(const et_port *port, const char *text) {
+    port->write((const uint8_t *)text, (uint32_t)strlen(text));
+}
+
+void et_app_main(const et_port *port, const et_target *target) {
+    const et_server_config config = {
+        .port = port,
+        .target = target,
+        .build_id = ET_BUILD_ID,
+        .model = model,
+        .model_capacity = sizeof model,
+        .arena = arena,
+        .arena_capacity = sizeof arena,
+        .inputs = inputs,
+        .input_capacity = sizeof inputs,
+        .trace = trace,
+        .trace_capacity = sizeof trace,
+        .receive = receive,
+        .send = send,
+        .encoded = encoded,
+        .mtu = ET_MTU,
+    };
+    et_server_init(&server, &config);
+    print(port, "etdump stub " ET_BUILD_ID " on ");
+    print(port, target->board);
+    print(port, "\n");
+    for (;;) {
+        if (!et_server_poll(&server)) {
+            port->idle();
+        }
+    }
+}

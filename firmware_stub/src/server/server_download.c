@@ -1,0 +1,133 @@
+/* STAT and READ: outputs and trace go out in frames that interleave with other requests. */
+#include "et_sha256.h"
+#include "server_internal.h"
+
+#define DATA_HEADER_SIZE 8u
+#define DIGEST_CHUNK 128u
+
+static const et_tensor *output(const et_server *server, uint8_t index) {
+    return et_method_output(&server->method, index);
+}
+
+/* Size of a readable region; refuses what does not exist or would not be true. */
+static et_status find_size(const et_server *server, const uint8_t *body, uint32_t *size, et_error *error) {
+    uint8_t region = body[0];
+    uint8_t index = body[1];
+    bool trace = region == ET_LINK_REGION_TRACE && index == 0;
+    if (!trace && region != ET_LINK_REGION_OUTPUT) {
+        return et_fail(error, ET_LINK_STATUS_BAD_REGION, region, "cannot be read", NULL);
+    }
+    if (server->state != ET_LINK_STATE_DONE) {
+        return et_fail(error, ET_LINK_STATUS_WRONG_STATE, server->state, "nothing has run", NULL);
+    }
+    if (trace) {
+        *size = et_log_size(&server->tracer);
+        return ET_LINK_STATUS_OK;
+    }
+    if (server->run.error.status != ET_LINK_STATUS_OK) {
+        return et_fail(error, ET_LINK_STATUS_WRONG_STATE, server->state, "the run failed, there is no output",
+                       NULL);
+    }
+    const et_tensor *tensor = output(server, index);
+    if (tensor == NULL || tensor->data == NULL) {
+        return et_fail(error, ET_LINK_STATUS_BAD_REGION, index, "the model has no such output", NULL);
+    }
+    *size = tensor->nbytes;
+    return ET_LINK_STATUS_OK;
+}
+
+/* Copies bytes of a region; offset and count are within its size. */
+static void copy_region(const et_server *server, const uint8_t *region, uint32_t offset, void *out,
+                        uint32_t count) {
+    if (region[0] == ET_LINK_REGION_TRACE) {
+        (void)et_log_read(&server->tracer, offset, out, count);
+    } else {
+        memcpy(out, output(server, region[1])->data + offset, count);
+    }
+}
+
+et_status et_server_stat(et_server *server, et_request *request, et_writer *answer, et_error *error) {
+    uint32_t size;
+    et_status status = find_size(server, request->body, &size, error);
+    if (status != ET_LINK_STATUS_OK) {
+        return status;
+    }
+    uint8_t chunk[DIGEST_CHUNK];
+    uint8_t digest[ET_LINK_DIGEST_SIZE];
+    et_sha256 sha;
+    et_sha256_init(&sha);
+    for (uint32_t offset = 0; offset < size;) {
+        uint32_t count = size - offset < sizeof chunk ? size - offset : (uint32_t)sizeof chunk;
+        copy_region(server, request->body, offset, chunk, count);
+        et_sha256_update(&sha, chunk, count);
+        offset += count;
+    }
+    et_sha256_final(&sha, digest);
+    et_write_status(answer, ET_LINK_STATUS_OK);
+    et_write_u32(answer, size);
+    et_write_bytes(answer, digest, sizeof digest);
+    return ET_LINK_STATUS_OK;
+}
+
+void et_server_stop_download(et_server *server) {
+    server->download = (et_download){0};
+}
+
+/* Header of a data frame; its bytes follow. */
+static void write_data_header(et_writer *body, uint8_t region, uint8_t index, uint32_t offset) {
+    et_write_u8(body, ET_LINK_STATUS_OK);
+    et_write_u8(body, region);
+    et_write_u8(body, index);
+    et_write_u8(body, 0);
+    et_write_u32(body, offset);
+}
+
+et_status et_server_read(et_server *server, et_request *request, et_writer *answer, et_error *error) {
+    uint8_t region = request->body[0];
+    uint8_t index = request->body[1];
+    uint32_t offset = et_get_u32(request->body + 4);
+    uint32_t length = et_get_u32(request->body + 8);
+    et_download *download = &server->download;
+    if (length == 0) {
+        /* An empty data frame says that no other will follow. */
+        et_server_stop_download(server);
+        write_data_header(answer, region, index, offset);
+        return ET_LINK_STATUS_OK;
+    }
+    uint32_t size;
+    et_status status = find_size(server, request->body, &size, error);
+    if (status != ET_LINK_STATUS_OK) {
+        return status;
+    }
+    if (offset > size || length > size - offset) {
+        return et_fail(error, ET_LINK_STATUS_BAD_REGION, size, "beyond the end of the region", NULL);
+    }
+    bool same = download->region == region && download->index == index;
+    uint32_t start = same && download->end == offset ? download->offset : offset;
+    *download = (et_download){
+        .offset = start,
+        .end = offset + length,
+        .sequence = request->sequence,
+        .region = region,
+        .index = index,
+    };
+    request->streamed = true;
+    return ET_LINK_STATUS_OK;
+}
+
+bool et_server_stream(et_server *server) {
+    et_download *download = &server->download;
+    uint32_t left = download->end - download->offset;
+    if (left == 0) {
+        return false;
+    }
+    et_writer body = et_server_begin_body(server);
+    write_data_header(&body, download->region, download->index, download->offset);
+    uint32_t room = body.capacity - DATA_HEADER_SIZE;
+    uint32_t count = left < room ? left : room;
+    const uint8_t region[2] = {download->region, download->index};
+    copy_region(server, region, download->offset, et_write(&body, count), count);
+    download->offset += count;
+    et_server_send(server, ET_LINK_OP_READ | ET_LINK_RESPONSE, download->sequence, &body);
+    return true;
+}

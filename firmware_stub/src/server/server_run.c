@@ -1,0 +1,97 @@
+/* RUN: the method loaded and executed under the tracer, on a clock that starts at zero. Nothing is read from
+ * the line meanwhile, and only notes are sent, between executions: a deterministic target stays so. */
+#include <string.h>
+
+#include "server_internal.h"
+
+static void send_note(et_server *server, uint8_t type) {
+    const et_run *run = &server->run;
+    et_writer note = et_server_begin_body(server);
+    et_write_u32(&note, run->id);
+    et_write_u32(&note, run->completed);
+    if (type == ET_LINK_OP_NOTE_DONE) {
+        et_server_write_error(&note, &run->error);
+    }
+    et_server_send(server, type, 0, &note);
+}
+
+static void copy_inputs(et_server *server) {
+    for (uint32_t i = 0; i < server->input_count; i++) {
+        const et_staged_input *input = &server->inputs[i];
+        et_tensor *tensor = et_method_input(&server->method, i);
+        memcpy(tensor->data, server->config.inputs + input->offset, input->size);
+    }
+}
+
+static et_status execute_all(et_server *server, et_error *error) {
+    const et_server_config *config = &server->config;
+    et_run *run = &server->run;
+    et_status status = et_method_load(&server->method, &server->program, ET_SERVER_METHOD, config->arena,
+                                      config->arena_capacity, &server->tracer, error);
+    server->loaded = status == ET_LINK_STATUS_OK;
+    while (status == ET_LINK_STATUS_OK && run->completed < run->count) {
+        copy_inputs(server);
+        et_create_event_block(&server->tracer, "Execute");
+        status = et_method_execute(&server->method, error);
+        if (status == ET_LINK_STATUS_OK) {
+            run->completed++;
+            send_note(server, ET_LINK_OP_NOTE_PROGRESS);
+        }
+    }
+    return status;
+}
+
+static void start_run(et_server *server) {
+    const et_server_config *config = &server->config;
+    server->state = ET_LINK_STATE_RUNNING;
+    et_server_stop_download(server);
+    config->port->restart_clock();
+    server->epoch++;
+    et_tracer_init(&server->tracer, config->trace, server->run.trace_capacity, config->port->ticks);
+    et_create_event_block(&server->tracer, "Default");
+    (void)execute_all(server, &server->run.error);
+    server->state = ET_LINK_STATE_DONE;
+    send_note(server, ET_LINK_OP_NOTE_DONE);
+}
+
+static et_status check_run(const et_server *server, uint32_t count, et_error *error) {
+    if (count == 0) {
+        return et_fail(error, ET_LINK_STATUS_BAD_REQUEST, 0, "nothing to execute", NULL);
+    }
+    if (server->state == ET_LINK_STATE_IDLE) {
+        return et_fail(error, ET_LINK_STATUS_WRONG_STATE, server->state, "no model", NULL);
+    }
+    for (uint32_t i = 0; i < server->input_count; i++) {
+        if (!server->inputs[i].ready) {
+            return et_fail(error, ET_LINK_STATUS_BAD_INPUT, server->inputs[i].size, "an input is missing",
+                           NULL);
+        }
+    }
+    return ET_LINK_STATUS_OK;
+}
+
+et_status et_server_run(et_server *server, et_request *request, et_writer *answer, et_error *error) {
+    et_run *run = &server->run;
+    uint32_t id = et_get_u32(request->body);
+    uint32_t count = et_get_u32(request->body + 4);
+    uint32_t limit = et_get_u32(request->body + 8);
+    if (run->repeatable && id == run->id) {
+        *error = run->error;
+        et_write_u8(answer, run->error.status);
+        return run->error.status;
+    }
+    et_status status = check_run(server, count, error);
+    if (status != ET_LINK_STATUS_OK) {
+        return status;
+    }
+    uint32_t capacity = server->config.trace_capacity;
+    *run = (et_run){
+        .id = id,
+        .count = count,
+        .trace_capacity = limit > 0 && limit < capacity ? limit : capacity,
+        .repeatable = true,
+    };
+    request->then = start_run;
+    et_write_u8(answer, ET_LINK_STATUS_OK);
+    return ET_LINK_STATUS_OK;
+}

@@ -1,0 +1,110 @@
+/* HELLO, PING, STATUS, RESET: who is there and how it fares. */
+#include <string.h>
+
+#include "et_kernel.h"
+#include "server_internal.h"
+
+static void write_text_tag(et_writer *answer, uint32_t tag, const char *text) {
+    size_t length = strlen(text);
+    uint32_t cut = length > UINT8_MAX ? UINT8_MAX : (uint32_t)length;
+    et_write_u8(answer, tag);
+    et_write_u8(answer, cut);
+    et_write_bytes(answer, text, cut);
+}
+
+static void write_u32_tag(et_writer *answer, uint32_t tag, uint32_t value) {
+    et_write_u8(answer, tag);
+    et_write_u8(answer, 4);
+    et_write_u32(answer, value);
+}
+
+static void write_clock_tag(et_writer *answer, const et_target *target) {
+    uint32_t length = (uint32_t)strlen(target->clock_name);
+    et_write_u8(answer, ET_LINK_INFO_CLOCK);
+    et_write_u8(answer, 12u + length);
+    et_write_u8(answer, target->clock_bits);
+    et_write_u8(answer, 0); /* counts up */
+    et_write_u16(answer, 0);
+    et_write_u32(answer, target->clock_hz_numerator);
+    et_write_u32(answer, target->clock_hz_denominator);
+    et_write_bytes(answer, target->clock_name, length);
+}
+
+static void write_probe_tag(et_writer *answer, uint32_t ticks) {
+    et_write_u8(answer, ET_LINK_INFO_PROBE_COST);
+    et_write_u8(answer, 8);
+    et_write_u32(answer, ticks);
+    et_write_u32(answer, ET_SERVER_PROBE_PAIRS);
+}
+
+et_status et_server_hello(et_server *server, et_request *request, et_writer *answer, et_error *error) {
+    if (request->body[0] > ET_LINK_VERSION || request->body[1] < ET_LINK_VERSION) {
+        return et_fail(error, ET_LINK_STATUS_BAD_VERSION, ET_LINK_VERSION, "no common link version", NULL);
+    }
+    const et_server_config *config = &server->config;
+    uint32_t session = et_get_u32(request->body + 4);
+    /* A host that begins anew may count its runs from the same number again. */
+    if (session != server->session) {
+        server->run.repeatable = false;
+    }
+    server->session = session;
+    et_server_stop_download(server);
+
+    et_write_u8(answer, ET_LINK_STATUS_OK);
+    et_write_u8(answer, ET_LINK_VERSION);
+    et_write_u16(answer, config->mtu);
+    write_text_tag(answer, ET_LINK_INFO_BOARD, config->target->board);
+    write_text_tag(answer, ET_LINK_INFO_CPU, config->target->cpu);
+    write_text_tag(answer, ET_LINK_INFO_BUILD_ID, config->build_id);
+    write_clock_tag(answer, config->target);
+    write_u32_tag(answer, ET_LINK_INFO_MODEL_CAPACITY, config->model_capacity);
+    write_u32_tag(answer, ET_LINK_INFO_ARENA_CAPACITY, config->arena_capacity);
+    write_u32_tag(answer, ET_LINK_INFO_INPUT_CAPACITY, config->input_capacity);
+    write_u32_tag(answer, ET_LINK_INFO_TRACE_CAPACITY, config->trace_capacity);
+    write_probe_tag(answer, server->probe_ticks);
+    write_u32_tag(answer, ET_LINK_INFO_OPERATORS, et_kernel_count);
+    return ET_LINK_STATUS_OK;
+}
+
+et_status et_server_ping(et_server *server, et_request *request, et_writer *answer, et_error *error) {
+    (void)error;
+    et_write_status(answer, ET_LINK_STATUS_OK);
+    et_write_u32(answer, server->epoch);
+    et_write_u32(answer, request->ticks);
+    et_write_u32(answer, 0); /* upper half: wraps are the host's to count, a 32-bit clock cannot */
+    return ET_LINK_STATUS_OK;
+}
+
+et_status et_server_status(et_server *server, et_request *request, et_writer *answer, et_error *error) {
+    (void)request;
+    (void)error;
+    et_write_u8(answer, ET_LINK_STATUS_OK);
+    et_write_u8(answer, server->state);
+    et_write_u16(answer, 0);
+    et_write_u32(answer, server->session);
+    et_write_u32(answer, server->run.id);
+    et_write_u32(answer, server->run.completed);
+    et_write_u32(answer, server->good_frames);
+    et_write_u32(answer, server->corrupt_frames);
+    et_server_write_error(answer, &server->run.error);
+    return ET_LINK_STATUS_OK;
+}
+
+static void reboot(et_server *server) {
+    server->config.port->reboot();
+}
+
+et_status et_server_reset(et_server *server, et_request *request, et_writer *answer, et_error *error) {
+    switch (request->body[0]) {
+    case ET_LINK_RESET_SESSION:
+        et_server_drop_model(server);
+        break;
+    case ET_LINK_RESET_REBOOT:
+        request->then = reboot;
+        break;
+    default:
+        return et_fail(error, ET_LINK_STATUS_BAD_REQUEST, request->body[0], "no such kind of reset", NULL);
+    }
+    et_write_u8(answer, ET_LINK_STATUS_OK);
+    return ET_LINK_STATUS_OK;
+}

@@ -1,0 +1,172 @@
+/* OPEN, WRITE, COMMIT: bytes arrive, are proved and taken into use.
+ *
+ * A failed COMMIT leaves the region open, so that repeating it gives the same answer and missing bytes can
+ * still be written. A COMMIT of what is in use already is compared and answered the same way again. */
+#include <string.h>
+
+#include "et_sha256.h"
+#include "server_internal.h"
+
+/* Finds the region that a request's body names and the bytes it may take. */
+static et_status find_region(et_server *server, const uint8_t *body, et_upload *found, et_error *error) {
+    const et_server_config *config = &server->config;
+    uint8_t region = body[0];
+    uint8_t index = body[1];
+    *found = (et_upload){.region = region, .index = index};
+    if (region == ET_LINK_REGION_MODEL && index == 0) {
+        found->bytes = config->model;
+        found->size = config->model_capacity;
+        return ET_LINK_STATUS_OK;
+    }
+    if (region != ET_LINK_REGION_INPUT) {
+        return et_fail(error, ET_LINK_STATUS_BAD_REGION, region, "cannot be written", NULL);
+    }
+    if (server->state == ET_LINK_STATE_IDLE) {
+        return et_fail(error, ET_LINK_STATUS_WRONG_STATE, server->state, "an input needs a model first",
+                       NULL);
+    }
+    if (index >= server->input_count) {
+        return et_fail(error, ET_LINK_STATUS_BAD_REGION, server->input_count, "the model has no such input",
+                       NULL);
+    }
+    found->bytes = config->inputs + server->inputs[index].offset;
+    found->size = server->inputs[index].size;
+    return ET_LINK_STATUS_OK;
+}
+
+static bool is_open(const et_upload *upload, const uint8_t *body) {
+    return upload->open && upload->region == body[0] && upload->index == body[1];
+}
+
+et_status et_server_open(et_server *server, et_request *request, et_writer *answer, et_error *error) {
+    et_upload upload;
+    et_status status = find_region(server, request->body, &upload, error);
+    if (status != ET_LINK_STATUS_OK) {
+        return status;
+    }
+    uint32_t size = et_get_u32(request->body + 4);
+    if (size > upload.size) {
+        return et_fail(error, ET_LINK_STATUS_TOO_LARGE, upload.size, "does not fit", NULL);
+    }
+    if (upload.region == ET_LINK_REGION_MODEL) {
+        et_server_drop_model(server);
+        server->model_size = size;
+    } else {
+        server->inputs[upload.index].ready = false;
+    }
+    upload.size = size;
+    upload.open = true;
+    server->upload = upload;
+    et_write_u8(answer, ET_LINK_STATUS_OK);
+    return ET_LINK_STATUS_OK;
+}
+
+et_status et_server_write(et_server *server, et_request *request, et_writer *answer, et_error *error) {
+    et_upload *upload = &server->upload;
+    if (!is_open(upload, request->body)) {
+        return et_fail(error, ET_LINK_STATUS_WRONG_STATE, server->state, "the region is not open", NULL);
+    }
+    uint32_t offset = et_get_u32(request->body + 4);
+    const uint8_t *bytes = request->body + 8;
+    uint32_t count = request->size - 8;
+    if (offset > upload->next) {
+        return et_fail(error, ET_LINK_STATUS_GAP, upload->next, "bytes are missing before this offset", NULL);
+    }
+    if (count > upload->size - offset) {
+        return et_fail(error, ET_LINK_STATUS_BAD_REGION, upload->size, "beyond the size announced", NULL);
+    }
+    memcpy(upload->bytes + offset, bytes, count);
+    if (offset + count > upload->next) {
+        upload->next = offset + count;
+    }
+    et_write_status(answer, ET_LINK_STATUS_OK);
+    et_write_u32(answer, upload->next);
+    return ET_LINK_STATUS_OK;
+}
+
+static et_status check_complete(const et_upload *upload, et_error *error) {
+    if (upload->next < upload->size) {
+        return et_fail(error, ET_LINK_STATUS_GAP, upload->next, "not all bytes have arrived", NULL);
+    }
+    return ET_LINK_STATUS_OK;
+}
+
+static et_status check_digest(const void *bytes, uint32_t size, const uint8_t *expected, et_error *error) {
+    uint8_t digest[ET_LINK_DIGEST_SIZE];
+    et_sha256 sha;
+    et_sha256_init(&sha);
+    et_sha256_update(&sha, bytes, size);
+    et_sha256_final(&sha, digest);
+    if (memcmp(digest, expected, sizeof digest) != 0) {
+        return et_fail(error, ET_LINK_STATUS_DIGEST_MISMATCH, size, "these are not the bytes announced",
+                       NULL);
+    }
+    return ET_LINK_STATUS_OK;
+}
+
+static et_status commit_model(et_server *server, const uint8_t *body, et_writer *answer, et_error *error) {
+    bool open = is_open(&server->upload, body);
+    et_status status = ET_LINK_STATUS_OK;
+    if (open) {
+        status = check_complete(&server->upload, error);
+    } else if (server->state == ET_LINK_STATE_IDLE) {
+        status = et_fail(error, ET_LINK_STATUS_WRONG_STATE, server->state, "no model has been opened", NULL);
+    }
+    if (status == ET_LINK_STATUS_OK) {
+        status = check_digest(server->config.model, server->model_size, body + 4, error);
+    }
+    if (status == ET_LINK_STATUS_OK && !server->loaded) {
+        status = et_server_load_model(server, error);
+    }
+    if (status != ET_LINK_STATUS_OK) {
+        return status;
+    }
+    et_server_describe_model(server, answer);
+    if (answer->overflow) {
+        server->loaded = false;
+        server->state = ET_LINK_STATE_IDLE;
+        return et_fail(error, ET_LINK_STATUS_UNSUPPORTED_FEATURE, server->config.mtu,
+                       "too many tensors to describe in one frame", NULL);
+    }
+    if (open) {
+        server->upload.open = false;
+    }
+    return ET_LINK_STATUS_OK;
+}
+
+static et_status commit_input(et_server *server, const et_upload *region, const uint8_t *body,
+                              et_error *error) {
+    et_staged_input *input = &server->inputs[region->index];
+    bool open = is_open(&server->upload, body);
+    et_status status = ET_LINK_STATUS_OK;
+    if (open && server->upload.size != input->size) {
+        status = et_fail(error, ET_LINK_STATUS_BAD_INPUT, input->size, "not the size of the tensor", NULL);
+    } else if (open) {
+        status = check_complete(&server->upload, error);
+    } else if (!input->ready) {
+        status =
+            et_fail(error, ET_LINK_STATUS_WRONG_STATE, server->state, "the input has not been opened", NULL);
+    }
+    if (status == ET_LINK_STATUS_OK) {
+        status = check_digest(region->bytes, input->size, body + 4, error);
+    }
+    if (status == ET_LINK_STATUS_OK && open) {
+        input->ready = true;
+        server->upload.open = false;
+    }
+    return status;
+}
+
+et_status et_server_commit(et_server *server, et_request *request, et_writer *answer, et_error *error) {
+    et_upload region;
+    et_status status = find_region(server, request->body, &region, error);
+    if (status != ET_LINK_STATUS_OK) {
+        return status;
+    }
+    if (region.region == ET_LINK_REGION_MODEL) {
+        return commit_model(server, request->body, answer, error);
+    }
+    status = commit_input(server, &region, request->body, error);
+    et_write_u8(answer, status);
+    return status;
+}
