@@ -20,7 +20,11 @@ typedef struct {
     char message[ET_ERROR_MESSAGE_SIZE];
 } et_error;
 
-/* Fills *error (may be NULL) and returns status. `subject` (may be NULL) is appended to `text`, cut to fit. */
+/* Fills *error (may be NULL) and returns status. `subject` (may be NULL) is appended to `text`, cut to fit.
+ */
 et_status et_fail(et_error *error, et_status status, uint32_t detail, const char *text, const char *subject);
+
+/* The same with a message of several parts; the last element is NULL. */
+et_status et_fail_parts(et_error *error, et_status status, uint32_t detail, const char *const *parts);
 
 #endif

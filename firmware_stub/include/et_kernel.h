@@ -4,15 +4,18 @@
 
 #include "et_runtime.h"
 
-/* The arguments of one call, in the file's order; the out tensors are the last of them. */
+/* The arguments of one call, in the file's order: inputs, out tensors, and once more what the operator
+ * returns. Read them through src/kernels/arguments.h, which checks kinds and ranges. */
 typedef struct {
     const et_value *values; /* all values of the method; lists refer to them */
-    const uint32_t *args;   /* indexes into values */
-    uint32_t count;
-    et_error *error;
+    uint32_t value_count;
+    const uint32_t *args; /* indexes into values, checked */
+    uint32_t count;       /* at least the kernel's min_args */
 } et_call;
 
-typedef et_status (*et_kernel_fn)(et_call *call);
+/* Computes, and returns NULL; or touches no memory and returns why it refuses its arguments. Nothing
+ * about them has been checked beyond their number: a kernel checks every size that it relies on. */
+typedef const char *(*et_kernel_fn)(const et_call *call);
 
 struct et_kernel {
     const char *name;       /* such as "aten::relu" */

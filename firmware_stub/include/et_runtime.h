@@ -54,8 +54,9 @@ typedef enum {
 
 typedef struct et_value et_value;
 
-/* A list of values by index into the method's values (tensor lists, and int lists, which ExecuTorch
- * boxes), or of plain numbers in the file. Kernels read lists through et_value_int_at and friends. */
+/* A value. Lists stay in the file: tensor lists hold i32 indexes into the method's values (UINT32_MAX for
+ * none), int lists i64 indexes, because ExecuTorch boxes ints; the others hold plain numbers. Kernels read
+ * them through src/kernels/arguments.h. */
 struct et_value {
     uint8_t kind; /* et_value_kind */
     union {
@@ -87,30 +88,40 @@ typedef struct {
 et_status et_program_open(et_program *program, const void *data, uint32_t size, et_error *error);
 
 typedef struct et_kernel et_kernel;
+typedef struct et_chain et_chain;
 typedef struct et_instruction et_instruction;
+
+/* Instructions that one execution runs at most, unless method.instruction_budget is set otherwise after
+ * loading: a corrupted jump must not hang the board. */
+#define ET_INSTRUCTION_BUDGET 1000000u
 
 /* A method ready to execute. Fields are private to the runtime except where a function says otherwise. */
 typedef struct {
     et_tracer *tracer;
     et_value *values;
-    et_instruction *instructions;
-    uint32_t *inputs;
-    uint32_t *outputs;
+    et_instruction *instructions; /* of all chains, one chain after the other */
+    et_chain *chains;
+    const uint32_t *inputs;  /* indexes into values, in the file */
+    const uint32_t *outputs; /* the same */
     uint32_t value_count;
     uint32_t instruction_count;
+    uint32_t chain_count;
+    uint32_t instruction_budget;
+    et_name execute_name;
     uint32_t input_count;
     uint32_t output_count;
     uint32_t method_bytes;  /* of the arena, for describing the method */
     uint32_t planned_bytes; /* of the arena, for planned buffers */
 } et_method;
 
-/* Loads the method `name` into arena[0..arena_size): traces Method::init inside Program::load_method and
- * the arena's allocations into tracer (may be NULL). Fails on an operator without a kernel, naming it. */
+/* Loads the method `name` into arena[0..arena_size), which must be aligned to 16 bytes: traces Method::init
+ * inside Program::load_method and the arena's allocations into tracer (may be NULL). Fails on an operator
+ * without a kernel, naming it, and on too small an arena, with the bytes needed as detail. */
 et_status et_method_load(et_method *method, const et_program *program, const char *name, void *arena,
                          uint32_t arena_size, et_tracer *tracer, et_error *error);
 
-/* Tensors of inputs and outputs, NULL when there is no such one or it is not a tensor. Input data are
- * written through the tensor's data pointer before each execution: planning may reuse their memory. */
+/* Tensors of inputs and outputs, NULL when there is no such one or it is not a tensor in memory. Input data
+ * are written through the tensor's data pointer before each execution: planning may reuse their memory. */
 et_tensor *et_method_input(const et_method *method, uint32_t index);
 et_tensor *et_method_output(const et_method *method, uint32_t index);
 

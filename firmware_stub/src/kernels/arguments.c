@@ -1,0 +1,134 @@
+#include "arguments.h"
+
+#include "../runtime/little_endian.h"
+
+static const et_value *argument(const et_call *call, uint32_t i) {
+    return &call->values[call->args[i]];
+}
+
+const et_tensor *et_arg_tensor(const et_call *call, uint32_t i) {
+    const et_value *value = argument(call, i);
+    return value->kind == ET_VALUE_TENSOR && value->as.tensor->data != NULL ? value->as.tensor : NULL;
+}
+
+et_tensor *et_arg_out(const et_call *call, uint32_t i) {
+    const et_tensor *tensor = et_arg_tensor(call, i);
+    return tensor != NULL && !tensor->constant ? argument(call, i)->as.tensor : NULL;
+}
+
+bool et_arg_is_none(const et_call *call, uint32_t i) {
+    return argument(call, i)->kind == ET_VALUE_NONE;
+}
+
+bool et_arg_bool(const et_call *call, uint32_t i, bool *value) {
+    *value = argument(call, i)->as.boolean;
+    return argument(call, i)->kind == ET_VALUE_BOOL;
+}
+
+static bool int_within(const et_value *value, int32_t min, int32_t max, int32_t *number) {
+    if (value->kind != ET_VALUE_INT || value->as.integer < min || value->as.integer > max) {
+        return false;
+    }
+    *number = (int32_t)value->as.integer;
+    return true;
+}
+
+bool et_arg_int(const et_call *call, uint32_t i, int32_t min, int32_t max, int32_t *value) {
+    return int_within(argument(call, i), min, max, value);
+}
+
+bool et_arg_number(const et_call *call, uint32_t i, double *value) {
+    const et_value *number = argument(call, i);
+    if (number->kind == ET_VALUE_INT) {
+        *value = (double)number->as.integer;
+    } else {
+        *value = number->as.number;
+    }
+    return number->kind == ET_VALUE_INT || number->kind == ET_VALUE_DOUBLE;
+}
+
+static uint8_t count_from_first(int32_t dim, uint8_t ndim) {
+    return (uint8_t)(dim < 0 ? dim + ndim : dim);
+}
+
+bool et_arg_dim(const et_call *call, uint32_t i, uint8_t ndim, uint8_t *dim) {
+    int32_t number;
+    if (!et_arg_int(call, i, -(int32_t)ndim, (int32_t)ndim - 1, &number)) {
+        return false;
+    }
+    *dim = count_from_first(number, ndim);
+    return true;
+}
+
+bool et_arg_dims(const et_call *call, uint32_t i, uint8_t ndim, uint8_t dims[ET_MAX_DIMS], uint8_t *count) {
+    const et_value *list = argument(call, i);
+    uint32_t named = 0;
+    if (list->kind != ET_VALUE_INT_LIST || list->as.list.count > ndim) {
+        return false;
+    }
+    for (uint32_t item = 0; item < list->as.list.count; item++) {
+        int32_t number;
+        if (!et_arg_list_int(call, i, item, -(int32_t)ndim, (int32_t)ndim - 1, &number)) {
+            return false;
+        }
+        dims[item] = count_from_first(number, ndim);
+        if ((named & (1u << dims[item])) != 0) {
+            return false;
+        }
+        named |= 1u << dims[item];
+    }
+    *count = (uint8_t)list->as.list.count;
+    return true;
+}
+
+bool et_arg_list_int(const et_call *call, uint32_t i, uint32_t item, int32_t min, int32_t max,
+                     int32_t *value) {
+    const et_value *list = argument(call, i);
+    if (list->kind != ET_VALUE_INT_LIST || item >= list->as.list.count) {
+        return false;
+    }
+    uint64_t number = et_load_u64(list->as.list.items + 8u * item);
+    return number < call->value_count && int_within(&call->values[number], min, max, value);
+}
+
+bool et_arg_pair(const et_call *call, uint32_t i, int32_t min, int32_t max, int32_t pair[2]) {
+    const et_value *list = argument(call, i);
+    if (list->kind != ET_VALUE_INT_LIST || list->as.list.count < 1 || list->as.list.count > 2) {
+        return false;
+    }
+    return et_arg_list_int(call, i, 0, min, max, &pair[0]) &&
+           et_arg_list_int(call, i, list->as.list.count - 1u, min, max, &pair[1]);
+}
+
+uint32_t et_numel(const et_tensor *tensor) {
+    uint32_t numel = 1;
+    for (uint32_t d = 0; d < tensor->ndim; d++) {
+        numel *= (uint32_t)tensor->sizes[d];
+    }
+    return numel;
+}
+
+bool et_is_type(const et_tensor *tensor, uint8_t dtype) {
+    return tensor != NULL && tensor->dtype == dtype;
+}
+
+bool et_is(const et_tensor *tensor, uint8_t dtype, uint8_t ndim) {
+    return et_is_type(tensor, dtype) && tensor->ndim == ndim && tensor->nbytes != 0;
+}
+
+bool et_is_vector(const et_tensor *tensor, uint8_t dtype, int32_t length) {
+    return et_is_type(tensor, dtype) && tensor->ndim == 1 && tensor->sizes[0] == length;
+}
+
+bool et_same_layout(const et_tensor *a, const et_tensor *b) {
+    if (a->ndim != b->ndim) {
+        return false;
+    }
+    for (uint32_t d = 0; d < a->ndim; d++) {
+        /* The stride of a dimension of one element says nothing. */
+        if (a->sizes[d] != b->sizes[d] || (a->sizes[d] > 1 && a->strides[d] != b->strides[d])) {
+            return false;
+        }
+    }
+    return true;
+}

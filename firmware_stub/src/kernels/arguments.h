@@ -1,0 +1,67 @@
+/* How kernels read and check their arguments.
+ *
+ * Functions that return a tensor return NULL when the argument is not one with memory behind it; those that
+ * return bool return false when it has not the kind or range asked for. The checks of tensors take NULL for a
+ * tensor that fails, so that a kernel can check what it got in one expression. */
+#ifndef ET_ARGUMENTS_H
+#define ET_ARGUMENTS_H
+
+#include "et_kernel.h"
+
+const et_tensor *et_arg_tensor(const et_call *call, uint32_t i);
+et_tensor *et_arg_out(const et_call *call, uint32_t i); /* refuses constants: nothing writes to the file */
+bool et_arg_is_none(const et_call *call, uint32_t i);
+bool et_arg_bool(const et_call *call, uint32_t i, bool *value);
+bool et_arg_int(const et_call *call, uint32_t i, int32_t min, int32_t max, int32_t *value);
+
+/* A PyTorch scalar: an int or a float. */
+bool et_arg_number(const et_call *call, uint32_t i, double *value);
+
+/* A dimension of a tensor; negative ones count from the last. */
+bool et_arg_dim(const et_call *call, uint32_t i, uint8_t ndim, uint8_t *dim);
+
+/* A list of at most ET_MAX_DIMS dimensions, none named twice. */
+bool et_arg_dims(const et_call *call, uint32_t i, uint8_t ndim, uint8_t dims[ET_MAX_DIMS], uint8_t *count);
+
+/* One int for both spatial axes, or one each: y, x. */
+bool et_arg_pair(const et_call *call, uint32_t i, int32_t min, int32_t max, int32_t pair[2]);
+
+/* Item `item` of an int list. */
+bool et_arg_list_int(const et_call *call, uint32_t i, uint32_t item, int32_t min, int32_t max,
+                     int32_t *value);
+
+uint32_t et_numel(const et_tensor *tensor);
+
+/* Whether the tensor has elements of this type. */
+bool et_is_type(const et_tensor *tensor, uint8_t dtype);
+
+/* Whether it has besides so many dimensions and at least one element. */
+bool et_is(const et_tensor *tensor, uint8_t dtype, uint8_t ndim);
+
+/* Whether it is one-dimensional, of this type and length. */
+bool et_is_vector(const et_tensor *tensor, uint8_t dtype, int32_t length);
+
+/* Whether elements with the same indexes have the same place in memory, counted in elements. */
+bool et_same_layout(const et_tensor *a, const et_tensor *b);
+
+static inline const float *et_floats(const et_tensor *tensor) {
+    return (const float *)(const void *)tensor->data;
+}
+
+static inline float *et_out_floats(const et_tensor *tensor) {
+    return (float *)(void *)tensor->data;
+}
+
+static inline const int8_t *et_int8s(const et_tensor *tensor) {
+    return (const int8_t *)(const void *)tensor->data;
+}
+
+static inline int8_t *et_out_int8s(const et_tensor *tensor) {
+    return (int8_t *)(void *)tensor->data;
+}
+
+static inline const int32_t *et_int32s(const et_tensor *tensor) {
+    return (const int32_t *)(const void *)tensor->data;
+}
+
+#endif

@@ -1,0 +1,49 @@
+#include <math.h>
+
+#include "arguments.h"
+#include "kernels.h"
+#include "walk.h"
+
+/* One line of `length` elements, `step` apart. */
+static void softmax_line(const float *x, float *y, uint32_t length, uint32_t step) {
+    float max = x[0];
+    float sum = 0.0f;
+    for (uint32_t i = 1; i < length; i++) {
+        max = x[i * step] > max ? x[i * step] : max;
+    }
+    for (uint32_t i = 0; i < length; i++) {
+        y[i * step] = expf(x[i * step] - max);
+        sum += y[i * step];
+    }
+    for (uint32_t i = 0; i < length; i++) {
+        y[i * step] /= sum;
+    }
+}
+
+/* _softmax(input, dim, half_to_float, *, out) */
+static const char *softmax(const et_call *call) {
+    const et_tensor *input = et_arg_tensor(call, 0);
+    et_tensor *out = et_arg_out(call, 3);
+    uint8_t dim;
+    bool half_to_float;
+    if (!et_is_type(input, ET_FLOAT) || !et_is_type(out, ET_FLOAT) || !et_arg_bool(call, 2, &half_to_float) ||
+        half_to_float) {
+        return "only float32";
+    }
+    if (!et_same_layout(input, out)) {
+        return "input and output differ in shape or layout";
+    }
+    if (!et_arg_dim(call, 1, input->ndim, &dim)) {
+        return "dim";
+    }
+    et_blocks blocks = et_blocks_along(input, dim);
+    for (uint32_t block = 0; block < blocks.outer; block++) {
+        uint32_t start = block * blocks.length * blocks.stride;
+        for (uint32_t i = start; i < start + blocks.stride; i++) {
+            softmax_line(et_floats(input) + i, et_out_floats(out) + i, blocks.length, blocks.stride);
+        }
+    }
+    return NULL;
+}
+
+const et_kernel et_aten_softmax = {"aten::_softmax", "out", "native_call__softmax.out", 4, softmax};

@@ -1,0 +1,23 @@
+#include "arguments.h"
+#include "kernels.h"
+#include "walk.h"
+
+/* view_copy(input, size, *, out): the same elements in the order of their indexes under another shape. */
+static const char *view_copy(const et_call *call) {
+    const et_tensor *input = et_arg_tensor(call, 0);
+    et_tensor *out = et_arg_out(call, 2);
+    if (input == NULL || !et_is_type(out, input->dtype)) {
+        return "input and output differ in type";
+    }
+    if (input->nbytes != out->nbytes) {
+        return "input and output differ in size";
+    }
+    et_walk from = {0};
+    et_walk to = {0};
+    et_walk_add_dims(&from, input, input->ndim);
+    et_walk_add_dims(&to, out, out->ndim);
+    et_copy_along(input, &from, out, &to);
+    return NULL;
+}
+
+const et_kernel et_aten_view_copy = {"aten::view_copy", "out", "native_call_view_copy.out", 3, view_copy};

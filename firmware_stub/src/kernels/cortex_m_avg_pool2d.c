@@ -1,0 +1,88 @@
+#include <math.h>
+
+#include "arguments.h"
+#include "kernels.h"
+#include "requantize.h"
+#include "window.h"
+
+typedef struct {
+    et_window window;
+    float scale;
+    int32_t zero_point;
+} et_avg_pool2d;
+
+/* quantized_avg_pool2d(input, kernel_size, stride, padding, ceil_mode, zero_point, multiplier, shift,
+ * scratch,
+ * *, out) */
+static const char *read_arguments(const et_call *call, et_avg_pool2d *pool) {
+    et_window *window = &pool->window;
+    int32_t kernel[2];
+    int32_t stride[2];
+    int32_t pad[2];
+    bool ceil_mode;
+    int32_t multiplier;
+    int32_t shift;
+    window->input = et_arg_tensor(call, 0);
+    window->out = et_arg_out(call, 9);
+    if (!et_is(window->input, ET_CHAR, 4) || !et_is(window->out, ET_CHAR, 4)) {
+        return "only int8 in two spatial dimensions";
+    }
+    if (!et_arg_pair(call, 1, 1, ET_AXIS_MAX, kernel) || !et_arg_pair(call, 2, 1, ET_AXIS_MAX, stride) ||
+        !et_arg_pair(call, 3, 0, ET_AXIS_MAX, pad) || !et_arg_bool(call, 4, &ceil_mode) ||
+        pad[0] > kernel[0] / 2 || pad[1] > kernel[1] / 2) {
+        return "kernel_size, stride, padding or ceil_mode";
+    }
+    if (!et_arg_int(call, 5, INT8_MIN, INT8_MAX, &pool->zero_point) ||
+        !et_arg_int(call, 6, 1, INT32_MAX, &multiplier) ||
+        !et_arg_int(call, 7, ET_SHIFT_MIN, ET_SHIFT_MAX, &shift)) {
+        return "quantization";
+    }
+    pool->scale = (float)ldexp((double)multiplier, shift - 31);
+    window->y = (et_axis){window->input->sizes[2], window->out->sizes[2], kernel[0], stride[0], pad[0], 1};
+    window->x = (et_axis){window->input->sizes[3], window->out->sizes[3], kernel[1], stride[1], pad[1], 1};
+    if (!et_axis_is_sound(&window->y, ceil_mode) || !et_axis_is_sound(&window->x, ceil_mode) ||
+        window->input->sizes[0] != window->out->sizes[0] ||
+        window->input->sizes[1] != window->out->sizes[1]) {
+        return "output size";
+    }
+    return NULL;
+}
+
+/* The mean of a patch of one channel. In float32 and in this order, because the reference is: an integer mean
+ * would round some ties to the other side. */
+static float average(const et_avg_pool2d *pool, const et_patch *patch, const int8_t *x) {
+    const int32_t *strides = pool->window.input->strides;
+    float sum = 0.0f;
+    for (int32_t row = 0; row < patch->y.count; row++) {
+        const int8_t *tap = x + row * strides[2];
+        for (int32_t column = 0; column < patch->x.count; column++) {
+            sum += (float)(*tap - pool->zero_point) * pool->scale;
+            tap += strides[3];
+        }
+    }
+    return sum / (float)(patch->y.count * patch->x.count);
+}
+
+static void pool_position(const void *context, const et_patch *patch, int32_t from, int32_t to) {
+    const et_avg_pool2d *pool = context;
+    const int8_t *x = et_int8s(pool->window.input) + from;
+    int8_t *y = et_out_int8s(pool->window.out) + to;
+    for (int32_t channel = 0; channel < pool->window.input->sizes[1]; channel++) {
+        *y = et_quantize(average(pool, patch, x) / pool->scale, pool->zero_point, INT8_MIN, INT8_MAX);
+        x += pool->window.input->strides[1];
+        y += pool->window.out->strides[1];
+    }
+}
+
+static const char *quantized_avg_pool2d(const et_call *call) {
+    et_avg_pool2d pool;
+    const char *refusal = read_arguments(call, &pool);
+    if (refusal != NULL) {
+        return refusal;
+    }
+    et_slide(&pool.window, pool_position, &pool);
+    return NULL;
+}
+
+const et_kernel et_cortex_m_avg_pool2d = {"cortex_m::quantized_avg_pool2d", "out",
+                                          "native_call_quantized_avg_pool2d.out", 10, quantized_avg_pool2d};

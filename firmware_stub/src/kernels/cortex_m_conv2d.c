@@ -1,0 +1,106 @@
+#include "arguments.h"
+#include "kernels.h"
+#include "requantize.h"
+#include "window.h"
+
+typedef struct {
+    et_window window;
+    const et_tensor *weight; /* O, kernel y, kernel x, C / groups */
+    int32_t groups;
+    int32_t input_offset;
+    et_output_stage stage;
+} et_conv2d;
+
+/* quantized_conv2d(input, weight, bias?, stride, padding, dilation, input_offset, output_offset,
+ * requantize_multipliers, requantize_shifts, activation_min, activation_max, scratch, *, out) */
+static const char *read_arguments(const et_call *call, et_conv2d *conv) {
+    conv->window.input = et_arg_tensor(call, 0);
+    conv->weight = et_arg_tensor(call, 1);
+    conv->window.out = et_arg_out(call, 13);
+    if (!et_is(conv->window.input, ET_CHAR, 4) || !et_is(conv->weight, ET_CHAR, 4) ||
+        !et_is(conv->window.out, ET_CHAR, 4)) {
+        return "only int8 in two spatial dimensions";
+    }
+    const int32_t *weight = conv->weight->sizes;
+    conv->groups = conv->window.input->sizes[1] / weight[3];
+    if (conv->groups == 0 || conv->groups * weight[3] != conv->window.input->sizes[1] ||
+        weight[0] % conv->groups != 0 || conv->window.out->sizes[1] != weight[0]) {
+        return "channels and groups";
+    }
+    if (!et_arg_int(call, 6, -INT8_MAX, -INT8_MIN, &conv->input_offset) ||
+        !et_read_output_stage(call, 7, weight[0], &conv->stage)) {
+        return "quantization";
+    }
+    return et_read_conv_axes(call, weight[1], weight[2], &conv->window);
+}
+
+static uint32_t dot_dense(const int8_t *x, const int8_t *w, int32_t count, int32_t offset) {
+    uint32_t sum = 0;
+    for (const int8_t *end = w + count; w < end;) {
+        sum += (uint32_t)((*x++ + offset) * *w++);
+    }
+    return sum;
+}
+
+static uint32_t dot_strided(const int8_t *x, int32_t x_step, const int8_t *w, int32_t w_step, int32_t count,
+                            int32_t offset) {
+    uint32_t sum = 0;
+    for (int32_t i = 0; i < count; i++) {
+        sum += (uint32_t)((x[i * x_step] + offset) * w[i * w_step]);
+    }
+    return sum;
+}
+
+/* Sum over the taps of a patch and the channels of one group; x and w point at the first tap. */
+static uint32_t dot(const et_conv2d *conv, const et_patch *patch, const int8_t *x, const int8_t *w) {
+    const int32_t *x_strides = conv->window.input->strides;
+    const int32_t *w_strides = conv->weight->strides;
+    const int32_t channels = conv->weight->sizes[3];
+    const bool dense = channels == 1 || (x_strides[1] == 1 && w_strides[3] == 1);
+    uint32_t sum = 0;
+    for (int32_t row = 0; row < patch->y.count; row++) {
+        const int8_t *x_tap = x + row * x_strides[2] * conv->window.y.dilation;
+        const int8_t *w_tap = w + row * w_strides[1];
+        for (int32_t column = 0; column < patch->x.count; column++) {
+            sum += dense
+                       ? dot_dense(x_tap, w_tap, channels, conv->input_offset)
+                       : dot_strided(x_tap, x_strides[1], w_tap, w_strides[3], channels, conv->input_offset);
+            x_tap += x_strides[3] * conv->window.x.dilation;
+            w_tap += w_strides[2];
+        }
+    }
+    return sum;
+}
+
+/* All output channels at one output position. */
+static void convolve_position(const void *context, const et_patch *patch, int32_t from, int32_t to) {
+    const et_conv2d *conv = context;
+    const int8_t *x = et_int8s(conv->window.input) + from;
+    int8_t *y = et_out_int8s(conv->window.out) + to;
+    const int32_t *x_strides = conv->window.input->strides;
+    const int32_t *w_strides = conv->weight->strides;
+    const int8_t *w = et_int8s(conv->weight) + patch->y.first * w_strides[1] + patch->x.first * w_strides[2];
+    const int32_t per_group = conv->weight->sizes[0] / conv->groups;
+    int32_t channel = 0;
+    for (int32_t group = 0; group < conv->groups; group++) {
+        for (int32_t i = 0; i < per_group; i++, channel++) {
+            *y = et_finish(&conv->stage, channel, dot(conv, patch, x, w));
+            w += w_strides[0];
+            y += conv->window.out->strides[1];
+        }
+        x += conv->weight->sizes[3] * x_strides[1];
+    }
+}
+
+static const char *quantized_conv2d(const et_call *call) {
+    et_conv2d conv;
+    const char *refusal = read_arguments(call, &conv);
+    if (refusal != NULL) {
+        return refusal;
+    }
+    et_slide(&conv.window, convolve_position, &conv);
+    return NULL;
+}
+
+const et_kernel et_cortex_m_conv2d = {"cortex_m::quantized_conv2d", "out", "native_call_quantized_conv2d.out",
+                                      14, quantized_conv2d};

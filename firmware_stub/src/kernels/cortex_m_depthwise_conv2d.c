@@ -1,0 +1,93 @@
+#include "arguments.h"
+#include "kernels.h"
+#include "requantize.h"
+#include "window.h"
+
+typedef struct {
+    et_window window;
+    const et_tensor *weight; /* 1, kernel y, kernel x, O */
+    int32_t multiplier;      /* output channels per input channel */
+    int32_t input_offset;
+    et_output_stage stage;
+} et_depthwise;
+
+/* quantized_depthwise_conv2d(input, weight, bias?, stride, padding, dilation, depth_multiplier, input_offset,
+ * output_offset, requantize_multipliers, requantize_shifts, activation_min, activation_max, scratch, *, out)
+ */
+static const char *read_arguments(const et_call *call, et_depthwise *conv) {
+    conv->window.input = et_arg_tensor(call, 0);
+    conv->weight = et_arg_tensor(call, 1);
+    conv->window.out = et_arg_out(call, 14);
+    if (!et_is(conv->window.input, ET_CHAR, 4) || !et_is(conv->weight, ET_CHAR, 4) ||
+        !et_is(conv->window.out, ET_CHAR, 4)) {
+        return "only int8 in two spatial dimensions";
+    }
+    const int32_t *weight = conv->weight->sizes;
+    conv->multiplier = weight[3] / conv->window.input->sizes[1];
+    if (weight[0] != 1 || conv->multiplier * conv->window.input->sizes[1] != weight[3] ||
+        conv->window.out->sizes[1] != weight[3] ||
+        !et_arg_int(call, 6, conv->multiplier, conv->multiplier, &conv->multiplier)) {
+        return "channels and depth multiplier";
+    }
+    if (!et_arg_int(call, 7, -INT8_MAX, -INT8_MIN, &conv->input_offset) ||
+        !et_read_output_stage(call, 8, weight[3], &conv->stage)) {
+        return "quantization";
+    }
+    return et_read_conv_axes(call, weight[1], weight[2], &conv->window);
+}
+
+/* Sum over the taps of a patch of one channel; x and w point at the first tap. */
+static uint32_t dot(const et_depthwise *conv, const et_patch *patch, const int8_t *x, const int8_t *w) {
+    const int32_t x_row = conv->window.input->strides[2] * conv->window.y.dilation;
+    const int32_t x_column = conv->window.input->strides[3] * conv->window.x.dilation;
+    const int32_t w_row = conv->weight->strides[1];
+    const int32_t w_column = conv->weight->strides[2];
+    const int32_t offset = conv->input_offset;
+    const int32_t columns = patch->x.count;
+    uint32_t sum = 0;
+    for (int32_t row = patch->y.count; row > 0; row--) {
+        const int8_t *x_tap = x;
+        const int8_t *w_tap = w;
+        for (int32_t column = columns; column > 0; column--) {
+            sum += (uint32_t)((*x_tap + offset) * *w_tap);
+            x_tap += x_column;
+            w_tap += w_column;
+        }
+        x += x_row;
+        w += w_row;
+    }
+    return sum;
+}
+
+/* All output channels at one output position. */
+static void convolve_position(const void *context, const et_patch *patch, int32_t from, int32_t to) {
+    const et_depthwise *conv = context;
+    const int8_t *x = et_int8s(conv->window.input) + from;
+    int8_t *y = et_out_int8s(conv->window.out) + to;
+    const int32_t *x_strides = conv->window.input->strides;
+    const int32_t *w_strides = conv->weight->strides;
+    const int8_t *w = et_int8s(conv->weight) + patch->y.first * w_strides[1] + patch->x.first * w_strides[2];
+    int32_t channel = 0;
+    for (int32_t c = 0; c < conv->window.input->sizes[1]; c++) {
+        for (int32_t i = 0; i < conv->multiplier; i++, channel++) {
+            *y = et_finish(&conv->stage, channel, dot(conv, patch, x, w));
+            w += w_strides[3];
+            y += conv->window.out->strides[1];
+        }
+        x += x_strides[1];
+    }
+}
+
+static const char *quantized_depthwise_conv2d(const et_call *call) {
+    et_depthwise conv;
+    const char *refusal = read_arguments(call, &conv);
+    if (refusal != NULL) {
+        return refusal;
+    }
+    et_slide(&conv.window, convolve_position, &conv);
+    return NULL;
+}
+
+const et_kernel et_cortex_m_depthwise_conv2d = {"cortex_m::quantized_depthwise_conv2d", "out",
+                                                "native_call_quantized_depthwise_conv2d.out", 15,
+                                                quantized_depthwise_conv2d};

@@ -1,0 +1,70 @@
+#include "requantize.h"
+
+#include <math.h>
+
+int32_t et_requantize(int32_t value, int32_t multiplier, int32_t shift) {
+    /* The masks only keep C's shifts defined; kernels have refused shifts out of range. */
+    uint32_t left = shift > 0 ? (uint32_t)shift & 63u : 0u;
+    uint32_t right = shift < 0 ? (0u - (uint32_t)shift) & 63u : 0u;
+    int64_t product = (int64_t)value * multiplier;
+    if (left != 0) {
+        product = (int64_t)((((uint64_t)(int64_t)value) << left) * (uint64_t)(int64_t)multiplier);
+    }
+    int64_t result = (int64_t)((uint64_t)product + (UINT64_C(1) << 30)) >> 31;
+    if (right != 0) {
+        uint64_t mask = (UINT64_C(1) << right) - 1u;
+        uint64_t remainder = (uint64_t)result & mask;
+        uint64_t half = (mask >> 1) + (result < 0 ? 1u : 0u);
+        result = (result >> right) + (remainder > half ? 1 : 0);
+    }
+    return (int32_t)(uint32_t)(uint64_t)result;
+}
+
+bool et_read_int32s(const et_call *call, uint32_t i, int32_t length, const int32_t **numbers) {
+    const et_tensor *tensor = et_arg_tensor(call, i);
+    if (et_arg_is_none(call, i)) {
+        *numbers = NULL;
+        return true;
+    }
+    if (!et_is_vector(tensor, ET_INT, length)) {
+        return false;
+    }
+    *numbers = et_int32s(tensor);
+    return true;
+}
+
+static bool shifts_are_sound(const int32_t *shifts, int32_t count) {
+    for (int32_t i = 0; i < count; i++) {
+        if (shifts[i] < ET_SHIFT_MIN || shifts[i] > ET_SHIFT_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool et_read_output_stage(const et_call *call, uint32_t first, int32_t channels, et_output_stage *stage) {
+    return et_read_int32s(call, 2, channels, &stage->bias) &&
+           et_arg_int(call, first, INT8_MIN, INT8_MAX, &stage->offset) &&
+           et_read_int32s(call, first + 1, channels, &stage->multipliers) && stage->multipliers != NULL &&
+           et_read_int32s(call, first + 2, channels, &stage->shifts) && stage->shifts != NULL &&
+           shifts_are_sound(stage->shifts, channels) &&
+           et_arg_int(call, first + 3, INT8_MIN, INT8_MAX, &stage->min) &&
+           et_arg_int(call, first + 4, INT8_MIN, INT8_MAX, &stage->max);
+}
+
+int8_t et_finish(const et_output_stage *stage, int32_t channel, uint32_t sum) {
+    if (stage->bias != NULL) {
+        sum += (uint32_t)stage->bias[channel];
+    }
+    uint32_t scaled =
+        (uint32_t)et_requantize((int32_t)sum, stage->multipliers[channel], stage->shifts[channel]);
+    return (int8_t)et_clamp((int32_t)(scaled + (uint32_t)stage->offset), stage->min, stage->max);
+}
+
+int8_t et_quantize(float scaled, int32_t zero_point, int32_t min, int32_t max) {
+    float number = rintf(scaled) + (float)zero_point;
+    if (!(number >= (float)min)) {
+        return (int8_t)min;
+    }
+    return (int8_t)(number > (float)max ? max : (int32_t)number);
+}

@@ -1,0 +1,46 @@
+/* From an int32 sum to an int8 output, in the fixed-point arithmetic of CMSIS-NN.
+ *
+ * A real factor is multiplier * 2^(shift - 31). */
+#ifndef ET_REQUANTIZE_H
+#define ET_REQUANTIZE_H
+
+#include "arguments.h"
+
+/* Shifts that kernels accept: more to the left loses all bits, more to the right gives nothing but rounding.
+ */
+#define ET_SHIFT_MIN (-62)
+#define ET_SHIFT_MAX 31
+
+/* value * multiplier * 2^(shift - 31): rounded to nearest, ties up, after the multiplication, and again, ties
+ * away from zero, after a right shift. Defined for every argument; sums that overflow wrap. */
+int32_t et_requantize(int32_t value, int32_t multiplier, int32_t shift);
+
+/* What a matrix or convolution kernel does with its sums. */
+typedef struct {
+    const int32_t *bias;        /* per channel, or NULL */
+    const int32_t *multipliers; /* per channel */
+    const int32_t *shifts;      /* per channel */
+    int32_t offset;
+    int32_t min;
+    int32_t max;
+} et_output_stage;
+
+/* Reads the stage from a convolution's arguments: bias at 2, and from `first` output offset, multipliers,
+ * shifts, activation min and max. */
+bool et_read_output_stage(const et_call *call, uint32_t first, int32_t channels, et_output_stage *stage);
+
+/* Reads an optional int32 vector. */
+bool et_read_int32s(const et_call *call, uint32_t i, int32_t length, const int32_t **numbers);
+
+/* The output for a sum without its bias. Sums are uint32_t: they wrap like the reference's, which signed ones
+ * must not in C. */
+int8_t et_finish(const et_output_stage *stage, int32_t channel, uint32_t sum);
+
+static inline int32_t et_clamp(int32_t value, int32_t min, int32_t max) {
+    return value < min ? min : value > max ? max : value;
+}
+
+/* Rounds to the nearest integer, ties to even, adds the zero point and clamps. NaN gives min. */
+int8_t et_quantize(float scaled, int32_t zero_point, int32_t min, int32_t max);
+
+#endif

@@ -1,0 +1,67 @@
+#include "window.h"
+
+static bool in_range(int32_t number, int32_t min) {
+    return number >= min && number <= ET_AXIS_MAX;
+}
+
+bool et_axis_is_sound(const et_axis *axis, bool ceil_mode) {
+    if (!in_range(axis->in, 1) || !in_range(axis->out, 1) || !in_range(axis->kernel, 1) ||
+        !in_range(axis->stride, 1) || !in_range(axis->pad, 0) || !in_range(axis->dilation, 1)) {
+        return false;
+    }
+    int64_t room = (int64_t)axis->in + 2 * axis->pad - (int64_t)axis->dilation * (axis->kernel - 1) - 1;
+    if (room < 0) {
+        return false;
+    }
+    int64_t out = room / axis->stride + 1;
+    if (ceil_mode && room % axis->stride != 0 && out * axis->stride < (int64_t)axis->in + axis->pad) {
+        out++; /* unless the window would begin in the padding at the end */
+    }
+    return out == axis->out;
+}
+
+et_taps et_axis_taps(const et_axis *axis, int32_t position) {
+    int32_t origin = position * axis->stride - axis->pad;
+    int32_t first = origin >= 0 ? 0 : (axis->dilation - 1 - origin) / axis->dilation;
+    int32_t start = origin + first * axis->dilation;
+    if (start >= axis->in || first >= axis->kernel) {
+        return (et_taps){0, 0, 0}; /* all in the padding */
+    }
+    int32_t room = (axis->in - start + axis->dilation - 1) / axis->dilation;
+    int32_t left = axis->kernel - first;
+    return (et_taps){first, room < left ? room : left, start};
+}
+
+const char *et_read_conv_axes(const et_call *call, int32_t kernel_y, int32_t kernel_x, et_window *window) {
+    const int32_t *in = window->input->sizes;
+    const int32_t *out = window->out->sizes;
+    int32_t stride[2];
+    int32_t pad[2];
+    int32_t dilation[2];
+    if (!et_arg_pair(call, 3, 1, ET_AXIS_MAX, stride) || !et_arg_pair(call, 4, 0, ET_AXIS_MAX, pad) ||
+        !et_arg_pair(call, 5, 1, ET_AXIS_MAX, dilation)) {
+        return "stride, padding or dilation";
+    }
+    window->y = (et_axis){in[2], out[2], kernel_y, stride[0], pad[0], dilation[0]};
+    window->x = (et_axis){in[3], out[3], kernel_x, stride[1], pad[1], dilation[1]};
+    if (!et_axis_is_sound(&window->y, false) || !et_axis_is_sound(&window->x, false) || in[0] != out[0]) {
+        return "output size";
+    }
+    return NULL;
+}
+
+void et_slide(const et_window *window, et_position_fn compute, const void *context) {
+    const int32_t *from = window->input->strides;
+    const int32_t *to = window->out->strides;
+    et_patch patch;
+    for (int32_t n = 0; n < window->out->sizes[0]; n++) {
+        for (int32_t row = 0; row < window->y.out; row++) {
+            patch.y = et_axis_taps(&window->y, row);
+            for (int32_t column = 0; column < window->x.out; column++) {
+                patch.x = et_axis_taps(&window->x, column);
+                compute(context, &patch, n * from[0] + patch.y.start * from[2] + patch.x.start * from[3],
+                        n * to[0] + row * to[2] + column * to[3]);
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+/* The window that convolution and pooling slide over an image, one axis at a time. */
+#ifndef ET_WINDOW_H
+#define ET_WINDOW_H
+
+#include "arguments.h"
+
+/* Limit of all of an axis's numbers: keeps positions far from overflow. */
+#define ET_AXIS_MAX (1 << 20)
+
+typedef struct {
+    int32_t in;  /* input size */
+    int32_t out; /* output size */
+    int32_t kernel;
+    int32_t stride;
+    int32_t pad; /* at both ends */
+    int32_t dilation;
+} et_axis;
+
+/* Which of the kernel's taps fall into the input at one output position. */
+typedef struct {
+    int32_t first;
+    int32_t count;
+    int32_t start; /* input position of the first */
+} et_taps;
+
+/* The part of the kernel that falls into the input at one output position. */
+typedef struct {
+    et_taps y;
+    et_taps x;
+} et_patch;
+
+/* An input and an output image (both N, C, H, W) and the window between them. */
+typedef struct {
+    const et_tensor *input;
+    et_tensor *out;
+    et_axis y;
+    et_axis x;
+} et_window;
+
+/* Whether the numbers are in range and give this output size; ceil_mode rounds it up. */
+bool et_axis_is_sound(const et_axis *axis, bool ceil_mode);
+
+et_taps et_axis_taps(const et_axis *axis, int32_t position);
+
+/* Fills both axes of a 2-d convolution from the arguments stride, padding and dilation, which all such
+ * operators have at 3, 4 and 5. Returns why it refuses, or NULL. */
+const char *et_read_conv_axes(const et_call *call, int32_t kernel_y, int32_t kernel_x, et_window *window);
+
+/* Computes all channels of one output position. `from` is where channel 0 has the patch's first tap in the
+ * input, `to` where it has the position in the output, in elements. */
+typedef void (*et_position_fn)(const void *context, const et_patch *patch, int32_t from, int32_t to);
+
+/* Calls `compute` for every output position of every image. */
+void et_slide(const et_window *window, et_position_fn compute, const void *context);
+
+#endif

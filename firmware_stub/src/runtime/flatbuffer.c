@@ -1,0 +1,152 @@
+#include "flatbuffer.h"
+
+#include "little_endian.h"
+
+static const et_table no_table = {0, 0, 0};
+
+void et_reader_fail(et_reader *reader, et_status status, uint32_t offset, const char *field,
+                    const char *problem) {
+    if (reader->status == ET_LINK_STATUS_OK) {
+        reader->status =
+            et_fail_parts(reader->error, status, offset, (const char *const[]){field, ": ", problem, 0});
+    }
+}
+
+static void damaged(et_reader *reader, uint32_t offset, const char *field, const char *problem) {
+    et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, offset, field, problem);
+}
+
+bool et_within(uint32_t offset, uint32_t length, uint32_t size) {
+    return offset <= size && length <= size - offset;
+}
+
+/* A table at an offset that came from the file. */
+static et_table open_table(et_reader *reader, uint32_t at, const char *field) {
+    if (reader->status != ET_LINK_STATUS_OK) {
+        return no_table;
+    }
+    if (!et_within(at, 4, reader->size)) {
+        damaged(reader, at, field, "table outside the file");
+        return no_table;
+    }
+    /* The signed distance wraps modulo 2^32, and so does the subtraction. */
+    uint32_t vtable = at - et_load_u32(reader->data + at);
+    if (!et_within(vtable, 4, reader->size)) {
+        damaged(reader, at, field, "vtable outside the file");
+        return no_table;
+    }
+    et_table table = {at, vtable, et_load_u16(reader->data + vtable)};
+    if (table.vtable_size < 4 || !et_within(vtable, table.vtable_size, reader->size)) {
+        damaged(reader, vtable, field, "vtable size");
+        return no_table;
+    }
+    return table;
+}
+
+et_table et_read_root(et_reader *reader) {
+    if (reader->size < 4) {
+        damaged(reader, 0, "program", "too short");
+        return no_table;
+    }
+    return open_table(reader, et_load_u32(reader->data), "program");
+}
+
+/* Where a field of `width` bytes is, 0 when absent. */
+static uint32_t locate(et_reader *reader, et_table table, uint32_t number, uint32_t width,
+                       const char *field) {
+    uint32_t entry = 4u + 2u * number;
+    if (reader->status != ET_LINK_STATUS_OK || table.at == 0 || !et_within(entry, 2, table.vtable_size)) {
+        return 0;
+    }
+    uint32_t offset = et_load_u16(reader->data + table.vtable + entry);
+    /* The vtable also states the table's size, but Python's writer lets tables of different size share one.
+     */
+    if (offset != 0 && (offset < 4 || !et_within(table.at + offset, width, reader->size))) {
+        damaged(reader, table.vtable + entry, field, "field outside the file");
+        return 0;
+    }
+    return offset == 0 ? 0 : table.at + offset;
+}
+
+uint8_t et_read_u8(et_reader *reader, et_table table, uint32_t number, const char *field) {
+    uint32_t at = locate(reader, table, number, 1, field);
+    return at == 0 ? 0 : reader->data[at];
+}
+
+uint32_t et_read_u32(et_reader *reader, et_table table, uint32_t number, const char *field) {
+    uint32_t at = locate(reader, table, number, 4, field);
+    return at == 0 ? 0 : et_load_u32(reader->data + at);
+}
+
+uint64_t et_read_u64(et_reader *reader, et_table table, uint32_t number, const char *field) {
+    uint32_t at = locate(reader, table, number, 8, field);
+    return at == 0 ? 0 : et_load_u64(reader->data + at);
+}
+
+/* Follows the offset stored at `at`; 0 on failure. */
+static uint32_t follow(et_reader *reader, uint32_t at, const char *field) {
+    uint32_t distance = et_load_u32(reader->data + at);
+    if (distance == 0 || !et_within(at, distance, reader->size)) {
+        damaged(reader, at, field, "offset outside the file");
+        return 0;
+    }
+    return at + distance;
+}
+
+et_table et_read_table(et_reader *reader, et_table table, uint32_t number, const char *field) {
+    uint32_t at = locate(reader, table, number, 4, field);
+    if (at == 0) {
+        return no_table;
+    }
+    return open_table(reader, follow(reader, at, field), field);
+}
+
+et_vector et_read_vector(et_reader *reader, et_table table, uint32_t number, uint32_t element_size,
+                         const char *field) {
+    const et_vector empty = {0, 0};
+    uint32_t at = locate(reader, table, number, 4, field);
+    uint32_t target = at == 0 ? 0 : follow(reader, at, field);
+    if (target == 0) {
+        return empty;
+    }
+    if (!et_within(target, 4, reader->size)) {
+        damaged(reader, at, field, "vector outside the file");
+        return empty;
+    }
+    et_vector vector = {target + 4, et_load_u32(reader->data + target)};
+    if (vector.count > (reader->size - vector.at) / element_size) {
+        damaged(reader, target, field, "vector longer than the file");
+        return empty;
+    }
+    return vector;
+}
+
+et_string et_read_string(et_reader *reader, et_table table, uint32_t number, const char *field) {
+    et_string text = {"", 0};
+    et_vector bytes = et_read_vector(reader, table, number, 1, field);
+    if (bytes.at == 0) {
+        return text;
+    }
+    if (!et_within(bytes.at + bytes.count, 1, reader->size) || reader->data[bytes.at + bytes.count] != 0) {
+        damaged(reader, bytes.at, field, "text without an end");
+        return text;
+    }
+    text.bytes = (const char *)reader->data + bytes.at;
+    text.length = bytes.count;
+    return text;
+}
+
+et_table et_read_table_at(et_reader *reader, et_vector vector, uint32_t index, const char *field) {
+    if (reader->status != ET_LINK_STATUS_OK) {
+        return no_table;
+    }
+    return open_table(reader, follow(reader, vector.at + 4u * index, field), field);
+}
+
+uint32_t et_u32_at(const et_reader *reader, et_vector vector, uint32_t index) {
+    return et_load_u32(reader->data + vector.at + 4u * index);
+}
+
+uint64_t et_u64_at(const et_reader *reader, et_vector vector, uint32_t index) {
+    return et_load_u64(reader->data + vector.at + 8u * index);
+}

@@ -1,0 +1,15 @@
+/* Private to the runtime: what methods need of an opened program. */
+#ifndef ET_PROGRAM_H
+#define ET_PROGRAM_H
+
+#include "et_runtime.h"
+#include "flatbuffer.h"
+
+/* A reader over the program's FlatBuffer. */
+et_reader et_program_reader(const et_program *program, et_error *error);
+
+/* The nbytes of constant number `index`; NULL when the file does not have them. */
+const uint8_t *et_program_constant(et_reader *reader, const et_program *program, uint32_t index,
+                                   uint32_t nbytes);
+
+#endif

@@ -1,0 +1,148 @@
+#include <stddef.h>
+#include <string.h>
+
+#include "loader.h"
+#include "program.h"
+#include "program_fields.h"
+
+static void damaged(et_loader *loader, et_table table, const char *field, const char *problem) {
+    et_reader_fail(&loader->reader, ET_LINK_STATUS_BAD_PROGRAM, table.at, field, problem);
+}
+
+static void unsupported(et_loader *loader, et_table table, const char *problem) {
+    et_reader_fail(&loader->reader, ET_LINK_STATUS_UNSUPPORTED_FEATURE, table.at, "tensor", problem);
+}
+
+/* Bytes of an element, 0 for types that the runtime does not know. */
+static uint32_t element_size(uint8_t dtype) {
+    switch (dtype) {
+    case ET_BYTE:
+    case ET_CHAR:
+    case ET_BOOL:
+        return 1;
+    case ET_SHORT:
+        return 2;
+    case ET_INT:
+    case ET_FLOAT:
+        return 4;
+    case ET_LONG:
+    case ET_DOUBLE:
+        return 8;
+    default:
+        return 0;
+    }
+}
+
+/* Sizes, and nbytes from them. The product is kept below 2^31 even when a size is 0, so that strides and
+ * offsets computed from it never overflow. */
+static void load_sizes(et_loader *loader, et_table table, et_tensor *tensor) {
+    et_vector sizes = et_read_vector(&loader->reader, table, TENSOR_SIZES, 4, "sizes");
+    if (sizes.count > ET_MAX_DIMS) {
+        unsupported(loader, table, "more than 8 dimensions");
+        return;
+    }
+    tensor->ndim = (uint8_t)sizes.count;
+    uint64_t extent = element_size(tensor->dtype);
+    bool empty = false;
+    for (uint32_t i = 0; i < sizes.count; i++) {
+        uint32_t size = et_u32_at(&loader->reader, sizes, i);
+        empty = empty || size == 0;
+        extent *= size == 0 ? 1 : size;
+        if (size > INT32_MAX || extent > INT32_MAX) {
+            damaged(loader, table, "sizes", "too large");
+            return;
+        }
+        tensor->sizes[i] = (int32_t)size;
+    }
+    tensor->nbytes = empty ? 0 : (uint32_t)extent;
+}
+
+/* Strides from dim_order, which must name every dimension once; when absent, the dimensions' own order. */
+static void load_strides(et_loader *loader, et_table table, et_tensor *tensor) {
+    et_vector order = et_read_vector(&loader->reader, table, TENSOR_DIM_ORDER, 1, "dim_order");
+    if (order.count != tensor->ndim && order.count != 0) {
+        damaged(loader, table, "dim_order", "not as long as sizes");
+        return;
+    }
+    uint32_t seen = 0;
+    int32_t stride = 1;
+    for (uint32_t i = tensor->ndim; i-- > 0;) {
+        uint8_t dim = order.count == 0 ? (uint8_t)i : loader->reader.data[order.at + i];
+        if (dim >= tensor->ndim || (seen & (1u << dim)) != 0) {
+            damaged(loader, table, "dim_order", "not a permutation");
+            return;
+        }
+        seen |= 1u << dim;
+        tensor->dim_order[i] = dim;
+        tensor->strides[dim] = stride;
+        stride *= tensor->sizes[dim] == 0 ? 1 : tensor->sizes[dim];
+    }
+}
+
+static uint8_t *planned_data(et_loader *loader, et_table allocation, uint32_t nbytes) {
+    et_reader *reader = &loader->reader;
+    uint32_t id = et_read_u32(reader, allocation, ALLOCATION_DETAILS_MEMORY_ID, "memory_id");
+    uint32_t low = et_read_u32(reader, allocation, ALLOCATION_DETAILS_MEMORY_OFFSET_LOW, "memory_offset_low");
+    uint32_t high =
+        et_read_u32(reader, allocation, ALLOCATION_DETAILS_MEMORY_OFFSET_HIGH, "memory_offset_high");
+    if (id == 0 || id >= loader->buffer_count) {
+        damaged(loader, allocation, "memory_id", "no such buffer");
+        return NULL;
+    }
+    const et_buffer *buffer = &loader->buffers[id];
+    if (high != 0 || !et_within(low, nbytes, buffer->size)) {
+        damaged(loader, allocation, "memory_offset", "tensor outside its buffer");
+        return NULL;
+    }
+    return buffer->base + low;
+}
+
+/* The four cases that schema/program.fbs lists at Tensor. */
+static void load_data(et_loader *loader, et_table table, et_tensor *tensor) {
+    et_reader *reader = &loader->reader;
+    uint32_t constant = et_read_u32(reader, table, TENSOR_DATA_BUFFER_IDX, "data_buffer_idx");
+    et_table allocation = et_read_table(reader, table, TENSOR_ALLOCATION_INFO, "allocation_info");
+    if (constant != 0 && allocation.at != 0) {
+        unsupported(loader, table, "mutable buffer with an initial state");
+    } else if (constant != 0) {
+        tensor->constant = true;
+        /* The pointer stays writable in the type only: kernels refuse constants as outputs. */
+        tensor->data = (uint8_t *)et_program_constant(reader, loader->program, constant, tensor->nbytes);
+    } else if (allocation.at != 0) {
+        tensor->data = planned_data(loader, allocation, tensor->nbytes);
+    }
+    if ((uintptr_t)tensor->data % element_size(tensor->dtype) != 0) {
+        damaged(loader, table, "tensor", "data not aligned for their type");
+    }
+}
+
+void et_load_tensor(et_loader *loader, et_table table, et_tensor *tensor) {
+    et_reader *reader = &loader->reader;
+    memset(tensor, 0, sizeof *tensor);
+    et_table extra = et_read_table(reader, table, TENSOR_EXTRA_TENSOR_INFO, "extra_tensor_info");
+    tensor->dtype = et_read_u8(reader, table, TENSOR_SCALAR_TYPE, "scalar_type");
+    if (element_size(tensor->dtype) == 0) {
+        unsupported(loader, table, "scalar type");
+    }
+    if (et_read_u32(reader, table, TENSOR_STORAGE_OFFSET, "storage_offset") != 0) {
+        unsupported(loader, table, "storage offset");
+    }
+    if (et_read_u8(reader, table, TENSOR_SHAPE_DYNAMISM, "shape_dynamism") != 0) {
+        unsupported(loader, table, "dynamic shape");
+    }
+    if (et_read_u8(reader, extra, EXTRA_TENSOR_INFO_LOCATION, "location") != 0) {
+        unsupported(loader, table, "data outside the program");
+    }
+    if (et_read_u8(reader, extra, EXTRA_TENSOR_INFO_DEVICE_TYPE, "device_type") != 0) {
+        unsupported(loader, table, "memory of another device");
+    }
+    if (reader->status == ET_LINK_STATUS_OK) {
+        load_sizes(loader, table, tensor);
+    }
+    if (reader->status == ET_LINK_STATUS_OK) {
+        load_strides(loader, table, tensor);
+    }
+    if (reader->status == ET_LINK_STATUS_OK) {
+        load_data(loader, table, tensor);
+    }
+}
