@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from harness.check.verdict import Check
 from harness.errors import UsageError
 
 SCHEMA: Final = 1
@@ -87,18 +88,6 @@ class Ping(_Record, frozen=True):
     host_after_ns: int
     epoch: int
     ticks: int
-
-
-class Check(_Record, frozen=True):
-    """One rule of the budget and what was measured against it."""
-
-    rule: str
-    subject: str
-    measured: float | None
-    limit: float
-    unit: str
-    passed: bool
-    reason: str
 
 
 class Verdict(_Record, frozen=True):

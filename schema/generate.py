@@ -105,9 +105,14 @@ def generated_files() -> Iterator[tuple[Path, str]]:
         spec = tomllib.loads((ROOT / output.source).read_text())
         yield ROOT / output.header, render_header(output, spec)
         yield ROOT / output.module, render_module(output, spec)
-    from harness import result  # needs the project installed, unlike the rest
+    # These need the project's dependencies, unlike the rest.
+    from harness import result
+    from harness.report import document
 
-    yield ROOT / "schema/result.schema.json", json.dumps(result.json_schema(), indent=2) + "\n"
+    schemas = {"result": result.json_schema()}
+    schemas |= {name: document.json_schema(name) for name in document.SCHEMAS}
+    for name, schema in schemas.items():
+        yield ROOT / f"schema/{name}.schema.json", json.dumps(schema, indent=2) + "\n"
 
 
 def main(arguments: list[str]) -> int:

@@ -17,20 +17,19 @@ def command(output: Output) -> None:
     if output.json:
         click.echo(msgspec.json.format(msgspec.json.encode(boards), indent=2))
         return
-    from harness.report.terminal import plain_table
+    from harness.report.terminal import show_table
 
-    output.console().print(
-        plain_table(
-            ("board", "cpu", "timer", "how it runs", "tested"),
-            [
-                (
-                    board.name,
-                    board.cpu,
-                    f"{board.timer.hz} Hz, {board.timer.bits} bits",
-                    board.description,
-                    board.tested,
-                )
-                for board in boards
-            ],
-        )
+    show_table(
+        output.console(),
+        ("board", "cpu", "timer", "how it runs", "tested"),
+        [
+            (
+                board.name,
+                board.cpu,
+                f"{board.timer.hz} Hz, {board.timer.bits} bits",
+                board.description,
+                board.tested,
+            )
+            for board in boards
+        ],
     )

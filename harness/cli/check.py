@@ -30,7 +30,7 @@ def command(path: Path, budget: Path | None, output: Output) -> int:
         budget = Path(source.result.verdict.budget)
     verdict = evaluate(load_budget(budget), source.trace)
     if output.json:
-        from harness.report.json import verdict_document
+        from harness.report.document import verdict_document
 
         click.echo(verdict_document(verdict, str(budget)), nl=False)
     else:

@@ -34,12 +34,10 @@ class Output:
     progress: bool
 
     def console(self) -> Console:
-        """Where results are printed. Piped output is plain and as wide as it needs to be."""
+        """Where results are printed."""
         from rich.console import Console
 
-        if sys.stdout.isatty():
-            return Console()
-        return Console(width=200, no_color=True, highlight=False)
+        return Console()
 
     @contextlib.contextmanager
     def stages(self) -> Iterator[Callable[[str, int, int], None]]:

@@ -28,10 +28,10 @@ def command(path: Path, clock_hz: float | None, clock_bits: int, output: Output)
     clock = ClockDomain("given", Fraction(clock_hz), clock_bits) if clock_hz else None
     source = load_source(path, clock)
     if output.json:
-        from harness.report.json import trace_document
+        from harness.report.document import trace_document
 
         click.echo(trace_document(source.trace), nl=False)
         return
-    from harness.report.terminal import print_trace
+    from harness.report.terminal import print_run
 
-    print_trace(output.console(), source.trace)
+    print_run(output.console(), source.trace)

@@ -25,7 +25,7 @@ def command(board: str | None, output: Output) -> int:
 
 
 def _show(findings: list[Finding], output: Output) -> None:
-    from harness.report.terminal import plain_table
+    from harness.report.terminal import show_table
 
     rows = [
         (
@@ -36,4 +36,4 @@ def _show(findings: list[Finding], output: Output) -> None:
         )
         for finding in findings
     ]
-    output.console().print(plain_table(("", "tool", "version or remedy", "needed by"), rows))
+    show_table(output.console(), ("", "tool", "version or remedy", "needed by"), rows)

@@ -33,6 +33,12 @@ def command(board: str, port: str, baud: int | None, directory: Path, output: Ou
 
         click.echo(encode(outcome.result), nl=False)
     else:
-        from harness.report.run import print_run
+        from harness.report.run import show_run
 
-        print_run(output.console(), outcome.result, outcome.trace, str(directory), output.verbosity)
+        show_run(
+            output.console(),
+            outcome.result,
+            outcome.trace,
+            str(directory),
+            brief=output.verbosity < 0,
+        )

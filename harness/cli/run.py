@@ -65,7 +65,13 @@ def command(
 
         click.echo(encode(outcome.result), nl=False)
     else:
-        from harness.report.run import print_run
+        from harness.report.run import show_run
 
-        print_run(output.console(), outcome.result, outcome.trace, str(directory), output.verbosity)
+        show_run(
+            output.console(),
+            outcome.result,
+            outcome.trace,
+            str(directory),
+            brief=output.verbosity < 0,
+        )
     return outcome.result.exit_code

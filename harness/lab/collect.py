@@ -8,9 +8,10 @@ from collections.abc import Callable
 from harness.etdump.compact import read_log
 from harness.etdump.ed00_writer import write_ed00
 from harness.lab.directory import ETDUMP, LOG, RunDirectory, from_clock_domain
-from harness.result import Ping, Target, TraceSummary
-from harness.link.session import Session, TargetInfo
+from harness.link.answers import TargetInfo
+from harness.link.session import Session
 from harness.link.wire import Region
+from harness.result import Ping, Target, TraceSummary
 from harness.trace import Kind, Trace
 
 PINGS = 5

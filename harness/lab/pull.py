@@ -14,10 +14,10 @@ from harness.board import SerialTarget, load_board
 from harness.errors import TargetError
 from harness.lab.collect import describe_target, pull_trace, record_pings
 from harness.lab.directory import CONSOLE, RunDirectory
-from harness.result import Result
 from harness.lab.run import Outcome
 from harness.link.session import Session
 from harness.link.wire import State
+from harness.result import Result
 from harness.target import start_target
 
 

@@ -15,13 +15,14 @@ from harness import __version__
 from harness.board import Board, SerialTarget, load_board
 from harness.check.budget import Budget, load_budget
 from harness.check.verdict import evaluate
-from harness.errors import FormatError, HarnessError, TargetError, UsageError
+from harness.errors import DeviceRefusedError, FormatError, HarnessError, TargetError, UsageError
 from harness.lab.collect import describe_target, pull_trace, record_pings
 from harness.lab.directory import CONSOLE, RunDirectory
-from harness.result import Check, Failure, Model, Result, Tensor, Verdict
 from harness.lab.tensors import from_bytes, read_inputs, to_bytes
-from harness.link.session import DeviceRefusedError, ModelInfo, Session, TargetInfo
+from harness.link.answers import ModelInfo, TargetInfo
+from harness.link.session import Session
 from harness.link.wire import Region, Status
+from harness.result import Failure, Model, Result, Tensor, Verdict
 from harness.target import start_target
 from harness.target.build import Firmware, build_firmware
 from harness.trace import Trace
@@ -163,20 +164,8 @@ class _Run:
 
     def judge(self, trace: Trace, budget: Budget, budget_file: Path | None) -> None:
         verdict = evaluate(budget, trace)
-        checks = tuple(
-            Check(
-                rule=check.rule,
-                subject=check.subject,
-                measured=check.measured,
-                limit=check.limit,
-                unit=check.unit,
-                passed=check.passed,
-                reason=check.reason,
-            )
-            for check in verdict.checks
-        )
         self._learn(
-            verdict=Verdict(passed=verdict.passed, budget=str(budget_file), checks=checks),
+            verdict=Verdict(passed=verdict.passed, budget=str(budget_file), checks=verdict.checks),
             exit_code=0 if verdict.passed else 1,
         )
 
@@ -203,7 +192,7 @@ class _Run:
                 f"{info.board} runs firmware {info.build_id!r}, but {firmware.build_id!r} was built"
             )
         timer, clock = self.board.timer, info.clocks[0]
-        if (clock.bits, clock.hz) != (timer.bits, timer.hz):
+        if clock.bits != timer.bits or clock.hz != timer.hz:
             raise TargetError(
                 f"{info.board} reports a clock of {clock.hz} Hz and {clock.bits} bits, but its "
                 f"board file says {timer.hz} Hz and {timer.bits} bits"

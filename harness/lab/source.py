@@ -36,10 +36,10 @@ def load_source(path: Path, clock: ClockDomain | None = None) -> Source:
         FormatError: The file is not what it should be.
     """
     if path.is_dir():
-        result = RunDirectory(path).read_result()
+        result: Result | None = RunDirectory(path).read_result()
         file = path / LOG
         if not file.is_file():
-            ended = f": {result.failure.message}" if result.failure else ""
+            ended = f": {result.failure.message}" if result and result.failure else ""
             raise UsageError(f"{path} holds no trace, its run did not get that far{ended}")
     elif path.is_file():
         file = path

@@ -11,7 +11,7 @@ import numpy as np
 from harness.errors import TargetError, UsageError
 
 if TYPE_CHECKING:
-    from harness.link.session import TensorInfo
+    from harness.link.answers import TensorInfo
 
 _DTYPES: dict[int, type[np.generic]] = {
     0: np.uint8,

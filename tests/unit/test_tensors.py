@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.errors import TargetError, UsageError
 from harness.lab.tensors import dtype_of, from_bytes, read_inputs, to_bytes
-from harness.link.session import TensorInfo
+from harness.link.answers import TensorInfo
 
 
 def info(

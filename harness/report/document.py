@@ -1,0 +1,89 @@
+"""Traces and verdicts as JSON; the schemas are generated from these classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from harness.check.verdict import Check, Verdict
+from harness.trace import Losses, Trace
+from harness.view.allocators import AllocatorTotals, allocator_totals
+from harness.view.statistics import Summary, operator_statistics
+
+
+class OperatorDocument(msgspec.Struct, frozen=True):
+    """One operator; ``ns`` is null when the rate of its clock is unknown."""
+
+    block: str
+    name: str
+    chain: int
+    instruction: int
+    delegate_int: int
+    delegate_str: str | None
+    clock: str
+    ticks: Summary
+    ns: Summary | None
+
+
+class TraceDocument(msgspec.Struct, frozen=True):
+    """What ``etharness decode --json`` prints."""
+
+    events: int
+    blocks: list[str]
+    losses: Losses
+    operators: list[OperatorDocument]
+    allocators: list[AllocatorTotals]
+
+
+class VerdictDocument(msgspec.Struct, frozen=True):
+    """What ``etharness check --json`` prints."""
+
+    passed: bool
+    budget: str
+    checks: tuple[Check, ...]
+
+
+SCHEMAS: dict[str, type] = {"decode": TraceDocument, "check": VerdictDocument}
+"""Documents by the command that prints them."""
+
+
+def json_schema(command: str) -> dict[str, Any]:
+    """Return the JSON Schema of what ``command --json`` prints."""
+    return msgspec.json.schema(SCHEMAS[command])
+
+
+def trace_document(trace: Trace) -> bytes:
+    """Return the JSON of a trace's statistics."""
+    operators = [
+        OperatorDocument(
+            block=operator.block,
+            name=operator.name,
+            chain=operator.chain,
+            instruction=operator.instruction,
+            delegate_int=operator.delegate_int,
+            delegate_str=operator.delegate_str,
+            clock=operator.clock.name,
+            ticks=operator.ticks,
+            ns=operator.ns,
+        )
+        for operator in operator_statistics(trace)
+    ]
+    return _encode(
+        TraceDocument(
+            events=len(trace),
+            blocks=[block.name for block in trace.blocks],
+            losses=trace.losses,
+            operators=operators,
+            allocators=allocator_totals(trace),
+        )
+    )
+
+
+def verdict_document(verdict: Verdict, budget: str) -> bytes:
+    """Return the JSON of a verdict over the budget file ``budget``."""
+    return _encode(VerdictDocument(verdict.passed, budget, verdict.checks))
+
+
+def _encode(document: msgspec.Struct) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"

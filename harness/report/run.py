@@ -1,0 +1,57 @@
+"""A run for people's eyes: what ran where, how it went, and the verdict last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from harness.check.verdict import Verdict
+from harness.report.terminal import print_run, print_verdict
+from harness.result import Result
+from harness.trace import Trace
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def show_run(
+    console: Console, result: Result, trace: Trace, directory: str, *, brief: bool = False
+) -> None:
+    """Print a finished run; ``brief`` leaves only the verdict."""
+    verdict = Verdict(result.verdict.checks) if result.verdict else None
+    if brief:
+        if verdict is not None:
+            print_verdict(console, verdict)
+        return
+    print_run(console, trace, header=_header(result, directory), verdict=verdict)
+
+
+def _header(result: Result, directory: str) -> dict[str, object]:
+    header: dict[str, object] = {}
+    if target := result.target:
+        header["board"] = f"{target.board} ({target.cpu}), firmware {target.build_id}"
+        clock = target.clocks[0]
+        rate = clock.hz_numerator / clock.hz_denominator
+        header["clock"] = f"{clock.name}, {rate:,.0f} Hz, {clock.bits} bits{_probe_cost(result)}"
+    if model := result.model:
+        header["model"] = f"{model.file}, {model.nbytes:,} bytes, sha256 {model.sha256[:12]}"
+        header["arena"] = f"{model.planned_bytes:,} planned + {model.method_bytes:,} method bytes"
+    header["runs"] = f"{result.runs_completed} of {result.runs_requested}"
+    if trace := result.trace:
+        header["trace"] = f"{trace.events:,} events in {trace.log_bytes:,} bytes, digest verified"
+    header["link"] = _link_health(result.link)
+    header["kept in"] = directory
+    return header
+
+
+def _probe_cost(result: Result) -> str:
+    if result.target is None or not result.target.probe_pairs:
+        return ""
+    ticks = result.target.probe_ticks / result.target.probe_pairs
+    return f"; an empty event costs {ticks:.1f} ticks"
+
+
+def _link_health(link: dict[str, int]) -> str:
+    """What the line cost: bytes carried, and the counters that should be zero."""
+    corrupt = sum(count for name, count in link.items() if name.startswith("corrupt_"))
+    carried = link.get("bytes_sent", 0) + link.get("bytes_received", 0)
+    return f"{carried:,} bytes, {corrupt} corrupt frames, {link.get('retries', 0)} retries"
