@@ -117,12 +117,13 @@ class Run:
         self._ask_at = now + self._exchange.deadline_s if repeated else self._give_up_at
 
     def _advance(self, completed: int) -> None:
+        news = completed > self._completed
         self._completed = max(self._completed, completed)
         now = self._exchange.now()
         self._give_up_at = self._ask_at = now + self._timeout_s
         if self._completed >= self._count:
             self._ask_at = now + self._exchange.deadline_s
-        if self._progress is not None:
+        if news and self._progress is not None:
             self._progress(self._completed, self._count)
 
     def _silence(self) -> RunNote | None:

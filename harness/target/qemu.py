@@ -1,0 +1,68 @@
+"""A QEMU machine whose first UART is a TCP connection to us.
+
+A socket and not a pseudo-terminal: on the latter QEMU's UARTs have held back a frame's last byte.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+
+from harness.board import Board, QemuTarget
+from harness.errors import InfrastructureError, UsageError
+from harness.link.streams import SocketTransport
+from harness.target.build import Firmware
+from harness.target.process import ChildProcess, ProcessTarget
+
+
+def start_qemu(board: Board, machine: QemuTarget, firmware: Firmware) -> ProcessTarget:
+    """Start the image on an emulated machine.
+
+    Raises:
+        UsageError: QEMU is not installed.
+        InfrastructureError: It cannot be started, or ended at once.
+    """
+    program = shutil.which(machine.system)
+    if program is None:
+        raise UsageError(
+            f"board {board.name} needs {machine.system}, which is not installed",
+            hint=f"on Debian or Ubuntu: apt-get install {_package(machine.system)}",
+        )
+    with socket.create_server(("127.0.0.1", 0), backlog=1) as server:
+        host, port = server.getsockname()
+        command = [
+            *(program, "-M", machine.machine, "-kernel", str(firmware.image)),
+            *("-display", "none", "-monitor", "none", "-nodefaults"),
+            *("-serial", f"tcp:{host}:{port}"),
+            *machine.arguments,
+        ]
+        child = ChildProcess(f"{machine.system} ({board.name})", command)
+        connection = _accept(server, child, board.deadlines.boot_s)
+    description = f"{firmware.image} on {machine.machine} ({machine.system}, process {child.pid})"
+    return ProcessTarget(child, SocketTransport(connection), description)
+
+
+def _accept(server: socket.socket, child: ChildProcess, timeout_s: float) -> socket.socket:
+    """Wait for QEMU to connect, which it does before it runs the machine."""
+    accepted: list[socket.socket] = []
+
+    def connected() -> bool:
+        try:
+            accepted.append(server.accept()[0])
+        except BlockingIOError:
+            return False
+        return True
+
+    server.setblocking(False)
+    if child.wait_for(connected, timeout_s):
+        return accepted[0]
+    reason = child.describe_end() or f"{child.name} did not open its UART within {timeout_s:g} s"
+    child.close()
+    raise InfrastructureError(reason)
+
+
+def _package(system: str) -> str:
+    """The Debian package that a QEMU program comes in, which groups architectures."""
+    architecture = system.removeprefix("qemu-system-")
+    groups = {"arm": "arm", "aarch64": "arm", "x86_64": "x86", "i386": "x86"}
+    return f"qemu-system-{groups.get(architecture, 'misc')}"
