@@ -29,6 +29,6 @@ typedef struct {
     uint8_t clock_bits;
 } et_target;
 
-void et_app_main(const et_port *port, const et_target *target);
+_Noreturn void et_app_main(const et_port *port, const et_target *target);
 
 #endif

@@ -18,7 +18,7 @@ static void print(const et_port *port, const char *text) {
     port->write((const uint8_t *)text, (uint32_t)strlen(text));
 }
 
-void et_app_main(const et_port *port, const et_target *target) {
+_Noreturn void et_app_main(const et_port *port, const et_target *target) {
     const et_server_config config = {
         .port = port,
         .target = target,
