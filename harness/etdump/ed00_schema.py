@@ -6,8 +6,8 @@ from enum import IntEnum
 from typing import Final
 
 IDENTIFIER: Final = b"ED00"
-UNSET_DEBUG_CHAIN: Final = 2**64 - 1
-"""What ExecuTorch writes for an unset chain index of a debug event: -1 as an unsigned long."""
+VERSION: Final = 0
+"""The only schema version there is."""
 
 
 class ValueType(IntEnum):
@@ -100,5 +100,19 @@ class Tensor(IntEnum):
     OFFSET = 3
 
 
-ONLY_SLOT: Final = 0
-"""The slot of tables with a single field: Int, Bool, Float, Double, TensorList, Allocator."""
+class TensorList(IntEnum):
+    """Slots of TensorList."""
+
+    TENSORS = 0
+
+
+class Number(IntEnum):
+    """Slots of Int, Bool, Float and Double, which have one field each."""
+
+    VALUE = 0
+
+
+class Allocator(IntEnum):
+    """Slots of Allocator."""
+
+    NAME = 0

@@ -130,7 +130,7 @@ class _Writer:
         rows = block.first + np.flatnonzero(written[block.first : block.first + block.count])
         events = self.offsets([self.event(row) for row in rows.tolist()])
         allocators = self.offsets(
-            [self.table(1, {ed.ONLY_SLOT: self.string(name)}) for name in block.allocators]
+            [self.table(1, {ed.Allocator.NAME: self.string(name)}) for name in block.allocators]
         )
         name = self.string(block.name)
         self.builder.StartObject(_SLOTS_RUN)
@@ -217,21 +217,21 @@ class _Writer:
                 return ed.Value.TENSOR, self.tensor(held)
             case ValueType.TENSOR_LIST:
                 tensors = self.offsets([self.tensor(tensor) for tensor in held])
-                return ed.Value.TENSOR_LIST, self.table(1, {ed.ONLY_SLOT: tensors})
+                return ed.Value.TENSOR_LIST, self.table(1, {ed.TensorList.TENSORS: tensors})
             case ValueType.BOOL:
                 return ed.Value.BOOL, self.boolean(held)
         builder.StartObject(_SLOTS_TABLE)
         match value.type:
             case ValueType.INT:
                 slot = ed.Value.INT
-                builder.PrependInt64Slot(ed.ONLY_SLOT, held, 0)
+                builder.PrependInt64Slot(ed.Number.VALUE, held, 0)
             # Floats are always stored: the default 0.0 would swallow the sign of -0.0.
             case ValueType.FLOAT:
                 slot = ed.Value.FLOAT
-                builder.PrependFloat32Slot(ed.ONLY_SLOT, held, None)
+                builder.PrependFloat32Slot(ed.Number.VALUE, held, None)
             case ValueType.DOUBLE:
                 slot = ed.Value.DOUBLE
-                builder.PrependFloat64Slot(ed.ONLY_SLOT, held, None)
+                builder.PrependFloat64Slot(ed.Number.VALUE, held, None)
             case _:
                 raise UsageError(f"ED00 has no field for a debug value of type {value.type}")
         return slot, int(builder.EndObject())
@@ -248,7 +248,7 @@ class _Writer:
 
     def boolean(self, value: bool) -> int:
         self.builder.StartObject(_SLOTS_TABLE)
-        self.builder.PrependBoolSlot(ed.ONLY_SLOT, value, False)
+        self.builder.PrependBoolSlot(ed.Number.VALUE, value, False)
         return int(self.builder.EndObject())
 
     def table(self, slots: int, children: dict[int, int]) -> int:

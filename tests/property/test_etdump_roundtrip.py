@@ -1,0 +1,302 @@
+"""What was written reads the same; whatever is read gives a trace or a FormatError."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.errors import FormatError
+from harness.etdump.compact import read_log
+from harness.etdump.ed00 import LeftOut, left_out, read_ed00, write_ed00
+from harness.etdump.ed00_schema import ValueType
+from harness.timebase import HOST_NANOSECONDS
+from harness.trace import NO_CLOCK, NO_NAME, Block, DebugValue, Kind, TensorValue, Trace
+from tests.support.logs import CompactLog
+
+int32 = st.integers(-(2**31), 2**31 - 1)
+int64 = st.integers(-(2**63), 2**63 - 1)
+uint64 = st.integers(0, 2**64 - 1)
+name_bytes = st.one_of(
+    st.sampled_from([b"", b"Method::execute", b"a", b"a\0", b"\xff\xfe", "größe".encode()]),
+    st.binary(max_size=12),
+)
+names = name_bytes.map(lambda raw: raw.decode("utf-8", "surrogateescape"))
+tensors = st.builds(
+    TensorValue,
+    scalar_type=st.integers(-128, 127),
+    sizes=st.lists(int64, max_size=4).map(tuple),
+    strides=st.lists(int64, max_size=4).map(tuple),
+    offset=int64,
+)
+outputs = st.sampled_from([None, False, True])
+debug_values = st.one_of(
+    st.builds(DebugValue, int64, st.just(ValueType.INT.value), outputs),
+    st.builds(DebugValue, st.booleans(), st.just(ValueType.BOOL.value), outputs),
+    st.builds(DebugValue, st.floats(width=32), st.just(ValueType.FLOAT.value), outputs),
+    st.builds(DebugValue, st.floats(), st.just(ValueType.DOUBLE.value), outputs),
+    st.builds(DebugValue, tensors, st.just(ValueType.TENSOR.value), outputs),
+    st.builds(
+        DebugValue,
+        st.lists(tensors, max_size=3).map(tuple),
+        st.just(ValueType.TENSOR_LIST.value),
+        outputs,
+    ),
+    st.builds(DebugValue, st.none(), st.integers(0, 7), outputs),
+)
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> Trace:
+    """Any trace whose every field has a place in an ED00 file."""
+    pool = draw(st.lists(names, min_size=1, max_size=5))
+    blocks, first = [], 0
+    for _ in range(draw(st.integers(0, 4))):
+        count = draw(st.integers(0, 6))
+        allocators = tuple(draw(st.lists(names, max_size=2)))
+        blocks.append(Block(draw(names), first, count, draw(int32), allocators))
+        first += count
+    values = draw(st.lists(debug_values, max_size=3))
+    blob = draw(st.binary(max_size=20))
+    trace = Trace.unset(
+        first,
+        names=pool,
+        blocks=blocks,
+        clocks=[HOST_NANOSECONDS],
+        metadata_bytes=blob,
+        debug_values=values,
+    )
+    index = st.integers(-1, len(pool) - 1)
+    for row in range(first):
+        fill_row(draw, trace, row, index)
+    return trace.sealed()
+
+
+def fill_row(draw: st.DrawFn, trace: Trace, row: int, index: st.SearchStrategy[int]) -> None:
+    kind = draw(st.sampled_from(Kind))
+    trace.kind[row] = kind
+    if kind is Kind.ALLOCATION:
+        trace.allocator[row] = draw(int32)
+        trace.size[row] = draw(int64)
+        return
+    trace.name[row] = draw(index)
+    trace.delegate_str[row] = draw(index)
+    trace.instruction[row] = draw(int32)
+    trace.delegate_int[row] = draw(int32)
+    if kind is Kind.DEBUG:
+        trace.chain[row] = draw(int64)
+        trace.debug[row] = draw(st.integers(-1, len(trace.debug_values) - 1))
+        return
+    trace.chain[row] = draw(int32)
+    trace.clock[row] = 0
+    trace.start[row] = draw(uint64)
+    trace.end[row] = draw(uint64)
+    if draw(st.booleans()):
+        offset = draw(st.integers(0, len(trace.metadata_bytes)))
+        length = draw(st.integers(0, len(trace.metadata_bytes) - offset))
+        trace.metadata[row] = offset, length
+
+
+@given(traces())
+@settings(max_examples=300, deadline=None)
+def test_reading_what_was_written_gives_the_same_trace(trace: Trace) -> None:
+    data = write_ed00(trace)
+    assert read_ed00(data) == trace
+    assert left_out(trace) == LeftOut()
+    # The same buffer without its size prefix is the same dump.
+    assert read_ed00(data[4:]) == trace
+
+
+@given(traces(), traces())
+@settings(max_examples=50, deadline=None)
+def test_traces_are_equal_only_when_their_files_say_the_same(one: Trace, other: Trace) -> None:
+    assert (one == other) == (read_ed00(write_ed00(one)) == read_ed00(write_ed00(other)))
+
+
+@given(traces(), st.data())
+@settings(max_examples=200, deadline=None)
+def test_every_single_difference_is_seen(trace: Trace, data: st.DataObject) -> None:
+    """A changed cell makes a trace unequal, before and after a file."""
+    if not len(trace):
+        return
+    row = data.draw(st.integers(0, len(trace) - 1))
+    column = {
+        Kind.PROFILE: ["start", "end", "chain", "instruction", "delegate_int"],
+        Kind.ALLOCATION: ["allocator", "size"],
+        Kind.DEBUG: ["chain", "instruction", "delegate_int"],
+    }[Kind(int(trace.kind[row]))]
+    name = data.draw(st.sampled_from(column))
+    changed = getattr(trace, name).copy()
+    changed[row] ^= 1
+    different = dataclasses.replace(trace, **{name: changed})
+    assert different != trace
+    assert read_ed00(write_ed00(different)) == different != trace
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> CompactLog:
+    log = CompactLog()
+    allocators = 0
+    uint32 = st.integers(0, 2**32 - 1)
+    short = st.one_of(st.none(), st.binary(max_size=12))
+    for _ in range(draw(st.integers(0, 12))):
+        match draw(st.sampled_from(["profile", "wide", "block", "allocator", "allocation"])):
+            case "profile":
+                log.profile(draw(short), draw(uint32), draw(uint32), chain=draw(st.integers(-1, 3)))
+            case "wide":
+                chain, instruction = draw(int32), draw(uint32)
+                log.profile(draw(short), 0, 1, chain=chain, instruction=instruction)
+            case "block":
+                log.block(draw(st.binary(max_size=8)), draw(int32))
+            case "allocator":
+                log.allocator(draw(short))
+                allocators += 1
+            case "allocation" if allocators:
+                number = draw(st.integers(1, allocators))
+                log.allocation(
+                    number,
+                    draw(int32),
+                    tick=draw(uint32),
+                    offset=draw(uint32),
+                    failed=draw(st.booleans()),
+                )
+    log.dropped_events = draw(uint32)
+    return log
+
+
+@given(logs())
+@settings(max_examples=200, deadline=None)
+def test_a_device_log_survives_an_ed00_file_but_for_what_is_counted(log: CompactLog) -> None:
+    trace = read_log(log.image())
+    assert sum(block.count for block in trace.blocks) == len(trace)
+    assert trace.losses.events == log.dropped_events
+    again = read_ed00(write_ed00(trace), trace.clocks[0])
+    lost = left_out(trace)
+    assert lost.dropped_on_target == log.dropped_events
+    assert len(again) == len(trace) - lost.allocations
+
+    kept = np.flatnonzero((trace.kind != Kind.ALLOCATION) | ~trace.failed)
+    assert lost.allocations == lost.failed_allocations == len(trace) - len(kept)
+    profile = trace.kind[kept] == Kind.PROFILE
+    for column in ("kind", "chain", "instruction", "allocator", "size"):
+        assert np.array_equal(getattr(again, column), getattr(trace, column)[kept])
+    for column in ("start", "end", "clock"):
+        ours, theirs = getattr(again, column), getattr(trace, column)[kept]
+        assert np.array_equal(ours[profile], theirs[profile])
+    assert [again.text(i) for i in again.name] == [trace.text(i) for i in trace.name[kept]]
+    assert [block.allocators for block in again.blocks] == [b.allocators for b in trace.blocks]
+    assert [block.name for block in again.blocks] == [block.name for block in trace.blocks]
+
+
+def full_trace() -> Trace:
+    """A trace with every kind of event and every kind of value in it."""
+    values = [
+        DebugValue(-5, ValueType.INT, True),
+        DebugValue(True, ValueType.BOOL),
+        DebugValue(1.5, ValueType.FLOAT),
+        DebugValue(float("-inf"), ValueType.DOUBLE),
+        DebugValue(TensorValue(6, (1, 2), (2, 1), 64), ValueType.TENSOR),
+        DebugValue((TensorValue(1, (3,), (1,), 0),) * 2, ValueType.TENSOR_LIST, False),
+        DebugValue(None, ValueType.NULL),
+    ]
+    count = 6 + len(values) + 1  # the last debug event has no value
+    trace = Trace.unset(
+        count,
+        names=["Execute", "OPERATOR_CALL", "delegate", "bad \udcff name"],
+        blocks=[
+            Block("Default", 0, 0, 3, ("method", "planned_0")),
+            Block("Execute", 0, 6, 0, ("method",)),
+            Block("Execute", 6, count - 6),
+        ],
+        clocks=[HOST_NANOSECONDS],
+        metadata_bytes=b"metadata",
+        debug_values=values,
+    )
+    trace.name[:] = np.arange(count) % 5 - 1
+    trace.chain[:] = np.arange(count) % 3 - 1
+    trace.kind[4:6] = Kind.ALLOCATION
+    trace.name[4:6] = NO_NAME
+    trace.chain[4:6] = -1
+    trace.allocator[4:6] = 1, 2
+    trace.size[4:6] = 100, 2000
+    trace.metadata[1:4] = [(0, 4), (0, 4), (4, 4)]
+    trace.clock[:4] = 0
+    trace.start[:4], trace.end[:4] = 2**40, 2**40 + 17
+    trace.delegate_str[2], trace.delegate_int[3] = 2, 9
+    trace.kind[6:] = Kind.DEBUG
+    trace.debug[6:-1] = np.arange(len(values))
+    trace.clock[4:] = NO_CLOCK
+    return trace.sealed()
+
+
+def full_log() -> CompactLog:
+    log = CompactLog().allocator("method").allocation(1, 64, tick=5, offset=0)
+    log.block("Default").profile("Method::init", 0xFFFFFFF0, 0x10, chain=-1)
+    log.block("Execute", 2).allocator(None).allocation(2, 9999, failed=True)
+    log.profile("native_call_relu.out", 1, 2, chain=40_000, instruction=70_000)
+    return log.profile(b"bad \xff name", 3, 4).profile(None, 5, 6)
+
+
+INPUTS: dict[str, tuple[bytes, Any]] = {
+    "ed00": (write_ed00(full_trace()), read_ed00),
+    "unprefixed ed00": (write_ed00(full_trace())[4:], read_ed00),
+    "compact": (full_log().image(), read_log),
+}
+
+
+def attempt(read: Callable[[bytes], Trace], data: bytes) -> Trace | FormatError:
+    """Read; any other exception is a failure of the test."""
+    try:
+        return read(data)
+    except FormatError as error:
+        return error
+
+
+def test_the_full_trace_round_trips() -> None:
+    assert read_ed00(write_ed00(full_trace())) == full_trace()
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_every_truncation_is_refused_or_read(name: str) -> None:
+    data, read = INPUTS[name]
+    for length in range(len(data)):
+        result = attempt(read, data[:length])
+        assert isinstance(result, FormatError), f"a file cut at {length} was read"
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_no_damage_leads_to_anything_but_a_trace_or_a_format_error(name: str) -> None:
+    data, read = INPUTS[name]
+    random_bytes = random.Random(0)
+    started = time.perf_counter()
+    refused = 0
+    rounds = 1500
+    for _ in range(rounds):
+        damaged = bytearray(data)
+        for _ in range(random_bytes.choice((1, 1, 1, 2, 8))):
+            damaged[random_bytes.randrange(len(damaged))] = random_bytes.choice(
+                (0, 1, 4, 0x7F, 0x80, 0xFF, random_bytes.randrange(256))
+            )
+        result = attempt(read, bytes(damaged))
+        if isinstance(result, FormatError):
+            refused += 1
+            assert result.offset is not None
+            assert result.field
+        else:
+            assert len(result) <= len(data)
+    assert refused > rounds // 20
+    assert time.perf_counter() - started < 60
+
+
+@given(st.binary(max_size=200))
+@settings(max_examples=300, deadline=None)
+def test_arbitrary_bytes_behind_a_valid_beginning(tail: bytes) -> None:
+    for start in (b"\x10\0\0\0ED00", (len(tail) + 8).to_bytes(4, "little") + b"\x08\0\0\0ED00"):
+        attempt(read_ed00, start + tail)
