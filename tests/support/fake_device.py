@@ -1,0 +1,360 @@
+"""A device in Python: answers the protocol of docs/protocol.md, in virtual time, on a slow line.
+
+It packs and unpacks bodies by hand, so that a mistake in the host's messages shows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections import deque
+from dataclasses import dataclass, field
+
+from harness.errors import TransportClosedError
+from harness.link.frames import CorruptFrame, Frame, FrameDecoder, encode
+from harness.link.wire import MIN_MTU, RESPONSE, Op, Region, State, Status
+from tests.support.clock import VirtualClock
+
+MODEL_MAGIC = b"FAKE"
+
+
+def output_of(data: bytes) -> bytes:
+    """What the fake model computes from its input."""
+    return bytes(byte ^ 0x5A for byte in data)
+
+
+def trace_of(model: bytes, count: int, size: int) -> bytes:
+    """The log the fake device writes for ``count`` executions of ``model``."""
+    blocks = -(-size // 32)
+    seed = hashlib.sha256(model + struct.pack("<I", count)).digest()
+    return b"".join(
+        hashlib.sha256(seed + bytes((i & 255, i >> 8))).digest() for i in range(blocks)
+    )[:size]
+
+
+@dataclass
+class Behaviour:
+    """How the fake device is made, and how it misbehaves. Times are seconds."""
+
+    mtu: int = 512
+    boot_s: float = 0.0
+    execute_s: float = 0.01
+    latency_s: float = 0.0
+    bytes_per_s: float = float("inf")
+    input_size: int = 1960
+    trace_size: int = 20_000
+    model_capacity: int = 1 << 20
+    deaf_while_sending: bool = False
+    hang_in_execution: int | None = None
+    restart_in_execution: int | None = None
+    run_outcome: tuple[int, int, bytes] = (Status.OK, 0, b"")
+    silent: set[int] = field(default_factory=set)
+    malformed: set[int] = field(default_factory=set)
+    text_after_execution: bytes = b""
+
+
+class FakeDevice:
+    """The device and the transport to it in one.
+
+    Attributes:
+        seen: (type, sequence) of every good request, in order.
+    """
+
+    def __init__(self, clock: VirtualClock, behaviour: Behaviour | None = None) -> None:
+        self.behaviour = behaviour or Behaviour()
+        self.clock = clock
+        self.seen: list[tuple[int, int]] = []
+        self.closed = False
+        self._inbox: deque[tuple[float, bytes]] = deque()
+        self._outbox: deque[tuple[float, bytes]] = deque()
+        self._host_line_free = 0.0
+        self._line_free = 0.0
+        self._now = self.behaviour.boot_s
+        self._booted = self._now
+        self._restart()
+
+    # --- the transport --------------------------------------------------------------------
+
+    def read(self, timeout: float) -> bytes:
+        if self.closed:
+            raise TransportClosedError("the fake device was closed")
+        limit = self.clock.now + timeout
+        while self._next_event() <= min(limit, self._outbox[0][0] if self._outbox else limit):
+            self._step()
+        if not self._outbox or self._outbox[0][0] > limit:
+            self.clock.wait_until(limit)
+            return b""
+        self.clock.wait_until(self._outbox[0][0])
+        arrived = []
+        while self._outbox and self._outbox[0][0] <= self.clock.now:
+            arrived.append(self._outbox.popleft()[1])
+        return b"".join(arrived)
+
+    def write(self, data: bytes, timeout: float) -> None:
+        if self.closed:
+            raise TransportClosedError("the fake device was closed")
+        self._host_line_free = max(self._host_line_free, self.clock.now)
+        self._host_line_free += len(data) / self.behaviour.bytes_per_s
+        self._inbox.append((self._host_line_free + self.behaviour.latency_s, bytes(data)))
+
+    def close(self) -> None:
+        self.closed = True
+
+    # --- the device -----------------------------------------------------------------------
+
+    def _restart(self) -> None:
+        self.state, self.session, self.epoch = State.IDLE, 0, 0
+        self.model, self.run_id, self.completed = b"", 0, 0
+        self.outcome: tuple[int, int, bytes] = (Status.OK, 0, b"")
+        self.inputs: dict[int, bytes] = {}
+        self.output, self.trace = b"", b""
+        self._upload: tuple[int, int] | None = None
+        self._received, self._size = bytearray(), 0
+        self._stream: tuple[int, int, int, int, int] | None = None
+        self._good = self._corrupt = 0
+        self._decoder = FrameDecoder(self.behaviour.mtu)
+        self._hung = False
+
+    def _next_event(self) -> float:
+        if self._hung:
+            return float("inf")
+        heard = max(self._inbox[0][0], self._now) if self._inbox else float("inf")
+        sent = max(self._line_free, self._now) if self._stream else float("inf")
+        return min(heard, sent)
+
+    def _step(self) -> None:
+        time = self._next_event()
+        heard = max(self._inbox[0][0], self._now) if self._inbox else float("inf")
+        self._now = time
+        if heard > time:
+            self._send_part()
+            return
+        arrived, data = self._inbox.popleft()
+        if arrived < self._booted:
+            return
+        if self.behaviour.deaf_while_sending and self._line_free > arrived:
+            return
+        for item in self._decoder.feed(data):
+            if isinstance(item, Frame):
+                self._good += 1
+                self._handle(item)
+            elif isinstance(item, CorruptFrame):
+                self._corrupt += 1
+
+    def say(self, text: bytes) -> None:
+        """Send console text."""
+        self._line_free = max(self._line_free, self._now) + len(text) / self.behaviour.bytes_per_s
+        self._outbox.append((self._line_free + self.behaviour.latency_s, text))
+
+    def _send(self, type_: int, sequence: int, body: bytes) -> None:
+        if type_ & ~RESPONSE in self.behaviour.malformed:
+            body = body[:1] + b"\x01" * 70_0
+        self.say(encode(type_, sequence, body))
+
+    def _send_part(self) -> None:
+        assert self._stream is not None
+        region, index, offset, end, sequence = self._stream
+        part = self._readable(region, index)[offset : min(end, offset + self.behaviour.mtu - 16)]
+        self._send(
+            Op.READ | RESPONSE,
+            sequence,
+            struct.pack("<BBBxI", Status.OK, region, index, offset) + part,
+        )
+        offset += len(part)
+        self._stream = (region, index, offset, end, sequence) if offset < end else None
+
+    def _readable(self, region: int, index: int) -> bytes:
+        return self.output if region == Region.OUTPUT else self.trace
+
+    def _handle(self, frame: Frame) -> None:
+        self.seen.append((frame.type, frame.sequence))
+        if frame.type in self.behaviour.silent:
+            return
+        answer = {
+            Op.HELLO: self._hello,
+            Op.PING: self._ping,
+            Op.STATUS: self._status,
+            Op.RESET: self._reset,
+            Op.OPEN: self._open,
+            Op.WRITE: self._write,
+            Op.COMMIT: self._commit,
+            Op.RUN: self._run,
+            Op.STAT: self._stat,
+            Op.READ: self._read,
+        }.get(Op(frame.type))
+        if answer is None:
+            self._refuse(frame, Status.UNKNOWN_OP, frame.type)
+        else:
+            answer(frame)
+
+    def _answer(self, frame: Frame, body: bytes = b"") -> None:
+        self._send(frame.type | RESPONSE, frame.sequence, bytes((Status.OK,)) + body)
+
+    def _refuse(self, frame: Frame, status: int, detail: int = 0, message: bytes = b"") -> None:
+        body = struct.pack("<BxxxI", status, detail) + message
+        self._send(frame.type | RESPONSE, frame.sequence, body)
+
+    def _hello(self, frame: Frame) -> None:
+        lowest, highest, self.session = struct.unpack("<BBxxI", frame.body)
+        if not lowest <= 1 <= highest:
+            self._refuse(frame, Status.BAD_VERSION, 1)
+            return
+
+        def tag(number: int, value: bytes) -> bytes:
+            return bytes((number, len(value))) + value
+
+        tags = (
+            tag(1, b"fake")
+            + tag(2, b"python")
+            + tag(3, b"0123456789ab")
+            + tag(200, b"a tag from the future")
+            + tag(4, struct.pack("<BBxxII", 32, 0, 25_000_000, 1) + b"systick")
+            + tag(4, struct.pack("<BBxxII", 24, 1, 32_768, 3) + b"rtc")
+            + b"".join(
+                tag(number, struct.pack("<I", value))
+                for number, value in ((5, self.behaviour.model_capacity), (6, 65536), (7, 4096))
+            )
+            + tag(8, struct.pack("<I", 32768))
+            + tag(9, struct.pack("<II", 640, 64))
+            + tag(10, struct.pack("<I", 9))
+        )
+        self._answer(frame, struct.pack("<BH", 1, self.behaviour.mtu) + tags)
+        assert len(self._outbox[-1][1]) <= MIN_MTU + 3
+
+    def _ping(self, frame: Frame) -> None:
+        self._answer(frame, struct.pack("<xxxIQ", self.epoch, round(self._now * 25e6)))
+
+    def _status(self, frame: Frame) -> None:
+        status, detail, message = self.outcome
+        body = struct.pack(
+            "<BxxIIIIIBxxxI",
+            self.state,
+            self.session,
+            self.run_id,
+            self.completed,
+            self._good,
+            self._corrupt,
+            status,
+            detail,
+        )
+        self._answer(frame, body + message)
+
+    def _reset(self, frame: Frame) -> None:
+        self._answer(frame)
+        session = self.session
+        self._restart()
+        if frame.body == b"\x01":
+            self._now += self.behaviour.boot_s
+            self._booted = self._now
+        else:
+            self.session = session
+
+    def _open(self, frame: Frame) -> None:
+        region, index, size = struct.unpack("<BBxxI", frame.body)
+        capacity = self.behaviour.model_capacity if region == Region.MODEL else 4096
+        if size > capacity:
+            self._refuse(frame, Status.TOO_LARGE, capacity, b"too large")
+            return
+        self._upload, self._received, self._size = (region, index), bytearray(), size
+        self._answer(frame)
+
+    def _write(self, frame: Frame) -> None:
+        region, index, offset = struct.unpack_from("<BBxxI", frame.body)
+        if self._upload != (region, index):
+            self._refuse(frame, Status.WRONG_STATE)
+        elif offset > len(self._received):
+            self._refuse(frame, Status.GAP, len(self._received))
+        else:
+            self._received[offset : offset + len(frame.body) - 8] = frame.body[8:]
+            self._answer(frame, struct.pack("<xxxI", len(self._received)))
+
+    def _commit(self, frame: Frame) -> None:
+        region, index = struct.unpack_from("<BBxx", frame.body)
+        if self._upload != (region, index):
+            self._refuse(frame, Status.WRONG_STATE)
+            return
+        if len(self._received) < self._size:
+            self._refuse(frame, Status.GAP, len(self._received))
+            return
+        data = bytes(self._received)
+        if hashlib.sha256(data).digest() != frame.body[4:]:
+            self._refuse(frame, Status.DIGEST_MISMATCH)
+        elif region == Region.MODEL:
+            self._take_model(frame, data)
+        elif index != 0 or len(data) != self.behaviour.input_size:
+            self._refuse(frame, Status.BAD_INPUT, self.behaviour.input_size)
+        else:
+            self.inputs[index] = data
+            self._answer(frame)
+
+    def _take_model(self, frame: Frame, data: bytes) -> None:
+        if not data.startswith(MODEL_MAGIC):
+            self._refuse(frame, Status.BAD_PROGRAM, 4, b"no program identifier")
+            return
+        self.model, self.state = data, State.READY
+        size = self.behaviour.input_size
+        tensor = struct.pack("<BBxxIiiBB", 6, 2, size, 1, size // 4, 0, 1)
+        self._answer(frame, struct.pack("<BBxII", 1, 1, 1000, 200) + tensor + tensor)
+
+    def _run(self, frame: Frame) -> None:
+        run_id, count, _limit = struct.unpack("<III", frame.body)
+        if run_id == self.run_id:
+            self._answer(frame)
+            return
+        if not self.model:
+            self._refuse(frame, Status.WRONG_STATE, 0, b"no model")
+            return
+        self._answer(frame)
+        self.run_id, self.completed, self.epoch = run_id, 0, self.epoch + 1
+        self._inbox_floor()
+        for number in range(1, count + 1):
+            if number == self.behaviour.hang_in_execution:
+                self._hung = True
+                return
+            if number == self.behaviour.restart_in_execution:
+                self._restart()
+                self.say(b"boot\n")
+                return
+            self._now += self.behaviour.execute_s
+            if self.behaviour.run_outcome[0] != Status.OK:
+                break
+            self.completed = number
+            self._send(Op.NOTE_PROGRESS, 0, struct.pack("<II", run_id, number))
+            if self.behaviour.text_after_execution:
+                self.say(self.behaviour.text_after_execution)
+        self._end_run(count)
+
+    def _inbox_floor(self) -> None:
+        """A new run ends what was being sent."""
+        self._stream = None
+
+    def _end_run(self, count: int) -> None:
+        self.outcome, self.state = self.behaviour.run_outcome, State.DONE
+        status, detail, message = self.outcome
+        self.output = output_of(self.inputs.get(0, b""))
+        self.trace = trace_of(self.model, count, self.behaviour.trace_size)
+        # What was sent to it meanwhile went past a device that does not listen.
+        while self._inbox and self._inbox[0][0] < self._now:
+            self._inbox.popleft()
+        body = struct.pack("<IIBxxxI", self.run_id, self.completed, status, detail) + message
+        self._send(Op.NOTE_DONE, 0, body)
+
+    def _stat(self, frame: Frame) -> None:
+        region, index = struct.unpack("<BBxx", frame.body)
+        if self.state != State.DONE or index != 0:
+            self._refuse(frame, Status.BAD_REGION)
+            return
+        data = self._readable(region, index)
+        digest = hashlib.sha256(data).digest()
+        self._answer(frame, struct.pack("<xxxI", len(data)) + digest)
+
+    def _read(self, frame: Frame) -> None:
+        region, index, offset, length = struct.unpack("<BBxxII", frame.body)
+        if offset + length > len(self._readable(region, index)) or self.state != State.DONE:
+            self._refuse(frame, Status.BAD_REGION)
+        elif self._stream and self._stream[3] == offset and self._stream[:2] == (region, index):
+            self._stream = (region, index, self._stream[2], offset + length, frame.sequence)
+        elif length:
+            self._stream = (region, index, offset, offset + length, frame.sequence)
+        else:
+            self._stream = None

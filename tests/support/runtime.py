@@ -1,0 +1,156 @@
+"""The C runtime through ctypes: the structures of et_runtime.h and what tests do with them."""
+
+from __future__ import annotations
+
+import ctypes as ct
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+ARENA_SIZE = 1 << 20
+ALIGNMENT = 16
+MAX_DIMS = 8
+DTYPES = {np.dtype(np.uint8): 0, np.dtype(np.int8): 1, np.dtype(np.int32): 3, np.dtype(np.int64): 4}
+DTYPES |= {np.dtype(np.float32): 6, np.dtype(np.float64): 7, np.dtype(np.bool_): 11}
+
+
+class Error(ct.Structure):
+    _fields_ = [("status", ct.c_uint8), ("detail", ct.c_uint32), ("message", ct.c_char * 80)]
+
+
+class Program(ct.Structure):
+    _fields_ = [
+        ("data", ct.c_void_p),
+        ("size", ct.c_uint32),
+        ("program_size", ct.c_uint32),
+        ("segment_base", ct.c_uint32),
+        ("root", ct.c_uint32),
+    ]
+
+
+class Tensor(ct.Structure):
+    _fields_ = [
+        ("data", ct.c_void_p),
+        ("nbytes", ct.c_uint32),
+        ("sizes", ct.c_int32 * MAX_DIMS),
+        ("strides", ct.c_int32 * MAX_DIMS),
+        ("dim_order", ct.c_uint8 * MAX_DIMS),
+        ("ndim", ct.c_uint8),
+        ("dtype", ct.c_uint8),
+        ("constant", ct.c_bool),
+    ]
+
+
+class Method(ct.Structure):
+    _fields_ = [
+        ("tracer", ct.c_void_p),
+        ("values", ct.c_void_p),
+        ("instructions", ct.c_void_p),
+        ("chains", ct.c_void_p),
+        ("inputs", ct.c_void_p),
+        ("outputs", ct.c_void_p),
+        ("value_count", ct.c_uint32),
+        ("instruction_count", ct.c_uint32),
+        ("chain_count", ct.c_uint32),
+        ("instruction_budget", ct.c_uint32),
+        ("execute_name", ct.c_uint16),
+        ("input_count", ct.c_uint32),
+        ("output_count", ct.c_uint32),
+        ("method_bytes", ct.c_uint32),
+        ("planned_bytes", ct.c_uint32),
+    ]
+
+
+class Tracer(ct.Structure):
+    """Opaque, and larger than et_tracer."""
+
+    _fields_ = [("private", ct.c_uint64 * 16)]
+
+
+class RuntimeFailure(Exception):
+    """What the runtime said: its status, detail and message."""
+
+    def __init__(self, error: Error) -> None:
+        self.status: int = error.status
+        self.detail: int = error.detail
+        self.message: str = error.message.decode("utf-8", "replace")
+        super().__init__(f"{self.message} (status {self.status}, detail {self.detail})")
+
+
+class Memory:
+    """Zeroed bytes at an aligned address."""
+
+    def __init__(self, size: int) -> None:
+        self._buffer = (ct.c_uint8 * (size + ALIGNMENT))()
+        self.address = -(-ct.addressof(self._buffer) // ALIGNMENT) * ALIGNMENT
+        self.size = size
+
+    def write(self, data: bytes) -> None:
+        ct.memmove(self.address, data, len(data))
+
+    def read(self) -> bytes:
+        return ct.string_at(self.address, self.size)
+
+
+def call(library: ct.CDLL, function: str, *arguments: object) -> None:
+    """Call a function whose last argument is an et_error, and raise what it reports."""
+    error = Error()
+    implementation = getattr(library, function)
+    implementation.restype = ct.c_uint8
+    if implementation(*arguments, ct.byref(error)):
+        raise RuntimeFailure(error)
+
+
+@dataclass
+class Loaded:
+    """A loaded method, with the memory it lives in."""
+
+    library: ct.CDLL
+    file: Memory
+    arena: Memory
+    method: Method
+
+    @property
+    def needed(self) -> int:
+        return self.method.method_bytes + self.method.planned_bytes
+
+    def _tensor(self, function: str, index: int) -> Tensor:
+        find = getattr(self.library, function)
+        find.restype = ct.POINTER(Tensor)
+        return find(ct.byref(self.method), index).contents
+
+    def run(self, *inputs: npt.NDArray[np.generic]) -> npt.NDArray[np.float32]:
+        """Write the inputs, execute, return the first output as float32, flat."""
+        for index, value in enumerate(inputs):
+            tensor = self._tensor("et_method_input", index)
+            assert tensor.nbytes == value.nbytes
+            ct.memmove(tensor.data, value.tobytes(), value.nbytes)
+        self.execute()
+        output = self._tensor("et_method_output", 0)
+        return np.frombuffer(ct.string_at(output.data, output.nbytes), np.float32)
+
+    def execute(self) -> None:
+        call(self.library, "et_method_execute", ct.byref(self.method))
+
+
+def load(
+    library: ct.CDLL, file: bytes, *, arena_size: int = ARENA_SIZE, tracer: Tracer | None = None
+) -> Loaded:
+    """Open a .pte file and load its method ``forward``."""
+    memory, arena = Memory(len(file)), Memory(arena_size)
+    memory.write(file)
+    program, method = Program(), Method()
+    address = ct.c_void_p(memory.address)
+    call(library, "et_program_open", ct.byref(program), address, len(file))
+    call(
+        library,
+        "et_method_load",
+        ct.byref(method),
+        ct.byref(program),
+        b"forward",
+        ct.c_void_p(arena.address),
+        arena_size,
+        None if tracer is None else ct.byref(tracer),
+    )
+    return Loaded(library, memory, arena, method)
