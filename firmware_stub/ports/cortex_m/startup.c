@@ -7,6 +7,15 @@
 #define AIRCR 0xE000ED0Cu
 #define AIRCR_RESET 0x05FA0004u /* the key, and SYSRESETREQ */
 
+#define MPU_TYPE 0xE000ED90u
+#define MPU_CTRL 0xE000ED94u
+#define MPU_RBAR 0xE000ED9Cu
+#define MPU_RASR 0xE000EDA0u
+#define MPU_CTRL_ON 5u     /* outside of regions, all as without an MPU */
+#define MPU_RBAR_FIRST 16u /* the address given is that of region 0 */
+#define MPU_RASR_NO_ACCESS_16K (13u << 1 | 1u)
+#define GUARD_SIZE 0x4000u
+
 /* What the CPU pushes at an exception; the link register and the address that faulted are among it. */
 #define FRAME_WORDS 8
 #define FRAME_PC 6
@@ -24,7 +33,19 @@ __attribute__((section(".vectors"), used)) static const uintptr_t vectors[] = {
     (uintptr_t)fault, /* every other fault escalates to HardFault, because none is enabled */
 };
 
+/* Forbids what lies below the stack. Not every machine faults there by itself: QEMU's MPS2 does not. */
+static void guard_stack(void) {
+    if (REGISTER(MPU_TYPE) == 0) {
+        return;
+    }
+    REGISTER(MPU_RBAR) = ((uintptr_t)stack_bottom - GUARD_SIZE) | MPU_RBAR_FIRST;
+    REGISTER(MPU_RASR) = MPU_RASR_NO_ACCESS_16K;
+    REGISTER(MPU_CTRL) = MPU_CTRL_ON;
+    __asm volatile("dsb\nisb" ::: "memory");
+}
+
 _Noreturn void reset(void) {
+    guard_stack();
     const uint32_t *from = data_load;
     for (uint32_t *to = data_start; to < data_end; to++) {
         *to = *from++;
