@@ -1,0 +1,89 @@
+/* Opens, loads and executes whatever it is given as a .pte file. Seed it with firmware_stub/models.
+ *
+ * File and arena are heap blocks of exactly the right size, so that a sanitizer sees every access behind
+ * their ends; that nothing writes from planned memory into the method's description before it, this program
+ * checks. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "et_runtime.h"
+
+/* Holds the models in firmware_stub/models. */
+#define ARENA_SIZE (128u * 1024u)
+
+/* Enough for those models; it keeps a looping input from looking like a hang. */
+#define INSTRUCTION_BUDGET 50u
+
+/* A copy of exactly `size` bytes; malloc's alignment under a sanitizer is 16. */
+static uint8_t *duplicate(const uint8_t *bytes, size_t size) {
+    uint8_t *copy = malloc(size);
+    if (copy == NULL || (uintptr_t)copy % 16 != 0) {
+        abort();
+    }
+    memcpy(copy, bytes, size);
+    return copy;
+}
+
+static void zero_inputs(const et_method *method) {
+    for (uint32_t i = 0; i < method->input_count; i++) {
+        const et_tensor *input = et_method_input(method, i);
+        if (input != NULL) {
+            memset(input->data, 0, input->nbytes);
+        }
+    }
+}
+
+static void read_outputs(const et_method *method) {
+    volatile uint8_t last = 0;
+    for (uint32_t i = 0; i < method->output_count; i++) {
+        const et_tensor *output = et_method_output(method, i);
+        for (uint32_t k = 0; output != NULL && k < output->nbytes; k++) {
+            last = output->data[k];
+        }
+    }
+    (void)last;
+}
+
+/* Executes, and compares what describes the method before and after. Its values come first and may move. */
+static void execute(et_method *method, const uint8_t *arena) {
+    const uint32_t values_size = method->value_count * (uint32_t)sizeof(et_value);
+    const uint32_t size = method->method_bytes - values_size;
+    uint8_t *before = duplicate(arena, method->method_bytes);
+    et_error error;
+    method->instruction_budget = INSTRUCTION_BUDGET;
+    zero_inputs(method);
+    (void)et_method_execute(method, &error);
+    read_outputs(method);
+    if (memcmp(before + values_size, arena + values_size, size) != 0) {
+        abort();
+    }
+    free(before);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static _Alignas(16) uint8_t scratch[ARENA_SIZE];
+    if (size < 16) {
+        return 0;
+    }
+    uint8_t *file = duplicate(data, size);
+    et_program program;
+    et_method method;
+    et_error error;
+    if (et_program_open(&program, file, (uint32_t)size, &error) == ET_LINK_STATUS_OK &&
+        et_method_load(&method, &program, "forward", scratch, ARENA_SIZE, NULL, &error) ==
+            ET_LINK_STATUS_OK) {
+        uint32_t needed = method.method_bytes + method.planned_bytes;
+        uint8_t *arena = duplicate(scratch, needed < 16 ? 16 : needed);
+        if (et_method_load(&method, &program, "forward", arena, needed, NULL, &error) != ET_LINK_STATUS_OK) {
+            abort();
+        }
+        execute(&method, arena);
+        free(arena);
+    }
+    free(file);
+    return 0;
+}
