@@ -129,9 +129,10 @@ class _Writer:
     def run(self, block: Block, written: npt.NDArray[np.bool_]) -> int:
         rows = block.first + np.flatnonzero(written[block.first : block.first + block.count])
         events = self.offsets([self.event(row) for row in rows.tolist()])
-        allocators = self.offsets(
-            [self.table(1, {ed.Allocator.NAME: self.string(name)}) for name in block.allocators]
-        )
+        tables = [
+            self.table(1, {ed.Allocator.NAME: self.string(name)}) for name in block.allocators
+        ]
+        allocators = self.offsets(tables) if tables else 0
         name = self.string(block.name)
         self.builder.StartObject(_SLOTS_RUN)
         self.builder.PrependUOffsetTRelativeSlot(ed.Run.NAME, name, 0)

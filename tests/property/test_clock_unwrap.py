@@ -1,0 +1,93 @@
+"""Unwrapping gives back the timeline that was wrapped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.clock.ticks import durations, exact_nanoseconds, to_nanoseconds
+from harness.clock.unwrap import default_jitter, unwrap
+from harness.timebase import ClockDomain
+from tests.support.logs import profile_trace
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A true timeline: when each event began and ended, in log order, and who counted."""
+
+    clock: ClockDomain
+    jitter: int
+    starts: list[int]
+    ends: list[int]
+
+    def reading(self, instant: int) -> int:
+        return (-instant if self.clock.down else instant) % self.clock.modulus
+
+
+@st.composite
+def timelines(draw: st.DrawFn) -> Timed:
+    clock = ClockDomain("c", None, draw(st.integers(8, 64)), draw(st.booleans()))
+    limit = default_jitter(clock)
+    jitter = draw(st.sampled_from([0, limit])) if clock.bits < 56 else limit
+    # The whole session stays far below 2**62 ticks.
+    longest = min(clock.modulus - 1 - jitter, 2**55)
+    now = draw(st.integers(0, 2**60))
+    starts, ends = [], []
+    for _ in range(draw(st.integers(1, 12))):
+        step = draw(st.one_of(st.integers(0, longest), st.just(longest), st.just(0)))
+        now += step
+        ends.append(now)
+        starts.append(now - draw(st.one_of(st.integers(0, longest), st.just(longest))))
+    return Timed(clock, jitter, starts, ends)
+
+
+@given(timelines())
+@settings(max_examples=400, deadline=None)
+def test_any_timeline_comes_back_up_to_its_origin(timed: Timed) -> None:
+    trace = profile_trace(
+        [timed.reading(instant) for instant in timed.starts],
+        [timed.reading(instant) for instant in timed.ends],
+        timed.clock,
+    )
+    lengths = [end - start for start, end in zip(timed.starts, timed.ends, strict=True)]
+    assert durations(trace).tolist() == lengths
+
+    timeline = unwrap(trace, timed.jitter)
+    zero = min(timed.starts)
+    assert timeline.start.tolist() == [instant - zero for instant in timed.starts]
+    assert timeline.end.tolist() == [instant - zero for instant in timed.ends]
+    assert timeline.origins == (timed.reading(zero),)
+    assert timeline.backward_steps == timeline.reversed_events == (0,)
+
+
+@given(timelines(), st.integers(0, 2**64 - 1))
+@settings(max_examples=200, deadline=None)
+def test_where_the_counter_begins_does_not_matter(timed: Timed, shift: int) -> None:
+    def at(offset: int) -> tuple[list[int], list[int], list[int]]:
+        trace = profile_trace(
+            [timed.reading(instant + offset) for instant in timed.starts],
+            [timed.reading(instant + offset) for instant in timed.ends],
+            timed.clock,
+        )
+        timeline = unwrap(trace, timed.jitter)
+        return timeline.start.tolist(), timeline.end.tolist(), durations(trace).tolist()
+
+    assert at(shift) == at(0)
+
+
+@given(
+    st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=20),
+    st.fractions(min_value=Fraction(1, 10), max_value=10**10, max_denominator=10**6),
+)
+@settings(max_examples=300, deadline=None)
+def test_conversion_is_within_one_ulp_of_the_exact_value(ticks: list[int], hz: Fraction) -> None:
+    clock = ClockDomain("c", hz)
+    for tick, converted in zip(
+        ticks, to_nanoseconds(np.array(ticks, np.uint64), clock).tolist(), strict=True
+    ):
+        exact = exact_nanoseconds(tick, clock)
+        assert abs(Fraction(converted) - exact) <= Fraction(np.spacing(float(exact)))

@@ -1,0 +1,180 @@
+"""The device's log: what it means, and how each inconsistency is named."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from harness.errors import FormatError
+from harness.etdump import log_format as fmt
+from harness.etdump.compact import read_log
+from harness.timebase import ClockDomain
+from harness.trace import NO_NAME, Block, Kind, Losses
+from tests.support.logs import CompactLog
+
+CLOCK = ClockDomain("systick", Fraction(25_000_000), 24, down=True)
+HEADER, RECORD = fmt.HEADER_SIZE, fmt.RECORD_SIZE
+
+
+def test_an_empty_log_is_an_empty_trace() -> None:
+    trace = read_log(CompactLog().image())
+    assert len(trace) == 0
+    assert trace.blocks == ()
+    assert not trace.losses.any
+
+
+def test_every_field_of_every_record() -> None:
+    log = CompactLog().allocator("method").block("Default", 7)
+    log.allocation(1, 4096, tick=99, offset=16)
+    log.profile("Method::init", 10, 20, chain=-1, instruction=3)
+    log.profile(None, 0xFFFFFFFF, 0, chain=-40_000, instruction=0xFFFFFFFE)
+    log.allocation(1, -5, failed=True)
+    log.dropped_events, log.dropped_blocks = 2, 1
+    trace = read_log(log.image(), [CLOCK])
+
+    assert trace.blocks == (Block("Default", 0, 4, 7, ("method",)),)
+    assert trace.losses == Losses(events=2, blocks=1)
+    assert trace.clocks == (CLOCK,)
+    assert trace.kind.tolist() == [Kind.ALLOCATION, Kind.PROFILE, Kind.PROFILE, Kind.ALLOCATION]
+    assert [trace.text(index) for index in trace.name] == [None, "Method::init", None, None]
+    assert trace.start.tolist() == [99, 10, 0xFFFFFFFF, 0]
+    assert trace.end.tolist() == [99, 20, 0, 0]
+    assert trace.chain.tolist() == [-1, -1, -40_000, -1]
+    # ExecuTorch puts the unsigned handle into an int32.
+    assert trace.instruction.tolist() == [-1, 3, -2, -1]
+    assert trace.allocator.tolist() == [1, -1, -1, 1]
+    assert trace.size.tolist() == [4096, 0, 0, -5]
+    assert trace.offset.tolist() == [16, -1, -1, -1]
+    assert trace.failed.tolist() == [False, False, False, True]
+    assert trace.clock.tolist() == [0, 0, 0, 0]
+    with pytest.raises(ValueError, match="read-only"):
+        trace.start[0] = 1
+
+
+def test_names_may_be_any_bytes() -> None:
+    trace = read_log(CompactLog().block(b"\xff").profile(b"a\xfe", 0, 1).image())
+    assert trace.blocks[0].name == "\udcff"
+    assert trace.text(int(trace.name[0])) == "a\udcfe"
+
+
+def test_events_before_the_first_block_get_an_implicit_one() -> None:
+    log = CompactLog().profile("a", 0, 1).block("Execute").profile("b", 1, 2)
+    assert read_log(log.image()).blocks == (Block("", 0, 1), Block("Execute", 1, 1))
+
+
+def test_empty_blocks_are_kept() -> None:
+    blocks = read_log(CompactLog().block("a").block("b").block("a").image()).blocks
+    assert blocks == (Block("a", 0, 0), Block("b", 0, 0), Block("a", 0, 0))
+
+
+def test_an_allocator_stays_resolvable_in_later_blocks() -> None:
+    log = CompactLog().block("Default").allocator("method").allocation(1, 10)
+    log.block("Execute").allocator("temp").allocation(1, 20).allocation(2, 30)
+    trace = read_log(log.image())
+    assert [block.allocators for block in trace.blocks] == [("method",), ("method", "temp")]
+    assert trace.blocks[1].allocators[trace.allocator[2] - 1] == "temp"
+
+
+def test_allocators_declared_outside_any_block_are_not_lost() -> None:
+    assert read_log(CompactLog().allocator("a").image()).blocks == (
+        Block("", 0, 0, allocators=("a",)),
+    )
+    trace = read_log(CompactLog().allocator("a").block("Execute").image())
+    assert trace.blocks == (Block("Execute", 0, 0, allocators=("a",)),)
+
+
+def test_wider_clocks_have_32_bits_in_the_log() -> None:
+    wide = ClockDomain("ns", Fraction(10**9), 64)
+    trace = read_log(CompactLog().profile("a", 0, 1).image(), [CLOCK, wide])
+    assert [clock.bits for clock in trace.clocks] == [24, 32]
+
+
+def test_clocks_nobody_described_have_no_rate() -> None:
+    trace = read_log(CompactLog().profile("a", 0, 1, clock=2).image())
+    assert [clock.hz for clock in trace.clocks] == [None] * 3
+    assert trace.clock.tolist() == [2]
+
+
+def test_repeats_of_one_event_are_all_kept() -> None:
+    log = CompactLog().block("Execute")
+    for start in (0, 100, 200):
+        log.profile("body", start, start + 10, instruction=5)
+    trace = read_log(log.image())
+    assert trace.start.tolist() == [0, 100, 200]
+    assert len(set(trace.name.tolist())) == 1 != NO_NAME
+
+
+def patch(offset: int, layout: str, *values: int) -> Callable[[bytearray], None]:
+    return lambda image: struct.pack_into(layout, image, offset, *values)
+
+
+def record(number: int, within: int) -> int:
+    return HEADER + RECORD * number + within
+
+
+# A log of records 0 BLOCK, 1 ALLOCATOR, 2 ALLOCATION, 3 WIDE, 4 PROFILE, and names.
+DAMAGES = {
+    "magic": (patch(0, "<I", 0), 0, "magic"),
+    "version": (patch(4, "<B", 2), 4, "version"),
+    "record size": (patch(5, "<B", 12), 5, "record size"),
+    "header size": (patch(6, "<H", 36), 6, "header size"),
+    "flags": (patch(8, "<I", 2), 8, "flags"),
+    "names": (patch(16, "<I", 0x10000), 16, "name count"),
+    "fewer names": (patch(16, "<I", 1), record(5, 3), "names"),
+    "more names": (patch(16, "<I", 6), None, "name 2"),
+    "record kind": (patch(record(2, 0), "<B", 9), record(2, 0), "kind"),
+    "block name": (patch(record(0, 2), "<H", 5), record(0, 2), "BLOCK name"),
+    "block reserved": (patch(record(0, 12), "<I", 1), record(0, 12), "BLOCK reserved"),
+    "allocator id": (patch(record(1, 4), "<I", 2), record(1, 4), "ALLOCATOR id"),
+    "undeclared": (patch(record(2, 2), "<H", 2), record(2, 2), "ALLOCATION allocator"),
+    "allocator 0": (patch(record(2, 2), "<H", 0), record(2, 2), "ALLOCATION allocator"),
+    "allocation flags": (patch(record(2, 1), "<B", 2), record(2, 1), "ALLOCATION flags"),
+    "wide alone": (patch(record(4, 0), "<BB6xII", 2, 0, 0, 0), record(3, 0), "WIDE"),
+    "clock": (patch(record(4, 1), "<B", 1), record(4, 1), "PROFILE clock"),
+    "name": (patch(record(4, 2), "<H", 0xFFFE), record(4, 2), "PROFILE name"),
+    "too many records": (patch(12, "<I", 0xFFFFFFFF), None, "records or names"),
+}
+
+
+def small_log() -> CompactLog:
+    log = CompactLog().block("aa").allocator("bb").allocation(1, 1)
+    return log.profile("cc", 0, 1, chain=-1, instruction=2**16)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_an_inconsistency_is_named(damage: str) -> None:
+    change, offset, field = DAMAGES[damage]
+    image = bytearray(small_log().image())
+    change(image)
+    with pytest.raises(FormatError) as caught:
+        read_log(bytes(image), [CLOCK])
+    assert caught.value.field == field
+    assert offset is None or caught.value.offset == offset
+    assert str(caught.value.offset) in str(caught.value)
+
+
+def test_a_wide_record_at_the_end_is_named() -> None:
+    log = small_log()
+    log.records.pop()
+    with pytest.raises(FormatError, match="no PROFILE record follows"):
+        read_log(log.image())
+
+
+def test_trailing_bytes_are_named() -> None:
+    image = small_log().image()
+    with pytest.raises(FormatError, match="3 trailing bytes") as caught:
+        read_log(image + b"abc")
+    assert caught.value.offset == len(image)
+
+
+def test_a_large_log_is_decoded_without_a_loop() -> None:
+    one = struct.pack("<BBHHhII", 1, 0, 0, 0, 0, 1, 2)
+    names = b"\x01a"
+    header = struct.pack("<IBBHIIIIII", fmt.MAGIC, 1, 16, 32, 0, 300_000, 1, len(names), 0, 0)
+    trace = read_log(header + one * 300_000 + names)
+    assert len(trace) == 300_000
+    assert np.all(trace.end == 2)
