@@ -228,11 +228,14 @@ class Session:
             LinkError: The request did not get through.
             TargetError: The device hangs, restarted or died.
         """
+        # Counted from the device's last run, not random: the id stands in progress notes, which a
+        # deterministic target must spend the same time on in every session.
         with self._noticing_restart():
+            run_id = self.status().run_id % 0xFFFFFFFF + 1
             return Run(
                 self._exchange,
                 self.status,
-                self._number(),
+                run_id,
                 count,
                 trace_limit=trace_limit,
                 timeout_s=timeout_s,
