@@ -120,15 +120,17 @@ class Loaded:
         find.restype = ct.POINTER(Tensor)
         return find(ct.byref(self.method), index).contents
 
-    def run(self, *inputs: npt.NDArray[np.generic]) -> npt.NDArray[np.float32]:
-        """Write the inputs, execute, return the first output as float32, flat."""
+    def run(
+        self, *inputs: npt.NDArray[np.generic], dtype: npt.DTypeLike = np.float32
+    ) -> npt.NDArray[np.generic]:
+        """Write the inputs, execute, return the first output, flat."""
         for index, value in enumerate(inputs):
             tensor = self._tensor("et_method_input", index)
             assert tensor.nbytes == value.nbytes
             ct.memmove(tensor.data, value.tobytes(), value.nbytes)
         self.execute()
         output = self._tensor("et_method_output", 0)
-        return np.frombuffer(ct.string_at(output.data, output.nbytes), np.float32)
+        return np.frombuffer(ct.string_at(output.data, output.nbytes), dtype)
 
     def execute(self) -> None:
         call(self.library, "et_method_execute", ct.byref(self.method))

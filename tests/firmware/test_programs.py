@@ -1,0 +1,190 @@
+"""What the C runtime makes of programs that no exporter wrote for the fixtures."""
+
+from __future__ import annotations
+
+import ctypes as ct
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from harness.link.wire import Status
+from tests.support.programs import ProgramBuilder
+from tests.support.runtime import RuntimeFailure, load
+
+VALUES = np.array([1, -2, 3, -4], np.float32)
+Build = Callable[[ProgramBuilder], object]
+
+
+def relu_program(**tensor: object) -> bytes:
+    """Applies relu to an input of four floats; ``tensor`` changes the input."""
+    program = ProgramBuilder([0, 64])
+    x = program.tensor((4,), **{"memory": (1, 0), **tensor})
+    y = program.tensor((4,), memory=(1, 16))
+    program.call("aten::relu", x, y)
+    return program.finish([x], [y])
+
+
+def failure(library: ct.CDLL, file: bytes) -> RuntimeFailure:
+    with pytest.raises(RuntimeFailure) as caught:
+        load(library, file).execute()
+    return caught.value
+
+
+def test_a_program_without_extended_header(etstub: ct.CDLL) -> None:
+    np.testing.assert_array_equal(load(etstub, relu_program()).run(VALUES), [1, 0, 3, 0])
+
+
+def test_several_planned_buffers(etstub: ct.CDLL) -> None:
+    program = ProgramBuilder([0, 16, 0, 20])
+    x = program.tensor((4,), memory=(1, 0))
+    y = program.tensor((4,), memory=(3, 4))
+    program.call("aten::relu", x, y)
+    loaded = load(etstub, program.finish([x], [y]))
+    np.testing.assert_array_equal(loaded.run(VALUES), [1, 0, 3, 0])
+    assert loaded.method.planned_bytes == 16 + 32
+
+
+@pytest.mark.parametrize(
+    ("tensor", "message"),
+    [
+        ({"dynamism": 1}, "dynamic shape"),
+        ({"storage_offset": 1}, "storage offset"),
+        ({"scalar_type": 5}, "scalar type"),
+        ({"constant": 1}, "mutable buffer with an initial state"),
+        ({"location": 1}, "data outside the program"),
+        ({"memory": None}, "input: not in planned memory"),
+    ],
+)
+def test_what_is_not_supported_is_named(
+    etstub: ct.CDLL, tensor: dict[str, object], message: str
+) -> None:
+    refused = failure(etstub, relu_program(**tensor))
+    assert refused.status == Status.UNSUPPORTED_FEATURE
+    assert message in refused.message
+
+
+@pytest.mark.parametrize(
+    ("tensor", "message"),
+    [
+        ({"memory": (1, 52)}, "memory_offset"),
+        ({"memory": (1, 2)}, "not aligned"),
+        ({"memory": (0, 0)}, "memory_id"),
+        ({"memory": (2, 0)}, "memory_id"),
+        ({"memory": None, "constant": 5}, "data_buffer_idx"),
+        ({"memory": None, "constant": 0x7FFFFFFF}, "data_buffer_idx"),
+        ({"dim_order": [1]}, "dim_order"),
+        ({"dim_order": [0, 0]}, "dim_order"),
+    ],
+)
+def test_what_contradicts_itself_is_named(
+    etstub: ct.CDLL, tensor: dict[str, object], message: str
+) -> None:
+    refused = failure(etstub, relu_program(**tensor))
+    assert refused.status == Status.BAD_PROGRAM
+    assert message in refused.message
+
+
+@pytest.mark.parametrize("shape", [(1 << 31,), (1 << 16, 1 << 16), (0, 1 << 30, 2)])
+def test_absurd_sizes_are_refused(etstub: ct.CDLL, shape: tuple[int, ...]) -> None:
+    program = ProgramBuilder([0, 64])
+    size = [s - (1 << 32) if s >= 1 << 31 else s for s in shape]
+    program.tensor(size, memory=(1, 0))
+    refused = failure(etstub, program.finish())
+    assert (refused.status, refused.message) == (Status.BAD_PROGRAM, "sizes: too large")
+
+
+def test_a_delegate_is_named(etstub: ct.CDLL) -> None:
+    program = ProgramBuilder()
+    program.delegate("XnnpackBackend")
+    refused = failure(etstub, program.finish())
+    assert refused.status == Status.UNSUPPORTED_FEATURE
+    assert refused.message == "delegate: XnnpackBackend"
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda p: p.call("aten::relu", p.value("null")), "too few arguments"),
+        (lambda p: p.call("aten::relu", 0, 99), "args: no such value"),
+        (lambda p: p.tensors(99), "items: no such value"),
+        (lambda p: p.jump_if_false(p.value("bool", ("u8", 1)), 5), "destination_instruction"),
+        (lambda p: p.jump_if_false(9, 0), "cond_value_index"),
+        (lambda p: p.move(0, 9), "move_"),
+        (lambda p: p.free(9), "value_index"),
+    ],
+)
+def test_damaged_instructions_are_named(etstub: ct.CDLL, build: Build, message: str) -> None:
+    program = ProgramBuilder()
+    build(program)
+    refused = failure(etstub, program.finish())
+    assert refused.status == Status.BAD_PROGRAM
+    assert message in refused.message
+
+
+@pytest.mark.parametrize(("condition", "expected"), [(1, [1, 0, 3, 0]), (0, [0, 0, 0, 0])])
+@pytest.mark.parametrize("boxed", [False, True])
+def test_a_false_condition_jumps(
+    etstub: ct.CDLL, condition: int, expected: list[float], boxed: bool
+) -> None:
+    program = ProgramBuilder([0, 64])
+    x = program.tensor((4,), memory=(1, 0))
+    y = program.tensor((4,), memory=(1, 16))
+    if boxed:
+        decide = program.constant(np.array([True, bool(condition)]))
+    else:
+        decide = program.value("bool", ("u8", condition))
+    program.jump_if_false(decide, 2)
+    program.call("aten::relu", x, y)
+    program.free(x)
+    loaded = load(etstub, program.finish([x], [y]))
+    np.testing.assert_array_equal(loaded.run(VALUES), expected)
+
+
+def test_an_endless_jump_runs_out_of_budget(etstub: ct.CDLL) -> None:
+    program = ProgramBuilder()
+    program.jump_if_false(program.value("bool", ("u8", 0)), 0)
+    refused = failure(etstub, program.finish())
+    assert refused.status == Status.KERNEL_FAILED
+    assert "budget" in refused.message
+
+
+def test_a_move_makes_one_value_another(etstub: ct.CDLL) -> None:
+    program = ProgramBuilder([0, 64])
+    x = program.tensor((4,), memory=(1, 0))
+    y = program.tensor((4,), memory=(1, 16))
+    z = program.tensor((4,), memory=(1, 32))
+    program.call("aten::relu", x, y)
+    program.move(y, z)
+    np.testing.assert_array_equal(load(etstub, program.finish([x], [z])).run(VALUES), [1, 0, 3, 0])
+
+
+def test_moves_that_would_change_what_was_checked_are_refused(etstub: ct.CDLL) -> None:
+    program = ProgramBuilder([0, 64])
+    x = program.tensor((4,), memory=(1, 0))
+    program.move(program.tensor((8,), memory=(1, 0)), program.tensor((4,), memory=(1, 32)))
+    assert "different size" in failure(etstub, program.finish([x])).message
+
+    program = ProgramBuilder([0, 64])
+    x = program.tensor((4,), memory=(1, 0))
+    program.move(program.constant(VALUES), x)
+    assert failure(etstub, program.finish([x])).status == Status.UNSUPPORTED_FEATURE
+
+
+def test_a_constant_is_no_output(etstub: ct.CDLL) -> None:
+    program = ProgramBuilder()
+    x = program.constant(VALUES)
+    program.call("aten::relu", x, x)
+    loaded = load(etstub, program.finish([], [x]))
+    with pytest.raises(RuntimeFailure, match="aten::relu"):
+        loaded.execute()
+
+
+def test_an_instruction_that_fails_is_numbered(etstub: ct.CDLL) -> None:
+    program = ProgramBuilder([0, 64])
+    x = program.tensor((4,), memory=(1, 0))
+    y = program.tensor((4,), memory=(1, 16))
+    program.call("aten::relu", x, y)
+    program.call("aten::relu", x, program.value("null"))
+    refused = failure(etstub, program.finish([x], [y]))
+    assert (refused.status, refused.detail) == (Status.KERNEL_FAILED, 1)
