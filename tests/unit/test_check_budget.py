@@ -1,0 +1,133 @@
+"""Budgets: what is refused when read, and what passes and fails."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from harness.check.budget import Budget, load_budget
+from harness.check.verdict import Check, evaluate
+from harness.errors import UsageError
+from harness.etdump.compact import read_log
+from harness.resources import data_directory
+from harness.timebase import ClockDomain
+from harness.trace import Trace
+from tests.support.logs import CompactLog
+
+SYSTICK = ClockDomain("systick", Fraction(25_000_000), 32)
+
+
+def budget(tmp_path: Path, text: str) -> Budget:
+    path = tmp_path / "budget.toml"
+    path.write_text(text if text.startswith("schema") else "schema = 1\n" + text)
+    return load_budget(path)
+
+
+def trace(*, failed: bool = False, dropped: int = 0, hz: bool = True) -> Trace:
+    log = CompactLog().block("Default").allocator("planned_0").allocation(1, 1000)
+    if failed:
+        log.allocation(1, 10**6, failed=True)
+    for _ in range(3):
+        log.block("Execute").profile("native_call_a", 0, 250).profile("native_call_b", 0, 500)
+        log.profile("Method::execute", 0, 1000, chain=-1)
+    log.dropped_events = dropped
+    return read_log(log.image(), [SYSTICK] if hz else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[[time]]\nevent = 'a'", "exactly one of limit_us and limit_ticks"),
+        ("[[time]]\nevent = 'a'\nlimit_us = 1\nlimit_ticks = 1", "exactly one"),
+        ("[[time]]\nevent = 'a'\nlimit_us = 1\nstatistic = 'p99'", r"\$\.time\[0\]\.statistic"),
+        ("[[time]]\nevent = 'a'\nlimit_us = 1\nstatistic = 'count'", "needs limit_count"),
+        ("[[time]]\nevent = 'a'\nlimit_count = 1", "exactly one"),
+        ("[[time]]\nevent = 'a'\nlimit_us = -1", "limit_us"),
+        ("[[time]]\nlimit_us = 1", "event"),
+        ("[[tiem]]\nevent = 'a'\nlimit_us = 1", "tiem"),
+        ("[[allocator]]\nname = 'a'\nlimit_byte = 1", "limit_byte"),
+        ("[losses]\nevents = -1", "events"),
+        ("schema = 2", "schema"),
+    ],
+)
+def test_a_wrong_budget_is_refused_by_file_and_key(
+    tmp_path: Path, text: str, complaint: str
+) -> None:
+    with pytest.raises(UsageError, match=complaint) as caught:
+        budget(tmp_path, text)
+    assert "budget.toml" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["native", "qemu-mps2-an385"])
+def test_the_budgets_that_come_with_the_boards_are_valid(name: str) -> None:
+    rules = load_budget(data_directory("boards") / "budgets" / f"{name}.toml")
+    assert {rule.event for rule in rules.time} == {"Method::execute", "native_call_*"}
+    assert rules.losses.events == rules.losses.blocks == 0
+
+
+def checks(tmp_path: Path, text: str, subject: Trace) -> tuple[bool, list[Check]]:
+    verdict = evaluate(budget(tmp_path, text), subject)
+    assert verdict.passed == (not verdict.failures)
+    return verdict.passed, list(verdict.checks)
+
+
+def test_a_pattern_is_checked_against_each_operator_it_matches(tmp_path: Path) -> None:
+    text = "[[time]]\nevent = 'native_call_*'\nlimit_us = 15"
+    passed, found = checks(tmp_path, text, trace())
+    assert not passed
+    a, b, events, blocks = found
+    assert (a.measured, a.limit, a.unit, a.passed) == (10.0, 15.0, "us", True)
+    assert (b.measured, b.passed) == (20.0, False)
+    assert b.reason == "20 us exceeds the limit of 15 us"
+    assert "native_call_b" in b.subject
+    assert events.passed
+    assert blocks.passed
+
+
+@pytest.mark.parametrize(
+    ("rule", "passed"),
+    [
+        ("statistic = 'max'\nlimit_ticks = 1000", True),
+        ("statistic = 'max'\nlimit_ticks = 999.5", False),
+        ("statistic = 'count'\nlimit_count = 3", True),
+        ("statistic = 'count'\nlimit_count = 2", False),
+        ("block = 'Exe*'\nlimit_us = 40", True),
+        ("block = 'Default'\nlimit_us = 40", False),
+    ],
+)
+def test_statistics_and_units(tmp_path: Path, rule: str, passed: bool) -> None:
+    text = f"[[time]]\nevent = 'Method::execute'\n{rule}"
+    assert checks(tmp_path, text, trace())[0] is passed
+
+
+def test_a_rule_that_matches_nothing_fails(tmp_path: Path) -> None:
+    text = "[[time]]\nevent = 'nope'\nlimit_us = 1\n[[allocator]]\nname = 'x'\nlimit_bytes = 1"
+    _, (time, allocator, *_) = checks(tmp_path, text, trace())
+    assert not time.passed
+    assert time.measured is None
+    assert "no event matches 'nope'" in time.reason
+    assert "a limit that guards nothing" in time.reason
+    assert "no allocator matches 'x'" in allocator.reason
+
+
+def test_a_time_limit_needs_a_clock_rate(tmp_path: Path) -> None:
+    text = "[[time]]\nevent = 'Method::execute'\nlimit_us = 1e9"
+    _, (check, *_) = checks(tmp_path, text, trace(hz=False))
+    assert not check.passed
+    assert "limit_ticks" in check.reason
+
+
+def test_allocators_are_limited_and_may_not_fail(tmp_path: Path) -> None:
+    text = "[[allocator]]\nname = 'planned_*'\nlimit_bytes = 1000"
+    assert checks(tmp_path, text, trace())[0]
+    assert not checks(tmp_path, text.replace("1000", "999"), trace())[0]
+    passed, found = checks(tmp_path, text, trace(failed=True))
+    assert not passed
+    assert [check.unit for check in found if not check.passed] == ["failures"]
+
+
+def test_losses_fail_unless_allowed(tmp_path: Path) -> None:
+    assert not checks(tmp_path, "", trace(dropped=2))[0]
+    assert checks(tmp_path, "[losses]\nevents = 2", trace(dropped=2))[0]

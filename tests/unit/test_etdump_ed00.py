@@ -1,0 +1,198 @@
+"""ED00 files: known traps, and files made to mislead."""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+from pathlib import Path
+
+import flatbuffers
+import numpy as np
+import pytest
+
+from harness.errors import FormatError, UsageError
+from harness.etdump import ed00_schema as ed
+from harness.etdump.ed00 import LeftOut, left_out, read_ed00, write_ed00
+from harness.etdump.ed00_schema import ValueType
+from harness.timebase import HOST_NANOSECONDS, ClockDomain
+from harness.trace import NO_CLOCK, Block, Kind, Trace
+from tests.support.logs import profile_trace
+
+RECORDED = Path(__file__).parent.parent / "fixtures" / "kws_f32_executorch.etdp"
+
+
+def small(**changes: int) -> Trace:
+    """Two events of one name in one block; ``changes`` are cells of the second."""
+    trace = profile_trace([1, 3], [2, 4], HOST_NANOSECONDS, ["body", "body"])
+    columns = {name: getattr(trace, name).copy() for name in changes}
+    for name, value in changes.items():
+        columns[name][1] = value
+    return Trace(**{name: columns.get(name, getattr(trace, name)) for name in trace.__slots__})
+
+
+def test_the_recorded_dump_of_the_real_runtime() -> None:
+    trace = read_ed00(RECORDED.read_bytes())
+    assert [(block.name, block.count) for block in trace.blocks] == [
+        ("Default", 2),
+        ("Execute", 63),
+        ("Execute", 63),
+        ("Execute", 63),
+    ]
+    assert np.all(trace.end >= trace.start)
+    assert np.all(trace.kind == Kind.PROFILE)
+    assert left_out(trace) == LeftOut()
+
+
+def test_repeats_in_one_run_are_all_kept_in_order() -> None:
+    trace = read_ed00(write_ed00(small()))
+    assert trace.start.tolist() == [1, 3]
+    assert len(trace.names) == 2  # "Execute" and "body"
+
+
+def test_allocation_events_are_read() -> None:
+    trace = Trace.unset(1, blocks=[Block("Execute", 0, 1)], clocks=[HOST_NANOSECONDS])
+    trace.kind[:], trace.allocator[:], trace.size[:] = Kind.ALLOCATION, 7, 2**40
+    again = read_ed00(write_ed00(trace))
+    assert again == trace
+    assert again.clock.tolist() == [NO_CLOCK]
+    assert len(read_ed00(write_ed00(trace, allocation_events=False))) == 0
+
+
+def test_what_an_ed00_file_cannot_hold_is_counted() -> None:
+    npu = ClockDomain("npu", None, 32)
+    trace = Trace.unset(4, blocks=[Block("", 0, 4)], clocks=[HOST_NANOSECONDS, npu])
+    trace.kind[:3], trace.clock[:] = Kind.ALLOCATION, (0, 0, NO_CLOCK, 1)
+    trace.failed[0] = True
+    assert left_out(trace) == LeftOut(1, 1, 1, 1, 0)
+    assert left_out(trace, allocation_events=False) == LeftOut(3, 1, 0, 1, 0)
+    assert read_ed00(write_ed00(trace)).kind.tolist() == [1, 1, 0]
+
+
+def test_data_after_the_announced_size_is_refused_unless_allowed() -> None:
+    trace = small()
+    data = write_ed00(trace)
+    older = data + write_ed00(small(end=99))
+    with pytest.raises(FormatError, match="after the announced size") as caught:
+        read_ed00(older)
+    assert caught.value.offset == len(data)
+    assert "older dumps" in caught.value.hint
+    assert read_ed00(older, allow_trailing=True) == trace
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"ED00", b"\0" * 64, b"\x08\0\0\0ED0", b"PK\x03\x04" * 8, b"ET12" * 4]
+)
+def test_other_files_are_refused(data: bytes) -> None:
+    with pytest.raises(FormatError, match="no ED00 identifier"):
+        read_ed00(data)
+
+
+def test_an_unknown_version_is_refused() -> None:
+    builder = flatbuffers.Builder(0)
+    builder.StartObject(2)
+    builder.PrependUint32Slot(ed.Dump.VERSION, 144, 0)
+    builder.FinishSizePrefixed(builder.EndObject(), ed.IDENTIFIER)
+    with pytest.raises(FormatError, match="version 144 is not known"):
+        read_ed00(bytes(builder.Output()))
+
+
+def test_a_dump_without_anything_is_an_empty_trace() -> None:
+    empty = Trace.unset(0, clocks=[HOST_NANOSECONDS])
+    assert read_ed00(write_ed00(empty)) == empty
+
+
+@pytest.mark.parametrize(("column", "value"), [("instruction", 2**31), ("chain", -(2**31) - 1)])
+def test_a_value_too_large_for_the_format_is_refused(column: str, value: int) -> None:
+    with pytest.raises(UsageError, match=f"event 1: {column}"):
+        write_ed00(small(**{column: value}))
+
+
+def test_a_value_of_another_type_than_stated_is_refused() -> None:
+    builder = flatbuffers.Builder(0)
+    builder.StartObject(1)
+    builder.PrependInt64Slot(ed.Number.VALUE, 5, 0)
+    number = builder.EndObject()
+    builder.StartObject(8)
+    builder.PrependInt8Slot(ed.Value.TYPE, ValueType.DOUBLE, 0)
+    builder.PrependUOffsetTRelativeSlot(ed.Value.INT, number, 0)
+    value = builder.EndObject()
+    event = table(builder, 3, s2=table(builder, 6, s2=value))
+    run = table(builder, 4, s3=offsets(builder, [event]))
+    with pytest.raises(FormatError, match=r"not the stated type in Value\.int"):
+        read_ed00(dump(builder, [run]))
+
+
+def table(builder: flatbuffers.Builder, slots: int, **references: int) -> int:
+    builder.StartObject(slots)
+    for slot, offset in references.items():
+        builder.PrependUOffsetTRelativeSlot(int(slot[1:]), offset, 0)
+    return int(builder.EndObject())
+
+
+def offsets(builder: flatbuffers.Builder, items: list[int]) -> int:
+    builder.StartVector(4, len(items), 4)
+    for item in items:
+        builder.PrependUOffsetTRelative(item)
+    return int(builder.EndVector())
+
+
+def dump(builder: flatbuffers.Builder, runs: list[int]) -> bytes:
+    root = table(builder, 2, s1=offsets(builder, runs))
+    builder.FinishSizePrefixed(root, ed.IDENTIFIER)
+    return bytes(builder.Output())
+
+
+def test_shared_tables_and_vtables_are_read() -> None:
+    builder = flatbuffers.Builder(0)
+    name = builder.CreateString("x")
+    event = table(builder, 3, s0=table(builder, 8, s0=name))
+    run = table(builder, 4, s0=name, s3=offsets(builder, [event] * 3))
+    trace = read_ed00(dump(builder, [run, run]))
+    assert [(block.name, block.count) for block in trace.blocks] == [("x", 3), ("x", 3)]
+    assert {trace.text(int(index)) for index in trace.name} == {"x"}
+
+
+@pytest.mark.parametrize("filled", [0, 2])
+def test_an_event_is_exactly_one_thing(filled: int) -> None:
+    builder = flatbuffers.Builder(0)
+    inner = {f"s{slot}": table(builder, 8) for slot in range(filled)}
+    event = table(builder, 3, **inner)
+    run = table(builder, 4, s3=offsets(builder, [event]))
+    with pytest.raises(FormatError, match="not exactly one of profile, allocation, debug"):
+        read_ed00(dump(builder, [run]))
+
+
+def test_a_small_file_cannot_claim_much_memory() -> None:
+    """Runs that share one vector of events multiply; so do strings that overlap."""
+    builder = flatbuffers.Builder(0)
+    event = table(builder, 3, s0=table(builder, 8))
+    run = table(builder, 4, s3=offsets(builder, [event] * 5000))
+    shared_events = dump(builder, [run] * 5000)
+    refused_cheaply(shared_events, "vectors overlap")
+
+    # Many names inside one block of bytes, each of which looks like a long string.
+    builder = flatbuffers.Builder(0)
+    blob = struct.pack("<I", 0x8000) * 20_000
+    content = builder.CreateByteVector(blob)
+    events = []
+    for index in range(4000):
+        inside = content - 4 - 4 * index
+        events.append(table(builder, 3, s0=table(builder, 8, s0=inside)))
+    run = table(builder, 4, s3=offsets(builder, events))
+    refused_cheaply(dump(builder, [run]), "strings overlap")
+
+
+def refused_cheaply(data: bytes, why: str) -> None:
+    tracemalloc.start()
+    with pytest.raises(FormatError, match=why):
+        read_ed00(data)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 40 * len(data)
+
+
+def test_many_events_of_many_names() -> None:
+    count = 5000
+    names = [f"operator {number % 1000}" for number in range(count)]
+    trace = profile_trace(range(count), range(1, count + 1), HOST_NANOSECONDS, names)
+    assert read_ed00(write_ed00(trace)) == trace
