@@ -21,8 +21,11 @@ bool et_arg_is_none(const et_call *call, uint32_t i) {
 }
 
 bool et_arg_bool(const et_call *call, uint32_t i, bool *value) {
+    if (argument(call, i)->kind != ET_VALUE_BOOL) {
+        return false;
+    }
     *value = argument(call, i)->as.boolean;
-    return argument(call, i)->kind == ET_VALUE_BOOL;
+    return true;
 }
 
 static bool int_within(const et_value *value, int32_t min, int32_t max, int32_t *number) {
@@ -39,12 +42,16 @@ bool et_arg_int(const et_call *call, uint32_t i, int32_t min, int32_t max, int32
 
 bool et_arg_number(const et_call *call, uint32_t i, double *value) {
     const et_value *number = argument(call, i);
-    if (number->kind == ET_VALUE_INT) {
+    switch (number->kind) {
+    case ET_VALUE_INT:
         *value = (double)number->as.integer;
-    } else {
+        return true;
+    case ET_VALUE_DOUBLE:
         *value = number->as.number;
+        return true;
+    default:
+        return false;
     }
-    return number->kind == ET_VALUE_INT || number->kind == ET_VALUE_DOUBLE;
 }
 
 static uint8_t count_from_first(int32_t dim, uint8_t ndim) {
