@@ -141,12 +141,13 @@ void et_end_profiling(et_tracer *tracer, et_event event) {
         tracer->dropped_events++;
         return;
     }
-    uint32_t chain = (uint32_t)event.chain;
     if (wide) {
-        put_record(at, ET_LOG_RECORD_WIDE, chain, event.handle, 0);
+        put_record(at, ET_LOG_RECORD_WIDE, (uint32_t)event.chain, event.handle, 0);
         at += ET_LOG_RECORD_SIZE;
+        event.chain = 0;
+        event.handle = 0;
     }
-    put_record(at, head(ET_LOG_RECORD_PROFILE, 0, event.name), (event.handle & 0xFFFFu) | chain << 16,
+    put_record(at, head(ET_LOG_RECORD_PROFILE, 0, event.name), event.handle | (uint32_t)event.chain << 16,
                event.start, end);
 }
 

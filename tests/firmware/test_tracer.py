@@ -1,0 +1,324 @@
+"""The C tracer beside a model of it in Python: the same calls give the same log, byte for byte."""
+
+from __future__ import annotations
+
+import ctypes as ct
+import struct
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.etdump.compact import read_log
+from harness.etdump.log_format import (
+    ALLOCATION_FAILED,
+    FLAG_FULL,
+    HEADER_SIZE,
+    MAGIC,
+    MAX_NAME,
+    NO_NAME,
+    NO_OFFSET,
+    RECORD_SIZE,
+    VERSION,
+    Record,
+)
+from harness.trace import Losses
+
+GUARD = 32
+TICK = 7
+UNSET_CHAIN = -1
+
+I32 = st.integers(-(2**31), 2**31 - 1)
+U32 = st.integers(0, 2**32 - 1)
+CHAIN = st.one_of(st.sampled_from([-1, 0, 1, -(2**15), 2**15 - 1, 2**15]), I32)
+HANDLE = st.one_of(st.sampled_from([0, 1, 2**16 - 1, 2**16]), U32)
+NAME = st.one_of(
+    st.none(),
+    st.sampled_from([b"", b"a", b"b", b"Execute", b"native_call_relu.out"]),
+    st.binary(max_size=300).map(lambda name: name.replace(b"\0", b".")),
+)
+CALL = st.one_of(
+    st.tuples(st.just("block"), NAME),
+    st.tuples(st.just("bundled"), I32),
+    st.tuples(st.just("chain"), CHAIN, HANDLE),
+    st.tuples(st.just("start"), NAME, CHAIN, HANDLE),
+    st.tuples(st.just("start"), NAME, CHAIN, HANDLE),
+    st.tuples(st.just("end"), st.integers(0, 3)),
+    st.tuples(st.just("end"), st.integers(0, 3)),
+    st.tuples(st.just("intern"), NAME),
+    st.tuples(st.just("allocator"), NAME),
+    st.tuples(st.just("allocation"), st.integers(0, 70_000), U32, U32),
+    st.tuples(st.just("failure"), st.integers(0, 3), U32),
+)
+
+
+class Event(ct.Structure):
+    _fields_ = [
+        ("name", ct.c_uint16),
+        ("chain", ct.c_int32),
+        ("handle", ct.c_uint32),
+        ("start", ct.c_uint32),
+    ]
+
+
+class CTracer:
+    """The C tracer on a buffer of exactly ``size`` bytes between guards."""
+
+    def __init__(self, library: ct.CDLL, size: int) -> None:
+        self.size, self.now = size, 0
+        self._library = library
+        self._memory = (ct.c_uint8 * (GUARD + size + GUARD))(*([0xA5] * (GUARD + size + GUARD)))
+        self._state = (ct.c_uint64 * 16)()
+        self._ticks = ct.CFUNCTYPE(ct.c_uint32)(self._tick)
+        library.et_start_profiling.restype = Event
+        library.et_start_profiling_interned.restype = Event
+        buffer = ct.c_void_p(ct.addressof(self._memory) + GUARD)
+        self.call("tracer_init", buffer, size, self._ticks)
+
+    def _tick(self) -> int:
+        self.now += TICK
+        return self.now
+
+    def call(self, function: str, *arguments: object) -> object:
+        return getattr(self._library, f"et_{function}")(ct.byref(self._state), *arguments)
+
+    def start(self, name: bytes | None, chain: int, handle: int) -> Event:
+        return self.call("start_profiling", name, chain, ct.c_uint32(handle))
+
+    def read(self, offset: int, length: int) -> bytes:
+        out = (ct.c_uint8 * (length + GUARD))()
+        count = self.call("log_read", offset, out, length)
+        assert not any(out[length:])
+        return bytes(out[:count])
+
+    def image(self) -> bytes:
+        assert bytes(self._memory[:GUARD]) == b"\xa5" * GUARD
+        assert bytes(self._memory[GUARD + self.size :]) == b"\xa5" * GUARD
+        return self.read(0, self.call("log_size"))
+
+
+@dataclass
+class Model:
+    """What et_tracer.h promises."""
+
+    size: int
+    now: int = 0
+    records: list[bytes] = field(default_factory=list)
+    names: list[bytes] = field(default_factory=list)
+    full: bool = False
+    dropped_events: int = 0
+    dropped_blocks: int = 0
+    block: int | None = None
+    bundled: int = -1
+    stored: tuple[int, int] = (UNSET_CHAIN, 0)
+    allocators: int = 0
+
+    def tick(self) -> int:
+        self.now += TICK
+        return self.now
+
+    def names_size(self) -> int:
+        return sum(1 + len(name) for name in self.names)
+
+    def room(self) -> int:
+        return self.size - RECORD_SIZE * len(self.records) - self.names_size()
+
+    def intern(self, name: bytes | None) -> int:
+        if name is None or self.full:
+            return NO_NAME
+        name = name[:MAX_NAME]
+        if name not in self.names:
+            if 1 + len(name) > self.room():
+                self.full = True
+                return NO_NAME
+            self.names.append(name)
+        return self.names.index(name)
+
+    def append(self, *records: bytes) -> bool:
+        self.full = self.full or RECORD_SIZE * len(records) > self.room()
+        if not self.full:
+            self.records += records
+        return not self.full
+
+    def create_block(self, name: bytes | None) -> None:
+        record = struct.pack("<BBHIiI", Record.BLOCK, 0, self.intern(name), 0, self.bundled, 0)
+        if self.append(record):
+            self.block = len(self.records) - 1
+        else:
+            self.dropped_blocks += 1
+            self.block = None
+
+    def set_bundled(self, index: int) -> None:
+        self.bundled = index
+        if self.block is not None:
+            old = self.records[self.block]
+            self.records[self.block] = old[:8] + struct.pack("<i", index) + old[12:]
+
+    def start(self, name: bytes | None, chain: int, handle: int) -> tuple[int, int, int, int]:
+        number = self.intern(name)
+        return (number, *(self.stored if chain == UNSET_CHAIN else (chain, handle)), self.tick())
+
+    def end(self, name: int, chain: int, handle: int, start: int) -> None:
+        now, records = self.tick(), []
+        if not -(2**15) <= chain < 2**15 or handle >= 2**16:
+            records.append(struct.pack("<BBHiII", Record.WIDE, 0, 0, chain, handle, 0))
+            chain = handle = 0
+        layout = "<BBHHhII"
+        records.append(struct.pack(layout, Record.PROFILE, 0, name, handle, chain, start, now))
+        if not self.append(*records):
+            self.dropped_events += 1
+
+    def track_allocator(self, name: bytes | None) -> int:
+        self.allocators += 1
+        number = self.intern(name)
+        if not self.append(
+            struct.pack("<BBHIII", Record.ALLOCATOR, 0, number, self.allocators, 0, 0)
+        ):
+            self.dropped_blocks += 1
+        return self.allocators
+
+    def track(self, flags: int, allocator: int, size: int, offset: int) -> None:
+        now = self.tick()
+        self.full = self.full or allocator >= 2**16
+        size = min(size, 2**31 - 1)
+        layout = "<BBHIiI"
+        kind = Record.ALLOCATION
+        if self.full or not self.append(
+            struct.pack(layout, kind, flags, allocator, now, size, offset)
+        ):
+            self.dropped_events += 1
+
+    def image(self) -> bytes:
+        names = b"".join(bytes((len(name),)) + name for name in reversed(self.names))
+        header = struct.pack(
+            "<IBBHIIIIII",
+            *(MAGIC, VERSION, RECORD_SIZE, HEADER_SIZE, FLAG_FULL if self.full else 0),
+            *(len(self.records), len(self.names), len(names)),
+            *(self.dropped_events, self.dropped_blocks),
+        )
+        return header + b"".join(self.records) + names
+
+
+@dataclass
+class Pair:
+    """The tracer, its model, and the events begun on both; they end in any order."""
+
+    tracer: CTracer
+    model: Model
+    events: list[tuple[Event, tuple[int, int, int, int]]] = field(default_factory=list)
+
+    def make(self, call: tuple) -> None:
+        """Make the same call on both."""
+        tracer, model, events = self.tracer, self.model, self.events
+        match call:
+            case "block", text:
+                tracer.call("create_event_block", text)
+                model.create_block(text)
+            case "bundled", index:
+                tracer.call("set_bundled_input_index", index)
+                model.set_bundled(index)
+            case "chain", chain, handle:
+                tracer.call("set_chain_debug_handle", chain, ct.c_uint32(handle))
+                model.stored = (chain, handle)
+            case "start", text, chain, handle:
+                events.append((tracer.start(text, chain, handle), model.start(text, chain, handle)))
+            case "end", which if events:
+                event, expected = events.pop(which % len(events))
+                tracer.call("end_profiling", event)
+                model.end(*expected)
+            case "intern", text:
+                assert tracer.call("intern", text) & 0xFFFF == model.intern(text)
+            case _:
+                self.allocate(call)
+
+    def allocate(self, call: tuple) -> None:
+        tracer, model = self.tracer, self.model
+        match call:
+            case "allocator", text:
+                assert tracer.call("track_allocator", text) == model.track_allocator(text)
+            case "allocation", allocator, size, offset:
+                tracer.call("track_allocation", allocator, ct.c_uint32(size), ct.c_uint32(offset))
+                model.track(0, allocator, size, offset)
+            case "failure", allocator, size:
+                tracer.call("track_allocation_failure", allocator, ct.c_uint32(size))
+                model.track(ALLOCATION_FAILED, allocator, size, NO_OFFSET)
+
+
+@given(
+    size=st.one_of(st.integers(0, 600), st.integers(0, 4096)),
+    calls=st.lists(CALL, max_size=60),
+    data=st.data(),
+)
+@settings(max_examples=300, deadline=None)
+def test_any_calls_give_the_log_the_format_describes(
+    etstub: ct.CDLL, size: int, calls: list[tuple], data: st.DataObject
+) -> None:
+    tracer, model = CTracer(etstub, size), Model(size)
+    both = Pair(tracer, model)
+    for call in calls:
+        both.make(call)
+    image = tracer.image()
+    assert image == model.image()
+    offset = data.draw(st.integers(0, len(image) + 5))
+    length = data.draw(st.integers(0, len(image) + 5))
+    assert tracer.read(offset, length) == image[offset : offset + length]
+
+
+def test_a_full_log_keeps_a_true_prefix_and_exact_counts(etstub: ct.CDLL) -> None:
+    size, pairs = 2048, 1000
+    tracer = CTracer(etstub, size)
+    tracer.call("create_event_block", b"Execute")
+    for number in range(pairs):
+        tracer.call("end_profiling", tracer.start(b"native_call_relu.out", 0, number))
+    tracer.call("create_event_block", b"Execute")
+    trace = read_log(tracer.image())
+    kept = (size - len(b"\x07Execute\x14native_call_relu.out")) // RECORD_SIZE - 1
+    assert len(trace) == kept
+    assert trace.instruction.tolist() == list(range(kept))
+    assert trace.losses == Losses(events=pairs - kept, blocks=1)
+
+
+def test_a_name_that_does_not_fit_drops_its_event_and_all_that_follow(etstub: ct.CDLL) -> None:
+    tracer = CTracer(etstub, 2 * RECORD_SIZE + 2)
+    tracer.call("end_profiling", tracer.start(b"a", 0, 1))
+    long_name = tracer.start(b"a name longer than what is left", 0, 2)
+    tracer.call("end_profiling", long_name)
+    tracer.call("end_profiling", tracer.start(b"a", 0, 3))
+    trace = read_log(tracer.image())
+    assert trace.instruction.tolist() == [1]
+    assert trace.losses == Losses(events=2, blocks=0)
+
+
+def test_an_index_set_after_a_dropped_block_changes_no_earlier_block(etstub: ct.CDLL) -> None:
+    tracer = CTracer(etstub, RECORD_SIZE + 2)
+    tracer.call("create_event_block", b"a")
+    tracer.call("set_bundled_input_index", 3)
+    tracer.call("create_event_block", b"a")
+    tracer.call("set_bundled_input_index", 4)
+    assert [block.bundled_input_index for block in read_log(tracer.image()).blocks] == [3]
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        ("tracer_init", (None, 0, None)),
+        ("create_event_block", (b"a",)),
+        ("set_bundled_input_index", (1,)),
+        ("set_chain_debug_handle", (1, 2)),
+        ("end_profiling", (Event(),)),
+        ("track_allocation", (1, 2, 3)),
+        ("track_allocation_failure", (1, 2)),
+    ],
+)
+def test_without_a_tracer_nothing_happens(etstub: ct.CDLL, function: str, arguments: tuple) -> None:
+    getattr(etstub, f"et_{function}")(None, *arguments)
+
+
+def test_without_a_tracer_there_is_nothing(etstub: ct.CDLL) -> None:
+    etstub.et_start_profiling.restype = Event
+    assert etstub.et_start_profiling(None, b"a", 1, 2).start == 0
+    assert etstub.et_intern(None, b"a") & 0xFFFF == NO_NAME
+    assert etstub.et_track_allocator(None, b"a") == 0
+    assert etstub.et_log_size(None) == 0
+    assert etstub.et_log_read(None, 0, None, 0) == 0
