@@ -138,13 +138,14 @@ class Run:
             else:
                 self._ask_at = self._give_up_at
             return None
+        loss = self._exchange.statistics.loss  # before the questions that may go unanswered
         try:
             status = self._status()
         except TransportClosedError:
             raise
         except LinkError as error:
             if final:
-                raise self._unanswered() from error
+                raise self._unanswered(loss) from error
             self._ask_at = self._give_up_at
             return None
         return self._judge(status, final)
@@ -174,15 +175,14 @@ class Run:
             )
         return RunOutcome(self._run_id, note.completed)
 
-    def _unanswered(self) -> TargetError | LinkError:
+    def _unanswered(self, loss: float) -> TargetError | LinkError:
         """Who is to blame for a device that went silent in a run."""
         exchange = self._exchange
         if not self._accepted:
             return LinkError(f"{exchange.board}: no answer to RUN, sent {self._asked} times")
-        if exchange.statistics.loss > _NOISY:
+        if loss > _NOISY:
             return LinkError(
-                f"{exchange.board}: silent in a run, on a line that lost "
-                f"{exchange.statistics.loss:.0%} of its frames"
+                f"{exchange.board}: silent in a run, on a line that lost {loss:.0%} of its frames"
             )
         return self._hang("and does not answer STATUS")
 

@@ -148,7 +148,7 @@ class FakeDevice:
 
     def _send(self, type_: int, sequence: int, body: bytes) -> None:
         if type_ & ~RESPONSE in self.behaviour.malformed:
-            body = body[:1] + b"\x01" * 70_0
+            body = body[:1] + b"\x01" * 4
         self.say(encode(type_, sequence, body))
 
     def _send_part(self) -> None:

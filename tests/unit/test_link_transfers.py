@@ -1,0 +1,200 @@
+"""Uploads and downloads: the line stays full, and what is lost comes again."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import LinkError
+from harness.link.frames import Frame, encode
+from harness.link.ranges import MissingRanges
+from harness.link.session import Session
+from harness.link.wire import RESPONSE, Op, Region, Status
+from tests.support.clock import VirtualClock
+from tests.support.fake_device import MODEL_MAGIC, Behaviour, FakeDevice, output_of, trace_of
+from tests.unit.test_link_run import Bench, first
+
+MODEL = MODEL_MAGIC + bytes(range(256)) * 64
+
+
+def slow_line(**more: object) -> tuple[VirtualClock, FakeDevice, Session]:
+    """921 600 baud with the 16 ms round trip of a common USB adapter."""
+    clock = VirtualClock()
+    behaviour = {"mtu": 1024, "latency_s": 0.008, "bytes_per_s": 92_160.0, "trace_size": 200_000}
+    device = FakeDevice(clock, Behaviour(**(behaviour | more)))  # type: ignore[arg-type]
+    session = Session(device, clock_ns=clock, seed=1)
+    session.hello(5)
+    return clock, device, session
+
+
+def test_a_download_keeps_the_line_full() -> None:
+    clock, _, session = slow_line()
+    session.load_model(MODEL)
+    session.run(1, timeout_s=5)
+    began = clock.now
+    trace = session.read(Region.TRACE)
+    ideal = len(trace) / 92_160
+    assert clock.now - began < 1.06 * ideal
+
+
+def test_an_upload_keeps_the_line_full() -> None:
+    clock, _, session = slow_line()
+    data = MODEL_MAGIC + bytes(200_000)
+    began = clock.now
+    session.load_model(data)
+    assert clock.now - began < 1.2 * len(data) / 92_160
+
+
+def test_a_window_of_one_frame_works_too() -> None:
+    _, _, session = slow_line(trace_size=5000)
+    session.load_model(MODEL)
+    session.run(1, timeout_s=5)
+    assert session.read(Region.TRACE, window=1) == trace_of(MODEL, 1, 5000)
+
+
+def test_a_device_that_cannot_hear_while_it_sends_is_asked_when_silent() -> None:
+    clock, _, session = slow_line(deaf_while_sending=True)
+    session.load_model(MODEL)
+    session.run(1, timeout_s=5)
+    began = clock.now
+    assert session.read(Region.TRACE) == trace_of(MODEL, 1, 200_000)
+    assert clock.now - began < 200_000 / 92_160 + 3, "one stall to learn it, not one per window"
+
+
+def test_an_empty_region() -> None:
+    _, device, session = slow_line(trace_size=0)
+    session.load_model(MODEL)
+    session.run(1, timeout_s=5)
+    assert session.read(Region.TRACE) == b""
+    assert Op.READ not in [type_ for type_, _ in device.seen]
+
+
+def every(nth: int, type_: int) -> object:
+    """Lose each ``nth`` frame of a type."""
+    count = 0
+
+    def lose(frame: Frame) -> bool:
+        nonlocal count
+        count += frame.type == type_
+        return frame.type == type_ and count % nth == 0
+
+    return lose
+
+
+def test_holes_in_a_download_are_asked_for_again() -> None:
+    bench = Bench(trace_size=20_000)
+    bench.session.run(1, timeout_s=5)
+    bench.line.lose_from = every(4, Op.READ | RESPONSE)  # type: ignore[assignment]
+    steps: list[int] = []
+    trace = bench.session.read(Region.TRACE, progress=lambda done, _: steps.append(done))
+    assert trace == trace_of(MODEL_MAGIC + b"model", 1, 20_000)
+    assert bench.session.statistics.holes >= 10
+    assert steps == sorted(steps)
+    assert steps[-1] == 20_000
+
+
+def test_lost_reads_are_sent_again() -> None:
+    bench = Bench(trace_size=50_000)
+    bench.session.run(1, timeout_s=5)
+    bench.line.lose_to = every(2, Op.READ)  # type: ignore[assignment]
+    assert bench.session.read(Region.TRACE) == trace_of(MODEL_MAGIC + b"model", 1, 50_000)
+
+
+def test_a_download_that_stops_is_given_up_with_figures() -> None:
+    bench = Bench(trace_size=20_000)
+    bench.session.run(1, timeout_s=5)
+    bench.line.lose_from = lambda frame: frame.type == Op.READ | RESPONSE
+    with pytest.raises(LinkError, match="TRACE 0 stopped with 20000 of 20000 bytes missing, asked"):
+        bench.session.read(Region.TRACE)
+
+
+def test_a_wrong_digest_is_never_accepted() -> None:
+    bench = Bench()
+    bench.session.run(1, timeout_s=5)
+    honest = bench.device._readable
+    lies = [0]
+
+    def lie(region: int, index: int) -> bytes:
+        data = honest(region, index)
+        lies[0] += 1
+        return data[:-1] + bytes((data[-1] ^ lies[0] & 0xFF,))
+
+    bench.device._readable = lie  # type: ignore[method-assign]
+    with pytest.raises(LinkError, match="TRACE 0 had the wrong digest each of 3 times"):
+        bench.session.read(Region.TRACE)
+    assert bench.session.statistics.digest_mismatches == 3
+
+
+def test_parts_of_another_region_are_not_taken() -> None:
+    bench = Bench(trace_size=600)
+    bench.session.set_input(0, bytes(1960))
+    bench.session.run(1, timeout_s=5)
+    # As a line that echoes old frames might: the right type, but nobody's sequence number.
+    bench.device.say(
+        encode(Op.READ | RESPONSE, 0, bytes((0, Region.OUTPUT, 0, 0, 0, 0, 0, 0)) + b"x")
+    )
+    assert bench.session.read(Region.OUTPUT) == output_of(bytes(1960))
+    assert bench.session.statistics.stale_answers == 1
+
+
+def test_lost_writes_are_sent_again_from_the_gap() -> None:
+    bench = Bench()
+    bench.line.lose_to = every(5, Op.WRITE)  # type: ignore[assignment]
+    bench.session.load_model(MODEL)
+    assert bench.device.model == MODEL
+    assert bench.session.statistics.rewinds
+    assert bench.clock.now < 1, "a GAP says at once what is missing"
+
+
+def test_lost_answers_to_writes_do_not_matter() -> None:
+    bench = Bench()
+    bench.line.lose_from = every(2, Op.WRITE | RESPONSE)  # type: ignore[assignment]
+    bench.session.load_model(MODEL)
+    assert bench.device.model == MODEL
+
+
+def test_an_upload_damaged_past_the_crc_is_sent_again() -> None:
+    bench = Bench()
+    commit = bench.device._commit
+    refused = [2]
+
+    def refuse(frame: Frame) -> None:
+        if refused[0]:
+            refused[0] -= 1
+            bench.device._refuse(frame, Status.DIGEST_MISMATCH)
+        else:
+            commit(frame)
+
+    bench.device._commit = refuse  # type: ignore[method-assign]
+    bench.session.load_model(MODEL)
+    assert bench.device.model == MODEL
+    assert bench.session.statistics.digest_mismatches == 2
+    refused[0] = 99
+    with pytest.raises(LinkError, match="MODEL 0 arrived damaged each of 5 times"):
+        bench.session.load_model(MODEL)
+
+
+def test_an_upload_that_gets_nowhere_is_given_up_with_figures() -> None:
+    bench = Bench()
+    bench.line.lose_to = lambda frame: frame.type == Op.WRITE and len(bench.device._received) > 3000
+    with pytest.raises(LinkError, match=r"MODEL 0 got no further than byte 3\d+ of 16388, sent"):
+        bench.session.load_model(MODEL)
+
+
+def test_a_slow_commit_is_not_asked_for_again_and_again() -> None:
+    bench = Bench()
+    bench.line.lose_from = first(2, Op.COMMIT | RESPONSE)
+    bench.session.load_model(MODEL)
+    assert bench.clock.now == pytest.approx(2 + 4, abs=0.1)
+
+
+def test_missing_ranges() -> None:
+    missing = MissingRanges(100)
+    assert missing.remove(20, 40) == 20
+    assert missing.remove(30, 50) == 10
+    assert missing.first() == (0, 20)
+    assert missing.remove(0, 20) == 20
+    assert missing.first() == (50, 100)
+    assert missing.count == 50
+    assert missing.remove(0, 100) == 50
+    assert not missing
+    assert not MissingRanges(0)
