@@ -6,7 +6,8 @@ them: eager PyTorch for float32, the eager ``cortex_m`` reference of the very op
 for int8.
 
     pip install torch==2.13.0 executorch==1.5.1 tosa-tools
-    python firmware_stub/models/export_kws.py --models firmware_stub/models --fixtures tests/fixtures
+    cd firmware_stub/models
+    python export_kws.py --models . --fixtures ../../tests/fixtures
 """
 
 from __future__ import annotations

@@ -65,7 +65,9 @@ def test_qemu_missing(etharness: Etharness, tmp_path: Path) -> None:
     )
     code, _, err = etharness(*run_arguments(tmp_path, MODELS / "kws_int8.pte", board=str(board)))
     assert code == 2
-    assert err.splitlines()[0] == "error: qemu-system-absent is not installed"
+    assert err.splitlines()[0] == (
+        "error: board qemu-mps2-an385 needs qemu-system-absent, which is not installed"
+    )
     assert "apt-get install" in err.splitlines()[1]
 
 

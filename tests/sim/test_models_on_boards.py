@@ -1,35 +1,27 @@
-"""Both models on both simulated boards: the same events as ExecuTorch logs, the same numbers as PyTorch."""
+"""Both models on both simulated boards: ExecuTorch's events, PyTorch's numbers."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from harness.board import load_board
 from harness.etdump.ed00_reader import read_ed00
-from harness.lab.run import Outcome, RunRequest, run_model
+from harness.lab.run import RunRequest, run_model
+from harness.lab.tensors import from_bytes, to_bytes
+from harness.link.session import Session
+from harness.link.wire import Region
+from harness.target import start_target
+from harness.target.build import build_firmware
 from harness.trace import Kind, Trace
 from tests.conftest import FIXTURES, MODELS
 
 pytestmark = pytest.mark.sim
 BOARDS = ["native", "qemu-mps2-an385"]
-
-
-def run(board: str, model: str, output: Path, *, index: int = 0, runs: int = 1) -> Outcome:
-    array = np.load(FIXTURES / f"{model}.npz")["inputs"][index]
-    output.mkdir(parents=True, exist_ok=True)
-    np.save(output.parent / f"{output.name}-input.npy", array)
-    return run_model(
-        RunRequest(
-            board=board,
-            model=MODELS / f"{model}.pte",
-            runs=runs,
-            output=output,
-            inputs=(output.parent / f"{output.name}-input.npy",),
-        )
-    )
 
 
 def signatures(trace: Trace) -> list[dict[str, object]]:
@@ -47,37 +39,52 @@ def signatures(trace: Trace) -> list[dict[str, object]]:
     ]
 
 
+def outputs(board_name: str, model: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """What the board computes for each input of the model's fixture, and what it should."""
+    board, _ = load_board(board_name)
+    fixture = np.load(FIXTURES / f"{model}.npz")
+    with start_target(board, build_firmware(board)) as target:
+        session = Session(target.transport, deadline_s=board.deadlines.request_s)
+        session.hello(board.deadlines.boot_s)
+        info = session.load_model((MODELS / f"{model}.pte").read_bytes())
+        for array, expected in zip(fixture["inputs"], fixture["outputs"], strict=True):
+            session.set_input(0, to_bytes(array, info.inputs[0]))
+            session.run(1, timeout_s=board.deadlines.execute_s)
+            yield from_bytes(session.read(Region.OUTPUT), info.outputs[0])[0], expected
+
+
 @pytest.mark.parametrize("board", BOARDS)
 def test_float32_logs_what_executorch_logs(board: str, tmp_path: Path) -> None:
     recorded = json.loads((FIXTURES / "kws_f32_signatures.json").read_text())
 
-    outcome = run(board, "kws_f32", tmp_path / "run", runs=3)
+    outcome = run_model(RunRequest(board, MODELS / "kws_f32.pte", 3, tmp_path / "run"))
 
     assert signatures(outcome.trace) == recorded
     assert signatures(read_ed00((tmp_path / "run" / "trace.etdp").read_bytes())) == recorded
 
 
 @pytest.mark.parametrize("board", BOARDS)
-def test_float32_outputs_are_pytorchs(board: str, tmp_path: Path) -> None:
-    expected = np.load(FIXTURES / "kws_f32.npz")["outputs"]
-    for index, reference in enumerate(expected):
-        run(board, "kws_f32", tmp_path / "run", index=index)
-        output = np.load(tmp_path / "run" / "outputs" / "0.npy")[0]
-        np.testing.assert_allclose(output, reference, rtol=0, atol=1e-4)
+def test_float32_outputs_are_pytorchs(board: str) -> None:
+    compared = 0
+    for output, expected in outputs(board, "kws_f32"):
+        np.testing.assert_allclose(output, expected, rtol=0, atol=1e-4)
+        compared += 1
+    assert compared == 10
 
 
 @pytest.mark.parametrize("board", BOARDS)
-def test_int8_outputs_are_the_cortex_m_references_bit_for_bit(board: str, tmp_path: Path) -> None:
-    expected = np.load(FIXTURES / "kws_int8.npz")["outputs"]
-    for index, reference in enumerate(expected):
-        run(board, "kws_int8", tmp_path / "run", index=index)
-        output = np.load(tmp_path / "run" / "outputs" / "0.npy")[0]
-        assert output.tobytes() == reference.tobytes()
+def test_int8_outputs_are_the_cortex_m_references_bit_for_bit(board: str) -> None:
+    compared = 0
+    for output, expected in outputs(board, "kws_int8"):
+        assert output.tobytes() == expected.tobytes()
+        compared += 1
+    assert compared == 10
 
 
 def test_qemu_gives_the_same_trace_tick_for_tick(tmp_path: Path) -> None:
     logs = []
     for name in ("first", "second"):
-        run("qemu-mps2-an385", "kws_int8", tmp_path / name, runs=20)
+        request = RunRequest("qemu-mps2-an385", MODELS / "kws_int8.pte", 20, tmp_path / name)
+        run_model(request)
         logs.append((tmp_path / name / "trace.etlog").read_bytes())
     assert logs[0] == logs[1]
