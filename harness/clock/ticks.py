@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.timebase import ClockDomain
-from harness.trace import NO_CLOCK, Trace
+from harness.trace import Trace
 
 Ticks = npt.NDArray[np.uint64]
 _EXACT = 2**53  # every integer up to here is a float64
@@ -65,7 +65,7 @@ def to_nanoseconds(
     """Convert ticks, never negative, to nanoseconds, same shape.
 
     With a tick of p/q ns the result is the float64 nearest to ``ticks * p / q`` while
-    ``ticks * p`` and q stay below 2**53 (10 hours at 4 ps, for 240 MHz), else within 1 ulp.
+    ``ticks * p`` and q stay below 2**53 (17 days at 240 MHz), else within 1 ulp.
 
     Raises:
         ValueError: The rate of the domain is unknown.
@@ -83,8 +83,3 @@ def to_nanoseconds(
         return (whole * np.uint64(p)).astype(np.float64) + scaled
     exact = [float(tick * length) for tick in ticks.ravel().tolist()]
     return np.array(exact, np.float64).reshape(ticks.shape)
-
-
-def timed(trace: Trace) -> npt.NDArray[np.bool_]:
-    """Which events carry a time, shape (n,)."""
-    return np.asarray(trace.clock != NO_CLOCK)

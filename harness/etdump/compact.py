@@ -123,7 +123,6 @@ def read_log(image: bytes, clocks: Sequence[ClockDomain] = ()) -> Trace:
         names=names,
         blocks=blocks,
         clocks=domains,
-        version=0,
         losses=header.losses,
     )
     _fill_profile(trace, raw, profile, rows)
@@ -199,7 +198,6 @@ def _check_records(raw: npt.NDArray[np.uint8], name_count: int) -> None:
     known = np.isin(kinds, [int(kind) for kind in Record])
     _refuse(~known, np.arange(len(kinds)), 0, "kind", "unknown record kind")
 
-    # A clock of 255 is NO_CLOCK here, and would need 256 domains.
     layouts = {
         Record.PROFILE: (_PROFILE, "PROFILE"),
         Record.BLOCK: (_BLOCK, "BLOCK"),
@@ -295,6 +293,7 @@ def _domains(raw: npt.NDArray[np.uint8], clocks: Sequence[ClockDomain]) -> list[
     records = _view(raw, numbers, _PROFILE)
     used = int(records["clock"].max()) + 1 if len(records) else 1
     if not clocks:
+        # Number 255 is NO_CLOCK in a trace, so it is refused below.
         domains = [ClockDomain(f"clock {i}", None, _TICK_BITS) for i in range(min(used, NO_CLOCK))]
     else:
         # The low bits of a wider counter are a counter of their own.
