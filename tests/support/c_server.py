@@ -1,0 +1,203 @@
+"""The C server through ctypes, on a port made of Python callbacks."""
+
+from __future__ import annotations
+
+import ctypes as ct
+from hashlib import sha256
+from typing import Any
+
+from harness.link import messages
+from harness.link.frames import CorruptFrame, Frame, FrameDecoder, Text, encode
+from harness.link.wire import RESPONSE, Op, Region
+from tests.support.runtime import Memory
+
+TICK = 3
+MTU = 512
+
+_READ = ct.CFUNCTYPE(ct.c_uint32, ct.POINTER(ct.c_uint8), ct.c_uint32)
+_WRITE = ct.CFUNCTYPE(None, ct.POINTER(ct.c_uint8), ct.c_uint32)
+_VOID = ct.CFUNCTYPE(None)
+_TICKS = ct.CFUNCTYPE(ct.c_uint32)
+
+
+class _Port(ct.Structure):
+    _fields_ = [
+        ("read", _READ),
+        ("write", _WRITE),
+        ("idle", _VOID),
+        ("ticks", _TICKS),
+        ("restart_clock", _VOID),
+        ("reboot", _VOID),
+    ]
+
+
+class _Target(ct.Structure):
+    _fields_ = [
+        ("board", ct.c_char_p),
+        ("cpu", ct.c_char_p),
+        ("clock_name", ct.c_char_p),
+        ("clock_hz_numerator", ct.c_uint32),
+        ("clock_hz_denominator", ct.c_uint32),
+        ("clock_bits", ct.c_uint8),
+    ]
+
+
+class _Config(ct.Structure):
+    _fields_ = [
+        ("port", ct.POINTER(_Port)),
+        ("target", ct.POINTER(_Target)),
+        ("build_id", ct.c_char_p),
+        ("model", ct.c_void_p),
+        ("model_capacity", ct.c_uint32),
+        ("arena", ct.c_void_p),
+        ("arena_capacity", ct.c_uint32),
+        ("inputs", ct.c_void_p),
+        ("input_capacity", ct.c_uint32),
+        ("trace", ct.c_void_p),
+        ("trace_capacity", ct.c_uint32),
+        ("receive", ct.c_void_p),
+        ("send", ct.c_void_p),
+        ("encoded", ct.c_void_p),
+        ("mtu", ct.c_uint32),
+    ]
+
+
+class CServer:
+    """A device in this process, with small memory.
+
+    Attributes:
+        restarts: How often its clock was restarted.
+        reboots: How often it wanted to reboot.
+        answers: Frames it sent that nobody has taken yet.
+    """
+
+    def __init__(self, library: ct.CDLL, *, inputs: int = 4096, trace: int = 8192) -> None:
+        self.restarts = self.reboots = 0
+        self.answers: list[Frame] = []
+        self._library = library
+        self._now = 0
+        self._received = bytearray()
+        self._decoder = FrameDecoder(MTU)
+        self._sequence = 0
+        self._target = _Target(b"test board", b"host", b"test clock", 1000, 1, 32)
+        self._port = _Port(
+            *(_READ(self._read), _WRITE(self._write), _VOID(), _TICKS(self._ticks)),
+            *(_VOID(self._restart), _VOID(self._reboot)),
+        )
+        longest = MTU + MTU // 254
+        sizes = [4096, 16384, inputs, trace, longest + 1, MTU, longest + 3]
+        self._memory = [Memory(size) for size in sizes]
+        model, arena, staged, log, receive, send, encoded = self._memory
+        self._config = _Config(
+            *(ct.pointer(self._port), ct.pointer(self._target), b"build"),
+            *(model.address, model.size, arena.address, arena.size),
+            *(staged.address, staged.size, log.address, log.size),
+            *(receive.address, send.address, encoded.address, MTU),
+        )
+        self._state = (ct.c_uint64 * 512)()  # opaque, and larger than et_server
+        library.et_server_poll.restype = ct.c_bool
+        library.et_server_init(ct.byref(self._state), ct.byref(self._config))
+
+    def _read(self, out: Any, size: int) -> int:
+        count = min(size, len(self._received))
+        ct.memmove(out, bytes(self._received[:count]), count)
+        del self._received[:count]
+        return count
+
+    def _write(self, data: Any, size: int) -> None:
+        for item in self._decoder.feed(ct.string_at(data, size)):
+            assert not isinstance(item, (CorruptFrame, Text)), item
+            self.answers.append(item)
+
+    def _ticks(self) -> int:
+        self._now += TICK
+        return self._now
+
+    def _restart(self) -> None:
+        self._now = 0
+        self.restarts += 1
+
+    def _reboot(self) -> None:
+        self.reboots += 1
+
+    def poll(self) -> bool:
+        """Let it do one step; False when it had nothing to do."""
+        return bool(self._library.et_server_poll(ct.byref(self._state)))
+
+    def feed(self, data: bytes) -> None:
+        """Put bytes on the line."""
+        self._received += data
+
+    def settle(self) -> list[Frame]:
+        """Let it work until it is idle, and take what it sent."""
+        for _ in range(100_000):
+            if not self.poll():
+                break
+        else:
+            raise AssertionError("the server never becomes idle")
+        answers, self.answers = self.answers, []
+        return answers
+
+    def request(self, op: int, body: bytes = b"", *, times: int = 1) -> list[Frame]:
+        """Send a request, perhaps repeatedly, and take all that is sent until it is idle."""
+        self._sequence += 1
+        self.feed(encode(op, self._sequence, body) * times)
+        return self.settle()
+
+    def ask(self, op: int, body: bytes = b"") -> bytes:
+        """Send a request and return the body of its one answer."""
+        answers = [frame for frame in self.request(op, body) if frame.sequence]
+        assert [(frame.type, frame.sequence) for frame in answers] == [
+            (op | RESPONSE, self._sequence)
+        ]
+        return answers[0].body
+
+    def upload(
+        self, region: Region, index: int, data: bytes, *, chunk: int = 400, times: int = 1
+    ) -> bytes:
+        """OPEN, WRITE and COMMIT, each sent ``times`` times; return the answer to COMMIT."""
+        requests = [(Op.OPEN, messages.open_request(region, index, len(data)))]
+        for at in range(0, len(data), chunk):
+            body = messages.write_request(region, index, at, data[at : at + chunk])
+            requests.append((Op.WRITE, body))
+        requests.append((Op.COMMIT, messages.commit_request(region, index, sha256(data).digest())))
+        for op, body in requests:
+            answers = self.request(op, body, times=times)
+            assert len(answers) == times
+            assert len({frame.body for frame in answers}) == 1
+        return answers[-1].body
+
+    def run(
+        self, run_id: int, count: int = 1, *, trace_limit: int = 0, times: int = 1
+    ) -> list[Frame]:
+        """RUN, and all that came of it."""
+        body = messages.run_request(run_id, count, trace_limit)
+        return self.request(Op.RUN, body, times=times)
+
+    def stat(self, region: Region, index: int = 0) -> Any:
+        return messages.parse_stat(self.ask(Op.STAT, messages.stat_request(region, index)))
+
+    def fetch(self, region: Region, index: int = 0) -> bytes:
+        """Read a region whole, and prove it."""
+        info = self.stat(region, index)
+        request = messages.read_request(region, index, 0, info.size)
+        data = join(self.request(Op.READ, request), info.size)
+        assert sha256(data).digest() == info.digest
+        return data
+
+    def status(self) -> Any:
+        return messages.parse_status(self.ask(Op.STATUS))
+
+    def refusal(self, op: int, body: bytes = b"") -> Any:
+        return messages.parse_refusal(self.ask(op, body))
+
+
+def join(frames: list[Frame], size: int) -> bytes:
+    """The bytes that data frames carry; they must cover everything, once and in order."""
+    data = b""
+    for frame in frames:
+        part = messages.parse_read(frame.body)
+        assert part.offset == len(data)
+        data += part.data
+    assert len(data) == size
+    return data
