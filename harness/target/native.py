@@ -11,7 +11,7 @@ from harness.link.streams import open_serial
 from harness.target.build import Firmware
 from harness.target.process import ChildProcess, ProcessTarget
 
-_LINK: Final = re.compile(rb"^link: (\S+)$", re.MULTILINE)
+_LINK: Final = re.compile(rb"^link: (\S+)\r?\n", re.MULTILINE)
 _BAUD: Final = 115_200
 """A pseudo-terminal has a rate, too, but does not keep to it."""
 

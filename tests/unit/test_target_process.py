@@ -1,0 +1,93 @@
+"""Programs as targets: their output, their end, and what is said of it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.errors import InfrastructureError, TargetError
+from harness.target.process import ChildProcess
+
+
+def python(code: str) -> ChildProcess:
+    return ChildProcess("the program", [sys.executable, "-c", code])
+
+
+def gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
+def test_output_is_there_while_it_runs() -> None:
+    child = python("import time; print('link: x', flush=True); time.sleep(60)")
+    assert child.wait_for(lambda: b"link: x\n" in child.output(), 10)
+    child.check_alive()
+    child.close()
+    assert gone(child.pid)
+    assert child.output() == b""
+
+
+def test_output_nobody_reads_does_not_stop_it() -> None:
+    child = python("print('x' * 3_000_000); import sys; sys.exit(3)")
+    assert child.describe_end(10) == "the program exited with status 3"
+    assert len(child.output()) == 1 << 20
+    child.close()
+
+
+def test_the_end_is_described_with_the_last_words() -> None:
+    child = python("import sys; sys.stderr.write('\\n'.join(map(str, range(50)))); sys.exit(7)")
+    with pytest.raises(TargetError) as caught:
+        child.check_alive(10)
+    first, *words = caught.value.message.splitlines()
+    assert first == "the program exited with status 7; its last words:"
+    assert words == [str(number) for number in range(40, 50)]
+    child.close()
+
+
+def test_a_signal_is_named() -> None:
+    child = python("import os; os.abort()")
+    assert child.describe_end(10) == "the program was killed by SIGABRT"
+    child.close()
+
+
+def test_waiting_stops_when_it_ends() -> None:
+    child = python("pass")
+    began = time.monotonic()
+    assert not child.wait_for(lambda: False, 30)
+    assert time.monotonic() - began < 10
+    child.close()
+
+
+def test_one_that_ignores_sigterm_is_killed() -> None:
+    child = python(
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        "print('ready', flush=True); time.sleep(60)"
+    )
+    assert child.wait_for(lambda: b"ready" in child.output(), 10)
+    child.close()
+    assert gone(child.pid)
+
+
+def test_a_stopped_one_is_killed() -> None:
+    child = python("import time; time.sleep(60)")
+    os.kill(child.pid, signal.SIGSTOP)
+    child.close()
+    assert gone(child.pid)
+
+
+def test_one_that_is_forgotten_ends_too() -> None:
+    child = python("import time; time.sleep(60)")
+    pid = child.pid
+    del child
+    gc.collect()
+    assert gone(pid)
+
+
+def test_one_that_cannot_be_started() -> None:
+    with pytest.raises(InfrastructureError, match="cannot start the program"):
+        ChildProcess("the program", ["/nowhere/program"])
