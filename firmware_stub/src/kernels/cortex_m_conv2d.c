@@ -1,4 +1,5 @@
 #include "arguments.h"
+#include "dot.h"
 #include "kernels.h"
 #include "requantize.h"
 #include "window.h"
@@ -34,23 +35,6 @@ static const char *read_arguments(const et_call *call, et_conv2d *conv) {
     return et_read_conv_axes(call, weight[1], weight[2], &conv->window);
 }
 
-static uint32_t dot_dense(const int8_t *x, const int8_t *w, int32_t count, int32_t offset) {
-    uint32_t sum = 0;
-    for (const int8_t *end = w + count; w < end;) {
-        sum += (uint32_t)((*x++ + offset) * *w++);
-    }
-    return sum;
-}
-
-static uint32_t dot_strided(const int8_t *x, int32_t x_step, const int8_t *w, int32_t w_step, int32_t count,
-                            int32_t offset) {
-    uint32_t sum = 0;
-    for (int32_t i = 0; i < count; i++) {
-        sum += (uint32_t)((x[i * x_step] + offset) * w[i * w_step]);
-    }
-    return sum;
-}
-
 /* Sum over the taps of a patch and the channels of one group; x and w point at the first tap. */
 static uint32_t dot(const et_conv2d *conv, const et_patch *patch, const int8_t *x, const int8_t *w) {
     const int32_t *x_strides = conv->window.input->strides;
@@ -62,9 +46,9 @@ static uint32_t dot(const et_conv2d *conv, const et_patch *patch, const int8_t *
         const int8_t *x_tap = x + row * x_strides[2] * conv->window.y.dilation;
         const int8_t *w_tap = w + row * w_strides[1];
         for (int32_t column = 0; column < patch->x.count; column++) {
-            sum += dense
-                       ? dot_dense(x_tap, w_tap, channels, conv->input_offset)
-                       : dot_strided(x_tap, x_strides[1], w_tap, w_strides[3], channels, conv->input_offset);
+            sum += dense ? et_dot_dense(x_tap, w_tap, channels, conv->input_offset)
+                         : et_dot_strided(x_tap, x_strides[1], w_tap, w_strides[3], channels,
+                                          conv->input_offset);
             x_tap += x_strides[3] * conv->window.x.dilation;
             w_tap += w_strides[2];
         }

@@ -1,4 +1,5 @@
 #include "arguments.h"
+#include "dot.h"
 #include "kernels.h"
 #include "requantize.h"
 #include "window.h"
@@ -40,21 +41,12 @@ static const char *read_arguments(const et_call *call, et_depthwise *conv) {
 static uint32_t dot(const et_depthwise *conv, const et_patch *patch, const int8_t *x, const int8_t *w) {
     const int32_t x_row = conv->window.input->strides[2] * conv->window.y.dilation;
     const int32_t x_column = conv->window.input->strides[3] * conv->window.x.dilation;
-    const int32_t w_row = conv->weight->strides[1];
     const int32_t w_column = conv->weight->strides[2];
-    const int32_t offset = conv->input_offset;
-    const int32_t columns = patch->x.count;
     uint32_t sum = 0;
     for (int32_t row = patch->y.count; row > 0; row--) {
-        const int8_t *x_tap = x;
-        const int8_t *w_tap = w;
-        for (int32_t column = columns; column > 0; column--) {
-            sum += (uint32_t)((*x_tap + offset) * *w_tap);
-            x_tap += x_column;
-            w_tap += w_column;
-        }
+        sum += et_dot_strided(x, x_column, w, w_column, patch->x.count, conv->input_offset);
         x += x_row;
-        w += w_row;
+        w += conv->weight->strides[1];
     }
     return sum;
 }
