@@ -181,6 +181,8 @@ def test_the_trace_limit_is_kept_and_the_loss_counted(server: CServer) -> None:
         (relu_model([4], operator="aten::unknown"), Status.UNSUPPORTED_OPERATOR),
         (relu_model([1 << 14]), Status.OUT_OF_MEMORY),
         (relu_model([1] * 9), Status.UNSUPPORTED_FEATURE),
+        (relu_model([1], copies=256), Status.UNSUPPORTED_FEATURE),
+        (relu_model([1], copies=MTU // 12), Status.UNSUPPORTED_FEATURE),
         (relu_model([700, 700]), Status.TOO_LARGE),
     ],
 )

@@ -48,7 +48,7 @@ CALL = st.one_of(
     st.tuples(st.just("end"), st.integers(0, 3)),
     st.tuples(st.just("intern"), NAME),
     st.tuples(st.just("allocator"), NAME),
-    st.tuples(st.just("allocation"), st.integers(0, 70_000), U32, U32),
+    st.tuples(st.just("allocation"), st.sampled_from([1, 2, 2**16 - 1, 2**16]), U32, U32),
     st.tuples(st.just("failure"), st.integers(0, 3), U32),
 )
 

@@ -90,11 +90,16 @@ def _relu(builder: Builder, source: int, target: int) -> int:
 
 
 def relu_model(
-    inputs: Sequence[int], outputs: Sequence[int] | None = None, operator: str = "aten::relu"
+    inputs: Sequence[int],
+    outputs: Sequence[int] | None = None,
+    *,
+    operator: str = "aten::relu",
+    copies: int = 1,
 ) -> bytes:
     """Return a program whose inputs and outputs have these numbers of elements.
 
     Outputs of another size than their inputs make the kernel refuse when the program is executed.
+    The list of outputs is repeated ``copies`` times.
     """
     builder = Builder()
     elements = [*inputs, *(inputs if outputs is None else outputs)]
@@ -108,7 +113,7 @@ def relu_model(
             [_tensor(builder, size, at) for size, at in zip(elements, places, strict=True)],
         ),
         "f3": _i32(builder, range(count)),
-        "f4": _i32(builder, range(count, 2 * count)),
+        "f4": _i32(builder, copies * list(range(count, 2 * count))),
         "f5": _offsets(builder, [_chain(builder, count)]),
         "f6": _offsets(builder, [_operator(builder, operator)]),
         "f8": _i64(builder, [0, sum(strides)]),

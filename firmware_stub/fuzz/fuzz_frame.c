@@ -1,0 +1,60 @@
+/* Feeds any bytes to the frame decoder, which must stay within its memory; what it accepts, and any payload,
+ * must come back from encoder and decoder. The first byte chooses the decoder's capacity. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "et_frame.h"
+
+#define LONGEST 4096u
+
+static void check(int truth) {
+    if (!truth) {
+        abort();
+    }
+}
+
+/* Encodes a payload with room for its CRC, and decodes it again. */
+static void round_trip(const uint8_t *bytes, uint32_t size) {
+    static uint8_t encoded[ET_FRAME_ENCODED_SIZE(LONGEST)];
+    static uint8_t again[ET_FRAME_ENCODED_SIZE(LONGEST)];
+    uint8_t *payload = malloc(size);
+    check(payload != NULL);
+    memcpy(payload, bytes, size);
+    uint32_t length = et_frame_encode(payload, size, encoded);
+    check(length <= ET_FRAME_ENCODED_SIZE(size));
+
+    et_frame_decoder decoder;
+    et_frame_decoder_init(&decoder, again, sizeof again);
+    et_frame_result result = ET_FRAME_NOTHING;
+    for (uint32_t i = 0; i < length; i++) {
+        check(result == ET_FRAME_NOTHING);
+        result = et_frame_decode(&decoder, encoded[i]);
+    }
+    check(result == ET_FRAME_GOOD && decoder.size == size && memcmp(again, payload, size) == 0);
+    free(payload);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size == 0) {
+        return 0;
+    }
+    uint32_t capacity = 2u * (uint8_t)(data[0] - 1u); /* a payload begins with 0: give that the most */
+    uint8_t *payload = malloc(capacity > 0 ? capacity : 1u);
+    check(payload != NULL);
+    et_frame_decoder decoder;
+    et_frame_decoder_init(&decoder, payload, capacity);
+    for (size_t i = 1; i < size; i++) {
+        if (et_frame_decode(&decoder, data[i]) == ET_FRAME_GOOD) {
+            round_trip(payload, decoder.size);
+        }
+    }
+    free(payload);
+    if (size >= ET_LINK_HEADER_SIZE + ET_LINK_CRC_SIZE && size <= LONGEST && data[0] == 0) {
+        round_trip(data, (uint32_t)size);
+    }
+    return 0;
+}

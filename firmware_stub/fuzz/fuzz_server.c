@@ -1,0 +1,245 @@
+/* Talks to a server as an input describes: frames with any type and body, and raw bytes. Every request must
+ * be answered, and the server must stay within its memory.
+ *
+ * An input is a list of steps: u8 kind, u8 length, bytes. Kinds below 0x80 are requests of that type; the
+ * digest that no fuzzer would guess is filled into a COMMIT. Others are listed below. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "et_server.h"
+#include "et_sha256.h"
+
+#define MTU 256u
+#define MODEL_CAPACITY 1024u
+#define ARENA_CAPACITY 4096u
+#define INPUT_CAPACITY 64u
+#define TRACE_CAPACITY 1024u
+#define MAX_EXECUTIONS 3u /* of one RUN */
+#define MAX_POLLS 10000u  /* until the server must be idle */
+#define RUN_COUNT_AT 4u   /* in the body of RUN */
+#define DIGEST_AT 4u      /* in the body of COMMIT */
+#define SETTLED 0x80u     /* kind: let the server work until it is idle */
+#define RAW 0x81u         /* kind: bytes on the line as they are */
+#define WHOLE_MODEL 0x82u /* kind: write fuzz/tiny_relu.pte whole, its bytes changed as the step says */
+
+static uint8_t tiny_model[MODEL_CAPACITY];
+static uint32_t tiny_model_size;
+
+static uint8_t line[4 * ET_FRAME_ENCODED_SIZE(MTU)]; /* towards the server */
+static uint32_t line_size;
+static uint32_t answered; /* answers since the last request */
+static uint32_t now;
+static et_server *server;
+
+static void check(int truth) {
+    if (!truth) {
+        abort();
+    }
+}
+
+static uint32_t port_read(uint8_t *bytes, uint32_t size) {
+    uint32_t count = size < line_size ? size : line_size;
+    memcpy(bytes, line, count);
+    line_size -= count;
+    memmove(line, line + count, line_size);
+    return count;
+}
+
+/* Everything sent is one whole frame. */
+static void port_write(const uint8_t *bytes, uint32_t size) {
+    static uint8_t payload[ET_FRAME_ENCODED_SIZE(MTU)];
+    et_frame_decoder decoder;
+    et_frame_decoder_init(&decoder, payload, ET_SERVER_RECEIVE_SIZE(MTU));
+    et_frame_result result = ET_FRAME_NOTHING;
+    for (uint32_t i = 0; i < size; i++) {
+        result = et_frame_decode(&decoder, bytes[i]);
+        check(result == ET_FRAME_NOTHING || i + 1 == size);
+    }
+    check(result == ET_FRAME_GOOD && decoder.size <= MTU);
+    answered += (payload[1] & ET_LINK_RESPONSE) != 0;
+}
+
+static void nothing(void) {
+}
+
+static uint32_t ticks(void) {
+    return ++now;
+}
+
+static void settle(void) {
+    for (uint32_t i = 0; i < MAX_POLLS; i++) {
+        if (!et_server_poll(server)) {
+            return;
+        }
+    }
+    abort();
+}
+
+static void put_on_line(const uint8_t *bytes, uint32_t size) {
+    if (size > sizeof line - line_size) {
+        settle();
+    }
+    memcpy(line + line_size, bytes, size);
+    line_size += size;
+}
+
+static void fill_digest(uint8_t *body) {
+    const et_upload *upload = &server->upload;
+    et_sha256 sha;
+    et_sha256_init(&sha);
+    if (body[0] == ET_LINK_REGION_MODEL) {
+        et_sha256_update(&sha, server->config.model, server->model_size);
+    } else if (upload->open) {
+        et_sha256_update(&sha, upload->bytes, upload->size);
+    }
+    et_sha256_final(&sha, body + DIGEST_AT);
+}
+
+static void send_request(uint8_t op, const uint8_t *body, uint32_t size) {
+    uint8_t payload[MTU] = {0, op, 1, 0};
+    uint8_t encoded[ET_FRAME_ENCODED_SIZE(MTU)];
+    memcpy(payload + ET_LINK_HEADER_SIZE, body, size);
+    uint8_t *copy = payload + ET_LINK_HEADER_SIZE;
+    if (op == ET_LINK_OP_COMMIT && size == DIGEST_AT + ET_LINK_DIGEST_SIZE) {
+        fill_digest(copy);
+    }
+    if (op == ET_LINK_OP_RUN && size > RUN_COUNT_AT) {
+        copy[RUN_COUNT_AT] %= MAX_EXECUTIONS + 1u;
+        memset(copy + RUN_COUNT_AT + 1, 0, size - RUN_COUNT_AT - 1 < 3 ? size - RUN_COUNT_AT - 1 : 3);
+    }
+    uint32_t around = ET_LINK_HEADER_SIZE + ET_LINK_CRC_SIZE;
+    put_on_line(encoded, et_frame_encode(payload, size + around, encoded));
+}
+
+static void expect_answer(uint8_t op, const uint8_t *body, uint32_t size) {
+    /* What is left over from raw bytes ends here. */
+    settle();
+    static const uint8_t delimiter = 0;
+    put_on_line(&delimiter, 1);
+    settle();
+    answered = 0;
+    send_request(op, body, size);
+    settle();
+    check(op == ET_LINK_OP_READ ? answered >= 1 : answered == 1);
+}
+
+/* Uploads the tiny model; each three bytes of `changes` are a place in it and a value to put there. */
+static void write_model(const uint8_t *changes, uint32_t size) {
+    static uint8_t model[MODEL_CAPACITY];
+    memcpy(model, tiny_model, tiny_model_size);
+    for (uint32_t i = 0; i + 2 < size; i += 3) {
+        model[(changes[i] | (uint32_t)changes[i + 1] << 8) % tiny_model_size] = changes[i + 2];
+    }
+    uint8_t body[8 + 128] = {ET_LINK_REGION_MODEL};
+    body[4] = (uint8_t)tiny_model_size;
+    body[5] = (uint8_t)(tiny_model_size >> 8);
+    expect_answer(ET_LINK_OP_OPEN, body, 8);
+    for (uint32_t at = 0; at < tiny_model_size; at += 128) {
+        uint32_t count = tiny_model_size - at < 128 ? tiny_model_size - at : 128;
+        body[4] = (uint8_t)at;
+        body[5] = (uint8_t)(at >> 8);
+        memcpy(body + 8, model + at, count);
+        expect_answer(ET_LINK_OP_WRITE, body, 8 + count);
+    }
+    body[4] = body[5] = 0;
+    expect_answer(ET_LINK_OP_COMMIT, body, DIGEST_AT + ET_LINK_DIGEST_SIZE);
+}
+
+static void step(uint8_t kind, const uint8_t *bytes, uint32_t size) {
+    switch (kind) {
+    case SETTLED:
+        settle();
+        break;
+    case RAW:
+        put_on_line(bytes, size);
+        break;
+    case WHOLE_MODEL:
+        write_model(bytes, size);
+        break;
+    default:
+        if (kind < ET_LINK_RESPONSE) {
+            expect_answer(kind, bytes, size);
+        } else {
+            send_request((uint8_t)(kind & ~ET_LINK_RESPONSE), bytes, size);
+        }
+        break;
+    }
+}
+
+/* Memory of exactly the right size, so that a sanitizer sees every access behind its end. */
+static uint8_t *block(uint32_t size) {
+    uint8_t *bytes = calloc(1, size);
+    check(bytes != NULL && (uintptr_t)bytes % 16 == 0);
+    return bytes;
+}
+
+static et_server_config configure(void) {
+    static const et_port port = {port_read, port_write, nothing, ticks, nothing, nothing};
+    static const et_target target = {"fuzz", "host", "clock", 1000, 1, 32};
+    return (et_server_config){
+        .port = &port,
+        .target = &target,
+        .build_id = "fuzz",
+        .model = block(MODEL_CAPACITY),
+        .model_capacity = MODEL_CAPACITY,
+        .arena = block(ARENA_CAPACITY),
+        .arena_capacity = ARENA_CAPACITY,
+        .inputs = block(INPUT_CAPACITY),
+        .input_capacity = INPUT_CAPACITY,
+        .trace = block(TRACE_CAPACITY),
+        .trace_capacity = TRACE_CAPACITY,
+        .receive = block(ET_SERVER_RECEIVE_SIZE(MTU)),
+        .send = block(MTU),
+        .encoded = block(ET_FRAME_ENCODED_SIZE(MTU)),
+        .mtu = MTU,
+    };
+}
+
+static void release(const et_server_config *config) {
+    free(config->model);
+    free(config->arena);
+    free(config->inputs);
+    free(config->trace);
+    free(config->receive);
+    free(config->send);
+    free(config->encoded);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+    (void)argc;
+    (void)argv;
+    FILE *file = fopen(ET_FUZZ_DIRECTORY "/tiny_relu.pte", "rb");
+    check(file != NULL);
+    tiny_model_size = (uint32_t)fread(tiny_model, 1, sizeof tiny_model, file);
+    check(tiny_model_size > 0 && fclose(file) == 0);
+    return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    et_server_config config = configure();
+    server = calloc(1, sizeof *server);
+    check(server != NULL);
+    line_size = 0;
+    now = 0;
+    et_server_init(server, &config);
+    while (size >= 2) {
+        uint8_t kind = data[0];
+        size_t count = data[1] < size - 2 ? data[1] : size - 2;
+        if (count > MTU - ET_LINK_HEADER_SIZE - ET_LINK_CRC_SIZE) {
+            count = MTU - ET_LINK_HEADER_SIZE - ET_LINK_CRC_SIZE;
+        }
+        step(kind, data + 2, (uint32_t)count);
+        data += 2 + count;
+        size -= 2 + count;
+    }
+    settle();
+    free(server);
+    release(&config);
+    return 0;
+}
