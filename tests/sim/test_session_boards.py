@@ -1,0 +1,158 @@
+"""Whole sessions with the firmware, as a process and under QEMU."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.errors import TargetError
+from harness.link.wire import Region, Reset, State
+from tests.conftest import FIXTURES
+from tests.support.boards import KWS, Bench, once, started
+
+pytestmark = pytest.mark.sim
+
+BOARDS = ["native", "qemu-mps2-an385"]
+
+
+@pytest.fixture(scope="module")
+def kws() -> tuple[np.ndarray, np.ndarray]:
+    with np.load(FIXTURES / "kws_int8.npz") as arrays:
+        return arrays["inputs"], arrays["outputs"]
+
+
+def run_kws(bench: Bench, inputs: np.ndarray) -> list[bytes]:
+    """Upload the model and return its output for each input."""
+    bench.session.load_model(KWS.read_bytes())
+    outputs = []
+    for data in inputs:
+        bench.session.set_input(0, data.tobytes())
+        bench.session.run(1, timeout_s=30)
+        outputs.append(bench.session.read(Region.OUTPUT))
+    return outputs
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_model_computes_what_executorch_computes(
+    name: str, kws: tuple[np.ndarray, np.ndarray]
+) -> None:
+    inputs, expected = kws
+    with started(name) as bench:
+        info = bench.session.target
+        assert info is not None
+        assert info.board == name
+        outputs = run_kws(bench, inputs)
+        assert bench.session.status().state is State.DONE
+        assert bench.session.statistics.loss == 0
+        assert bench.session.statistics.stale_answers == 0
+    assert outputs == [row.tobytes() for row in expected]
+    with pytest.raises(ProcessLookupError):
+        os.kill(bench.target.pid, 0)
+
+
+def test_two_runs_under_qemu_take_the_same_ticks(kws: tuple[np.ndarray, np.ndarray]) -> None:
+    inputs, _ = kws
+    traces = []
+    for _ in range(2):
+        with started("qemu-mps2-an385") as bench:
+            bench.session.load_model(KWS.read_bytes())
+            bench.session.set_input(0, inputs[0].tobytes())
+            bench.session.run(3, timeout_s=30)
+            traces.append(bench.session.read(Region.TRACE))
+    assert traces[0] == traces[1]
+    assert len(traces[0]) > 1000
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_board_that_reboots_on_purpose_is_greeted_again(name: str) -> None:
+    with started(name) as bench:
+        bench.session.load_model(KWS.read_bytes())
+        bench.session.reset(Reset.REBOOT)
+        bench.session.hello(10)
+        assert bench.session.status().state is State.IDLE
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_board_that_restarts_behind_our_back_is_noticed(name: str) -> None:
+    with started(name) as bench:
+        bench.session.load_model(KWS.read_bytes())
+        other = bench.new_session()
+        other.hello(10)
+        other.reset(Reset.REBOOT)
+        time.sleep(0.2)
+        with pytest.raises(TargetError, match=f"{name}: the board restarted by itself"):
+            bench.session.set_input(0, bytes(1960))
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_pings_follow_the_boards_clock(name: str) -> None:
+    with started(name) as bench:
+        first = bench.session.ping()
+        time.sleep(0.05)
+        second = bench.session.ping()
+    assert first.epoch == second.epoch
+    assert first.host_before_ns < first.host_after_ns < second.host_before_ns
+    assert second.ticks > first.ticks
+
+
+def test_the_firmware_greets_on_the_console() -> None:
+    with started("qemu-mps2-an385") as bench:
+        info = bench.session.target
+        assert info is not None
+        assert info.build_id.encode() in bench.console
+
+
+class TestMisbehaviour:
+    """What a target does wrong is the target's fault: exit code 4."""
+
+    @pytest.fixture
+    def native(self) -> Iterator[Bench]:
+        with started("native", deadline_s=0.2) as bench:
+            bench.session.load_model(KWS.read_bytes())
+            bench.session.set_input(0, bytes(1960))
+            yield bench
+
+    def test_a_hang_in_a_run(self, native: Bench) -> None:
+        stop = once(lambda: os.kill(native.target.pid, signal.SIGSTOP), at=3)
+        began = time.monotonic()
+        with pytest.raises(TargetError) as caught:
+            native.session.run(100_000, timeout_s=1, progress=stop)
+        assert caught.value.exit_code == 4
+        assert "native: the device hangs: execution" in caught.value.message
+        assert "of 100000 did not end within 1 s" in caught.value.message
+        assert 1 < time.monotonic() - began < 4
+
+    def test_death_in_a_run(self, native: Bench) -> None:
+        kill = once(lambda: os.kill(native.target.pid, signal.SIGKILL))
+        began = time.monotonic()
+        with pytest.raises(TargetError, match="the firmware of native was killed by SIGKILL"):
+            native.session.run(100_000, timeout_s=30, progress=kill)
+        assert time.monotonic() - began < 5, "noticed by the line, not by the deadline"
+
+    def test_death_in_an_upload(self, native: Bench) -> None:
+        kill = once(lambda: os.kill(native.target.pid, signal.SIGKILL))
+        with pytest.raises(TargetError, match="was killed by SIGKILL"):
+            native.session.load_model(KWS.read_bytes(), progress=kill)
+
+    def test_death_in_a_download(self, native: Bench) -> None:
+        native.session.run(200, timeout_s=10)
+        kill = once(lambda: os.kill(native.target.pid, signal.SIGKILL))
+        with pytest.raises(TargetError, match="was killed by SIGKILL"):
+            native.session.read(Region.TRACE, progress=kill, window=4096)
+
+    def test_death_of_qemu(self) -> None:
+        with started("qemu-mps2-an385") as bench:
+            kill = once(lambda: os.kill(bench.target.pid, signal.SIGKILL))
+            with pytest.raises(TargetError, match=r"qemu-system-arm .* was killed by SIGKILL"):
+                bench.session.load_model(KWS.read_bytes(), progress=kill)
+
+    def test_a_hung_target_is_ended_all_the_same(self) -> None:
+        with started("native") as bench:
+            os.kill(bench.target.pid, signal.SIGSTOP)
+        assert not Path(f"/proc/{bench.target.pid}").exists()

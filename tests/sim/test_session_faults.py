@@ -1,0 +1,86 @@
+"""Sessions with the firmware over a line that damages bytes, by fixed seeds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.errors import InfrastructureError
+from harness.link.wire import Region
+from tests.conftest import FIXTURES
+from tests.support.boards import KWS, Bench, started
+from tests.support.fault_proxy import FaultProxy, Faults
+
+pytestmark = pytest.mark.sim
+
+RUNS = 60
+DEADLINE_S = 0.1
+
+
+@pytest.fixture(scope="module")
+def vector() -> tuple[bytes, bytes]:
+    """An input and the output that ExecuTorch computes for it."""
+    with np.load(FIXTURES / "kws_int8.npz") as arrays:
+        return arrays["inputs"][3].tobytes(), arrays["outputs"][3].tobytes()
+
+
+def session_over(
+    bench: Bench, proxy: FaultProxy, data: bytes
+) -> tuple[bytes, bytes, dict[str, int]]:
+    """A whole session: output, trace and the link's figures."""
+    session = bench.new_session(proxy, deadline_s=DEADLINE_S)
+    session.hello(5)
+    session.load_model(KWS.read_bytes())
+    session.set_input(0, data)
+    session.run(RUNS, timeout_s=2)
+    output, trace = session.read(Region.OUTPUT), session.read(Region.TRACE)
+    return output, trace, session.statistics.as_dict()
+
+
+def mixed(seed: int, rate: float) -> Faults:
+    share = rate / 5
+    return Faults(seed, flip=share, drop=share, duplicate=share, insert=share, delay=share)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_bad_line_brings_everything_over_byte_for_byte(
+    seed: int, vector: tuple[bytes, bytes]
+) -> None:
+    with started("native") as bench:
+        proxy = FaultProxy(bench.target.transport, mixed(seed, 5e-5))
+        output, trace, figures = session_over(bench, proxy, vector[0])
+        assert output == vector[1]
+        # The board still has the trace: read again, on a line that has healed.
+        proxy.faults = Faults(seed)
+        again = bench.new_session()
+        again.hello(5)
+        assert trace == again.read(Region.TRACE)
+    lost = ("corrupt", "retries", "rewinds", "holes", "skipped", "text")
+    noticed = sum(count for name, count in figures.items() if name.startswith(lost))
+    assert noticed or not proxy.done, f"{proxy.done} faults left no mark: {figures}"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_hopeless_line_is_blamed_and_the_board_survives_it(
+    seed: int, vector: tuple[bytes, bytes]
+) -> None:
+    with started("native") as bench:
+        proxy = FaultProxy(bench.target.transport, mixed(seed, 3e-3))
+        with pytest.raises(InfrastructureError) as caught:
+            session_over(bench, proxy, vector[0])
+        assert caught.value.exit_code == 75
+        healed = FaultProxy(bench.target.transport, Faults(seed))
+        assert session_over(bench, healed, vector[0])[0] == vector[1]
+
+
+@pytest.mark.parametrize("after", [0, 30, 3_000, 40_000, 60_000, 75_000])
+def test_a_line_that_is_cut_is_blamed_and_can_be_mended(
+    after: int, vector: tuple[bytes, bytes]
+) -> None:
+    with started("native") as bench:
+        proxy = FaultProxy(bench.target.transport, Faults(0, cut_after=after))
+        with pytest.raises(InfrastructureError, match="was cut after") as caught:
+            session_over(bench, proxy, vector[0])
+        assert caught.value.exit_code == 75
+        mended = FaultProxy(bench.target.transport, Faults(0))
+        assert session_over(bench, mended, vector[0])[0] == vector[1]

@@ -1,0 +1,65 @@
+"""Simulated boards for tests: built, started, greeted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from harness.board import load_board
+from harness.link.session import Session
+from harness.link.transport import Transport
+from harness.resources import data_directory
+from harness.target import start_target
+from harness.target.build import build_firmware
+from harness.target.process import ProcessTarget
+
+KWS = data_directory("firmware_stub") / "models" / "kws_int8.pte"
+
+
+@dataclass
+class Bench:
+    """A started board and a session that has said HELLO to it."""
+
+    target: ProcessTarget
+    session: Session
+    console: bytearray
+
+    def new_session(
+        self, transport: Transport | None = None, *, deadline_s: float = 2.0
+    ) -> Session:
+        """Another session with the board, by another transport if given."""
+        return Session(
+            transport or self.target.transport,
+            deadline_s=deadline_s,
+            check_alive=self.target.check_alive,
+        )
+
+
+@contextmanager
+def started(name: str, **settings: float) -> Iterator[Bench]:
+    """Build and start a board; ``settings`` go to the session."""
+    board, _ = load_board(name)
+    console = bytearray()
+    with start_target(board, build_firmware(board)) as target:
+        assert isinstance(target, ProcessTarget)
+        arguments = {"deadline_s": board.deadlines.request_s} | settings
+        session = Session(
+            target.transport,
+            console=console.extend,
+            check_alive=target.check_alive,
+            **arguments,  # type: ignore[arg-type]
+        )
+        session.hello(board.deadlines.boot_s)
+        yield Bench(target, session, console)
+
+
+def once(action: Callable[[], None], at: int = 1) -> Callable[[int, int], None]:
+    """A progress callback that acts one time, when ``at`` has been reached."""
+    left = [action]
+
+    def progress(done: int, _total: int) -> None:
+        if done >= at and left:
+            left.pop()()
+
+    return progress
