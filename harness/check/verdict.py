@@ -117,6 +117,10 @@ def _allocator_checks(rule: AllocatorLimit, allocators: list[AllocatorTotals]) -
         reason = f"no allocator matches {rule.name!r}"
         yield _guards_nothing(text, rule.name, rule.limit_bytes, "bytes", reason)
     for item in matches:
+        if not item.count and not item.failures:
+            reason = f"no allocation from {item.label!r} was logged"
+            yield _guards_nothing(text, item.label, rule.limit_bytes, "bytes", reason)
+            continue
         yield _compare(text, item.label, item.total_bytes, rule.limit_bytes, "bytes")
         if item.failures:
             failures = f"failures of allocator {rule.name}"

@@ -36,5 +36,5 @@ def command(path: Path, budget: Path | None, output: Output) -> int:
     else:
         from harness.report.terminal import print_verdict
 
-        print_verdict(output.console(), verdict)
+        print_verdict(output.console(), verdict, detailed=output.verbosity >= 0)
     return 0 if verdict.passed else 1

@@ -34,4 +34,4 @@ def command(path: Path, clock_hz: float | None, clock_bits: int, output: Output)
         return
     from harness.report.terminal import print_run
 
-    print_run(output.console(), source.trace)
+    print_run(output.console(), source.trace, detailed=output.verbosity > 0)

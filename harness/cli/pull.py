@@ -40,5 +40,5 @@ def command(board: str, port: str, baud: int | None, directory: Path, output: Ou
             outcome.result,
             outcome.trace,
             str(directory),
-            brief=output.verbosity < 0,
+            verbosity=output.verbosity,
         )

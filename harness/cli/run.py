@@ -72,6 +72,6 @@ def command(
             outcome.result,
             outcome.trace,
             str(directory),
-            brief=output.verbosity < 0,
+            verbosity=output.verbosity,
         )
     return outcome.result.exit_code

@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Callable
 
 from harness.etdump.compact import read_log
-from harness.etdump.ed00_writer import write_ed00
+from harness.etdump.ed00 import left_out, write_ed00
 from harness.lab.directory import ETDUMP, LOG, RunDirectory, from_clock_domain
 from harness.link.answers import TargetInfo
 from harness.link.session import Session
 from harness.link.wire import Region
 from harness.result import Ping, Target, TraceSummary
-from harness.trace import Kind, Trace
+from harness.trace import Trace
 
 PINGS = 5
 """Pings before and after a run: the narrowest bracket of a handful is close to the line's best."""
@@ -70,5 +70,5 @@ def pull_trace(
         sha256=hashlib.sha256(image).hexdigest(),
         dropped_events=trace.losses.events,
         dropped_blocks=trace.losses.blocks,
-        etdp_left_out_allocations=int((trace.kind == Kind.ALLOCATION).sum()),
+        etdp_left_out_allocations=left_out(trace, allocation_events=False).allocations,
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.errors import UsageError
 from harness.etdump.compact import read_log
-from harness.etdump.ed00_reader import read_ed00
+from harness.etdump.ed00 import read_ed00
 from harness.etdump.log_format import MAGIC
 from harness.lab.directory import LOG, RESULT, RunDirectory, to_clock_domain
 from harness.result import Result

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from harness.check.verdict import Check, Verdict
+from harness.report.text import printable
 from harness.trace import Losses, Trace
 from harness.view.allocators import AllocatorTotals, allocator_totals
 from harness.view.statistics import Summary, operator_statistics
@@ -57,12 +58,12 @@ def trace_document(trace: Trace) -> bytes:
     """Return the JSON of a trace's statistics."""
     operators = [
         OperatorDocument(
-            block=operator.block,
-            name=operator.name,
+            block=printable(operator.block),
+            name=printable(operator.name),
             chain=operator.chain,
             instruction=operator.instruction,
             delegate_int=operator.delegate_int,
-            delegate_str=operator.delegate_str,
+            delegate_str=operator.delegate_str and printable(operator.delegate_str),
             clock=operator.clock.name,
             ticks=operator.ticks,
             ns=operator.ns,
@@ -72,7 +73,7 @@ def trace_document(trace: Trace) -> bytes:
     return _encode(
         TraceDocument(
             events=len(trace),
-            blocks=[block.name for block in trace.blocks],
+            blocks=[printable(block.name) for block in trace.blocks],
             losses=trace.losses,
             operators=operators,
             allocators=allocator_totals(trace),

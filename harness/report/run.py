@@ -14,15 +14,16 @@ if TYPE_CHECKING:
 
 
 def show_run(
-    console: Console, result: Result, trace: Trace, directory: str, *, brief: bool = False
+    console: Console, result: Result, trace: Trace, directory: str, *, verbosity: int = 0
 ) -> None:
-    """Print a finished run; ``brief`` leaves only the verdict."""
+    """Print a finished run: only the verdict when ``verbosity`` is negative, all when positive."""
     verdict = Verdict(result.verdict.checks) if result.verdict else None
-    if brief:
+    if verbosity < 0:
         if verdict is not None:
             print_verdict(console, verdict)
         return
-    print_run(console, trace, header=_header(result, directory), verdict=verdict)
+    header = _header(result, directory)
+    print_run(console, trace, header=header, verdict=verdict, detailed=verbosity > 0)
 
 
 def _header(result: Result, directory: str) -> dict[str, object]:

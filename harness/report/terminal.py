@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+WRAPPER = "OPERATOR_CALL"
+"""What ExecuTorch calls the scope around each kernel."""
+
 _LEAST_TEXT = 24
 """Characters a column of text is given before a terminal counts as too narrow for a table."""
 
@@ -30,9 +33,9 @@ def print_run(
     header: Mapping[str, object] | None = None,
     verdict: Verdict | None = None,
     block: str = "Execute",
-    worst_first: bool = False,
+    detailed: bool = False,
 ) -> None:
-    """Print everything about a run: header, operators, allocators, losses, verdict.
+    """Print a run: header, operators, allocators, losses, verdict.
 
     Args:
         console: Where to.
@@ -40,15 +43,16 @@ def print_run(
         header: Labels and values to begin with: board, model, runs.
         verdict: What the checks said, if there were any; comes last.
         block: The blocks whose operators are shown.
-        worst_first: Order operators by total time instead of first seen.
+        detailed: Show every event in log order and every check, instead of operators by their
+            time and the checks that fail.
     """
     if header:
         print_header(console, header)
-    print_operators(console, trace, block=block, worst_first=worst_first)
+    print_operators(console, trace, block=block, detailed=detailed)
     print_allocators(console, trace)
     print_losses(console, trace)
     if verdict is not None:
-        print_verdict(console, verdict)
+        print_verdict(console, verdict, detailed=detailed)
 
 
 def print_header(console: Console, fields: Mapping[str, object]) -> None:
@@ -60,26 +64,29 @@ def print_header(console: Console, fields: Mapping[str, object]) -> None:
 
 
 def print_operators(
-    console: Console, trace: Trace, *, block: str = "Execute", worst_first: bool = False
+    console: Console, trace: Trace, *, block: str = "Execute", detailed: bool = False
 ) -> None:
-    """Print statistics per operator of the blocks named ``block``.
+    """Print statistics per operator of the blocks named ``block``, longest total time first.
 
-    Shares are of the scope with the largest total time in the same clock domain, normally
-    ``Method::execute``; scopes nest, so shares do not add up to 100 %.
+    The scopes around each operator (``OPERATOR_CALL``) repeat its time; they are shown only
+    when ``detailed``, which also keeps the order of the log. Shares are of the scope with the
+    largest total time in the same clock domain, normally ``Method::execute``; scopes nest, so
+    shares do not add up to 100 %.
     """
     operators = operator_statistics(trace, block)
     if not operators:
         _line(console, f"no profile events in block {block!r}")
         _line(console)
         return
-    if worst_first:
-        operators.sort(key=_total, reverse=True)
     outer = {
         clock: max(_total(op) for op in operators if op.clock == clock)
         for clock in _clocks(operators)
     }
     known = [op for op in operators if op.ns is not None]
     unit = time_unit(op.ns.max for op in known if op.ns is not None) if known else TICKS
+    if not detailed:
+        operators = [op for op in operators if op.name != WRAPPER]
+        operators.sort(key=_total, reverse=True)
     several_delegates = any(op.delegate_int != -1 or op.delegate_str for op in operators)
 
     numbers = [f"{name} [{unit.name}]" for name in ("p50", "avg", "min", "max")]
@@ -126,9 +133,22 @@ def print_losses(console: Console, trace: Trace) -> None:
         _line(console, "losses: none; the log is complete")
 
 
-def print_verdict(console: Console, verdict: Verdict) -> None:
-    """Print all checks as a table, then the verdict with every reason for a failure."""
+def print_verdict(console: Console, verdict: Verdict, *, detailed: bool = False) -> None:
+    """Print the verdict with every reason for a failure, after all checks when ``detailed``."""
     _line(console)
+    if detailed:
+        _print_checks(console, verdict)
+    failures = verdict.failures
+    total = len(verdict.checks)
+    if not failures:
+        _line(console, f"PASS: {total} of {total} checks hold", style="bold green")
+        return
+    _line(console, f"FAIL: {len(failures)} of {total} checks do not hold", style="bold red")
+    for check in failures:
+        _line(console, f"  {_because(check)}")
+
+
+def _print_checks(console: Console, verdict: Verdict) -> None:
     rows = [
         [
             "pass" if check.passed else "FAIL",
@@ -142,14 +162,6 @@ def print_verdict(console: Console, verdict: Verdict) -> None:
     ]
     headers = ["", "rule", "subject", "measured", "limit", "unit"]
     show_table(console, headers, rows, title="Checks", numbers=(3, 4))
-    failures = verdict.failures
-    total = len(verdict.checks)
-    if not failures:
-        _line(console, f"PASS: {total} of {total} checks hold", style="bold green")
-        return
-    _line(console, f"FAIL: {len(failures)} of {total} checks do not hold", style="bold red")
-    for check in failures:
-        _line(console, f"  {_because(check)}")
 
 
 def show_table(

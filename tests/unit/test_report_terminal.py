@@ -62,10 +62,14 @@ def test_a_terminal_of_any_width_shows_every_character(width: int) -> None:
     assert all(char in letters for char in LONG), "the name is not there in order"
 
 
-def test_worst_first_puts_the_longest_total_at_the_top() -> None:
-    text = printed(trace(), worst_first=True)
-    order = [text.index(name) for name in ("Method::execute", LONG, "native_call_a")]
-    assert order == sorted(order)
+def test_the_longest_total_comes_first_and_the_log_order_on_request() -> None:
+    names = ("native_call_a", LONG, "Method::execute")
+    longest_first, as_logged = (
+        [printed(trace(), detailed=detailed).index(name) for name in names]
+        for detailed in (False, True)
+    )
+    assert longest_first == sorted(longest_first, reverse=True)
+    assert as_logged == sorted(as_logged)
 
 
 def test_without_a_rate_times_are_ticks() -> None:

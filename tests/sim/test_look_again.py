@@ -1,0 +1,182 @@
+"""Looking at a run again: from its directory, from its files alone, and from a board still up."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from harness.board import load_board
+from harness.lab.run import RunRequest, run_model
+from harness.link.session import Session
+from harness.link.streams import open_serial
+from harness.resources import data_directory
+from harness.target.build import build_firmware
+from tests.conftest import FIXTURES, MODELS, CommandResult
+
+Etharness = Callable[..., CommandResult]
+pytestmark = pytest.mark.sim
+RUNS = 3
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("runs") / "run"
+    run_model(RunRequest("native", MODELS / "kws_int8.pte", RUNS, directory))
+    return directory
+
+
+def document(command: str, out: str) -> dict[str, object]:
+    """A command's JSON, checked against its schema."""
+    schema = json.loads((data_directory("schema") / f"{command}.schema.json").read_text())
+    parsed: dict[str, object] = json.loads(out)
+    jsonschema.validate(parsed, schema)
+    return parsed
+
+
+def test_the_directory_holds_everything(run: Path) -> None:
+    files = sorted(str(path.relative_to(run)) for path in run.rglob("*") if path.is_file())
+    assert files == [
+        "console.log",
+        "inputs/0.npy",
+        "outputs/0.npy",
+        "result.json",
+        "trace.etdp",
+        "trace.etlog",
+    ]
+    result = document("result", (run / "result.json").read_text())
+    assert result["runs_completed"] == RUNS
+    assert result["exit_code"] == 0
+    assert len(result["pings"]) == 10  # type: ignore[arg-type]
+
+
+def test_decode_reads_the_directory_the_log_and_the_etdump_alike(
+    run: Path, etharness: Etharness, tmp_path: Path
+) -> None:
+    documents = []
+    for path in (run, run / "trace.etlog", run / "trace.etdp"):
+        code, out, _ = etharness("decode", path, "--json")
+        assert code == 0
+        documents.append(document("decode", out))
+    assert documents[0] == documents[1]
+    assert documents[0]["operators"] == documents[2]["operators"]
+    assert documents[0]["allocators"]
+    # ExecuTorch's Inspector refuses allocation events, so its copy of the trace has none ...
+    assert {item["count"] for item in documents[2]["allocators"]} == {0}  # type: ignore[index, attr-defined]
+    # ... and a limit on bytes that nothing was logged of is not silently kept.
+    code, out, _ = etharness("check", run / "trace.etdp")
+    assert code == 1
+    assert "no allocation from 'method' was logged: a limit that guards nothing" in out
+
+    shutil.copy(run / "trace.etdp", tmp_path / "alone.etdp")
+    code, out, _ = etharness("decode", tmp_path / "alone.etdp", "--json")
+    operators = document("decode", out)["operators"]
+    assert {operator["clock"] for operator in operators} == {"ns"}  # type: ignore[index, union-attr]
+
+
+def test_decode_prints_a_table_of_a_file_that_executorch_made(etharness: Etharness) -> None:
+    code, out, _ = etharness("decode", FIXTURES / "kws_f32_executorch.etdp")
+    assert code == 0
+    rows = [line.split() for line in out.splitlines() if line.startswith("native_call_")]
+    assert ["native_call_convolution.out", "6", "3"] in [row[:3] for row in rows]
+    assert "OPERATOR_CALL" not in out
+    code, out, _ = etharness("decode", FIXTURES / "kws_f32_executorch.etdp", "-v")
+    assert "OPERATOR_CALL" in out
+
+
+def test_a_clock_given_by_hand_scales_the_times(etharness: Etharness) -> None:
+    path = FIXTURES / "kws_f32_executorch.etdp"
+    plain = json.loads(etharness("decode", path, "--json").out)["operators"]
+    slower = json.loads(etharness("decode", path, "--json", "--clock-hz", "5e8").out)["operators"]
+    assert [op["ticks"] for op in plain] == [op["ticks"] for op in slower]
+    assert [2 * op["ns"]["total"] for op in plain] == [op["ns"]["total"] for op in slower]
+
+
+def test_check_repeats_the_verdict_of_the_run(run: Path, etharness: Etharness) -> None:
+    code, out, _ = etharness("check", run, "--json")
+    assert code == 0
+    assert (
+        document("check", out)["checks"]
+        == json.loads((run / "result.json").read_text())["verdict"]["checks"]
+    )
+
+
+def test_check_of_an_etdump_alone_needs_and_takes_a_budget(
+    run: Path, etharness: Etharness, tmp_path: Path
+) -> None:
+    alone = tmp_path / "alone.etdp"
+    shutil.copy(run / "trace.etdp", alone)
+    code, _, err = etharness("check", alone)
+    assert (code, err) == (
+        2,
+        f"error: {alone} names no budget\n  try: give one with --budget\n",
+    )
+    budget = tmp_path / "budget.toml"
+    rule = '[[time]]\nevent = "Method::execute"\nstatistic = "max"\nlimit_us = '
+    budget.write_text(f"schema = 1\n{rule}10_000_000\n")
+    assert etharness("check", alone, "--budget", budget).code == 0
+    budget.write_text(f"schema = 1\n{rule}1\n")
+    code, out, _ = etharness("check", alone, "--budget", budget)
+    assert code == 1
+    assert "FAIL: 1 of 3 checks do not hold" in out
+    budget.write_text("schema = 1\n[[tiem]]\n")
+    code, _, err = etharness("check", alone, "--budget", budget)
+    assert (code, err) == (2, f"error: {budget}: Object contains unknown field `tiem`\n")
+
+
+def test_what_is_no_trace_is_named(etharness: Etharness, tmp_path: Path) -> None:
+    assert etharness("decode", tmp_path / "none").err == (
+        f"error: {tmp_path}/none: no such file or directory\n"
+    )
+    (tmp_path / "junk.etdp").write_bytes(b"junk" * 20)
+    code, _, err = etharness("decode", tmp_path / "junk.etdp")
+    assert code == 2
+    assert "at byte" in err
+
+
+@pytest.fixture
+def native_port() -> Iterator[str]:
+    """The port of a native board that somebody else started."""
+    firmware = build_firmware(load_board("native")[0])
+    with subprocess.Popen([firmware.image], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().removeprefix("link: ").strip()
+        process.terminate()
+
+
+def run_something(port: str) -> None:
+    transport = open_serial(port, 115_200)
+    session = Session(transport)
+    session.hello(10)
+    [tensor] = session.load_model((MODELS / "kws_int8.pte").read_bytes()).inputs
+    session.set_input(0, bytes(tensor.nbytes))
+    session.run(2, timeout_s=10)
+    transport.close()
+
+
+def test_pull_reads_the_trace_of_a_board_that_is_up(
+    native_port: str, etharness: Etharness, tmp_path: Path
+) -> None:
+    pull = ("pull", "--board", "native", "--port", native_port, "-o", tmp_path / "out", "--json")
+    code, _, err = etharness(*pull)
+    assert code == 4
+    assert err.startswith(f"error: native on {native_port} has no trace: ")
+
+    run_something(native_port)
+    code, out, err = etharness(*pull)
+    assert code == 0, err
+    assert document("result", out)["trace"]["events"] > 60  # type: ignore[index]
+    assert etharness("decode", tmp_path / "out").code == 0
+
+
+def test_pull_from_nowhere_is_infrastructure(etharness: Etharness, tmp_path: Path) -> None:
+    code, _, err = etharness(
+        "pull", "--board", "native", "--port", tmp_path / "tty", "-o", tmp_path / "out"
+    )
+    assert code == 75
+    assert str(tmp_path / "tty") in err
