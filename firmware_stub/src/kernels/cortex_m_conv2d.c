@@ -40,6 +40,7 @@ static uint32_t dot(const et_conv2d *conv, const et_patch *patch, const int8_t *
     const int32_t *x_strides = conv->window.input->strides;
     const int32_t *w_strides = conv->weight->strides;
     const int32_t channels = conv->weight->sizes[3];
+    const et_grid channel_steps = {1, channels, 0, x_strides[1], 0, w_strides[3]};
     const bool dense = channels == 1 || (x_strides[1] == 1 && w_strides[3] == 1);
     uint32_t sum = 0;
     for (int32_t row = 0; row < patch->y.count; row++) {
@@ -47,8 +48,7 @@ static uint32_t dot(const et_conv2d *conv, const et_patch *patch, const int8_t *
         const int8_t *w_tap = w + row * w_strides[1];
         for (int32_t column = 0; column < patch->x.count; column++) {
             sum += dense ? et_dot_dense(x_tap, w_tap, channels, conv->input_offset)
-                         : et_dot_strided(x_tap, x_strides[1], w_tap, w_strides[3], channels,
-                                          conv->input_offset);
+                         : et_dot_grid(x_tap, w_tap, &channel_steps, conv->input_offset);
             x_tap += x_strides[3] * conv->window.x.dilation;
             w_tap += w_strides[2];
         }

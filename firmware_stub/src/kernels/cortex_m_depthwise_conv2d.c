@@ -37,20 +37,6 @@ static const char *read_arguments(const et_call *call, et_depthwise *conv) {
     return et_read_conv_axes(call, weight[1], weight[2], &conv->window);
 }
 
-/* Sum over the taps of a patch of one channel; x and w point at the first tap. */
-static uint32_t dot(const et_depthwise *conv, const et_patch *patch, const int8_t *x, const int8_t *w) {
-    const int32_t x_row = conv->window.input->strides[2] * conv->window.y.dilation;
-    const int32_t x_column = conv->window.input->strides[3] * conv->window.x.dilation;
-    const int32_t w_column = conv->weight->strides[2];
-    uint32_t sum = 0;
-    for (int32_t row = patch->y.count; row > 0; row--) {
-        sum += et_dot_strided(x, x_column, w, w_column, patch->x.count, conv->input_offset);
-        x += x_row;
-        w += conv->weight->strides[1];
-    }
-    return sum;
-}
-
 /* All output channels at one output position. */
 static void convolve_position(const void *context, const et_patch *patch, int32_t from, int32_t to) {
     const et_depthwise *conv = context;
@@ -59,10 +45,18 @@ static void convolve_position(const void *context, const et_patch *patch, int32_
     const int32_t *x_strides = conv->window.input->strides;
     const int32_t *w_strides = conv->weight->strides;
     const int8_t *w = et_int8s(conv->weight) + patch->y.first * w_strides[1] + patch->x.first * w_strides[2];
+    const et_grid taps = {
+        .rows = patch->y.count,
+        .columns = patch->x.count,
+        .x_row = x_strides[2] * conv->window.y.dilation,
+        .x_column = x_strides[3] * conv->window.x.dilation,
+        .w_row = w_strides[1],
+        .w_column = w_strides[2],
+    };
     int32_t channel = 0;
     for (int32_t c = 0; c < conv->window.input->sizes[1]; c++) {
         for (int32_t i = 0; i < conv->multiplier; i++, channel++) {
-            *y = et_finish(&conv->stage, channel, dot(conv, patch, x, w));
+            *y = et_finish(&conv->stage, channel, et_dot_grid(x, w, &taps, conv->input_offset));
             w += w_strides[3];
             y += conv->window.out->strides[1];
         }

@@ -11,16 +11,24 @@ uint32_t et_dot_dense(const int8_t *x, const int8_t *w, int32_t count, int32_t o
     return sum;
 }
 
-uint32_t et_dot_strided(const int8_t *x, int32_t x_step, const int8_t *w, int32_t w_step, int32_t count,
-                        int32_t offset) {
+uint32_t et_dot_grid(const int8_t *x, const int8_t *w, const et_grid *grid, int32_t offset) {
+    const int32_t x_column = grid->x_column;
+    const int32_t w_column = grid->w_column;
     uint32_t sum = 0;
-    if (count <= 0) {
+    if (grid->columns <= 0) {
         return 0;
     }
-    do {
-        sum += (uint32_t)((*x + offset) * *w);
-        x += x_step;
-        w += w_step;
-    } while (--count != 0);
+    for (int32_t row = grid->rows; row > 0; row--) {
+        const int8_t *x_at = x;
+        const int8_t *w_at = w;
+        int32_t column = grid->columns;
+        do {
+            sum += (uint32_t)((*x_at + offset) * *w_at);
+            x_at += x_column;
+            w_at += w_column;
+        } while (--column != 0);
+        x += grid->x_row;
+        w += grid->w_row;
+    }
     return sum;
 }

@@ -9,8 +9,16 @@
 /* Elements one after the other; count is at least 1. */
 uint32_t et_dot_dense(const int8_t *x, const int8_t *w, int32_t count, int32_t offset);
 
-/* Elements so many apart. */
-uint32_t et_dot_strided(const int8_t *x, int32_t x_step, const int8_t *w, int32_t w_step, int32_t count,
-                        int32_t offset);
+/* Rows of columns, and how far apart they are. */
+typedef struct {
+    int32_t rows;
+    int32_t columns;
+    int32_t x_row;
+    int32_t x_column;
+    int32_t w_row;
+    int32_t w_column;
+} et_grid;
+
+uint32_t et_dot_grid(const int8_t *x, const int8_t *w, const et_grid *grid, int32_t offset);
 
 #endif

@@ -4,20 +4,16 @@
 
 int32_t et_requantize(int32_t value, int32_t multiplier, int32_t shift) {
     /* The masks only keep C's shifts defined; kernels have refused shifts out of range. */
-    uint32_t left = shift > 0 ? (uint32_t)shift & 63u : 0u;
-    uint32_t right = shift < 0 ? (0u - (uint32_t)shift) & 63u : 0u;
+    const uint32_t left = shift > 0 ? (uint32_t)shift & 31u : 0u;
+    const uint32_t right = shift < 0 ? (0u - (uint32_t)shift) & 31u : 0u;
     int64_t product = (int64_t)value * multiplier;
     if (left != 0) {
-        product = (int64_t)((((uint64_t)(int64_t)value) << left) * (uint64_t)(int64_t)multiplier);
+        product = (int64_t)((uint64_t)product << left);
     }
-    int64_t result = (int64_t)((uint64_t)product + (UINT64_C(1) << 30)) >> 31;
-    if (right != 0) {
-        uint64_t mask = (UINT64_C(1) << right) - 1u;
-        uint64_t remainder = (uint64_t)result & mask;
-        uint64_t half = (mask >> 1) + (result < 0 ? 1u : 0u);
-        result = (result >> right) + (remainder > half ? 1 : 0);
-    }
-    return (int32_t)(uint32_t)(uint64_t)result;
+    const int32_t high = (int32_t)(uint32_t)(((uint64_t)product + (UINT64_C(1) << 30)) >> 31);
+    const uint32_t mask = (1u << right) - 1u;
+    const uint32_t half = (mask >> 1) + (high < 0 ? 1u : 0u);
+    return (high >> right) + (((uint32_t)high & mask) > half ? 1 : 0);
 }
 
 bool et_read_int32s(const et_call *call, uint32_t i, int32_t length, const int32_t **numbers) {

@@ -6,13 +6,13 @@
 
 #include "arguments.h"
 
-/* Shifts that kernels accept: more to the left loses all bits, more to the right gives nothing but rounding.
- */
-#define ET_SHIFT_MIN (-62)
+/* Shifts that kernels accept. */
+#define ET_SHIFT_MIN (-31)
 #define ET_SHIFT_MAX 31
 
-/* value * multiplier * 2^(shift - 31): rounded to nearest, ties up, after the multiplication, and again, ties
- * away from zero, after a right shift. Defined for every argument; sums that overflow wrap. */
+/* value * multiplier * 2^(shift - 31), for a multiplier that is not negative: rounded to nearest, ties up,
+ * after the multiplication, and again, ties away from zero, after a right shift. Results that overflow wrap.
+ */
 int32_t et_requantize(int32_t value, int32_t multiplier, int32_t shift);
 
 /* What a matrix or convolution kernel does with its sums. */
