@@ -243,12 +243,13 @@ def test_writes_with_holes_and_beyond_the_end_are_refused(server: CServer) -> No
 
 
 def test_late_writes_do_not_change_what_is_in_use(server: CServer) -> None:
-    prepare(server)
-    for region in (Region.MODEL, Region.INPUT):
-        outcome = server.refusal(Op.WRITE, messages.write_request(region, 0, 0, b"\xff" * 8))
-        assert outcome.status == Status.WRONG_STATE
+    parts = [(Region.MODEL, 0, MODEL), *((Region.INPUT, i, INPUTS[i]) for i in range(2))]
+    for region, index, data in parts:
+        server.upload(region, index, data)
+        late = messages.write_request(region, index, 0, b"\xff" * 8)
+        assert server.refusal(Op.WRITE, late).status == Status.WRONG_STATE
     server.run(1)
-    assert server.fetch(Region.OUTPUT, 0) == OUTPUTS[0]
+    assert [server.fetch(Region.OUTPUT, index) for index in range(2)] == OUTPUTS
 
 
 def test_inputs_have_the_size_of_their_tensors(server: CServer) -> None:
