@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from harness.board import load_board
-from harness.etdump.ed00_reader import read_ed00
+from harness.etdump.ed00 import read_ed00
 from harness.lab.run import RunRequest, run_model
 from harness.lab.tensors import from_bytes, to_bytes
 from harness.link.session import Session

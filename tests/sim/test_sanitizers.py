@@ -1,0 +1,90 @@
+"""The device's code under AddressSanitizer and UndefinedBehaviorSanitizer, at work and under fuzz.
+
+A sanitizer's finding ends the process, so a sanitized board that answers to the end has none.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.errors import DeviceRefusedError, FormatError
+from harness.lab.run import Outcome, RunRequest, run_model
+from harness.resources import data_directory
+from harness.target.build import build_preset, build_root
+from tests.conftest import MODELS
+
+pytestmark = [pytest.mark.sim, pytest.mark.timeout(300)]
+FUZZ_SEED = 20261121
+FUZZ_RUNS = 20_000
+FUZZ_SECONDS = 10
+FUZZERS = sorted(path.stem for path in (data_directory("firmware_stub") / "fuzz").glob("*.c"))
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Path:
+    """The native board, built with sanitizers."""
+    path = tmp_path / "native.toml"
+    text = (data_directory("boards") / "native.toml").read_text()
+    path.write_text(
+        text.replace('preset = "native"', 'preset = "native-sanitized"').replace(
+            'budget = "budgets/native.toml"\n', ""
+        )
+    )
+    return path
+
+
+def run(board: Path, model: Path, *, trace_limit: int = 0) -> Outcome:
+    request = RunRequest(str(board), model, 2, board.parent / "out", trace_limit=trace_limit)
+    return run_model(request)
+
+
+@pytest.mark.parametrize("model", ["kws_f32", "kws_int8"])
+@pytest.mark.parametrize("trace_limit", [0, 1024, 100])
+def test_a_sanitized_board_runs_the_models(board: Path, model: str, trace_limit: int) -> None:
+    outcome = run(board, MODELS / f"{model}.pte", trace_limit=trace_limit)
+    assert outcome.result.runs_completed == 2
+    assert outcome.trace.losses.any == (trace_limit > 0)
+
+
+def test_a_sanitized_board_refuses_damaged_models(board: Path) -> None:
+    whole = (MODELS / "kws_int8.pte").read_bytes()
+    damaged = board.parent / "damaged.pte"
+    for size in (0, 7, 8, 64, 1000, 14_632, 14_719, len(whole) // 2):
+        damaged.write_bytes(whole[:size])
+        with pytest.raises(FormatError):
+            run(board, damaged)
+    damaged.write_bytes(whole.replace(b"cortex_m::softmax", b"cortex_m::hardmax"))
+    with pytest.raises(DeviceRefusedError, match=r"cortex_m::hardmax\.out"):
+        run(board, damaged)
+
+
+@pytest.mark.parametrize("name", FUZZERS)
+def test_fuzzing_finds_nothing(name: str, tmp_path: Path) -> None:
+    directory = build_root() / "fuzz"
+    build_preset(data_directory("firmware_stub"), "fuzz", directory, {})
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    if name == "fuzz_program":
+        for model in MODELS.glob("*.pte"):
+            (corpus / model.name).write_bytes(model.read_bytes())
+    done = subprocess.run(
+        [
+            directory / name,
+            f"-seed={FUZZ_SEED}",
+            f"-runs={FUZZ_RUNS}",
+            f"-max_total_time={FUZZ_SECONDS}",
+            "-max_len=200000",
+            "-print_final_stats=1",
+            f"-artifact_prefix={tmp_path}/",
+            str(corpus),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"seed {FUZZ_SEED}, input kept in {tmp_path}:\n{done.stderr}"
+    executed = int(done.stderr.split("stat::number_of_executed_units:")[1].split()[0])
+    assert executed > 100, "the fuzzer hardly ran"
