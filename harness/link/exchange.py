@@ -100,14 +100,17 @@ class Exchange:
             TargetError: It did because the target is dead.
         """
         while not self._frames:
+            # Nothing is read past the time, so that a device that never stops talking cannot
+            # hold up whoever waits for something else.
+            wait = until - self.now()
+            if wait <= 0:
+                return None
             try:
-                data = self._transport.read(max(0.0, until - self.now()))
+                data = self._transport.read(wait)
             except LinkError:
                 self.check_alive()
                 raise
             self._take(data)
-            if not self._frames and self.now() >= until:
-                return None
         return self._frames.popleft()
 
     def request(

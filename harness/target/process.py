@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -34,18 +35,23 @@ class ChildProcess:
     """
 
     def __init__(self, name: str, command: Sequence[str]) -> None:
-        """Start it.
+        """Start it; the thread that does must outlive it, or it ends with the thread.
 
         Raises:
             InfrastructureError: It cannot be started.
         """
+        if shutil.which(command[0]) is None:
+            raise InfrastructureError(f"cannot start {name}: {command[0]} is not a program")
         self.name = name
         with contextlib.ExitStack() as files:
             self._stdout = files.enter_context(tempfile.TemporaryFile())
             self._stderr = files.enter_context(tempfile.TemporaryFile())
             try:
                 self._process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=self._stdout, stderr=self._stderr
+                    _bound_to_us(command),
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._stdout,
+                    stderr=self._stderr,
                 )
             except OSError as error:
                 raise InfrastructureError(f"cannot start {name}: {error}") from error
@@ -146,6 +152,12 @@ class ProcessTarget:
         """End it and release the stream; further calls do nothing."""
         self.transport.close()
         self._child.close()
+
+
+def _bound_to_us(command: Sequence[str]) -> list[str]:
+    """Have the kernel end the program when we are killed and cannot."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "TERM", "--", *command] if setpriv else list(command)
 
 
 def _end(process: subprocess.Popen[bytes], files: contextlib.ExitStack) -> None:

@@ -9,7 +9,7 @@ import pytest
 from harness.errors import LinkError, TargetError
 from harness.link.frames import CorruptReason, Frame, FrameDecoder, encode
 from harness.link.session import Session
-from harness.link.wire import RESPONSE, Op
+from harness.link.wire import RESPONSE, Op, State
 from tests.support.clock import VirtualClock
 from tests.support.fake_device import MODEL_MAGIC, Behaviour, FakeDevice
 
@@ -153,6 +153,40 @@ def test_silence_on_a_bad_line_is_the_lines_fault() -> None:
     bench.line.lose_from = lambda frame: frame.type != Op.RUN | RESPONSE and bench.runs() > 0
     with pytest.raises(LinkError, match="silent in a run, on a line that lost"):
         bench.session.run(1, timeout_s=5)
+
+
+def test_notes_that_do_not_parse_are_counted_and_made_up_for() -> None:
+    bench = Bench(malformed={Op.NOTE_DONE})
+    assert bench.session.run(2, timeout_s=5).completed == 2
+    assert bench.session.statistics.corrupt[CorruptReason.BODY] == 1
+
+
+def test_a_device_that_says_it_runs_and_never_ends() -> None:
+    bench = Bench()
+    bench.line.lose_from = lambda frame: frame.type in (Op.NOTE_DONE, Op.NOTE_PROGRESS)
+    bench.device._end_run = lambda count: None  # type: ignore[method-assign]
+    run = bench.device._run
+
+    def start(frame: Frame) -> None:
+        run(frame)
+        bench.device.state = State.RUNNING
+
+    bench.device._run = start  # type: ignore[method-assign]
+    with pytest.raises(TargetError, match="within 5 s, and it says it is still running"):
+        bench.session.run(1, timeout_s=5)
+
+
+def test_a_device_that_miscounts() -> None:
+    bench = Bench()
+    end_run = bench.device._end_run
+
+    def miscount(count: int) -> None:
+        bench.device.completed -= 1
+        end_run(count)
+
+    bench.device._end_run = miscount  # type: ignore[method-assign]
+    with pytest.raises(TargetError, match=r"3 executions were asked for, but .* it made 2"):
+        bench.session.run(3, timeout_s=5)
 
 
 def test_notes_of_another_run_are_counted_and_dropped() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import DeviceRefusedError, LinkError, TargetError
-from harness.link.frames import CorruptReason
+from harness.link.frames import CorruptReason, encode
 from harness.link.session import Session
-from harness.link.wire import Op, Region, Reset, State, Status
+from harness.link.wire import RESPONSE, Op, Region, Reset, State, Status
 from tests.support.clock import VirtualClock
 from tests.support.fake_device import MODEL_MAGIC, Behaviour, FakeDevice, output_of, trace_of
 
@@ -217,6 +217,29 @@ def test_answers_that_do_not_parse_end_as_a_link_error(op: Op) -> None:
     with pytest.raises(LinkError):
         run_and_read()
     assert bench.session.statistics.corrupt[CorruptReason.BODY]
+
+
+def test_a_device_that_never_stops_talking_cannot_hold_up_the_host() -> None:
+    bench = Bench(silent={Op.STATUS})
+    bench.session.hello(1)
+    read = bench.device.read
+
+    def babble(timeout: float) -> bytes:
+        return read(min(timeout, 0.01)) + encode(Op.PING | RESPONSE, 0, bytes(16)) * 5
+
+    bench.device.read = babble  # type: ignore[method-assign]
+    with pytest.raises(LinkError, match="no answer to STATUS in 10 s"):
+        bench.session.status()
+    assert bench.session.statistics.stale_answers > 1000
+
+
+def test_a_device_of_another_version() -> None:
+    bench = Bench()
+    bench.device._hello = lambda frame: bench.device.say(  # type: ignore[method-assign]
+        encode(Op.HELLO | RESPONSE, frame.sequence, b"\0\x02\0\x04")
+    )
+    with pytest.raises(TargetError, match="the device chose link version 2, not 1"):
+        bench.session.hello(1)
 
 
 class TestLiveness:

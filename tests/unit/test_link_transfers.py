@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from harness.errors import LinkError
-from harness.link.frames import Frame, encode
+from harness.link.frames import CorruptReason, Frame, encode
 from harness.link.ranges import MissingRanges
 from harness.link.session import Session
 from harness.link.wire import RESPONSE, Op, Region, Status
@@ -134,6 +136,44 @@ def test_parts_of_another_region_are_not_taken() -> None:
     )
     assert bench.session.read(Region.OUTPUT) == output_of(bytes(1960))
     assert bench.session.statistics.stale_answers == 1
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        struct.pack("<BBBxI", 0, Region.OUTPUT, 0, 0),
+        struct.pack("<BBBxI", 0, Region.TRACE, 1, 0),
+        struct.pack("<BBBxI", 0, Region.TRACE, 0, 599),
+        b"",
+    ],
+)
+def test_parts_that_do_not_fit_are_counted_and_dropped(header: bytes) -> None:
+    bench = Bench(trace_size=600)
+    bench.session.run(1, timeout_s=5)
+    read = bench.device._read
+
+    def lie_first(frame: Frame) -> None:
+        bench.device.say(encode(Op.READ | RESPONSE, frame.sequence, header + b"xx"))
+        read(frame)
+
+    bench.device._read = lie_first  # type: ignore[method-assign]
+    assert bench.session.read(Region.TRACE) == trace_of(MODEL_MAGIC + b"model", 1, 600)
+    assert bench.session.statistics.corrupt[CorruptReason.BODY] == 1
+
+
+@pytest.mark.parametrize("body", [b"\0\0\0\0\xff\xff\0\0", b"\0\0"])
+def test_answers_to_writes_that_make_no_sense_are_counted(body: bytes) -> None:
+    bench = Bench()
+    write = bench.device._write
+
+    def lie_first(frame: Frame) -> None:
+        bench.device.say(encode(Op.WRITE | RESPONSE, frame.sequence, body))
+        write(frame)
+
+    bench.device._write = lie_first  # type: ignore[method-assign]
+    bench.session.load_model(MODEL)
+    assert bench.device.model == MODEL
+    assert bench.session.statistics.corrupt[CorruptReason.BODY] > 1
 
 
 def test_lost_writes_are_sent_again_from_the_gap() -> None:

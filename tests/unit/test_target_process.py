@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import sys
 import time
@@ -86,6 +87,26 @@ def test_one_that_is_forgotten_ends_too() -> None:
     del child
     gc.collect()
     assert gone(pid)
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
+def test_one_whose_parent_is_killed_ends_too() -> None:
+    parent = python(
+        "import os, signal, sys\n"
+        "from harness.target.process import ChildProcess\n"
+        "child = ChildProcess('it', [sys.executable, '-c', "
+        "'import time; print(1, flush=True); time.sleep(60)'])\n"
+        "assert child.wait_for(lambda: child.output() != b'', 10)\n"
+        "print(child.pid, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert parent.describe_end(20) == "the program was killed by SIGKILL"
+    pid = int(parent.output())
+    deadline = time.monotonic() + 5
+    while not gone(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert gone(pid)
+    parent.close()
 
 
 def test_one_that_cannot_be_started() -> None:
