@@ -15,15 +15,15 @@
 /* CRC-32/ISO-HDLC of bytes, continuing from crc (0 to begin). */
 uint32_t et_crc32(uint32_t crc, const void *bytes, uint32_t size);
 
-/* Frames a payload in place of its last 4 bytes' CRC: fills payload[size-4..size) with the CRC of what stands
- * before it, then writes 00 <COBS> 00 to out (ET_FRAME_ENCODED_SIZE(size) bytes). Returns the bytes written. */
+/* Fills the last 4 bytes of the payload with the CRC of those before, then writes 00 <COBS> 00 to out, which
+ * has ET_FRAME_ENCODED_SIZE(size) bytes. Returns the bytes written. */
 uint32_t et_frame_encode(uint8_t *payload, uint32_t size, uint8_t *out);
 
 typedef enum {
-    ET_FRAME_NOTHING,   /* the byte was taken; nothing is complete */
-    ET_FRAME_TEXT,      /* the byte is console text */
-    ET_FRAME_GOOD,      /* payload[0..size) is a checked frame, CRC included */
-    ET_FRAME_TOO_LONG,  /* the rest are reasons why a frame was rejected */
+    ET_FRAME_NOTHING,  /* the byte was taken; nothing is complete */
+    ET_FRAME_TEXT,     /* the byte is console text */
+    ET_FRAME_GOOD,     /* payload[0..size) is a checked frame, CRC included */
+    ET_FRAME_TOO_LONG, /* the rest are reasons why a frame was rejected */
     ET_FRAME_BAD_COBS,
     ET_FRAME_TOO_SHORT,
     ET_FRAME_BAD_MARKER,

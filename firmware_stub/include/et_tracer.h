@@ -1,9 +1,10 @@
 /* The event tracer: ExecuTorch's EventTracer for C, on a compact log in the caller's buffer.
  *
  * Records of 16 bytes grow from the start of the buffer, interned names from its end (format:
- * et_log_format.h). An event is appended when it ends, as ExecuTorch does. When record and names meet the
- * log is full: the tracer keeps running, appends nothing more and counts what it dropped. No heap; no libc
- * beyond memory functions. Every function accepts a NULL tracer and then does nothing. */
+ * et_log_format.h). An event is appended when it ends, as ExecuTorch does. The first record
+ * or name that does not fit makes the log full: from then on the tracer appends nothing, not even what would
+ * still fit, and counts what it drops, so that a log is always a true prefix of what happened. No heap; no
+ * libc beyond memory functions. Every function accepts a NULL tracer and then does nothing. */
 #ifndef ET_TRACER_H
 #define ET_TRACER_H
 
@@ -46,7 +47,7 @@ typedef struct {
     uint32_t start;
 } et_event;
 
-/* Starts an empty log in buffer[0..size). The buffer needs no alignment. */
+/* Starts an empty log in buffer[0..size). The buffer needs no alignment; size may be 0. */
 void et_tracer_init(et_tracer *tracer, void *buffer, uint32_t size, et_ticks_fn ticks);
 
 /* Interns a name (cut to 255 bytes). Returns ET_LOG_NO_NAME for NULL or when the log is full. */
@@ -72,7 +73,8 @@ void et_end_profiling(et_tracer *tracer, et_event event);
 /* Declares an allocator and returns its id, from 1. */
 uint32_t et_track_allocator(et_tracer *tracer, const char *name);
 
-/* Records an allocation of `size` bytes at `offset` within the allocator (ET_LOG_NO_OFFSET: unknown). */
+/* Records an allocation of `size` bytes at `offset` within the allocator (ET_LOG_NO_OFFSET: unknown). The
+ * record holds sizes up to 2^31 - 1, larger ones are written as that, and allocators up to 65535. */
 void et_track_allocation(et_tracer *tracer, uint32_t allocator, uint32_t size, uint32_t offset);
 
 /* Records that `size` bytes were asked for and not available. */
