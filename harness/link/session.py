@@ -11,13 +11,7 @@ from typing import Final
 
 from harness.errors import DeviceRefusedError, LinkError, TargetError
 from harness.link import messages
-from harness.link.answers import (
-    DeviceClock,
-    DeviceStatus,
-    ModelInfo,
-    TargetInfo,
-    TensorInfo,
-)
+from harness.link.answers import DeviceClock, DeviceStatus, ModelInfo, TargetInfo
 from harness.link.download import download
 from harness.link.exchange import Exchange, Progress
 from harness.link.run import Run, RunOutcome
@@ -25,17 +19,6 @@ from harness.link.statistics import LinkStatistics
 from harness.link.transport import Transport
 from harness.link.upload import upload
 from harness.link.wire import MIN_MTU, VERSION, Op, Region, Reset, Status
-
-__all__ = [
-    "DeviceStatus",
-    "LinkStatistics",
-    "ModelInfo",
-    "Ping",
-    "RunOutcome",
-    "Session",
-    "TargetInfo",
-    "TensorInfo",
-]
 
 _HELLO_INTERVAL_S: Final = 0.25
 """A board that boots does not hear; asked so often, it is noticed soon after it does."""
