@@ -31,4 +31,10 @@ static inline uint32_t et_get_u32(const uint8_t *at) {
     return value;
 }
 
+static inline uint64_t et_get_u64(const uint8_t *at) {
+    uint64_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
 #endif

@@ -54,8 +54,9 @@ def build_firmware(board: Board, *, root: Path | None = None) -> Firmware:
     """Build a board's firmware, or bring an earlier build up to date.
 
     Raises:
-        UsageError: A tool the build needs is missing; the hint names the package.
-        InfrastructureError: The build failed; the message carries the end of its output.
+        UsageError: A tool the build needs is missing (the hint names the package), or the sources
+            do not compile (the message carries the end of the output).
+        InfrastructureError: The build took too long.
     """
     source = data_directory("firmware_stub")
     directory = (root or build_root()) / board.build.preset
@@ -68,8 +69,8 @@ def build_preset(source: Path, preset: str, directory: Path, options: dict[str, 
     """Configure and build one CMake preset of ``source`` in ``directory``.
 
     Raises:
-        UsageError: CMake or the compiler is missing.
-        InfrastructureError: Configuring or compiling failed.
+        UsageError: CMake or the compiler is missing, or configuring or compiling failed.
+        InfrastructureError: It took too long.
     """
     cmake = _require_tools(preset)
     definitions = [f"-D{key}={value}" for key, value in options.items()]
@@ -118,4 +119,4 @@ def _run(command: list[str], cwd: Path, preset: str) -> None:
         ) from error
     if done.returncode != 0:
         tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
-        raise InfrastructureError(f"building {preset!r} failed: {' '.join(command)}\n{tail}")
+        raise UsageError(f"building {preset!r} failed: {' '.join(command)}\n{tail}")

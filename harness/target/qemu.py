@@ -33,7 +33,7 @@ def start_qemu(board: Board, machine: QemuTarget, firmware: Firmware) -> Process
         command = [
             *(program, "-M", machine.machine, "-kernel", str(firmware.image)),
             *("-display", "none", "-monitor", "none", "-nodefaults"),
-            *("-serial", f"tcp:{host}:{port}"),
+            *("-serial", f"tcp:{host}:{port},nodelay=on"),
             *machine.arguments,
         ]
         child = ChildProcess(f"{machine.system} ({board.name})", command)

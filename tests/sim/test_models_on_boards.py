@@ -9,16 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.board import load_board
 from harness.etdump.ed00 import read_ed00
 from harness.lab.run import RunRequest, run_model
 from harness.lab.tensors import from_bytes, to_bytes
-from harness.link.session import Session
-from harness.link.wire import Region
-from harness.target import start_target
-from harness.target.build import build_firmware
+from harness.link.wire import Region, State
 from harness.trace import Kind, Trace
 from tests.conftest import FIXTURES, MODELS
+from tests.support.boards import started
 
 pytestmark = pytest.mark.sim
 BOARDS = ["native", "qemu-mps2-an385"]
@@ -39,18 +36,18 @@ def signatures(trace: Trace) -> list[dict[str, object]]:
     ]
 
 
-def outputs(board_name: str, model: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def outputs(board: str, model: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """What the board computes for each input of the model's fixture, and what it should."""
-    board, _ = load_board(board_name)
     fixture = np.load(FIXTURES / f"{model}.npz")
-    with start_target(board, build_firmware(board)) as target:
-        session = Session(target.transport, deadline_s=board.deadlines.request_s)
-        session.hello(board.deadlines.boot_s)
-        info = session.load_model((MODELS / f"{model}.pte").read_bytes())
+    with started(board) as bench:
+        info = bench.session.load_model((MODELS / f"{model}.pte").read_bytes())
         for array, expected in zip(fixture["inputs"], fixture["outputs"], strict=True):
-            session.set_input(0, to_bytes(array, info.inputs[0]))
-            session.run(1, timeout_s=board.deadlines.execute_s)
-            yield from_bytes(session.read(Region.OUTPUT), info.outputs[0])[0], expected
+            bench.session.set_input(0, to_bytes(array, info.inputs[0]))
+            bench.session.run(1, timeout_s=60)
+            yield from_bytes(bench.session.read(Region.OUTPUT), info.outputs[0])[0], expected
+        assert bench.session.status().state is State.DONE
+        assert bench.session.statistics.loss == 0
+        assert bench.session.statistics.stale_answers == 0
 
 
 @pytest.mark.parametrize("board", BOARDS)

@@ -8,65 +8,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from harness.errors import TargetError
 from harness.link.wire import Region, Reset, State
-from tests.conftest import FIXTURES
 from tests.support.boards import KWS, Bench, once, started
 
 pytestmark = pytest.mark.sim
 
 BOARDS = ["native", "qemu-mps2-an385"]
-
-
-@pytest.fixture(scope="module")
-def kws() -> tuple[np.ndarray, np.ndarray]:
-    with np.load(FIXTURES / "kws_int8.npz") as arrays:
-        return arrays["inputs"], arrays["outputs"]
-
-
-def run_kws(bench: Bench, inputs: np.ndarray) -> list[bytes]:
-    """Upload the model and return its output for each input."""
-    bench.session.load_model(KWS.read_bytes())
-    outputs = []
-    for data in inputs:
-        bench.session.set_input(0, data.tobytes())
-        bench.session.run(1, timeout_s=30)
-        outputs.append(bench.session.read(Region.OUTPUT))
-    return outputs
-
-
-@pytest.mark.parametrize("name", BOARDS)
-def test_a_model_computes_what_executorch_computes(
-    name: str, kws: tuple[np.ndarray, np.ndarray]
-) -> None:
-    inputs, expected = kws
-    with started(name) as bench:
-        info = bench.session.target
-        assert info is not None
-        assert info.board == name
-        outputs = run_kws(bench, inputs)
-        assert bench.session.status().state is State.DONE
-        assert bench.session.statistics.loss == 0
-        assert bench.session.statistics.stale_answers == 0
-    assert outputs == [row.tobytes() for row in expected]
-    with pytest.raises(ProcessLookupError):
-        os.kill(bench.target.pid, 0)
-
-
-def test_two_runs_under_qemu_take_the_same_ticks(kws: tuple[np.ndarray, np.ndarray]) -> None:
-    inputs, _ = kws
-    traces = []
-    for _ in range(2):
-        with started("qemu-mps2-an385") as bench:
-            bench.session.load_model(KWS.read_bytes())
-            bench.session.set_input(0, inputs[0].tobytes())
-            bench.session.run(3, timeout_s=30)
-            traces.append(bench.session.read(Region.TRACE))
-    assert traces[0] == traces[1]
-    assert len(traces[0]) > 1000
 
 
 @pytest.mark.parametrize("name", BOARDS)

@@ -1,6 +1,6 @@
 #include "arguments.h"
 
-#include "../runtime/little_endian.h"
+#include "et_bytes.h"
 
 static const et_value *argument(const et_call *call, uint32_t i) {
     return &call->values[call->args[i]];
@@ -94,7 +94,7 @@ bool et_arg_list_int(const et_call *call, uint32_t i, uint32_t item, int32_t min
     if (list->kind != ET_VALUE_INT_LIST || item >= list->as.list.count) {
         return false;
     }
-    uint64_t number = et_load_u64(list->as.list.items + 8u * item);
+    uint64_t number = et_get_u64(list->as.list.items + 8u * item);
     return number < call->value_count && int_within(&call->values[number], min, max, value);
 }
 

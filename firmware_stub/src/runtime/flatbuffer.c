@@ -1,6 +1,6 @@
 #include "flatbuffer.h"
 
-#include "little_endian.h"
+#include "et_bytes.h"
 
 static const et_table no_table = {0, 0, 0};
 
@@ -30,12 +30,12 @@ static et_table open_table(et_reader *reader, uint32_t at, const char *field) {
         return no_table;
     }
     /* The signed distance wraps modulo 2^32, and so does the subtraction. */
-    uint32_t vtable = at - et_load_u32(reader->data + at);
+    uint32_t vtable = at - et_get_u32(reader->data + at);
     if (!et_within(vtable, 4, reader->size)) {
         damaged(reader, at, field, "vtable outside the file");
         return no_table;
     }
-    et_table table = {at, vtable, et_load_u16(reader->data + vtable)};
+    et_table table = {at, vtable, et_get_u16(reader->data + vtable)};
     if (table.vtable_size < 4 || !et_within(vtable, table.vtable_size, reader->size)) {
         damaged(reader, vtable, field, "vtable size");
         return no_table;
@@ -48,7 +48,7 @@ et_table et_read_root(et_reader *reader) {
         damaged(reader, 0, "program", "too short");
         return no_table;
     }
-    return open_table(reader, et_load_u32(reader->data), "program");
+    return open_table(reader, et_get_u32(reader->data), "program");
 }
 
 /* Where a field of `width` bytes is, 0 when absent. */
@@ -58,7 +58,7 @@ static uint32_t locate(et_reader *reader, et_table table, uint32_t number, uint3
     if (reader->status != ET_LINK_STATUS_OK || table.at == 0 || !et_within(entry, 2, table.vtable_size)) {
         return 0;
     }
-    uint32_t offset = et_load_u16(reader->data + table.vtable + entry);
+    uint32_t offset = et_get_u16(reader->data + table.vtable + entry);
     /* The vtable also states the table's size, but Python's writer lets tables of different size share one.
      */
     if (offset != 0 && (offset < 4 || !et_within(table.at + offset, width, reader->size))) {
@@ -75,17 +75,17 @@ uint8_t et_read_u8(et_reader *reader, et_table table, uint32_t number, const cha
 
 uint32_t et_read_u32(et_reader *reader, et_table table, uint32_t number, const char *field) {
     uint32_t at = locate(reader, table, number, 4, field);
-    return at == 0 ? 0 : et_load_u32(reader->data + at);
+    return at == 0 ? 0 : et_get_u32(reader->data + at);
 }
 
 uint64_t et_read_u64(et_reader *reader, et_table table, uint32_t number, const char *field) {
     uint32_t at = locate(reader, table, number, 8, field);
-    return at == 0 ? 0 : et_load_u64(reader->data + at);
+    return at == 0 ? 0 : et_get_u64(reader->data + at);
 }
 
 /* Follows the offset stored at `at`; 0 on failure. */
 static uint32_t follow(et_reader *reader, uint32_t at, const char *field) {
-    uint32_t distance = et_load_u32(reader->data + at);
+    uint32_t distance = et_get_u32(reader->data + at);
     if (distance == 0 || !et_within(at, distance, reader->size)) {
         damaged(reader, at, field, "offset outside the file");
         return 0;
@@ -113,7 +113,7 @@ et_vector et_read_vector(et_reader *reader, et_table table, uint32_t number, uin
         damaged(reader, at, field, "vector outside the file");
         return empty;
     }
-    et_vector vector = {target + 4, et_load_u32(reader->data + target)};
+    et_vector vector = {target + 4, et_get_u32(reader->data + target)};
     if (vector.count > (reader->size - vector.at) / element_size) {
         damaged(reader, target, field, "vector longer than the file");
         return empty;
@@ -144,9 +144,9 @@ et_table et_read_table_at(et_reader *reader, et_vector vector, uint32_t index, c
 }
 
 uint32_t et_u32_at(const et_reader *reader, et_vector vector, uint32_t index) {
-    return et_load_u32(reader->data + vector.at + 4u * index);
+    return et_get_u32(reader->data + vector.at + 4u * index);
 }
 
 uint64_t et_u64_at(const et_reader *reader, et_vector vector, uint32_t index) {
-    return et_load_u64(reader->data + vector.at + 8u * index);
+    return et_get_u64(reader->data + vector.at + 8u * index);
 }

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "little_endian.h"
+#include "et_bytes.h"
 #include "program_fields.h"
 
 enum {
@@ -26,9 +26,9 @@ static et_status read_extended_header(et_program *program, et_error *error) {
     if (!et_within(PROGRAM_SIZE_AT, 16, program->size)) {
         return damaged(HEADER_AT, error, "extended header: outside the file");
     }
-    uint32_t length = et_load_u32(data + HEADER_LENGTH_AT);
-    uint64_t program_size = et_load_u64(data + PROGRAM_SIZE_AT);
-    uint64_t segment_base = et_load_u64(data + SEGMENT_BASE_AT);
+    uint32_t length = et_get_u32(data + HEADER_LENGTH_AT);
+    uint64_t program_size = et_get_u64(data + PROGRAM_SIZE_AT);
+    uint64_t segment_base = et_get_u64(data + SEGMENT_BASE_AT);
     uint64_t segment_size = 0;
     if (length < HEADER_LENGTH || !et_within(HEADER_AT, length, program->size)) {
         return damaged(HEADER_LENGTH_AT, error, "extended header: length");
@@ -40,7 +40,7 @@ static et_status read_extended_header(et_program *program, et_error *error) {
         return damaged(SEGMENT_BASE_AT, error, "segment base: outside the file");
     }
     if (length >= HEADER_LENGTH_WITH_DATA_SIZE) {
-        segment_size = et_load_u64(data + SEGMENT_DATA_SIZE_AT);
+        segment_size = et_get_u64(data + SEGMENT_DATA_SIZE_AT);
     }
     if (segment_size > program->size - segment_base) {
         return damaged(SEGMENT_DATA_SIZE_AT, error, "segments: more than the file has");

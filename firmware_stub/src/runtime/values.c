@@ -1,7 +1,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "little_endian.h"
+#include "et_bytes.h"
 #include "loader.h"
 #include "program_fields.h"
 
@@ -100,10 +100,10 @@ static void load_value(et_loader *loader, et_table table, et_value *value) {
 /* Whether item i of a list of value numbers refers to a value of the right kind. */
 static bool item_is_sound(const et_method *method, const et_value *list, uint32_t i) {
     if (list->kind == ET_VALUE_INT_LIST) {
-        uint64_t number = et_load_u64(list->as.list.items + 8u * i);
+        uint64_t number = et_get_u64(list->as.list.items + 8u * i);
         return number < method->value_count && method->values[number].kind == ET_VALUE_INT;
     }
-    uint32_t number = et_load_u32(list->as.list.items + 4u * i);
+    uint32_t number = et_get_u32(list->as.list.items + 4u * i);
     return number == UINT32_MAX ||
            (number < method->value_count && method->values[number].kind == ET_VALUE_TENSOR);
 }

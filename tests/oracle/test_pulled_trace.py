@@ -1,0 +1,67 @@
+"""A pulled trace opens in ExecuTorch's Inspector, and the fixtures are what their script makes."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
+
+from executorch.devtools import Inspector
+from executorch.devtools.inspector import TimeScale
+
+from harness.lab.run import RunRequest, run_model
+from harness.view.statistics import operator_statistics
+from tests.conftest import FIXTURES, MODELS
+
+pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
+
+
+@pytest.mark.parametrize("model", ["kws_f32", "kws_int8"])
+def test_the_inspector_shows_the_names_and_durations_that_we_do(model: str, tmp_path: Path) -> None:
+    outcome = run_model(RunRequest("native", MODELS / f"{model}.pte", 5, tmp_path / "run"))
+
+    inspector = Inspector(
+        etdump_path=str(tmp_path / "run" / "trace.etdp"),
+        source_time_scale=TimeScale.NS,
+        target_time_scale=TimeScale.NS,
+    )
+
+    theirs = [
+        (block.name, event.name, [int(value) for value in event.perf_data.raw])
+        for block in inspector.event_blocks
+        for event in block.events
+    ]
+    ours = [
+        (operator.block, operator.name, _durations(outcome.trace, operator.rows))
+        for operator in operator_statistics(outcome.trace)
+    ]
+    assert len(ours) > 30
+    assert theirs == ours
+
+
+def _durations(trace: object, rows: np.ndarray) -> list[int]:
+    start, end = trace.start[rows], trace.end[rows]  # type: ignore[attr-defined]
+    return [int((e - s) % 2**32) for s, e in zip(start.tolist(), end.tolist(), strict=True)]
+
+
+def test_the_export_script_makes_the_committed_files(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, MODELS / "export_kws.py", "--models", tmp_path, "--fixtures", tmp_path],
+        check=True,
+        capture_output=True,
+    )
+    for name in ("kws_f32", "kws_int8"):
+        made, kept = np.load(tmp_path / f"{name}.npz"), np.load(FIXTURES / f"{name}.npz")
+        np.testing.assert_array_equal(made["inputs"], kept["inputs"])
+        np.testing.assert_allclose(made["outputs"], kept["outputs"], rtol=0, atol=1e-6)
+        digests = {
+            hashlib.sha256((directory / f"{name}.pte").read_bytes()).hexdigest()
+            for directory in (tmp_path, MODELS)
+        }
+        assert len(digests) == 1
