@@ -14,7 +14,11 @@ import click
 from harness.errors import HarnessError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
+
+    from harness.lab.run import Outcome
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -84,6 +88,24 @@ def output_options(function: _F) -> _F:
     ):
         collect = option(collect)
     return collect  # type: ignore[return-value]
+
+
+def show_outcome(output: Output, outcome: Outcome, directory: Path) -> None:
+    """Print a finished run that is kept in ``directory``."""
+    if output.json:
+        from harness.result import encode
+
+        click.echo(encode(outcome.result), nl=False)
+        return
+    from harness.report.run import show_run
+
+    show_run(
+        output.console(),
+        outcome.result,
+        outcome.trace,
+        str(directory),
+        verbosity=output.verbosity,
+    )
 
 
 def report_failure(error: HarnessError) -> None:

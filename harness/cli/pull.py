@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.common import Output, output_options
+from harness.cli.common import Output, output_options, show_outcome
 from harness.lab.pull import pull
 
 
@@ -28,17 +28,4 @@ def command(board: str, port: str, baud: int | None, directory: Path, output: Ou
     """Read the last trace from a board that is already running."""
     with output.stages() as stages:
         outcome = pull(board, port, baud, directory, stages)
-    if output.json:
-        from harness.result import encode
-
-        click.echo(encode(outcome.result), nl=False)
-    else:
-        from harness.report.run import show_run
-
-        show_run(
-            output.console(),
-            outcome.result,
-            outcome.trace,
-            str(directory),
-            verbosity=output.verbosity,
-        )
+    show_outcome(output, outcome, directory)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.common import Output, output_options
+from harness.cli.common import Output, output_options, show_outcome
 from harness.lab.run import RunRequest, run_model
 
 
@@ -60,18 +60,5 @@ def command(
     request = RunRequest(board, model, runs, directory, inputs, seed, port, budget, trace_limit)
     with output.stages() as stages:
         outcome = run_model(request, stages)
-    if output.json:
-        from harness.result import encode
-
-        click.echo(encode(outcome.result), nl=False)
-    else:
-        from harness.report.run import show_run
-
-        show_run(
-            output.console(),
-            outcome.result,
-            outcome.trace,
-            str(directory),
-            verbosity=output.verbosity,
-        )
+    show_outcome(output, outcome, directory)
     return outcome.result.exit_code

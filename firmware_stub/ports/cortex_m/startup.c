@@ -3,6 +3,7 @@
 #include "cortex_m.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #define AIRCR 0xE000ED0Cu
 #define AIRCR_RESET 0x05FA0004u /* the key, and SYSRESETREQ */
@@ -46,13 +47,8 @@ static void guard_stack(void) {
 
 _Noreturn void reset(void) {
     guard_stack();
-    const uint32_t *from = data_load;
-    for (uint32_t *to = data_start; to < data_end; to++) {
-        *to = *from++;
-    }
-    for (uint32_t *to = bss_start; to < bss_end; to++) {
-        *to = 0;
-    }
+    memcpy(data_start, data_load, (uintptr_t)data_end - (uintptr_t)data_start);
+    memset(bss_start, 0, (uintptr_t)bss_end - (uintptr_t)bss_start);
     (void)main();
     cortex_m_reset();
 }
