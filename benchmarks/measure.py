@@ -25,10 +25,10 @@ from harness.link.session import Session
 from harness.link.wire import Region
 from harness.target import start_target
 from harness.target.build import build_firmware
+from harness.target.size import firmware_sizes
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "firmware_stub/models/kws_int8.pte"
-ROOMS = ("tracer", "link", "server", "runtime", "kernels")
 GOODPUT_REPEATS = 5
 GOODPUT_EXECUTIONS = 2000
 
@@ -83,21 +83,12 @@ def trace_size() -> Iterator[str]:
 
 
 def code_size() -> Iterator[str]:
-    """Text, data and bss of each room on Cortex-M3 at -Os, objects summed before linking."""
-    firmware = build_firmware(load_board("qemu-mps2-an385")[0])
-    yield from (
-        "## Code and RAM on Cortex-M3 (-Os, bytes)",
-        "",
-        "| room | text | data | bss |",
-        "|---|---|---|---|",
-    )
-    for room in ROOMS:
-        objects = sorted((firmware.directory / f"CMakeFiles/firmware.dir/src/{room}").glob("*.obj"))
-        rows = _size(*objects)
-        text, data, bss = (sum(row[column] for row in rows) for column in range(3))
-        yield f"| {room} | {text} | {data} | {bss} |"
-    [(text, data, bss)] = _size(firmware.image)
-    yield f"| whole image, linked, with libm, app and port | {text} | {data} | {bss} |"
+    """Text, data and bss of each room on Cortex-M3, and the RAM of the state objects."""
+    board, _ = load_board("qemu-mps2-an385")
+    yield "## Code and RAM on Cortex-M3 (-Os, bytes)"
+    yield from ("", "| part | text | data | bss |", "|---|---|---|---|")
+    for size in firmware_sizes(build_firmware(board), board.build.preset):
+        yield f"| {size.part} | {size.text} | {size.data} | {size.bss} |"
     yield ""
     yield "Objects of a room are summed before unused functions are dropped. Rooms hold no state"
     yield "of their own: RAM is the caller's. What the state objects take on this core:"
@@ -145,14 +136,6 @@ def _rates(size: int, transfer: Callable[[], object]) -> list[float]:
         transfer()
         rates.append(size / (time.monotonic() - began))
     return rates
-
-
-def _size(*files: Path) -> list[tuple[int, int, int]]:
-    out = subprocess.run(
-        ["arm-none-eabi-size", *map(str, files)], check=True, capture_output=True, text=True
-    ).stdout
-    rows = (line.split() for line in out.splitlines()[1:])
-    return [(int(row[0]), int(row[1]), int(row[2])) for row in rows]
 
 
 def _struct_sizes() -> Iterator[tuple[str, int]]:

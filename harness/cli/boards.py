@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
 from harness.board import board_names, load_board
 from harness.cli.common import Output, output_options
@@ -15,7 +14,9 @@ def command(output: Output) -> None:
     """List the boards that can be named with --board."""
     boards = [load_board(name)[0] for name in board_names()]
     if output.json:
-        click.echo(msgspec.json.format(msgspec.json.encode(boards), indent=2))
+        from harness.report.document import encode
+
+        click.echo(encode(boards), nl=False)
         return
     from harness.report.terminal import show_table
 

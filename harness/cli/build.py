@@ -1,4 +1,4 @@
-"""``etharness build``: the firmware of a board."""
+"""``etharness build``: the firmware of a board, and how large it is."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 import click
-import msgspec
 
 from harness.board import load_board
 from harness.cli.common import Output, output_options
 from harness.target.build import build_firmware
+from harness.target.size import firmware_sizes
 
 
 @click.command(name="build")
@@ -25,12 +25,26 @@ from harness.target.build import build_firmware
 @output_options
 def command(board: str, destination: Path | None, output: Output) -> None:
     """Build the firmware of a board."""
-    firmware = build_firmware(load_board(board)[0])
+    description, _ = load_board(board)
+    firmware = build_firmware(description)
+    sizes = list(firmware_sizes(firmware, description.build.preset))
     image = firmware.image
     if destination is not None:
         shutil.copy2(image, destination)
         image = destination
     if output.json:
-        click.echo(msgspec.json.encode({"image": str(image), "build_id": firmware.build_id}))
-    else:
-        click.echo(f"{image} (build {firmware.build_id}, {image.stat().st_size} bytes)")
+        from harness.report.document import BuildDocument, encode
+
+        click.echo(encode(BuildDocument(str(image), firmware.build_id, sizes)), nl=False)
+        return
+    click.echo(f"{image} (build {firmware.build_id})")
+    if output.verbosity >= 0:
+        from harness.report.terminal import show_table
+
+        rows = [
+            [size.part, *(f"{count:,}" for count in (size.text, size.data, size.bss))]
+            for size in sizes
+        ]
+        show_table(
+            output.console(), ["part", "text [B]", "data [B]", "bss [B]"], rows, numbers=(1, 2, 3)
+        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
 from harness.board import board_names, load_board
 from harness.cli.common import Output, output_options
@@ -18,7 +17,9 @@ def command(board: str | None, output: Output) -> int:
     boards = [load_board(name)[0] for name in ([board] if board else board_names())]
     findings = examine(boards)
     if output.json:
-        click.echo(msgspec.json.format(msgspec.json.encode(findings), indent=2))
+        from harness.report.document import encode
+
+        click.echo(encode(findings), nl=False)
     else:
         _show(findings, output)
     return 2 if board and any(finding.version is None for finding in findings) else 0

@@ -1,4 +1,4 @@
-"""Traces and verdicts as JSON; the schemas are generated from these classes."""
+"""What commands print as JSON; the schemas are generated from these classes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from typing import Any
 
 import msgspec
 
+from harness.board import Board
 from harness.check.verdict import Check, Verdict
 from harness.report.text import printable
+from harness.target.doctor import Finding
+from harness.target.size import Size
 from harness.trace import Losses, Trace
 from harness.view.allocators import AllocatorTotals, allocator_totals
 from harness.view.statistics import Summary, operator_statistics
@@ -45,8 +48,22 @@ class VerdictDocument(msgspec.Struct, frozen=True):
     checks: tuple[Check, ...]
 
 
-SCHEMAS: dict[str, type] = {"decode": TraceDocument, "check": VerdictDocument}
-"""Documents by the command that prints them."""
+class BuildDocument(msgspec.Struct, frozen=True):
+    """What ``etharness build --json`` prints."""
+
+    image: str
+    build_id: str
+    sizes: list[Size]
+
+
+SCHEMAS: dict[str, Any] = {
+    "boards": list[Board],
+    "build": BuildDocument,
+    "check": VerdictDocument,
+    "decode": TraceDocument,
+    "doctor": list[Finding],
+}
+"""Types of documents by the command that prints them; ``run`` and ``pull`` print a Result."""
 
 
 def json_schema(command: str) -> dict[str, Any]:
@@ -70,7 +87,7 @@ def trace_document(trace: Trace) -> bytes:
         )
         for operator in operator_statistics(trace)
     ]
-    return _encode(
+    return encode(
         TraceDocument(
             events=len(trace),
             blocks=[printable(block.name) for block in trace.blocks],
@@ -83,8 +100,9 @@ def trace_document(trace: Trace) -> bytes:
 
 def verdict_document(verdict: Verdict, budget: str) -> bytes:
     """Return the JSON of a verdict over the budget file ``budget``."""
-    return _encode(VerdictDocument(verdict.passed, budget, verdict.checks))
+    return encode(VerdictDocument(verdict.passed, budget, verdict.checks))
 
 
-def _encode(document: msgspec.Struct) -> bytes:
+def encode(document: object) -> bytes:
+    """Return the indented JSON of a document."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"

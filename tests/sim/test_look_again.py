@@ -8,16 +8,15 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from harness.board import load_board
 from harness.lab.run import RunRequest, run_model
 from harness.link.session import Session
 from harness.link.streams import open_serial
-from harness.resources import data_directory
 from harness.target.build import build_firmware
 from tests.conftest import FIXTURES, MODELS, CommandResult
+from tests.support.documents import document
 
 Etharness = Callable[..., CommandResult]
 pytestmark = pytest.mark.sim
@@ -29,14 +28,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("runs") / "run"
     run_model(RunRequest("native", MODELS / "kws_int8.pte", RUNS, directory))
     return directory
-
-
-def document(command: str, out: str) -> dict[str, object]:
-    """A command's JSON, checked against its schema."""
-    schema = json.loads((data_directory("schema") / f"{command}.schema.json").read_text())
-    parsed: dict[str, object] = json.loads(out)
-    jsonschema.validate(parsed, schema)
-    return parsed
 
 
 def test_the_directory_holds_everything(run: Path) -> None:
@@ -52,7 +43,28 @@ def test_the_directory_holds_everything(run: Path) -> None:
     result = document("result", (run / "result.json").read_text())
     assert result["runs_completed"] == RUNS
     assert result["exit_code"] == 0
-    assert len(result["pings"]) == 10  # type: ignore[arg-type]
+    assert len(result["pings"]) == 10
+
+
+@pytest.mark.parametrize(
+    ("flags", "shown", "hidden"),
+    [
+        ([], ["board    native (host), firmware ", "losses: none", "PASS: "], ["OPERATOR_CALL"]),
+        (["-v"], ["OPERATOR_CALL", "p50 of Method::execute in Execute", "PASS: "], []),
+        (["-q"], ["PASS: "], ["board    native", "native_call_"]),
+    ],
+)
+def test_run_says_as_much_as_it_is_asked_to(
+    flags: list[str], shown: list[str], hidden: list[str], etharness: Etharness, tmp_path: Path
+) -> None:
+    model = str(MODELS / "kws_int8.pte")
+    code, out, err = etharness(
+        "run", "--board", "native", "--model", model, "-o", tmp_path / "out", *flags
+    )
+    assert (code, err) == (0, "")
+    assert [text for text in shown if text not in out] == []
+    assert [text for text in hidden if text in out] == []
+    assert out.splitlines()[-1].startswith("PASS: ")
 
 
 def test_decode_reads_the_directory_the_log_and_the_etdump_alike(
@@ -67,7 +79,7 @@ def test_decode_reads_the_directory_the_log_and_the_etdump_alike(
     assert documents[0]["operators"] == documents[2]["operators"]
     assert documents[0]["allocators"]
     # ExecuTorch's Inspector refuses allocation events, so its copy of the trace has none ...
-    assert {item["count"] for item in documents[2]["allocators"]} == {0}  # type: ignore[index, attr-defined]
+    assert {item["count"] for item in documents[2]["allocators"]} == {0}
     # ... and a limit on bytes that nothing was logged of is not silently kept.
     code, out, _ = etharness("check", run / "trace.etdp")
     assert code == 1
@@ -76,7 +88,7 @@ def test_decode_reads_the_directory_the_log_and_the_etdump_alike(
     shutil.copy(run / "trace.etdp", tmp_path / "alone.etdp")
     code, out, _ = etharness("decode", tmp_path / "alone.etdp", "--json")
     operators = document("decode", out)["operators"]
-    assert {operator["clock"] for operator in operators} == {"ns"}  # type: ignore[index, union-attr]
+    assert {operator["clock"] for operator in operators} == {"ns"}
 
 
 def test_decode_prints_a_table_of_a_file_that_executorch_made(etharness: Etharness) -> None:
@@ -129,6 +141,18 @@ def test_check_of_an_etdump_alone_needs_and_takes_a_budget(
     assert (code, err) == (2, f"error: {budget}: Object contains unknown field `tiem`\n")
 
 
+def test_build_reports_the_size_of_every_part(etharness: Etharness, tmp_path: Path) -> None:
+    code, out, _ = etharness("build", "--board", "native", "-o", tmp_path / "fw", "--json")
+    assert code == 0
+    built = document("build", out)
+    assert built["image"] == str(tmp_path / "fw")
+    assert (tmp_path / "fw").stat().st_size > 0
+    sizes = {size["part"]: size["text"] for size in built["sizes"]}
+    assert list(sizes) == ["tracer", "link", "server", "runtime", "kernels", "image"]
+    assert all(sizes.values())
+    assert "tracer " in etharness("build", "--board", "native").out
+
+
 def test_what_is_no_trace_is_named(etharness: Etharness, tmp_path: Path) -> None:
     assert etharness("decode", tmp_path / "none").err == (
         f"error: {tmp_path}/none: no such file or directory\n"
@@ -170,7 +194,7 @@ def test_pull_reads_the_trace_of_a_board_that_is_up(
     run_something(native_port)
     code, out, err = etharness(*pull)
     assert code == 0, err
-    assert document("result", out)["trace"]["events"] > 60  # type: ignore[index]
+    assert document("result", out)["trace"]["events"] > 60
     assert etharness("decode", tmp_path / "out").code == 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +11,7 @@ import pytest
 from harness import __version__
 from harness.cli import COMMANDS
 from tests.conftest import CommandResult
+from tests.support.documents import document
 
 Etharness = Callable[..., CommandResult]
 
@@ -67,7 +67,8 @@ def test_an_interrupt_exits_with_130(etharness: Etharness, monkeypatch: pytest.M
 def test_boards_as_json(etharness: Etharness) -> None:
     code, out, _ = etharness("boards", "--json")
     assert code == 0
-    assert [board["name"] for board in json.loads(out)] == ["native", "qemu-mps2-an385"]
+    names = [board["name"] for board in document("boards", out)]
+    assert names == ["native", "qemu-mps2-an385"]
 
 
 def test_doctor_says_what_is_missing(etharness: Etharness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,5 +79,7 @@ def test_doctor_says_what_is_missing(etharness: Etharness, monkeypatch: pytest.M
     monkeypatch.delenv("CC", raising=False)
     code, out, _ = etharness("doctor", "--board", "native", "--json")
     assert code == 2
-    missing = {entry["tool"]: entry["remedy"] for entry in json.loads(out) if not entry["version"]}
+    missing = {
+        entry["tool"]: entry["remedy"] for entry in document("doctor", out) if not entry["version"]
+    }
     assert missing["cc"] == "apt-get install gcc"

@@ -1,0 +1,67 @@
+"""How large a firmware is: text, data and bss of each room, and of the linked image."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import InfrastructureError
+from harness.target.build import Firmware, compiler_for
+
+ROOMS = ("tracer", "link", "server", "runtime", "kernels")
+"""Folders of ``firmware_stub/src`` in the order in which they build on each other."""
+
+_DEADLINE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Bytes of a part of the firmware.
+
+    Attributes:
+        part: A room, or ``image``.
+        text: Code and constants.
+        data: Initialised variables.
+        bss: Zeroed variables.
+    """
+
+    part: str
+    text: int
+    data: int
+    bss: int
+
+
+def firmware_sizes(firmware: Firmware, preset: str) -> Iterator[Size]:
+    """Yield the size of each room, objects summed before linking, then of the image.
+
+    The linker drops functions that nobody calls, and adds the port, libc and libm.
+
+    Raises:
+        InfrastructureError: The toolchain's ``size`` does not run.
+    """
+    compiler, _ = compiler_for(preset)
+    toolchain = compiler.removesuffix("gcc") if compiler.endswith("-gcc") else ""
+    program = f"{toolchain}size"
+    for room in ROOMS:
+        compiled = (firmware.directory / "CMakeFiles/firmware.dir/src" / room).iterdir()
+        objects = [path for path in compiled if path.suffix in (".o", ".obj")]
+        yield _total(room, _measure(program, objects))
+    yield _total("image", _measure(program, [firmware.image]))
+
+
+def _measure(program: str, files: Sequence[Path]) -> list[list[int]]:
+    """Rows of text, data and bss, as Berkeley ``size`` prints them."""
+    command = [program, *map(str, files)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_DEADLINE_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise InfrastructureError(f"cannot measure the firmware: {error}") from error
+    return [[int(cell) for cell in line.split()[:3]] for line in done.stdout.splitlines()[1:]]
+
+
+def _total(part: str, rows: list[list[int]]) -> Size:
+    return Size(part, *(sum(column) for column in zip(*rows, strict=True)))

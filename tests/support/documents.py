@@ -1,0 +1,18 @@
+"""JSON that commands print, held against the schemas that ship."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+
+from harness.resources import data_directory
+
+
+def document(command: str, out: str) -> Any:
+    """A command's JSON, checked against its schema."""
+    schema = json.loads((data_directory("schema") / f"{command}.schema.json").read_text())
+    parsed = json.loads(out)
+    jsonschema.validate(parsed, schema)
+    return parsed
