@@ -10,7 +10,6 @@ console.log      text the board printed
 
 from __future__ import annotations
 
-import contextlib
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,29 +35,29 @@ class RunDirectory:
 
     @classmethod
     def create(cls, path: Path) -> RunDirectory:
-        """Make ``path`` an empty run directory; an earlier run's files in it are removed.
+        """Make ``path`` an empty run directory.
+
+        Files of an earlier run in it are removed; everything else in it is left alone.
 
         Raises:
-            UsageError: ``path`` is a file, or a directory with something else in it.
+            UsageError: ``path`` is a file, or holds files by the names of a run's that no run made.
         """
-        directory = cls(path)
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is a file, not a directory")
-        known = {RESULT, LOG, ETDUMP, CONSOLE, "inputs", "outputs"}
-        foreign = [entry.name for entry in path.iterdir()] if path.exists() else []
-        if any(name not in known for name in foreign):
+        earlier = [path / name for name in (RESULT, LOG, ETDUMP, CONSOLE)]
+        earlier += [*path.glob("inputs/*.npy"), *path.glob("outputs/*.npy")]
+        earlier = [file for file in earlier if file.exists()]
+        if earlier and not (path / RESULT).is_file():
+            names = ", ".join(str(file.relative_to(path)) for file in earlier)
             raise UsageError(
-                f"{path} holds files that are no run's: {', '.join(sorted(set(foreign) - known))}",
-                hint="name an empty or new directory with -o",
+                f"{path} holds {names}, which a run would replace, but it is no run directory",
+                hint="name another directory with -o",
             )
+        for file in earlier:
+            file.unlink()
         for sub in ("inputs", "outputs"):
             (path / sub).mkdir(parents=True, exist_ok=True)
-            for stale in (path / sub).glob("*.npy"):
-                stale.unlink()
-        for name in (RESULT, LOG, ETDUMP, CONSOLE):
-            with contextlib.suppress(FileNotFoundError):
-                (path / name).unlink()
-        return directory
+        return cls(path)
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file so that it is there whole or not at all."""

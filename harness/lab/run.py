@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +16,14 @@ from harness import __version__
 from harness.board import Board, SerialTarget, load_board
 from harness.check.budget import Budget, load_budget
 from harness.check.verdict import evaluate
-from harness.errors import DeviceRefusedError, FormatError, HarnessError, TargetError, UsageError
+from harness.errors import (
+    DeviceRefusedError,
+    FormatError,
+    HarnessError,
+    InfrastructureError,
+    TargetError,
+    UsageError,
+)
 from harness.lab.collect import describe_target, pull_trace, record_pings
 from harness.lab.directory import CONSOLE, RunDirectory
 from harness.lab.tensors import from_bytes, read_inputs, to_bytes
@@ -26,6 +34,8 @@ from harness.result import Failure, Model, Result, Tensor, Verdict
 from harness.target import start_target
 from harness.target.build import Firmware, build_firmware
 from harness.trace import Trace
+
+_log = logging.getLogger(__name__)
 
 Stages = Callable[[str, int, int], None]
 """Called with (stage, done, total) as a run goes on; total 0 means unknown."""
@@ -87,6 +97,7 @@ def run_model(request: RunRequest, stages: Stages = lambda *_: None) -> Outcome:
     run = _Run(request, board, model, RunDirectory.create(request.output), stages)
     try:
         trace = run.execute()
+        run.succeed()
         if budget is not None:
             run.judge(trace, budget, budget_file)
     except HarnessError as error:
@@ -115,6 +126,7 @@ class _Run:
         self.directory, self.stages = directory, stages
         self.console = bytearray()
         self.began = time.monotonic()
+        unfinished = Failure(kind="Unfinished", message="the run was cut off", hint="run it again")
         self.result = Result(
             tool_version=__version__,
             started_utc=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -124,8 +136,11 @@ class _Run:
             runs_requested=request.runs,
             runs_completed=0,
             seed=request.seed,
-            exit_code=0,
+            exit_code=InfrastructureError.exit_code,
+            failure=unfinished,
         )
+        # Until the end this is the truth, should there be no chance to write another one.
+        directory.write_result(self.result)
 
     def execute(self) -> Trace:
         firmware = None
@@ -134,6 +149,7 @@ class _Run:
             firmware = build_firmware(self.board)
         deadlines = self.board.deadlines
         with start_target(self.board, firmware, port=self.request.port) as target:
+            _log.info("started %s", target.description)
             session = Session(
                 target.transport,
                 deadline_s=deadlines.request_s,
@@ -143,7 +159,9 @@ class _Run:
             try:
                 target_info = session.hello(deadlines.boot_s)
                 self._identify(target_info, firmware)
+                _log.info("%s answers, firmware %s", target_info.board, target_info.build_id)
                 model_info = self._load(session, target_info)
+                _log.info("loaded %s, %d bytes", self.request.model, len(self.model))
                 self._feed(session, model_info)
                 pings = record_pings(session)
                 outcome = session.run(
@@ -161,6 +179,9 @@ class _Run:
             finally:
                 self._learn(link=session.statistics.as_dict())
         return trace
+
+    def succeed(self) -> None:
+        self._learn(failure=None, exit_code=0)
 
     def judge(self, trace: Trace, budget: Budget, budget_file: Path | None) -> None:
         verdict = evaluate(budget, trace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from harness.link.statistics import LinkStatistics
 from harness.link.transport import Transport
 from harness.link.wire import MIN_MTU, RESPONSE, Op, Status
 
+_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 Progress = Callable[[int, int], None]
@@ -136,6 +138,7 @@ class Exchange:
             if attempt:
                 self.statistics.retries += 1
                 self.check_alive()
+                _log.info("%s: no answer to %s, asking again", self.board, op.name)
             wait = self.deadline_s * (2**attempt if patient else 1)
             answer = self.attempt(op, sequence, body, parse, self.now() + wait)
             if answer is not None:
@@ -227,6 +230,7 @@ class Exchange:
                     self._frames.append(item)
                 case CorruptFrame():
                     self.statistics.corrupt[item.reason] += 1
+                    _log.debug("%s: corrupt frame (%s)", self.board, item.reason)
                 case Text():
                     self.statistics.text_bytes += len(item.data)
                     if self._console is not None:

@@ -48,16 +48,39 @@ def test_a_result_of_another_version_is_refused(tmp_path: Path) -> None:
         directory.read_result()
 
 
-def test_an_earlier_run_is_cleared_but_foreign_files_are_not_touched(tmp_path: Path) -> None:
+def files_of(path: Path) -> list[str]:
+    return sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.is_file())
+
+
+def test_an_earlier_run_is_cleared_and_nothing_else(tmp_path: Path) -> None:
     directory = RunDirectory.create(tmp_path)
     directory.write_tensor("outputs/0.npy", np.zeros(3))
     directory.write("trace.etdp", b"old")
-    RunDirectory.create(tmp_path)
-    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == []
-
+    directory.write_result(RESULT)
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(UsageError, match=r"holds files that are no run's: thesis\.tex"):
+    (tmp_path / "demo").mkdir()
+    RunDirectory.create(tmp_path)
+    assert files_of(tmp_path) == ["thesis.tex"]
+    assert (tmp_path / "demo").is_dir()
+
+
+def test_files_that_no_run_made_are_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "inputs").mkdir()
+    np.save(tmp_path / "inputs/0.npy", np.zeros(3))
+    (tmp_path / "console.log").write_text("mine")
+    with pytest.raises(UsageError) as raised:
         RunDirectory.create(tmp_path)
+    assert raised.value.message == (
+        f"{tmp_path} holds console.log, inputs/0.npy, which a run would replace, "
+        "but it is no run directory"
+    )
+    assert files_of(tmp_path) == ["console.log", "inputs/0.npy"]
+
+
+def test_a_file_is_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    with pytest.raises(UsageError, match="is a file, not a directory"):
+        RunDirectory.create(tmp_path / "out")
 
 
 def test_a_directory_without_a_result_is_named(tmp_path: Path) -> None:
