@@ -12,6 +12,9 @@ from harness.trace import Trace
 if TYPE_CHECKING:
     from rich.console import Console
 
+EXECUTE = "Execute"
+"""What ExecuTorch calls the block of an execution; the others are about loading."""
+
 
 def show_run(
     console: Console, result: Result, trace: Trace, directory: str, *, verbosity: int = 0
@@ -23,7 +26,14 @@ def show_run(
             print_verdict(console, verdict)
         return
     header = _header(result, directory)
-    print_run(console, trace, header=header, verdict=verdict, detailed=verbosity > 0)
+    print_run(
+        console,
+        trace,
+        header=header,
+        verdict=verdict,
+        block=None if verbosity > 0 else EXECUTE,
+        detailed=verbosity > 0,
+    )
 
 
 def _header(result: Result, directory: str) -> dict[str, object]:

@@ -32,7 +32,7 @@ def print_run(
     *,
     header: Mapping[str, object] | None = None,
     verdict: Verdict | None = None,
-    block: str = "Execute",
+    block: str | None = None,
     detailed: bool = False,
 ) -> None:
     """Print a run: header, operators, allocators, losses, verdict.
@@ -42,13 +42,15 @@ def print_run(
         trace: What was logged.
         header: Labels and values to begin with: board, model, runs.
         verdict: What the checks said, if there were any; comes last.
-        block: The blocks whose operators are shown.
+        block: The blocks whose operators are shown; all by default.
         detailed: Show every event in log order and every check, instead of operators by their
             time and the checks that fail.
     """
     if header:
         print_header(console, header)
-    print_operators(console, trace, block=block, detailed=detailed)
+    names = dict.fromkeys(item.name for item in trace.blocks) if block is None else [block]
+    for name in names:
+        print_operators(console, trace, name, detailed=detailed)
     print_allocators(console, trace)
     print_losses(console, trace)
     if verdict is not None:
@@ -63,9 +65,7 @@ def print_header(console: Console, fields: Mapping[str, object]) -> None:
     _line(console)
 
 
-def print_operators(
-    console: Console, trace: Trace, *, block: str = "Execute", detailed: bool = False
-) -> None:
+def print_operators(console: Console, trace: Trace, block: str, *, detailed: bool = False) -> None:
     """Print statistics per operator of the blocks named ``block``, longest total time first.
 
     The scopes around each operator (``OPERATOR_CALL``) repeat its time; they are shown only

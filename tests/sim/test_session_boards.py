@@ -10,13 +10,27 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import TargetError
+from harness.errors import DeviceRefusedError, TargetError
 from harness.link.wire import Region, Reset, State
 from tests.support.boards import KWS, Bench, once, started
 
 pytestmark = pytest.mark.sim
 
 BOARDS = ["native", "qemu-mps2-an385"]
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_board_that_refused_models_runs_the_next_one(name: str) -> None:
+    good = KWS.read_bytes()
+    bad = [good[:20_000], good.replace(b"cortex_m::softmax", b"cortex_m::hardmax"), b"", b"junk"]
+    with started(name) as bench:
+        for model in bad:
+            with pytest.raises(DeviceRefusedError):
+                bench.session.load_model(model)
+            assert bench.session.status().state is State.IDLE
+        [tensor] = bench.session.load_model(good).inputs
+        bench.session.set_input(0, bytes(tensor.nbytes))
+        assert bench.session.run(2, timeout_s=60).completed == 2
 
 
 @pytest.mark.parametrize("name", BOARDS)
