@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.support.programs import ProgramBuilder
-from tests.support.runtime import load
+from tests.support.runtime import ALIGNMENT, load
 
 Array = npt.NDArray[np.generic]
 
@@ -24,6 +24,13 @@ class Tensor:
 
 
 @dataclass
+class TensorList:
+    """A list of tensors."""
+
+    tensors: Sequence[Tensor | Array]
+
+
+@dataclass
 class Out:
     """An output to be filled."""
 
@@ -31,10 +38,21 @@ class Out:
     dtype: type = np.float32
     order: Sequence[int] | None = None
     number: int = field(default=-1, init=False)
+    place: int = field(default=0, init=False)
+
+    @property
+    def nbytes(self) -> int:
+        return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
+
+    def arrange(self, stored: bytes) -> Array:
+        """The elements in memory, indexed as PyTorch indexes them."""
+        order = tuple(range(len(self.shape)) if self.order is None else self.order)
+        flat = np.frombuffer(stored, self.dtype)
+        return flat.reshape([self.shape[dim] for dim in order]).transpose(np.argsort(order))
 
 
-def argument(program: ProgramBuilder, value: object) -> int:
-    """Append an argument of whatever kind the Python value says."""
+def scalar(program: ProgramBuilder, value: bool | int | float | str | None) -> int:
+    """Append a value that is neither tensor nor list."""
     match value:
         case None:
             return program.value("null")
@@ -44,6 +62,17 @@ def argument(program: ProgramBuilder, value: object) -> int:
             return program.value("int", ("i64", value))
         case float():
             return program.value("double", ("f64", value))
+        case str():
+            return program.text(value)
+
+
+def argument(program: ProgramBuilder, value: object) -> int:
+    """Append an argument of whatever kind the Python value says."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return scalar(program, value)
+        case TensorList():
+            return program.tensors(*(argument(program, tensor) for tensor in value.tensors))
         case list():
             return program.integers(*value)
         case Tensor():
@@ -52,21 +81,32 @@ def argument(program: ProgramBuilder, value: object) -> int:
             return program.constant(value)
         case Out():
             value.number = program.tensor(
-                value.shape, value.dtype, memory=(1, 0), dim_order=value.order
+                value.shape, value.dtype, memory=(1, value.place), dim_order=value.order
             )
             return value.number
         case _:
             raise TypeError(value)
 
 
-def run(library: ct.CDLL, operator: str, *arguments: object) -> Array:
-    """Call one kernel; return its first output, indexed as PyTorch indexes it."""
-    out = next(value for value in arguments if isinstance(value, Out))
-    count = int(np.prod(out.shape))
-    program = ProgramBuilder([0, count * np.dtype(out.dtype).itemsize])
+def run_all(library: ct.CDLL, operator: str, *arguments: object) -> list[Array]:
+    """Call one kernel, by name or by name and overload; return its outputs.
+
+    They are indexed as PyTorch indexes them.
+    """
+    outs = [value for value in arguments if isinstance(value, Out)]
+    planned = 0
+    for out in outs:
+        out.place = planned
+        planned += -(-out.nbytes // ALIGNMENT) * ALIGNMENT
+    program = ProgramBuilder([0, planned])
     numbers = [argument(program, value) for value in arguments]
-    program.call(operator, *numbers)
-    flat = load(library, program.finish(outputs=[out.number])).run(dtype=out.dtype)
-    order = tuple(range(len(out.shape)) if out.order is None else out.order)
-    stored = flat.reshape([out.shape[dim] for dim in order])
-    return stored.transpose(np.argsort(order))
+    name, _, overload = operator.partition(".")
+    program.call(name, *numbers, overload=overload or "out")
+    loaded = load(library, program.finish(outputs=[out.number for out in outs]))
+    loaded.execute()
+    return [out.arrange(loaded.output(index)) for index, out in enumerate(outs)]
+
+
+def run(library: ct.CDLL, operator: str, *arguments: object) -> Array:
+    """Call one kernel and return its first output."""
+    return run_all(library, operator, *arguments)[0]

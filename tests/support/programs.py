@@ -51,6 +51,9 @@ class ProgramBuilder:
         """Append a value whose table has one field, and return its number."""
         return self._append(VALUE_TYPES[kind], self._table([(0, content)]))
 
+    def text(self, string: str) -> int:
+        return self.value("string", ("offset", self._builder.CreateString(string)))
+
     def integers(self, *numbers: int) -> int:
         items = [self.value("int", ("i64", number)) for number in numbers]
         return self._append(VALUE_TYPES["int_list"], self._table([(0, self._vector(items, "i64"))]))

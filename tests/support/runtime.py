@@ -11,7 +11,8 @@ import numpy.typing as npt
 ARENA_SIZE = 1 << 20
 ALIGNMENT = 16
 MAX_DIMS = 8
-DTYPES = {np.dtype(np.uint8): 0, np.dtype(np.int8): 1, np.dtype(np.int32): 3, np.dtype(np.int64): 4}
+DTYPES = {np.dtype(np.uint8): 0, np.dtype(np.int8): 1, np.dtype(np.int16): 2}
+DTYPES |= {np.dtype(np.int32): 3, np.dtype(np.int64): 4}
 DTYPES |= {np.dtype(np.float32): 6, np.dtype(np.float64): 7, np.dtype(np.bool_): 11}
 
 
@@ -129,8 +130,12 @@ class Loaded:
             assert tensor.nbytes == value.nbytes
             ct.memmove(tensor.data, value.tobytes(), value.nbytes)
         self.execute()
-        output = self._tensor("et_method_output", 0)
-        return np.frombuffer(ct.string_at(output.data, output.nbytes), dtype)
+        return np.frombuffer(self.output(0), dtype)
+
+    def output(self, index: int) -> bytes:
+        """What is in an output's memory."""
+        tensor = self._tensor("et_method_output", index)
+        return ct.string_at(tensor.data, tensor.nbytes)
 
     def execute(self) -> None:
         call(self.library, "et_method_execute", ct.byref(self.method))

@@ -40,6 +40,14 @@ bool et_arg_int(const et_call *call, uint32_t i, int32_t min, int32_t max, int32
     return int_within(argument(call, i), min, max, value);
 }
 
+bool et_arg_int64(const et_call *call, uint32_t i, int64_t *value) {
+    if (argument(call, i)->kind != ET_VALUE_INT) {
+        return false;
+    }
+    *value = argument(call, i)->as.integer;
+    return true;
+}
+
 bool et_arg_number(const et_call *call, uint32_t i, double *value) {
     const et_value *number = argument(call, i);
     switch (number->kind) {
@@ -86,6 +94,12 @@ bool et_arg_dims(const et_call *call, uint32_t i, uint8_t ndim, uint8_t dims[ET_
     }
     *count = (uint8_t)list->as.list.count;
     return true;
+}
+
+uint32_t et_arg_list_count(const et_call *call, uint32_t i) {
+    const et_value *list = argument(call, i);
+    bool is_list = list->kind == ET_VALUE_INT_LIST || list->kind == ET_VALUE_TENSOR_LIST;
+    return is_list ? list->as.list.count : 0;
 }
 
 bool et_arg_list_int(const et_call *call, uint32_t i, uint32_t item, int32_t min, int32_t max,

@@ -13,6 +13,7 @@ et_tensor *et_arg_out(const et_call *call, uint32_t i); /* refuses constants: no
 bool et_arg_is_none(const et_call *call, uint32_t i);
 bool et_arg_bool(const et_call *call, uint32_t i, bool *value);
 bool et_arg_int(const et_call *call, uint32_t i, int32_t min, int32_t max, int32_t *value);
+bool et_arg_int64(const et_call *call, uint32_t i, int64_t *value);
 
 /* A PyTorch scalar: an int or a float. */
 bool et_arg_number(const et_call *call, uint32_t i, double *value);
@@ -25,6 +26,9 @@ bool et_arg_dims(const et_call *call, uint32_t i, uint8_t ndim, uint8_t dims[ET_
 
 /* One int for both spatial axes, or one each: y, x. */
 bool et_arg_pair(const et_call *call, uint32_t i, int32_t min, int32_t max, int32_t pair[2]);
+
+/* How many items an int or tensor list has; 0 when it is no list. */
+uint32_t et_arg_list_count(const et_call *call, uint32_t i);
 
 /* Item `item` of an int list. */
 bool et_arg_list_int(const et_call *call, uint32_t i, uint32_t item, int32_t min, int32_t max,

@@ -27,6 +27,21 @@ void et_walk_next(et_walk *walk) {
     }
 }
 
+bool et_broadcast_strides(const et_tensor *tensor, const et_tensor *out, int32_t strides[ET_MAX_DIMS]) {
+    if (tensor->ndim > out->ndim) {
+        return false;
+    }
+    const uint32_t added = (uint32_t)out->ndim - tensor->ndim;
+    for (uint32_t d = 0; d < out->ndim; d++) {
+        const bool single = d < added || tensor->sizes[d - added] == 1;
+        if (!single && tensor->sizes[d - added] != out->sizes[d]) {
+            return false;
+        }
+        strides[d] = single ? 0 : tensor->strides[d - added];
+    }
+    return true;
+}
+
 void et_copy_along(const et_tensor *from, et_walk *from_walk, et_tensor *to, et_walk *to_walk) {
     uint32_t numel = et_numel(to);
     uint32_t size = numel == 0 ? 0 : to->nbytes / numel;

@@ -20,6 +20,10 @@ void et_walk_next(et_walk *walk);
 /* Adds the tensor's first `ndim` dimensions. */
 void et_walk_add_dims(et_walk *walk, const et_tensor *tensor, uint32_t ndim);
 
+/* The strides with which `tensor` is read where `out` is written: 0 in dimensions that it is broadcast over.
+ * False when it does not broadcast to the shape of `out`. */
+bool et_broadcast_strides(const et_tensor *tensor, const et_tensor *out, int32_t strides[ET_MAX_DIMS]);
+
 /* Copies et_numel(to) elements, from where one walk passes to where the other does. */
 void et_copy_along(const et_tensor *from, et_walk *from_walk, et_tensor *to, et_walk *to_walk);
 

@@ -50,6 +50,52 @@ const char *et_read_conv_axes(const et_call *call, int32_t kernel_y, int32_t ker
     return NULL;
 }
 
+const char *et_read_dilated_pool_axes(const et_call *call, const int32_t dilation[2], bool ceil_mode,
+                                      et_window *window) {
+    const int32_t *in = window->input->sizes;
+    const int32_t *out = window->out->sizes;
+    int32_t kernel[2];
+    int32_t stride[2];
+    int32_t pad[2];
+    const uint32_t stride_at = et_arg_list_count(call, 2) == 0 ? 1 : 2;
+    if (!et_arg_pair(call, 1, 1, ET_AXIS_MAX, kernel) ||
+        !et_arg_pair(call, stride_at, 1, ET_AXIS_MAX, stride) || !et_arg_pair(call, 3, 0, ET_AXIS_MAX, pad) ||
+        pad[0] > kernel[0] / 2 || pad[1] > kernel[1] / 2) {
+        return "kernel_size, stride or padding";
+    }
+    window->y = (et_axis){in[2], out[2], kernel[0], stride[0], pad[0], dilation[0]};
+    window->x = (et_axis){in[3], out[3], kernel[1], stride[1], pad[1], dilation[1]};
+    if (!et_axis_is_sound(&window->y, ceil_mode) || !et_axis_is_sound(&window->x, ceil_mode) ||
+        in[0] != out[0] || in[1] != out[1]) {
+        return "output size";
+    }
+    return NULL;
+}
+
+const char *et_read_pool_axes(const et_call *call, bool ceil_mode, et_window *window) {
+    static const int32_t dilation[2] = {1, 1};
+    return et_read_dilated_pool_axes(call, dilation, ceil_mode, window);
+}
+
+bool et_is_image(const et_tensor *tensor, uint8_t dtype) {
+    return et_is(tensor, dtype, 3) || et_is(tensor, dtype, 4);
+}
+
+et_tensor et_as_batch(const et_tensor *tensor) {
+    et_tensor batch = *tensor;
+    if (tensor->ndim != 3) {
+        return batch;
+    }
+    batch.ndim = 4;
+    batch.sizes[0] = 1;
+    batch.strides[0] = 0;
+    for (uint32_t d = 0; d < 3; d++) {
+        batch.sizes[d + 1] = tensor->sizes[d];
+        batch.strides[d + 1] = tensor->strides[d];
+    }
+    return batch;
+}
+
 void et_slide(const et_window *window, et_position_fn compute, const void *context) {
     const int32_t *from = window->input->strides;
     const int32_t *to = window->out->strides;

@@ -46,6 +46,19 @@ et_taps et_axis_taps(const et_axis *axis, int32_t position);
  * operators have at 3, 4 and 5. Returns why it refuses, or NULL. */
 const char *et_read_conv_axes(const et_call *call, int32_t kernel_y, int32_t kernel_x, et_window *window);
 
+/* Fills both axes of 2-d pooling from the arguments kernel_size, stride (an empty one means the kernel's
+ * size) and padding, which all such operators have at 1, 2 and 3. Returns why it refuses, or NULL; without
+ * dilation no patch is empty then. */
+const char *et_read_pool_axes(const et_call *call, bool ceil_mode, et_window *window);
+const char *et_read_dilated_pool_axes(const et_call *call, const int32_t dilation[2], bool ceil_mode,
+                                      et_window *window);
+
+/* Whether the tensor has elements of this type, and is an image with channels or a batch of such. */
+bool et_is_image(const et_tensor *tensor, uint8_t dtype);
+
+/* The tensor, or an image without N as a batch of one. */
+et_tensor et_as_batch(const et_tensor *tensor);
+
 /* Computes all channels of one output position. `from` is where channel 0 has the patch's first tap in the
  * input, `to` where it has the position in the output, in elements. */
 typedef void (*et_position_fn)(const void *context, const et_patch *patch, int32_t from, int32_t to);

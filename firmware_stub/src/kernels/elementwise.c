@@ -1,0 +1,184 @@
+#include "elementwise.h"
+#include "walk.h"
+
+/* The tensors of a binary operation, how far each steps along the output's dimensions, and where it is. */
+enum { A, B, OUT, TENSORS };
+
+typedef struct {
+    const et_tensor *tensors[TENSORS];
+    int32_t strides[TENSORS][ET_MAX_DIMS];
+    et_walk walks[TENSORS]; /* from line to line */
+    et_line line;
+} et_broadcast;
+
+/* Broadcasting makes no dimension that neither input has. */
+static bool output_size_is_sound(const et_broadcast *broadcast) {
+    const et_tensor *a = broadcast->tensors[A];
+    const et_tensor *b = broadcast->tensors[B];
+    const et_tensor *out = broadcast->tensors[OUT];
+    if (out->ndim != (a->ndim > b->ndim ? a->ndim : b->ndim)) {
+        return false;
+    }
+    for (uint32_t back = 1; back <= out->ndim; back++) {
+        int32_t size = out->sizes[out->ndim - back];
+        bool from_a = back <= a->ndim && a->sizes[a->ndim - back] == size;
+        bool from_b = back <= b->ndim && b->sizes[b->ndim - back] == size;
+        if (!from_a && !from_b) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether each tensor goes on along dimension d where a line of `count` elements ends. */
+static bool goes_on(const et_broadcast *broadcast, uint32_t d, uint32_t count, const uint32_t *steps) {
+    for (uint32_t t = 0; t < TENSORS; t++) {
+        if ((uint32_t)broadcast->strides[t][d] != count * steps[t]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Makes the line as long as the layouts allow, from the output's innermost dimension outwards, and the walks
+ * of what is left. */
+static void plan_lines(et_broadcast *broadcast) {
+    const et_tensor *out = broadcast->tensors[OUT];
+    uint32_t steps[TENSORS] = {0};
+    uint32_t count = 1;
+    uint32_t left = out->ndim;
+    for (; left > 0; left--) {
+        uint32_t d = out->dim_order[left - 1];
+        if (out->sizes[d] == 1) {
+            continue;
+        }
+        if (count == 1) {
+            for (uint32_t t = 0; t < TENSORS; t++) {
+                steps[t] = (uint32_t)broadcast->strides[t][d];
+            }
+        } else if (!goes_on(broadcast, d, count, steps)) {
+            break;
+        }
+        count *= (uint32_t)out->sizes[d];
+    }
+    for (uint32_t t = 0; t < TENSORS; t++) {
+        for (uint32_t i = 0; i < left; i++) {
+            uint32_t d = out->dim_order[i];
+            et_walk_add(&broadcast->walks[t], out->sizes[d], broadcast->strides[t][d]);
+        }
+    }
+    broadcast->line.count = count;
+    broadcast->line.a_step = steps[A];
+    broadcast->line.b_step = steps[B];
+    broadcast->line.out_step = steps[OUT];
+}
+
+static uint8_t *walked_to(const et_broadcast *broadcast, uint32_t tensor, uint32_t size) {
+    return broadcast->tensors[tensor]->data + broadcast->walks[tensor].offset * size;
+}
+
+static void run_lines(et_broadcast *broadcast, et_line_fn compute, const et_alpha *alpha) {
+    const et_tensor *out = broadcast->tensors[OUT];
+    uint32_t numel = et_numel(out);
+    et_line *line = &broadcast->line;
+    for (uint32_t done = 0; done < numel; done += line->count) {
+        line->a = walked_to(broadcast, A, out->nbytes / numel);
+        line->b = walked_to(broadcast, B, out->nbytes / numel);
+        line->out = walked_to(broadcast, OUT, out->nbytes / numel);
+        compute(line, alpha);
+        for (uint32_t t = 0; t < TENSORS; t++) {
+            et_walk_next(&broadcast->walks[t]);
+        }
+    }
+}
+
+static et_line_fn find_operation(const et_binary *operation, uint8_t dtype) {
+    switch (dtype) {
+    case ET_FLOAT:
+        return operation->floats;
+    case ET_INT:
+        return operation->int32s;
+    case ET_LONG:
+        return operation->int64s;
+    default:
+        return NULL;
+    }
+}
+
+/* An alpha with a fraction does not multiply integers. */
+static bool read_alpha(const et_call *call, uint8_t dtype, et_alpha *alpha) {
+    double real;
+    int64_t integer = 0;
+    if (!et_arg_number(call, 2, &real) || (dtype != ET_FLOAT && !et_arg_int64(call, 2, &integer))) {
+        return false;
+    }
+    *alpha = (et_alpha){(float)real, (uint64_t)integer};
+    return true;
+}
+
+const char *et_run_binary(const et_call *call, const et_binary *operation, bool has_alpha) {
+    et_alpha alpha = {1.0f, 1};
+    et_broadcast broadcast = {
+        .tensors = {et_arg_tensor(call, 0), et_arg_tensor(call, 1), et_arg_out(call, has_alpha ? 3 : 2)}};
+    const et_tensor *const *tensors = broadcast.tensors;
+    if (tensors[OUT] == NULL || !et_is_type(tensors[A], tensors[OUT]->dtype) ||
+        !et_is_type(tensors[B], tensors[OUT]->dtype)) {
+        return "inputs and output differ in type";
+    }
+    et_line_fn compute = find_operation(operation, tensors[OUT]->dtype);
+    if (compute == NULL) {
+        return operation->int32s != NULL ? "only float32, int32 and int64" : "only float32";
+    }
+    if (has_alpha && !read_alpha(call, tensors[OUT]->dtype, &alpha)) {
+        return "alpha";
+    }
+    for (uint32_t t = 0; t < TENSORS; t++) {
+        if (!et_broadcast_strides(tensors[t], tensors[OUT], broadcast.strides[t])) {
+            return "inputs do not broadcast to the output";
+        }
+    }
+    if (!output_size_is_sound(&broadcast)) {
+        return "output size";
+    }
+    plan_lines(&broadcast);
+    run_lines(&broadcast, compute, &alpha);
+    return NULL;
+}
+
+const char *et_check_map(const et_call *call, uint32_t out_index) {
+    const et_tensor *input = et_arg_tensor(call, 0);
+    const et_tensor *out = et_arg_out(call, out_index);
+    if (!et_is_type(input, ET_FLOAT) || !et_is_type(out, ET_FLOAT)) {
+        return "only float32";
+    }
+    return et_same_layout(input, out) ? NULL : "input and output differ in shape or layout";
+}
+
+const char *et_run_map(const et_call *call, uint32_t out_index, et_map_fn map) {
+    const char *refusal = et_check_map(call, out_index);
+    if (refusal != NULL) {
+        return refusal;
+    }
+    const float *x = et_floats(et_arg_tensor(call, 0));
+    float *y = et_out_floats(et_arg_out(call, out_index));
+    const uint32_t numel = et_numel(et_arg_out(call, out_index));
+    for (uint32_t i = 0; i < numel; i++) {
+        y[i] = map(x[i]);
+    }
+    return NULL;
+}
+
+const char *et_run_clamp(const et_call *call, uint32_t out_index, float low, float high) {
+    const char *refusal = et_check_map(call, out_index);
+    if (refusal != NULL) {
+        return refusal;
+    }
+    const float *x = et_floats(et_arg_tensor(call, 0));
+    float *y = et_out_floats(et_arg_out(call, out_index));
+    const uint32_t numel = et_numel(et_arg_out(call, out_index));
+    for (uint32_t i = 0; i < numel; i++) {
+        const float raised = x[i] < low ? low : x[i]; /* NaN is not less */
+        y[i] = raised > high ? high : raised;
+    }
+    return NULL;
+}

@@ -1,0 +1,64 @@
+/* Elementwise operations: two tensors broadcast to the shape of a third, or one mapped to another. */
+#ifndef ET_ELEMENTWISE_H
+#define ET_ELEMENTWISE_H
+
+#include "arguments.h"
+
+/* A line of elements. Element i of each tensor is i steps behind its pointer. */
+typedef struct {
+    const uint8_t *a;
+    const uint8_t *b;
+    uint8_t *out;
+    uint32_t count;
+    uint32_t a_step; /* in elements, as the others */
+    uint32_t b_step;
+    uint32_t out_step;
+} et_line;
+
+/* The operators' alpha, in the type of the computation; integers modulo 2^64. */
+typedef struct {
+    float real;
+    uint64_t integer;
+} et_alpha;
+
+typedef void (*et_line_fn)(const et_line *line, const et_alpha *alpha);
+
+/* Defines an et_line_fn: `expression` computes an element from a, b (both `type`) and alpha. Each gets a loop
+ * of its own, because on a CPU with an FPU a call per element would cost more than the arithmetic. */
+#define ET_LINE_FN(name, type, expression)                                                                   \
+    static void name(const et_line *line, const et_alpha *alpha) {                                           \
+        const type *a_at = (const type *)(const void *)line->a;                                              \
+        const type *b_at = (const type *)(const void *)line->b;                                              \
+        type *out_at = (type *)(void *)line->out;                                                            \
+        (void)alpha;                                                                                         \
+        for (uint32_t i = 0; i < line->count; i++) {                                                         \
+            const type a = a_at[i * line->a_step];                                                           \
+            const type b = b_at[i * line->b_step];                                                           \
+            out_at[i * line->out_step] = (expression);                                                       \
+        }                                                                                                    \
+    }
+
+/* An operation for each type of element; NULL where it has none. Signed integers are computed as unsigned
+ * ones: they wrap like PyTorch's, which signed ones must not in C. */
+typedef struct {
+    et_line_fn floats;
+    et_line_fn int32s;
+    et_line_fn int64s;
+} et_binary;
+
+/* Computes (self, other, *, out), or (self, other, *, alpha, out) when `has_alpha`. */
+const char *et_run_binary(const et_call *call, const et_binary *operation, bool has_alpha);
+
+/* Computes one float32 element. */
+typedef float (*et_map_fn)(float x);
+
+/* Checks that argument 0 and argument `out` are float32 tensors of the same shape and layout. */
+const char *et_check_map(const et_call *call, uint32_t out);
+
+/* Maps each element of argument 0 to the same place of argument `out`. */
+const char *et_run_map(const et_call *call, uint32_t out, et_map_fn map);
+
+/* The same with min(max(x, low), high), where NaN stays NaN. */
+const char *et_run_clamp(const et_call *call, uint32_t out, float low, float high);
+
+#endif
