@@ -178,7 +178,8 @@ static uint8_t *block(uint32_t size) {
 
 static et_server_config configure(void) {
     static const et_port port = {port_read, port_write, nothing, ticks, nothing, nothing};
-    static const et_target target = {"fuzz", "host", "clock", 1000, 1, 32};
+    static const et_clock npu = {"npu", 1, 3, 24, true};
+    static const et_target target = {"fuzz", "host", "clock", 1000, 1, 32, 1, &npu};
     return (et_server_config){
         .port = &port,
         .target = &target,

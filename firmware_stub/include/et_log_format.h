@@ -18,6 +18,8 @@
 #define ET_LOG_MAX_NAME 0xFF
 /* allocation offset that is not known */
 #define ET_LOG_NO_OFFSET 0xFFFFFFFFu
+/* DELEGATE flag: there is metadata, of whatever length */
+#define ET_LOG_DELEGATE_METADATA 0x1
 /* ALLOCATION flag: there was not enough memory */
 #define ET_LOG_ALLOCATION_FAILED 0x1
 
@@ -33,6 +35,8 @@ enum {
     ET_LOG_RECORD_ALLOCATION = 0x4,
     /* prefix with full-width chain and instruction */
     ET_LOG_RECORD_WIDE = 0x5,
+    /* prefix with delegate ids and metadata */
+    ET_LOG_RECORD_DELEGATE = 0x6,
 };
 
 #endif

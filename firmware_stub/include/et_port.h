@@ -2,6 +2,7 @@
 #ifndef ET_PORT_H
 #define ET_PORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct {
@@ -19,7 +20,16 @@ typedef struct {
     void (*reboot)(void);
 } et_port;
 
-/* The target as it describes itself in HELLO. */
+/* A clock domain that events may be timed by besides domain 0, such as an accelerator's own counter. */
+typedef struct {
+    const char *name;
+    uint32_t hz_numerator;
+    uint32_t hz_denominator;
+    uint8_t bits;
+    bool down; /* counts towards zero */
+} et_clock;
+
+/* The target as it describes itself in HELLO. The clock fields describe domain 0, which counts up. */
 typedef struct {
     const char *board;
     const char *cpu;
@@ -27,6 +37,8 @@ typedef struct {
     uint32_t clock_hz_numerator;
     uint32_t clock_hz_denominator;
     uint8_t clock_bits;
+    uint8_t more_clock_count;
+    const et_clock *more_clocks; /* domains 1, 2, ...; NULL when there are none */
 } et_target;
 
 _Noreturn void et_app_main(const et_port *port, const et_target *target);

@@ -15,6 +15,7 @@
 
 #define ET_UNSET_CHAIN (-1)
 #define ET_UNSET_HANDLE 0u
+#define ET_UNSET_DELEGATE_ID (-1)
 
 typedef uint16_t et_name; /* id of an interned name, ET_LOG_NO_NAME for none */
 
@@ -47,6 +48,12 @@ typedef struct {
     uint32_t start;
 } et_event;
 
+/* The same for an event of a delegate; event.name is its string id. */
+typedef struct {
+    et_event event;
+    int32_t id;
+} et_delegate_event;
+
 /* Starts an empty log in buffer[0..size). The buffer needs no alignment; size may be 0. */
 void et_tracer_init(et_tracer *tracer, void *buffer, uint32_t size, et_ticks_fn ticks);
 
@@ -69,6 +76,21 @@ et_event et_start_profiling_interned(et_tracer *tracer, et_name name, int32_t ch
 
 /* Ends the event and appends it. */
 void et_end_profiling(et_tracer *tracer, et_event event);
+
+/* Starts an event that a delegate logs about itself, on clock domain 0. A delegate names its events by a
+ * string (id ET_UNSET_DELEGATE_ID) or by an integer (name NULL), as its debug handle map does. The stored
+ * chain and debug handle of this moment apply. */
+et_delegate_event et_start_profiling_delegate(et_tracer *tracer, const char *name, int32_t id);
+
+/* Ends the event and appends it with `length` bytes of metadata, which are copied; NULL for none. */
+void et_end_profiling_delegate(et_tracer *tracer, et_delegate_event event, const void *metadata,
+                               uint32_t length);
+
+/* Appends an event after the fact, with ticks that the delegate read itself from clock domain `clock`
+ * (0 to 254; its place among the clocks that et_target lists). The log keeps the low 32 bits of wider
+ * counters. */
+void et_log_profiling_delegate(et_tracer *tracer, const char *name, int32_t id, uint8_t clock, uint32_t start,
+                               uint32_t end, const void *metadata, uint32_t length);
 
 /* Declares an allocator and returns its id, from 1. */
 uint32_t et_track_allocator(et_tracer *tracer, const char *name);

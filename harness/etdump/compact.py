@@ -11,68 +11,14 @@ import numpy.typing as npt
 
 from harness.errors import FormatError
 from harness.etdump import log_format as fmt
+from harness.etdump.compact_records import Records, read_records, refuse
 from harness.etdump.log_format import Record
 from harness.timebase import ClockDomain
 from harness.trace import NO_CLOCK, NO_NAME, Block, Kind, Losses, Trace
 
 _TICK_BITS = 32
-_Bools = npt.NDArray[np.bool_]
-_Ints = npt.NDArray[np.int64]
 
 _HEADER = struct.Struct("<IBBHIIIIII")
-
-# One record seen as each of its kinds; all are RECORD_SIZE bytes.
-_PROFILE = np.dtype(
-    [
-        ("kind", "u1"),
-        ("clock", "u1"),
-        ("name", "<u2"),
-        ("instruction", "<u2"),
-        ("chain", "<i2"),
-        ("start", "<u4"),
-        ("end", "<u4"),
-    ]
-)
-_BLOCK = np.dtype(
-    [
-        ("kind", "u1"),
-        ("zero", "u1"),
-        ("name", "<u2"),
-        ("zero1", "<u4"),
-        ("bundled_input_index", "<i4"),
-        ("zero2", "<u4"),
-    ]
-)
-_ALLOCATOR = np.dtype(
-    [
-        ("kind", "u1"),
-        ("zero", "u1"),
-        ("name", "<u2"),
-        ("id", "<u4"),
-        ("zero1", "<u4"),
-        ("zero2", "<u4"),
-    ]
-)
-_ALLOCATION = np.dtype(
-    [
-        ("kind", "u1"),
-        ("flags", "u1"),
-        ("allocator", "<u2"),
-        ("tick", "<u4"),
-        ("size", "<i4"),
-        ("offset", "<u4"),
-    ]
-)
-_WIDE = np.dtype(
-    [
-        ("kind", "u1"),
-        ("zero", "u1"),
-        ("zero1", "<u2"),
-        ("chain", "<i4"),
-        ("instruction", "<i4"),  # u32 in the log; ETDump's int32 holds the same bits
-        ("zero2", "<u4"),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,27 +52,18 @@ def read_log(image: bytes, clocks: Sequence[ClockDomain] = ()) -> Trace:
     """
     header = _read_header(image)
     names = _read_names(image, header)
-    raw = np.frombuffer(
-        image, np.uint8, header.record_count * fmt.RECORD_SIZE, fmt.HEADER_SIZE
-    ).reshape(-1, fmt.RECORD_SIZE)
-    kinds = raw[:, 0]
-    _check_records(raw, header.name_count)
-
-    profile = kinds == Record.PROFILE
-    allocation = kinds == Record.ALLOCATION
-    rows = np.cumsum(profile | allocation) - 1  # row of each record that is an event
-    blocks = _read_blocks(raw, names, profile | allocation)
-    domains = _domains(raw, clocks)
-
+    records = read_records(image, header.record_count, header.name_count)
     trace = Trace.unset(
-        int(np.count_nonzero(profile | allocation)),
+        records.event_count,
         names=names,
-        blocks=blocks,
-        clocks=domains,
+        blocks=_read_blocks(records, names),
+        clocks=_domains(records, clocks),
+        metadata_bytes=image if len(records.numbers(Record.DELEGATE)) else b"",
         losses=header.losses,
     )
-    _fill_profile(trace, raw, profile, rows)
-    _fill_allocations(trace, raw, allocation, rows)
+    _fill_profile(trace, records)
+    _fill_prefixes(trace, records)
+    _fill_allocations(trace, records)
     return trace.sealed()
 
 
@@ -181,84 +118,17 @@ def _read_names(image: bytes, header: _Header) -> list[str]:
     return names
 
 
-def _refuse(bad: _Bools, records: _Ints, within: int, field: str, message: str) -> None:
-    """Raise for the first of ``records`` (record numbers) that is ``bad``.
-
-    ``within`` is the offset of the field in its record.
-    """
-    if bad.any():
-        record = int(records[np.argmax(bad)])
-        offset = fmt.HEADER_SIZE + record * fmt.RECORD_SIZE + within
-        raise FormatError(f"{message}: record {record}", offset=offset, field=field)
-
-
-def _check_records(raw: npt.NDArray[np.uint8], name_count: int) -> None:
-    """Check everything a record says about itself and its neighbours."""
-    kinds = raw[:, 0]
-    known = np.isin(kinds, [int(kind) for kind in Record])
-    _refuse(~known, np.arange(len(kinds)), 0, "kind", "unknown record kind")
-
-    layouts = {
-        Record.PROFILE: (_PROFILE, "PROFILE"),
-        Record.BLOCK: (_BLOCK, "BLOCK"),
-        Record.ALLOCATOR: (_ALLOCATOR, "ALLOCATOR"),
-        Record.ALLOCATION: (_ALLOCATION, "ALLOCATION"),
-        Record.WIDE: (_WIDE, "WIDE"),
-    }
-    for kind, (layout, label) in layouts.items():
-        numbers = np.flatnonzero(kinds == kind)
-        records = _view(raw, numbers, layout)
-        for column in layout.names or ():
-            within = layout.fields[column][1]  # type: ignore[index]
-            values = records[column]
-            if column.startswith("zero"):
-                _refuse(values != 0, numbers, within, f"{label} reserved", "not zero")
-            elif column == "name":
-                bad = (values >= name_count) & (values != fmt.NO_NAME)
-                _refuse(bad, numbers, within, f"{label} name", "name id out of range")
-
-    wide = np.flatnonzero(kinds == Record.WIDE)
-    follower = np.append(kinds, 0)[wide + 1]
-    _refuse(follower != Record.PROFILE, wide, 0, "WIDE", "no PROFILE record follows")
-    _check_allocators(raw)
-
-
-def _check_allocators(raw: npt.NDArray[np.uint8]) -> None:
-    """Allocator ids count from 1 in the order of declaration, and are declared before use."""
-    kinds = raw[:, 0]
-    declared = np.flatnonzero(kinds == Record.ALLOCATOR)
-    ids = _view(raw, declared, _ALLOCATOR)["id"]
-    _refuse(
-        ids != np.arange(1, len(ids) + 1), declared, 4, "ALLOCATOR id", "allocator id out of order"
-    )
-
-    used = np.flatnonzero(kinds == Record.ALLOCATION)
-    records = _view(raw, used, _ALLOCATION)
-    unknown_flags = records["flags"] & ~np.uint8(fmt.ALLOCATION_FAILED)
-    _refuse(unknown_flags != 0, used, 1, "ALLOCATION flags", "unknown flag")
-    known = np.searchsorted(declared, used)  # allocators declared before each allocation
-    bad = (records["allocator"] == 0) | (records["allocator"] > known)
-    _refuse(bad, used, 2, "ALLOCATION allocator", "allocator was not declared")
-
-
-def _view(raw: npt.NDArray[np.uint8], records: _Ints, layout: np.dtype[np.void]) -> np.ndarray:
-    """Copy the given records out of ``raw`` (shape (n, 16)) as a structured array."""
-    return raw[records].view(layout)[:, 0]
-
-
-def _read_blocks(raw: npt.NDArray[np.uint8], names: Sequence[str], is_event: _Bools) -> list[Block]:
-    kinds = raw[:, 0]
-    starts = np.flatnonzero(kinds == Record.BLOCK)
-    declared = np.flatnonzero(kinds == Record.ALLOCATOR)
+def _read_blocks(records: Records, names: Sequence[str]) -> list[Block]:
+    starts = records.numbers(Record.BLOCK)
+    declared = records.numbers(Record.ALLOCATOR)
     allocator_names = [
-        _block_name(names, name) for name in _view(raw, declared, _ALLOCATOR)["name"].tolist()
+        _block_name(names, name) for name in records.all_of(Record.ALLOCATOR)["name"].tolist()
     ]
-    events_before = np.concatenate([[0], np.cumsum(is_event)])
-    total = int(events_before[-1])
-
-    firsts = events_before[starts].tolist()
+    total = records.event_count
+    firsts = records.rows[starts].tolist()
     ends = [*firsts[1:], total]
-    known = np.searchsorted(declared, [*starts[1:].tolist(), len(kinds)]).tolist()
+    known = np.searchsorted(declared, [*starts[1:].tolist(), len(records.kinds)]).tolist()
+    headers = records.all_of(Record.BLOCK)
     blocks = [
         Block(
             name=_block_name(names, name),
@@ -268,8 +138,8 @@ def _read_blocks(raw: npt.NDArray[np.uint8], names: Sequence[str], is_event: _Bo
             allocators=tuple(allocator_names[:count]),
         )
         for name, bundled, first, end, count in zip(
-            _view(raw, starts, _BLOCK)["name"].tolist(),
-            _view(raw, starts, _BLOCK)["bundled_input_index"].tolist(),
+            headers["name"].tolist(),
+            headers["bundled_input_index"].tolist(),
             firsts,
             ends,
             known,
@@ -287,53 +157,57 @@ def _block_name(names: Sequence[str], number: int) -> str:
     return "" if number == fmt.NO_NAME else names[number]
 
 
-def _domains(raw: npt.NDArray[np.uint8], clocks: Sequence[ClockDomain]) -> list[ClockDomain]:
+def _domains(records: Records, clocks: Sequence[ClockDomain]) -> list[ClockDomain]:
     """The clock domains of the log, after checking that its ticks can come from them."""
-    numbers = np.flatnonzero(raw[:, 0] == Record.PROFILE)
-    records = _view(raw, numbers, _PROFILE)
-    used = int(records["clock"].max()) + 1 if len(records) else 1
+    numbers = records.all_of(Record.PROFILE)["clock"]
+    used = int(numbers.max()) + 1 if len(numbers) else 1
     if not clocks:
         # Number 255 is NO_CLOCK in a trace, so it is refused below.
         domains = [ClockDomain(f"clock {i}", None, _TICK_BITS) for i in range(min(used, NO_CLOCK))]
     else:
         # The low bits of a wider counter are a counter of their own.
         domains = [replace(clock, bits=min(clock.bits, _TICK_BITS)) for clock in clocks]
-    _refuse(records["clock"] >= len(domains), numbers, 1, "PROFILE clock", "unknown clock domain")
+    bad = numbers >= len(domains)
+    refuse(bad, records.numbers(Record.PROFILE), 1, "PROFILE clock", "unknown clock domain")
     return domains
 
 
-def _fill_profile(trace: Trace, raw: npt.NDArray[np.uint8], profile: _Bools, rows: _Ints) -> None:
-    numbers = np.flatnonzero(profile)
-    records = _view(raw, numbers, _PROFILE)
-    at = rows[numbers]
-    trace.name[at] = _name_column(records["name"])
-    trace.chain[at] = records["chain"]
-    trace.instruction[at] = records["instruction"]
-    trace.clock[at] = records["clock"]
-    trace.start[at] = records["start"]
-    trace.end[at] = records["end"]
-
-    wide = np.flatnonzero(raw[:, 0] == Record.WIDE)
-    prefixes = _view(raw, wide, _WIDE)
-    trace.chain[rows[wide + 1]] = prefixes["chain"]
-    trace.instruction[rows[wide + 1]] = prefixes["instruction"]
+def _fill_profile(trace: Trace, records: Records) -> None:
+    profiles = records.all_of(Record.PROFILE)
+    at = records.rows[records.numbers(Record.PROFILE)]
+    trace.name[at] = _name_column(profiles["name"])
+    for column in ("chain", "instruction", "clock", "start", "end"):
+        getattr(trace, column)[at] = profiles[column]
 
 
-def _fill_allocations(
-    trace: Trace, raw: npt.NDArray[np.uint8], allocation: _Bools, rows: _Ints
-) -> None:
-    numbers = np.flatnonzero(allocation)
-    records = _view(raw, numbers, _ALLOCATION)
-    at = rows[numbers]
+def _fill_prefixes(trace: Trace, records: Records) -> None:
+    wide = records.all_of(Record.WIDE)
+    at = records.rows[records.numbers(Record.WIDE)]
+    trace.chain[at] = wide["chain"]
+    trace.instruction[at] = wide["instruction"]
+
+    numbers, delegates = records.numbers(Record.DELEGATE), records.all_of(Record.DELEGATE)
+    at = records.rows[numbers]
+    trace.delegate_int[at] = delegates["id"]
+    trace.delegate_str[at] = _name_column(delegates["name"])
+    present = delegates["flags"] == fmt.DELEGATE_METADATA
+    behind = fmt.HEADER_SIZE + (numbers + 1) * fmt.RECORD_SIZE
+    trace.metadata[at[present], 0] = behind[present]
+    trace.metadata[at[present], 1] = delegates["length"][present]
+
+
+def _fill_allocations(trace: Trace, records: Records) -> None:
+    allocations = records.all_of(Record.ALLOCATION)
+    at = records.rows[records.numbers(Record.ALLOCATION)]
     trace.kind[at] = Kind.ALLOCATION
     trace.clock[at] = 0
-    trace.start[at] = records["tick"]
-    trace.end[at] = records["tick"]
-    trace.allocator[at] = records["allocator"]
-    trace.size[at] = records["size"]
-    known = records["offset"] != fmt.NO_OFFSET
-    trace.offset[at[known]] = records["offset"][known]
-    trace.failed[at] = (records["flags"] & fmt.ALLOCATION_FAILED) != 0
+    trace.start[at] = allocations["tick"]
+    trace.end[at] = allocations["tick"]
+    trace.allocator[at] = allocations["allocator"]
+    trace.size[at] = allocations["size"]
+    known = allocations["offset"] != fmt.NO_OFFSET
+    trace.offset[at[known]] = allocations["offset"][known]
+    trace.failed[at] = (allocations["flags"] & fmt.ALLOCATION_FAILED) != 0
 
 
 def _name_column(ids: npt.NDArray[np.uint16]) -> npt.NDArray[np.int32]:

@@ -19,6 +19,8 @@ MAX_NAME: Final = 0xFF
 """Longest name in bytes; longer ones are cut."""
 NO_OFFSET: Final = 0xFFFFFFFF
 """Allocation offset that is not known."""
+DELEGATE_METADATA: Final = 0x1
+"""DELEGATE flag: there is metadata, of whatever length."""
 ALLOCATION_FAILED: Final = 0x1
 """ALLOCATION flag: there was not enough memory."""
 
@@ -36,3 +38,5 @@ class Record(IntEnum):
     """An allocation from a declared allocator."""
     WIDE = 0x5
     """Prefix with full-width chain and instruction."""
+    DELEGATE = 0x6
+    """Prefix with delegate ids and metadata."""

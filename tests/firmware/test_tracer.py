@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from harness.etdump.compact import read_log
 from harness.etdump.log_format import (
     ALLOCATION_FAILED,
+    DELEGATE_METADATA,
     FLAG_FULL,
     HEADER_SIZE,
     MAGIC,
@@ -38,6 +39,7 @@ NAME = st.one_of(
     st.sampled_from([b"", b"a", b"b", b"Execute", b"native_call_relu.out"]),
     st.binary(max_size=300).map(lambda name: name.replace(b"\0", b".")),
 )
+METADATA = st.one_of(st.none(), st.binary(max_size=50))
 CALL = st.one_of(
     st.tuples(st.just("block"), NAME),
     st.tuples(st.just("bundled"), I32),
@@ -46,6 +48,9 @@ CALL = st.one_of(
     st.tuples(st.just("start"), NAME, CHAIN, HANDLE),
     st.tuples(st.just("end"), st.integers(0, 3)),
     st.tuples(st.just("end"), st.integers(0, 3)),
+    st.tuples(st.just("start_delegate"), NAME, I32),
+    st.tuples(st.just("end_delegate"), st.integers(0, 3), METADATA),
+    st.tuples(st.just("log_delegate"), NAME, I32, st.integers(0, 254), U32, U32, METADATA),
     st.tuples(st.just("intern"), NAME),
     st.tuples(st.just("allocator"), NAME),
     st.tuples(st.just("allocation"), st.sampled_from([1, 2, 2**16 - 1, 2**16]), U32, U32),
@@ -62,6 +67,10 @@ class Event(ct.Structure):
     ]
 
 
+class DelegateEvent(ct.Structure):
+    _fields_ = [("event", Event), ("id", ct.c_int32)]
+
+
 class CTracer:
     """The C tracer on a buffer of exactly ``size`` bytes between guards."""
 
@@ -73,6 +82,7 @@ class CTracer:
         self._ticks = ct.CFUNCTYPE(ct.c_uint32)(self._tick)
         library.et_start_profiling.restype = Event
         library.et_start_profiling_interned.restype = Event
+        library.et_start_profiling_delegate.restype = DelegateEvent
         buffer = ct.c_void_p(ct.addressof(self._memory) + GUARD)
         self.call("tracer_init", buffer, size, self._ticks)
 
@@ -96,6 +106,13 @@ class CTracer:
         assert bytes(self._memory[:GUARD]) == b"\xa5" * GUARD
         assert bytes(self._memory[GUARD + self.size :]) == b"\xa5" * GUARD
         return self.read(0, self.call("log_size"))
+
+
+def delegate_records(name: int, number: int, metadata: bytes | None) -> list[bytes]:
+    flags, data = (0, b"") if metadata is None else (DELEGATE_METADATA, metadata)
+    records = [struct.pack("<BBHiII", Record.DELEGATE, flags, name, number, len(data), 0)]
+    data += bytes(-len(data) % RECORD_SIZE)
+    return records + [data[at : at + RECORD_SIZE] for at in range(0, len(data), RECORD_SIZE)]
 
 
 @dataclass
@@ -159,13 +176,25 @@ class Model:
         number = self.intern(name)
         return (number, *(self.stored if chain == UNSET_CHAIN else (chain, handle)), self.tick())
 
-    def end(self, name: int, chain: int, handle: int, start: int) -> None:
-        now, records = self.tick(), []
+    def end(
+        self,
+        name: int,
+        chain: int,
+        handle: int,
+        start: int,
+        *,
+        end: int | None = None,
+        clock: int = 0,
+        delegate: tuple[int, int, bytes | None] | None = None,
+    ) -> None:
+        now, records = self.tick() if end is None else end, []
         if not -(2**15) <= chain < 2**15 or handle >= 2**16:
             records.append(struct.pack("<BBHiII", Record.WIDE, 0, 0, chain, handle, 0))
             chain = handle = 0
+        if delegate is not None:
+            records += delegate_records(*delegate)
         layout = "<BBHHhII"
-        records.append(struct.pack(layout, Record.PROFILE, 0, name, handle, chain, start, now))
+        records.append(struct.pack(layout, Record.PROFILE, clock, name, handle, chain, start, now))
         if not self.append(*records):
             self.dropped_events += 1
 
@@ -207,6 +236,9 @@ class Pair:
     tracer: CTracer
     model: Model
     events: list[tuple[Event, tuple[int, int, int, int]]] = field(default_factory=list)
+    delegates: list[tuple[DelegateEvent, tuple[int, int, int, int], int]] = field(
+        default_factory=list
+    )
 
     def make(self, call: tuple) -> None:
         """Make the same call on both."""
@@ -231,6 +263,25 @@ class Pair:
                 assert tracer.call("intern", text) & 0xFFFF == model.intern(text)
             case _:
                 self.allocate(call)
+                self.delegate(call)
+
+    def delegate(self, call: tuple) -> None:
+        tracer, model, events = self.tracer, self.model, self.delegates
+        match call:
+            case "start_delegate", text, number:
+                event = tracer.call("start_profiling_delegate", text, number)
+                events.append((event, model.start(text, UNSET_CHAIN, 0), number))
+            case "end_delegate", which, metadata if events:
+                event, expected, number = events.pop(which % len(events))
+                tracer.call("end_profiling_delegate", event, metadata, len(metadata or b""))
+                model.end(NO_NAME, *expected[1:], delegate=(expected[0], number, metadata))
+            case "log_delegate", text, number, clock, start, end, metadata:
+                times = (ct.c_uint8(clock), ct.c_uint32(start), ct.c_uint32(end))
+                size = len(metadata or b"")
+                tracer.call("log_profiling_delegate", text, number, *times, metadata, size)
+                delegate = (model.intern(text), number, metadata)
+                stored = (*model.stored, start)
+                model.end(NO_NAME, *stored, end=end, clock=clock, delegate=delegate)
 
     def allocate(self, call: tuple) -> None:
         tracer, model = self.tracer, self.model
@@ -299,6 +350,28 @@ def test_an_index_set_after_a_dropped_block_changes_no_earlier_block(etstub: ct.
     assert [block.bundled_input_index for block in read_log(tracer.image()).blocks] == [3]
 
 
+def test_a_delegate_event_keeps_the_handle_of_its_start(etstub: ct.CDLL) -> None:
+    tracer = CTracer(etstub, 256)
+    tracer.call("set_chain_debug_handle", 0, 5)
+    event = tracer.call("start_profiling_delegate", None, 9)
+    tracer.call("set_chain_debug_handle", 0, 6)
+    tracer.call("end_profiling_delegate", event, None, 77)
+    trace = read_log(tracer.image())
+    assert trace.instruction.tolist() == [5]
+    assert (trace.delegate_int.tolist(), trace.metadata_of(0)) == ([9], None)
+
+
+def test_metadata_that_does_not_fit_drops_its_event_whole(etstub: ct.CDLL) -> None:
+    tracer = CTracer(etstub, 4 * RECORD_SIZE)
+    for length in (17, 16, 0xFFFFFFFF):
+        if length == 16:  # exactly what is left would have fitted, had nothing been dropped before
+            assert len(read_log(tracer.image())) == 1
+        tracer.call("log_profiling_delegate", None, 1, 0, 0, 0, b"m" * 17, ct.c_uint32(length))
+    trace = read_log(tracer.image())
+    assert trace.metadata_of(0) == b"m" * 17
+    assert trace.losses == Losses(events=2, blocks=0)
+
+
 @pytest.mark.parametrize(
     ("function", "arguments"),
     [
@@ -307,6 +380,8 @@ def test_an_index_set_after_a_dropped_block_changes_no_earlier_block(etstub: ct.
         ("set_bundled_input_index", (1,)),
         ("set_chain_debug_handle", (1, 2)),
         ("end_profiling", (Event(),)),
+        ("end_profiling_delegate", (DelegateEvent(), b"a", 1)),
+        ("log_profiling_delegate", (b"a", -1, 0, 1, 2, None, 0)),
         ("track_allocation", (1, 2, 3)),
         ("track_allocation_failure", (1, 2)),
     ],
@@ -318,6 +393,8 @@ def test_without_a_tracer_nothing_happens(etstub: ct.CDLL, function: str, argume
 def test_without_a_tracer_there_is_nothing(etstub: ct.CDLL) -> None:
     etstub.et_start_profiling.restype = Event
     assert etstub.et_start_profiling(None, b"a", 1, 2).start == 0
+    etstub.et_start_profiling_delegate.restype = DelegateEvent
+    assert etstub.et_start_profiling_delegate(None, b"a", -1).event.start == 0
     assert etstub.et_intern(None, b"a") & 0xFFFF == NO_NAME
     assert etstub.et_track_allocator(None, b"a") == 0
     assert etstub.et_log_size(None) == 0

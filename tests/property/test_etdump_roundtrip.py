@@ -147,7 +147,11 @@ def logs(draw: st.DrawFn) -> CompactLog:
     uint32 = st.integers(0, 2**32 - 1)
     short = st.one_of(st.none(), st.binary(max_size=12))
     for _ in range(draw(st.integers(0, 12))):
-        match draw(st.sampled_from(["profile", "wide", "block", "allocator", "allocation"])):
+        kind = draw(st.sampled_from(["profile", "wide", "block", "allocator", "allocation"]))
+        if kind in ("profile", "wide") and draw(st.booleans()):
+            metadata = draw(st.one_of(st.none(), st.binary(max_size=40)))
+            log.delegate(draw(short), draw(int32), metadata)
+        match kind:
             case "profile":
                 log.profile(draw(short), draw(uint32), draw(uint32), chain=draw(st.integers(-1, 3)))
             case "wide":
@@ -185,12 +189,16 @@ def test_a_device_log_survives_an_ed00_file_but_for_what_is_counted(log: Compact
     kept = np.flatnonzero((trace.kind != Kind.ALLOCATION) | ~trace.failed)
     assert lost.allocations == lost.failed_allocations == len(trace) - len(kept)
     profile = trace.kind[kept] == Kind.PROFILE
-    for column in ("kind", "chain", "instruction", "allocator", "size"):
+    for column in ("kind", "chain", "instruction", "delegate_int", "allocator", "size"):
         assert np.array_equal(getattr(again, column), getattr(trace, column)[kept])
     for column in ("start", "end", "clock"):
         ours, theirs = getattr(again, column), getattr(trace, column)[kept]
         assert np.array_equal(ours[profile], theirs[profile])
     assert [again.text(i) for i in again.name] == [trace.text(i) for i in trace.name[kept]]
+    metadata = [trace.metadata_of(row) for row in kept.tolist()]
+    assert [again.metadata_of(row) for row in range(len(again))] == metadata
+    delegates = [trace.text(i) for i in trace.delegate_str[kept]]
+    assert [again.text(i) for i in again.delegate_str] == delegates
     assert [block.allocators for block in again.blocks] == [b.allocators for b in trace.blocks]
     assert [block.name for block in again.blocks] == [block.name for block in trace.blocks]
 
@@ -241,6 +249,7 @@ def full_log() -> CompactLog:
     log.block("Default").profile("Method::init", 0xFFFFFFF0, 0x10, chain=-1)
     log.block("Execute", 2).allocator(None).allocation(2, 9999, failed=True)
     log.profile("native_call_relu.out", 1, 2, chain=40_000, instruction=70_000)
+    log.delegate("npu", 3, bytes(range(20))).profile(None, 3, 4, instruction=70_000)
     return log.profile(b"bad \xff name", 3, 4).profile(None, 5, 6)
 
 

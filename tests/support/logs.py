@@ -19,6 +19,7 @@ class CompactLog:
     def __init__(self) -> None:
         self.records: list[bytes] = []
         self.names: list[bytes] = []
+        self.prefixes: list[bytes] = []
         self.dropped_events = 0
         self.dropped_blocks = 0
 
@@ -47,6 +48,8 @@ class CompactLog:
         if not -(2**15) <= chain < 2**15 or instruction >= 2**16:
             self.records.append(struct.pack("<BBHiII", Record.WIDE, 0, 0, chain, instruction, 0))
             chain = instruction = 0
+        self.records += self.prefixes
+        self.prefixes = []
         self.records.append(
             struct.pack(
                 "<BBHHhII",
@@ -59,6 +62,20 @@ class CompactLog:
                 end & 0xFFFFFFFF,
             )
         )
+        return self
+
+    def delegate(
+        self, name: str | bytes | None, number: int = -1, metadata: bytes | None = None
+    ) -> CompactLog:
+        """Make the next event one of a delegate."""
+        length = len(metadata or b"")
+        padded = (metadata or b"") + bytes(-length % fmt.RECORD_SIZE)
+        flags = 0 if metadata is None else fmt.DELEGATE_METADATA
+        self.prefixes = [
+            struct.pack("<BBHiII", Record.DELEGATE, flags, self.name(name), number, length, 0)
+        ]
+        for at in range(0, len(padded), fmt.RECORD_SIZE):
+            self.prefixes.append(padded[at : at + fmt.RECORD_SIZE])
         return self
 
     def allocator(self, name: str | bytes | None) -> CompactLog:

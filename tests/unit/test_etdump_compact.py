@@ -12,6 +12,7 @@ import pytest
 from harness.errors import FormatError
 from harness.etdump import log_format as fmt
 from harness.etdump.compact import read_log
+from harness.etdump.log_format import Record
 from harness.timebase import ClockDomain
 from harness.trace import NO_NAME, Block, Kind, Losses
 from tests.support.logs import CompactLog
@@ -160,8 +161,57 @@ def test_an_inconsistency_is_named(damage: str) -> None:
 def test_a_wide_record_at_the_end_is_named() -> None:
     log = small_log()
     log.records.pop()
-    with pytest.raises(FormatError, match="no PROFILE record follows"):
+    with pytest.raises(FormatError, match="no event follows"):
         read_log(log.image())
+
+
+# A log of records 0 WIDE, 1 DELEGATE, 2 and 3 its metadata, 4 PROFILE.
+DELEGATE_DAMAGES = {
+    "flags": (patch(record(1, 1), "<B", 3), record(1, 1), "DELEGATE flags"),
+    "no metadata": (patch(record(1, 1), "<B", 0), record(1, 8), "DELEGATE length"),
+    "name": (patch(record(1, 2), "<H", 1), record(1, 2), "DELEGATE name"),
+    "reserved": (patch(record(1, 12), "<I", 1), record(1, 12), "DELEGATE reserved"),
+    "longer": (patch(record(1, 8), "<I", 33), record(1, 0), "DELEGATE"),
+    "endless": (patch(record(1, 8), "<I", 0xFFFFFFFF), record(1, 8), "DELEGATE length"),
+    "shorter": (patch(record(1, 8), "<I", 16), record(3, 0), "kind"),
+    "wide alone": (patch(record(1, 0), "<B", Record.PROFILE), record(1, 12), None),
+}
+
+
+@pytest.mark.parametrize("damage", DELEGATE_DAMAGES)
+def test_an_inconsistent_delegate_is_named(damage: str) -> None:
+    change, offset, field = DELEGATE_DAMAGES[damage]
+    log = CompactLog().delegate("npu", 1, b"\xfe" * 20)
+    image = bytearray(log.profile(None, 0, 1, chain=70_000).image())
+    change(image)
+    with pytest.raises(FormatError) as caught:
+        read_log(bytes(image), [CLOCK])
+    if field is not None:
+        assert (caught.value.field, caught.value.offset) == (field, offset)
+
+
+def test_delegates_and_their_clocks() -> None:
+    npu = ClockDomain("npu", Fraction(1_000_000), 24)
+    log = CompactLog().block("Execute")
+    log.delegate("conv", metadata=b"").profile(None, 1, 2, clock=1)
+    log.delegate(None, 7, b"\x06\x01" * 9).profile(None, 3, 4, chain=70_000)
+    log.delegate(None, -2).profile("a", 5, 6)
+    trace = read_log(log.profile("b", 7, 8).image(), [CLOCK, npu])
+    assert trace.delegate_int.tolist() == [-1, 7, -2, -1]
+    assert [trace.text(i) for i in trace.delegate_str] == ["conv", None, None, None]
+    assert [trace.text(i) for i in trace.name] == [None, None, "a", "b"]
+    assert [trace.metadata_of(row) for row in range(4)] == [b"", b"\x06\x01" * 9, None, None]
+    assert trace.clock.tolist() == [1, 0, 0, 0]
+    assert trace.chain.tolist() == [0, 70_000, 0, 0]
+    assert trace.start.tolist() == [1, 3, 5, 7]
+
+
+def test_metadata_may_look_like_any_record() -> None:
+    inner = CompactLog().delegate(None, 1, bytes(100)).profile("x", 1, 2).records
+    metadata = b"".join(inner)
+    log = CompactLog().delegate(None, 5, metadata).profile(None, 3, 4)
+    trace = read_log(log.image())
+    assert (trace.delegate_int.tolist(), trace.metadata_of(0)) == ([5], metadata)
 
 
 def test_trailing_bytes_are_named() -> None:

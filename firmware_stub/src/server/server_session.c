@@ -18,16 +18,25 @@ static void write_u32_tag(et_writer *answer, uint32_t tag, uint32_t value) {
     et_write_u32(answer, value);
 }
 
-static void write_clock_tag(et_writer *answer, const et_target *target) {
-    uint32_t length = (uint32_t)strlen(target->clock_name);
+static void write_clock_tag(et_writer *answer, const et_clock *clock) {
+    uint32_t length = (uint32_t)strlen(clock->name);
     et_write_u8(answer, ET_LINK_INFO_CLOCK);
     et_write_u8(answer, 12u + length);
-    et_write_u8(answer, target->clock_bits);
-    et_write_u8(answer, 0); /* counts up */
+    et_write_u8(answer, clock->bits);
+    et_write_u8(answer, clock->down);
     et_write_u16(answer, 0);
-    et_write_u32(answer, target->clock_hz_numerator);
-    et_write_u32(answer, target->clock_hz_denominator);
-    et_write_bytes(answer, target->clock_name, length);
+    et_write_u32(answer, clock->hz_numerator);
+    et_write_u32(answer, clock->hz_denominator);
+    et_write_bytes(answer, clock->name, length);
+}
+
+static void write_clock_tags(et_writer *answer, const et_target *target) {
+    et_clock first = {target->clock_name, target->clock_hz_numerator, target->clock_hz_denominator,
+                      target->clock_bits, false};
+    write_clock_tag(answer, &first);
+    for (uint32_t i = 0; i < target->more_clock_count; i++) {
+        write_clock_tag(answer, &target->more_clocks[i]);
+    }
 }
 
 static void write_probe_tag(et_writer *answer, uint32_t ticks) {
@@ -56,7 +65,7 @@ et_status et_server_hello(et_server *server, et_request *request, et_writer *ans
     write_text_tag(answer, ET_LINK_INFO_BOARD, config->target->board);
     write_text_tag(answer, ET_LINK_INFO_CPU, config->target->cpu);
     write_text_tag(answer, ET_LINK_INFO_BUILD_ID, config->build_id);
-    write_clock_tag(answer, config->target);
+    write_clock_tags(answer, config->target);
     write_u32_tag(answer, ET_LINK_INFO_MODEL_CAPACITY, config->model_capacity);
     write_u32_tag(answer, ET_LINK_INFO_ARENA_CAPACITY, config->arena_capacity);
     write_u32_tag(answer, ET_LINK_INFO_INPUT_CAPACITY, config->input_capacity);

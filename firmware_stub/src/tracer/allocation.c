@@ -1,0 +1,44 @@
+/* Allocators and what they give. */
+#include "internal.h"
+
+uint32_t et_track_allocator(et_tracer *tracer, const char *name) {
+    if (tracer == NULL) {
+        return 0;
+    }
+    uint32_t id = ++tracer->allocator_count;
+    et_name name_id = et_intern(tracer, name);
+    uint8_t *at = et_append(tracer, 1);
+    if (at == NULL) {
+        tracer->dropped_blocks++;
+    } else {
+        et_put_record(at, et_head(ET_LOG_RECORD_ALLOCATOR, 0, name_id), id, 0, 0);
+    }
+    return id;
+}
+
+static void append_allocation(et_tracer *tracer, uint32_t flags, uint32_t allocator, uint32_t size,
+                              uint32_t offset) {
+    if (tracer == NULL) {
+        return;
+    }
+    uint32_t now = tracer->ticks();
+    /* An id that the record cannot hold is dropped like an event that does not fit, not cut to another id. */
+    if (allocator > UINT16_MAX) {
+        tracer->full = true;
+    }
+    uint8_t *at = et_append(tracer, 1);
+    if (at == NULL) {
+        tracer->dropped_events++;
+        return;
+    }
+    uint32_t written = size > INT32_MAX ? INT32_MAX : size;
+    et_put_record(at, et_head(ET_LOG_RECORD_ALLOCATION, flags, allocator), now, written, offset);
+}
+
+void et_track_allocation(et_tracer *tracer, uint32_t allocator, uint32_t size, uint32_t offset) {
+    append_allocation(tracer, 0, allocator, size, offset);
+}
+
+void et_track_allocation_failure(et_tracer *tracer, uint32_t allocator, uint32_t size) {
+    append_allocation(tracer, ET_LOG_ALLOCATION_FAILED, allocator, size, ET_LOG_NO_OFFSET);
+}

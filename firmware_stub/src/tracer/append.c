@@ -1,0 +1,59 @@
+/* Space in the log, and the records that stand before an event. */
+#include "internal.h"
+
+/* A log that stops is a true prefix of what happened; one with holes is not. */
+uint8_t *et_append(et_tracer *tracer, uint32_t count) {
+    uint32_t used = tracer->record_count * ET_LOG_RECORD_SIZE;
+    uint32_t room = tracer->capacity - tracer->names_size - used;
+    if (tracer->full || count > room / ET_LOG_RECORD_SIZE) {
+        tracer->full = true;
+        return NULL;
+    }
+    tracer->record_count += count;
+    return tracer->buffer + used;
+}
+
+static uint8_t *put_delegate(uint8_t *at, const et_delegate_prefix *delegate) {
+    uint32_t flags = delegate->metadata != NULL ? ET_LOG_DELEGATE_METADATA : 0u;
+    et_put_record(at, et_head(ET_LOG_RECORD_DELEGATE, flags, delegate->name), (uint32_t)delegate->id,
+                  delegate->length, 0);
+    at += ET_LOG_RECORD_SIZE;
+    if (delegate->length > 0) {
+        uint32_t padded = et_records_of(delegate->length) * ET_LOG_RECORD_SIZE;
+        memcpy(at, delegate->metadata, delegate->length);
+        memset(at + delegate->length, 0, padded - delegate->length);
+        at += padded;
+    }
+    return at;
+}
+
+uint8_t *et_append_event(et_tracer *tracer, et_context *context, uint32_t count) {
+    bool wide = context->chain != (int16_t)context->chain || context->handle != (uint16_t)context->handle;
+    count += wide;
+    if (context->delegate != NULL) {
+        count += 1u + et_records_of(context->delegate->length);
+    }
+    uint8_t *at = et_append(tracer, count);
+    if (at == NULL) {
+        tracer->dropped_events++;
+        return NULL;
+    }
+    if (wide) {
+        et_put_record(at, ET_LOG_RECORD_WIDE, (uint32_t)context->chain, context->handle, 0);
+        at += ET_LOG_RECORD_SIZE;
+        context->chain = 0;
+        context->handle = 0;
+    }
+    return context->delegate != NULL ? put_delegate(at, context->delegate) : at;
+}
+
+void et_append_profile(et_tracer *tracer, const et_event *event, const et_delegate_prefix *delegate,
+                       uint32_t clock, uint32_t end) {
+    et_context context = {event->chain, event->handle, delegate};
+    uint8_t *at = et_append_event(tracer, &context, 1);
+    if (at != NULL) {
+        uint32_t name = delegate == NULL ? event->name : ET_LOG_NO_NAME;
+        et_put_record(at, et_head(ET_LOG_RECORD_PROFILE, clock, name),
+                      context.handle | (uint32_t)context.chain << 16, event->start, end);
+    }
+}

@@ -1,0 +1,38 @@
+/* Interned names, growing down from the end of the buffer. */
+#include "internal.h"
+
+static uint32_t name_length(const char *name) {
+    uint32_t length = 0;
+    while (length < ET_LOG_MAX_NAME && name[length] != '\0') {
+        length++;
+    }
+    return length;
+}
+
+static et_name add_name(et_tracer *tracer, const char *name, uint32_t length) {
+    uint32_t used = tracer->record_count * ET_LOG_RECORD_SIZE + tracer->names_size;
+    if (1u + length > tracer->capacity - used || tracer->name_count == ET_LOG_NO_NAME) {
+        tracer->full = true;
+        return ET_LOG_NO_NAME;
+    }
+    tracer->names_size += 1u + length;
+    uint8_t *entry = tracer->buffer + (tracer->capacity - tracer->names_size);
+    entry[0] = (uint8_t)length;
+    memcpy(entry + 1, name, length);
+    return tracer->name_count++;
+}
+
+et_name et_intern(et_tracer *tracer, const char *name) {
+    if (tracer == NULL || name == NULL || tracer->full) {
+        return ET_LOG_NO_NAME;
+    }
+    uint32_t length = name_length(name);
+    uint32_t id = tracer->name_count; /* of the entry before the newest, which comes first */
+    for (uint32_t at = tracer->capacity - tracer->names_size; id > 0; at += 1u + tracer->buffer[at]) {
+        id--;
+        if (tracer->buffer[at] == length && memcmp(tracer->buffer + at + 1, name, length) == 0) {
+            return (et_name)id;
+        }
+    }
+    return add_name(tracer, name, length);
+}

@@ -1,0 +1,234 @@
+"""The records of a device log: their layouts, where they are, and that they fit together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import FormatError
+from harness.etdump import log_format as fmt
+from harness.etdump.log_format import Record
+
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+# One record seen as each of its kinds; all are RECORD_SIZE bytes.
+PROFILE = np.dtype(
+    [
+        ("kind", "u1"),
+        ("clock", "u1"),
+        ("name", "<u2"),
+        ("instruction", "<u2"),
+        ("chain", "<i2"),
+        ("start", "<u4"),
+        ("end", "<u4"),
+    ]
+)
+BLOCK = np.dtype(
+    [
+        ("kind", "u1"),
+        ("zero", "u1"),
+        ("name", "<u2"),
+        ("zero1", "<u4"),
+        ("bundled_input_index", "<i4"),
+        ("zero2", "<u4"),
+    ]
+)
+ALLOCATOR = np.dtype(
+    [
+        ("kind", "u1"),
+        ("zero", "u1"),
+        ("name", "<u2"),
+        ("id", "<u4"),
+        ("zero1", "<u4"),
+        ("zero2", "<u4"),
+    ]
+)
+ALLOCATION = np.dtype(
+    [
+        ("kind", "u1"),
+        ("flags", "u1"),
+        ("allocator", "<u2"),
+        ("tick", "<u4"),
+        ("size", "<i4"),
+        ("offset", "<u4"),
+    ]
+)
+WIDE = np.dtype(
+    [
+        ("kind", "u1"),
+        ("zero", "u1"),
+        ("zero1", "<u2"),
+        ("chain", "<i4"),
+        ("instruction", "<i4"),  # u32 in the log; ETDump's int32 holds the same bits
+        ("zero2", "<u4"),
+    ]
+)
+DELEGATE = np.dtype(
+    [
+        ("kind", "u1"),
+        ("flags", "u1"),
+        ("name", "<u2"),
+        ("id", "<i4"),
+        ("length", "<u4"),
+        ("zero", "<u4"),
+    ]
+)
+
+_LAYOUTS = {
+    Record.PROFILE: PROFILE,
+    Record.BLOCK: BLOCK,
+    Record.ALLOCATOR: ALLOCATOR,
+    Record.ALLOCATION: ALLOCATION,
+    Record.WIDE: WIDE,
+    Record.DELEGATE: DELEGATE,
+}
+_EVENTS = (Record.PROFILE, Record.ALLOCATION)
+_FOLLOWERS = {
+    Record.WIDE: (Record.PROFILE, Record.DELEGATE),
+    Record.DELEGATE: (Record.PROFILE,),
+}
+"""What may stand behind a prefix and its payload."""
+
+_PAYLOAD, _UNKNOWN = 0, 255
+"""Kinds given to records that are bytes of a record before them, and to those of no known kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The records of one log, checked.
+
+    Attributes:
+        raw: Their bytes, shape (n, RECORD_SIZE).
+        kinds: Kind per record, 0 for bytes that belong to a record before.
+        rows: Number of events before each record: the row of an event, and of the event behind a
+            prefix.
+    """
+
+    raw: Bytes
+    kinds: Bytes
+    rows: Ints
+
+    def numbers(self, kind: Record) -> Ints:
+        """The places of all records of a kind."""
+        return np.flatnonzero(self.kinds == kind)
+
+    def view(self, numbers: Ints, layout: np.dtype[np.void]) -> np.ndarray:
+        """The given records as a structured array."""
+        return self.raw[numbers].view(layout)[:, 0]
+
+    def all_of(self, kind: Record) -> np.ndarray:
+        """All records of a kind as a structured array."""
+        return self.view(self.numbers(kind), _LAYOUTS[kind])
+
+    @property
+    def event_count(self) -> int:
+        """Number of events."""
+        return int(np.count_nonzero(np.isin(self.kinds, _EVENTS)))
+
+
+def read_records(image: bytes, count: int, name_count: int) -> Records:
+    """Find the records behind the header and check what they say about themselves and each other.
+
+    Raises:
+        FormatError: They contradict the format or each other.
+    """
+    raw = np.frombuffer(image, np.uint8, count * fmt.RECORD_SIZE, fmt.HEADER_SIZE)
+    raw = raw.reshape(-1, fmt.RECORD_SIZE)
+    kinds = _mark_payloads(raw)
+    refuse(kinds == _UNKNOWN, np.arange(count), 0, "kind", "unknown record kind")
+    is_event = np.isin(kinds, _EVENTS)
+    records = Records(raw, kinds, np.cumsum(is_event) - is_event)
+    _check_fields(records, name_count)
+    _check_prefixes(records)
+    _check_delegates(records)
+    _check_allocators(records)
+    return records
+
+
+def _payload_records(lengths: Ints) -> Ints:
+    return -(-lengths.astype(np.int64) // fmt.RECORD_SIZE)
+
+
+def _mark_payloads(raw: Bytes) -> Bytes:
+    """The kind of every record, after setting apart those that are bytes of metadata.
+
+    Such bytes may look like any record, so the few records that own some are visited in order.
+    """
+    kinds = raw[:, 0].copy()
+    kinds[~np.isin(kinds, list(Record))] = _UNKNOWN
+    owners = np.flatnonzero(kinds == Record.DELEGATE)
+    counts = _payload_records(raw[owners].view(DELEGATE)[:, 0]["length"])
+    owners, counts = owners[counts > 0], counts[counts > 0]
+    end = 0
+    for owner, count in zip(owners.tolist(), counts.tolist(), strict=True):
+        if owner >= end:
+            end = owner + 1 + count
+            if end > len(kinds):
+                numbers = np.array([owner])
+                refuse(
+                    np.array([True]), numbers, 8, "DELEGATE length", "metadata runs past the end"
+                )
+            kinds[owner + 1 : end] = _PAYLOAD
+    return kinds
+
+
+def refuse(bad: Bools, records: Ints, within: int, field: str, message: str) -> None:
+    """Raise for the first of ``records`` (record numbers) that is ``bad``.
+
+    ``within`` is the offset of the field in its record.
+    """
+    if bad.any():
+        record = int(records[np.argmax(bad)])
+        offset = fmt.HEADER_SIZE + record * fmt.RECORD_SIZE + within
+        raise FormatError(f"{message}: record {record}", offset=offset, field=field)
+
+
+def _check_fields(records: Records, name_count: int) -> None:
+    for kind, layout in _LAYOUTS.items():
+        numbers, values = records.numbers(kind), records.all_of(kind)
+        for column in layout.names or ():
+            within = layout.fields[column][1]  # type: ignore[index]
+            if column.startswith("zero"):
+                refuse(values[column] != 0, numbers, within, f"{kind.name} reserved", "not zero")
+            elif column == "name":
+                bad = (values[column] >= name_count) & (values[column] != fmt.NO_NAME)
+                refuse(bad, numbers, within, f"{kind.name} name", "name id out of range")
+
+
+def _check_prefixes(records: Records) -> None:
+    """A prefix stands right before its event."""
+    for kind, allowed in _FOLLOWERS.items():
+        numbers = records.numbers(kind)
+        behind = numbers + 1
+        if kind is Record.DELEGATE:
+            behind += _payload_records(records.all_of(kind)["length"])
+        alone = ~np.isin(np.append(records.kinds, _PAYLOAD)[behind], allowed)
+        refuse(alone, numbers, 0, kind.name, "no event follows")
+
+
+def _check_delegates(records: Records) -> None:
+    numbers, delegates = records.numbers(Record.DELEGATE), records.all_of(Record.DELEGATE)
+    unknown = (delegates["flags"] & ~np.uint8(fmt.DELEGATE_METADATA)) != 0
+    refuse(unknown, numbers, 1, "DELEGATE flags", "unknown flag")
+    bad = (delegates["flags"] == 0) & (delegates["length"] != 0)
+    refuse(bad, numbers, 8, "DELEGATE length", "length of metadata that is not there")
+
+
+def _check_allocators(records: Records) -> None:
+    """Allocator ids count from 1 in the order of declaration, and are declared before use."""
+    declared = records.numbers(Record.ALLOCATOR)
+    ids = records.all_of(Record.ALLOCATOR)["id"]
+    bad = ids != np.arange(1, len(ids) + 1)
+    refuse(bad, declared, 4, "ALLOCATOR id", "allocator id out of order")
+
+    used = records.numbers(Record.ALLOCATION)
+    allocations = records.all_of(Record.ALLOCATION)
+    unknown_flags = allocations["flags"] & ~np.uint8(fmt.ALLOCATION_FAILED)
+    refuse(unknown_flags != 0, used, 1, "ALLOCATION flags", "unknown flag")
+    known = np.searchsorted(declared, used)  # allocators declared before each allocation
+    bad = (allocations["allocator"] == 0) | (allocations["allocator"] > known)
+    refuse(bad, used, 2, "ALLOCATION allocator", "allocator was not declared")
