@@ -53,7 +53,7 @@ enum {
     ET_LINK_REGION_INPUT = 0x2,
     /* bytes of output tensor number `index` */
     ET_LINK_REGION_OUTPUT = 0x3,
-    /* the compact log of the last run */
+    /* the trace of the last run: index 0 its compact log, or the ETDump of a runtime that makes one; index 1 the debug buffer of such an ETDump */
     ET_LINK_REGION_TRACE = 0x4,
 };
 

@@ -3,7 +3,10 @@
  * A program stays where it is: constants are used in place, so the file must outlive its methods and
  * be aligned to 16 bytes. Nothing in the file is trusted; every offset is checked against its size.
  * All working memory comes from one arena: first what describes the method (values, tensors), then
- * the planned buffers whose sizes the file states. */
+ * the planned buffers whose sizes the file states.
+ *
+ * These functions are all that the server knows of a runtime, so they are also the seam at which another one
+ * is linked in: src/runtime implements them in C, executorch/runtime.cpp on ExecuTorch itself. */
 #ifndef ET_RUNTIME_H
 #define ET_RUNTIME_H
 
@@ -115,7 +118,7 @@ typedef struct {
 } et_method;
 
 /* Loads the method `name` into arena[0..arena_size), which must be aligned to 16 bytes: traces Method::init
- * inside Program::load_method and the arena's allocations into tracer (may be NULL). Fails on an operator
+ * inside Program::load_method and the arena's allocations into a block "Default" of tracer (may be NULL). Fails on an operator
  * without a kernel, naming it, and on too small an arena, with the bytes needed as detail. */
 et_status et_method_load(et_method *method, const et_program *program, const char *name, void *arena,
                          uint32_t arena_size, et_tracer *tracer, et_error *error);
@@ -126,7 +129,12 @@ et_tensor *et_method_input(const et_method *method, uint32_t index);
 et_tensor *et_method_output(const et_method *method, uint32_t index);
 
 /* Executes all chains; traces OPERATOR_CALL and native_call_* for each instruction, then
- * Method::execute, into the tracer's current block. */
+ * Method::execute, into a block "Execute" of its own. */
 et_status et_method_execute(et_method *method, et_error *error);
+
+/* A trace that the runtime itself made, in place of the tracer's log: file 0 is an ETDump as ExecuTorch
+ * writes it, file 1 the debug buffer that it refers to. NULL when there is none: always, from this runtime,
+ * but not from one that drives ExecuTorch (executorch/runtime.cpp). It stays valid until the next load. */
+const void *et_method_trace(const et_method *method, uint32_t index, uint32_t *size);
 
 #endif

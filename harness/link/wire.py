@@ -58,7 +58,7 @@ class Region(IntEnum):
     OUTPUT = 0x3
     """Bytes of output tensor number `index`."""
     TRACE = 0x4
-    """The compact log of the last run."""
+    """The trace of the last run: index 0 its compact log, or the ETDump of a runtime that makes one; index 1 the debug buffer of such an ETDump."""
 
 
 class State(IntEnum):

@@ -133,10 +133,8 @@ def test_events_are_those_of_executorchs_runtime(etstub: ct.CDLL) -> None:
     log, tracer = Memory(1 << 16), Tracer()
     ticks = ct.CFUNCTYPE(ct.c_uint32)(lambda: 0)
     etstub.et_tracer_init(ct.byref(tracer), ct.c_void_p(log.address), log.size, ticks)
-    etstub.et_create_event_block(ct.byref(tracer), b"Default")
     loaded = load(etstub, FILES["kws_f32"], tracer=tracer)
     for _ in expected[1:]:
-        etstub.et_create_event_block(ct.byref(tracer), b"Execute")
         loaded.execute()
     image = Memory(etstub.et_log_size(ct.byref(tracer)))
     etstub.et_log_read(ct.byref(tracer), 0, ct.c_void_p(image.address), image.size)
@@ -164,7 +162,6 @@ def test_a_failed_load_still_ends_its_events(etstub: ct.CDLL) -> None:
     log, tracer = Memory(1 << 12), Tracer()
     ticks = ct.CFUNCTYPE(ct.c_uint32)(lambda: 0)
     etstub.et_tracer_init(ct.byref(tracer), ct.c_void_p(log.address), log.size, ticks)
-    etstub.et_create_event_block(ct.byref(tracer), b"Default")
     with pytest.raises(RuntimeFailure):
         load(etstub, FILES["kws_int8"], arena_size=1024, tracer=tracer)
     image = Memory(etstub.et_log_size(ct.byref(tracer)))

@@ -100,6 +100,7 @@ et_status et_method_execute(et_method *method, et_error *error) {
     et_tracer *tracer = method->tracer;
     et_status status = ET_LINK_STATUS_OK;
     uint32_t budget = method->instruction_budget;
+    et_create_event_block(tracer, "Execute");
     et_event event =
         et_start_profiling_interned(tracer, method->execute_name, ET_UNSET_CHAIN, ET_UNSET_HANDLE);
     for (uint32_t c = 0; c < method->chain_count && status == ET_LINK_STATUS_OK; c++) {

@@ -5,50 +5,64 @@
 #define DATA_HEADER_SIZE 8u
 #define DIGEST_CHUNK 128u
 
-static const et_tensor *output(const et_server *server, uint8_t index) {
-    return et_method_output(&server->method, index);
+/* The bytes of a readable region. */
+typedef struct {
+    const uint8_t *bytes; /* NULL: they are the tracer's log */
+    uint32_t size;
+} et_source;
+
+static et_status find_trace(const et_server *server, uint8_t index, et_source *source, et_error *error) {
+    source->bytes = et_method_trace(&server->method, index, &source->size);
+    if (source->bytes != NULL) {
+        return ET_LINK_STATUS_OK;
+    }
+    if (index != 0) {
+        return et_fail(error, ET_LINK_STATUS_BAD_REGION, index, "the trace is one file", NULL);
+    }
+    source->size = et_log_size(&server->tracer);
+    return ET_LINK_STATUS_OK;
 }
 
-/* Size of a readable region; refuses what does not exist or would not be true. */
-static et_status find_size(const et_server *server, const uint8_t *body, uint32_t *size, et_error *error) {
+static et_status find_output(const et_server *server, uint8_t index, et_source *source, et_error *error) {
+    if (server->run.error.status != ET_LINK_STATUS_OK) {
+        return et_fail(error, ET_LINK_STATUS_WRONG_STATE, server->state, "the run failed, there is no output",
+                       NULL);
+    }
+    const et_tensor *tensor = et_method_output(&server->method, index);
+    if (tensor == NULL || tensor->data == NULL) {
+        return et_fail(error, ET_LINK_STATUS_BAD_REGION, index, "the model has no such output", NULL);
+    }
+    *source = (et_source){tensor->data, tensor->nbytes};
+    return ET_LINK_STATUS_OK;
+}
+
+/* Finds what a request's body names; refuses what does not exist or would not be true. */
+static et_status find_source(const et_server *server, const uint8_t *body, et_source *source,
+                             et_error *error) {
     uint8_t region = body[0];
-    uint8_t index = body[1];
-    bool trace = region == ET_LINK_REGION_TRACE && index == 0;
-    if (!trace && region != ET_LINK_REGION_OUTPUT) {
+    if (region != ET_LINK_REGION_TRACE && region != ET_LINK_REGION_OUTPUT) {
         return et_fail(error, ET_LINK_STATUS_BAD_REGION, region, "cannot be read", NULL);
     }
     if (server->state != ET_LINK_STATE_DONE) {
         return et_fail(error, ET_LINK_STATUS_WRONG_STATE, server->state, "nothing has run", NULL);
     }
-    if (trace) {
-        *size = et_log_size(&server->tracer);
-        return ET_LINK_STATUS_OK;
-    }
-    if (server->run.error.status != ET_LINK_STATUS_OK) {
-        return et_fail(error, ET_LINK_STATUS_WRONG_STATE, server->state, "the run failed, there is no output",
-                       NULL);
-    }
-    const et_tensor *tensor = output(server, index);
-    if (tensor == NULL || tensor->data == NULL) {
-        return et_fail(error, ET_LINK_STATUS_BAD_REGION, index, "the model has no such output", NULL);
-    }
-    *size = tensor->nbytes;
-    return ET_LINK_STATUS_OK;
+    return region == ET_LINK_REGION_TRACE ? find_trace(server, body[1], source, error)
+                                          : find_output(server, body[1], source, error);
 }
 
-/* Copies bytes of a region; offset and count are within its size. */
-static void copy_region(const et_server *server, const uint8_t *region, uint32_t offset, void *out,
-                        uint32_t count) {
-    if (region[0] == ET_LINK_REGION_TRACE) {
+/* Copies bytes of a source; offset and count are within its size. */
+static void copy(const et_server *server, const et_source *source, uint32_t offset, void *out,
+                 uint32_t count) {
+    if (source->bytes == NULL) {
         (void)et_log_read(&server->tracer, offset, out, count);
     } else {
-        memcpy(out, output(server, region[1])->data + offset, count);
+        memcpy(out, source->bytes + offset, count);
     }
 }
 
 et_status et_server_stat(et_server *server, et_request *request, et_writer *answer, et_error *error) {
-    uint32_t size;
-    et_status status = find_size(server, request->body, &size, error);
+    et_source source;
+    et_status status = find_source(server, request->body, &source, error);
     if (status != ET_LINK_STATUS_OK) {
         return status;
     }
@@ -56,15 +70,16 @@ et_status et_server_stat(et_server *server, et_request *request, et_writer *answ
     uint8_t digest[ET_LINK_DIGEST_SIZE];
     et_sha256 sha;
     et_sha256_init(&sha);
-    for (uint32_t offset = 0; offset < size;) {
-        uint32_t count = size - offset < sizeof chunk ? size - offset : (uint32_t)sizeof chunk;
-        copy_region(server, request->body, offset, chunk, count);
+    for (uint32_t offset = 0; offset < source.size;) {
+        uint32_t left = source.size - offset;
+        uint32_t count = left < sizeof chunk ? left : (uint32_t)sizeof chunk;
+        copy(server, &source, offset, chunk, count);
         et_sha256_update(&sha, chunk, count);
         offset += count;
     }
     et_sha256_final(&sha, digest);
     et_write_status(answer, ET_LINK_STATUS_OK);
-    et_write_u32(answer, size);
+    et_write_u32(answer, source.size);
     et_write_bytes(answer, digest, sizeof digest);
     return ET_LINK_STATUS_OK;
 }
@@ -94,13 +109,13 @@ et_status et_server_read(et_server *server, et_request *request, et_writer *answ
         write_data_header(answer, region, index, offset);
         return ET_LINK_STATUS_OK;
     }
-    uint32_t size;
-    et_status status = find_size(server, request->body, &size, error);
+    et_source source;
+    et_status status = find_source(server, request->body, &source, error);
     if (status != ET_LINK_STATUS_OK) {
         return status;
     }
-    if (offset > size || length > size - offset) {
-        return et_fail(error, ET_LINK_STATUS_BAD_REGION, size, "beyond the end of the region", NULL);
+    if (offset > source.size || length > source.size - offset) {
+        return et_fail(error, ET_LINK_STATUS_BAD_REGION, source.size, "beyond the end of the region", NULL);
     }
     bool same = download->region == region && download->index == index;
     uint32_t start = same && download->end == offset ? download->offset : offset;
@@ -118,15 +133,17 @@ et_status et_server_read(et_server *server, et_request *request, et_writer *answ
 bool et_server_stream(et_server *server) {
     et_download *download = &server->download;
     uint32_t left = download->end - download->offset;
-    if (left == 0) {
+    const uint8_t region[2] = {download->region, download->index};
+    et_source source;
+    /* It was found when the READ came, and whatever takes it away stops the download. */
+    if (left == 0 || find_source(server, region, &source, NULL) != ET_LINK_STATUS_OK) {
         return false;
     }
     et_writer body = et_server_begin_body(server);
     write_data_header(&body, download->region, download->index, download->offset);
     uint32_t room = body.capacity - DATA_HEADER_SIZE;
     uint32_t count = left < room ? left : room;
-    const uint8_t region[2] = {download->region, download->index};
-    copy_region(server, region, download->offset, et_write(&body, count), count);
+    copy(server, &source, download->offset, et_write(&body, count), count);
     download->offset += count;
     et_server_send(server, ET_LINK_OP_READ | ET_LINK_RESPONSE, download->sequence, &body);
     return true;

@@ -31,7 +31,6 @@ static et_status execute_all(et_server *server, et_error *error) {
     server->loaded = status == ET_LINK_STATUS_OK;
     while (status == ET_LINK_STATUS_OK && run->completed < run->count) {
         copy_inputs(server);
-        et_create_event_block(&server->tracer, "Execute");
         status = et_method_execute(&server->method, error);
         if (status == ET_LINK_STATUS_OK) {
             run->completed++;
@@ -48,7 +47,6 @@ static void start_run(et_server *server) {
     config->port->restart_clock();
     server->epoch++;
     et_tracer_init(&server->tracer, config->trace, server->run.trace_capacity, config->port->ticks);
-    et_create_event_block(&server->tracer, "Default");
     (void)execute_all(server, &server->run.error);
     server->state = ET_LINK_STATE_DONE;
     send_note(server, ET_LINK_OP_NOTE_DONE);
