@@ -118,8 +118,9 @@ typedef struct {
 } et_method;
 
 /* Loads the method `name` into arena[0..arena_size), which must be aligned to 16 bytes: traces Method::init
- * inside Program::load_method and the arena's allocations into a block "Default" of tracer (may be NULL). Fails on an operator
- * without a kernel, naming it, and on too small an arena, with the bytes needed as detail. */
+ * inside Program::load_method and the arena's allocations into a block "Default" of tracer (may be NULL).
+ * Fails on an operator without a kernel, naming it, and on too small an arena, with the bytes needed as
+ * detail. */
 et_status et_method_load(et_method *method, const et_program *program, const char *name, void *arena,
                          uint32_t arena_size, et_tracer *tracer, et_error *error);
 
