@@ -34,7 +34,7 @@ def compare(found: Array, expected: Any) -> None:
 
 
 @oracle
-@given(broadcast_shapes(), st.data(), st.sampled_from(["add"]))
+@given(broadcast_shapes(), st.data(), st.sampled_from(["add", "sub", "mul", "div"]))
 def test_binary(
     etstub: ct.CDLL, shape: tuple[Shape, Shape, Shape], data: st.DataObject, name: str
 ) -> None:
@@ -59,3 +59,29 @@ def test_binary(
         compare(found, expected)
     else:
         np.testing.assert_array_equal(found, expected.numpy())
+
+
+UNARY: dict[str, list[list[Any]]] = {
+    "relu": [[]],
+    "sigmoid": [[]],
+    "tanh": [[]],
+    "hardtanh": [[-1.0, 1.0], [0, 6]],
+    "clamp": [[None, 0.5], [-1, None], [-0.25, 3.0], [2.0, -2.0]],
+    "leaky_relu": [[0.01], [2]],
+    "gelu": [["none"], ["tanh"]],
+}
+
+
+@oracle
+@given(shapes(0, 5), st.data(), st.sampled_from(sorted(UNARY)))
+def test_unary(etstub: ct.CDLL, shape: Shape, data: st.DataObject, name: str) -> None:
+    extra = data.draw(st.sampled_from(UNARY[name]))
+    order = data.draw(ordered(len(shape)))
+    x = np.asarray(floats(data.draw(seeds), shape) * 5, np.float32)
+    operator = getattr(torch.ops.aten, name).default
+    tensor = torch.from_numpy(x)
+    named = {"approximate": extra[0]} if name == "gelu" else {}
+    expected = operator(tensor, **named) if named else operator(tensor, *extra)
+    found = run(etstub, f"aten::{name}", Tensor(x, order), *extra, Out(shape, order=order))
+    # Where the result is near zero, PyTorch's vectorized functions and libm cancel differently.
+    np.testing.assert_allclose(found, expected.numpy(), rtol=1e-5, atol=1e-6)

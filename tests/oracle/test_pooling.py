@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.oracle.strategies import floats, oracle, seeds
-from tests.support.kernels import Out, Tensor, run
+from tests.support.kernels import Out, Tensor, run, run_all
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.oracle
@@ -51,3 +51,21 @@ def test_avg_pool2d(
     out = Out(tuple(expected.shape), order=order)
     found = run(etstub, "aten::avg_pool2d", Tensor(x, order), *arguments, out)
     np.testing.assert_allclose(found, expected.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@oracle
+@given(pools(), pairs, st.booleans())
+def test_max_pool2d(etstub: ct.CDLL, pool: Any, dilation: list[int], ceil_mode: bool) -> None:
+    x, order, window = pool
+    for size, kernel, pad, step in zip(x.shape[-2:], window[0], window[2], dilation, strict=True):
+        assume(step * (kernel - 1) < size + 2 * pad)  # ceil_mode would invent an output
+    x = np.round(x * 2).astype(np.float32)  # with ties
+    arguments = [*window, dilation, ceil_mode]
+    operator = torch.ops.aten.max_pool2d_with_indices.default
+    expected, indices = reference(operator, torch.from_numpy(x), *arguments)
+    assume(np.isfinite(expected.numpy()).all())  # a window that misses the input is refused
+    shape = tuple(expected.shape)
+    outs = Out(shape, order=order), Out(shape, np.int64, order)
+    found = run_all(etstub, "aten::max_pool2d_with_indices", Tensor(x, order), *arguments, *outs)
+    np.testing.assert_array_equal(found[0], expected.numpy())
+    np.testing.assert_array_equal(found[1], indices.numpy())

@@ -1,5 +1,7 @@
 #include "arguments.h"
 
+#include <string.h>
+
 #include "et_bytes.h"
 
 static const et_value *argument(const et_call *call, uint32_t i) {
@@ -46,6 +48,12 @@ bool et_arg_int64(const et_call *call, uint32_t i, int64_t *value) {
     }
     *value = argument(call, i)->as.integer;
     return true;
+}
+
+bool et_arg_is_text(const et_call *call, uint32_t i, const char *text) {
+    const et_value *value = argument(call, i);
+    return value->kind == ET_VALUE_STRING && value->as.string.length == strlen(text) &&
+           memcmp(value->as.string.bytes, text, value->as.string.length) == 0;
 }
 
 bool et_arg_number(const et_call *call, uint32_t i, double *value) {

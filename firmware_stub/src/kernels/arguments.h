@@ -15,6 +15,9 @@ bool et_arg_bool(const et_call *call, uint32_t i, bool *value);
 bool et_arg_int(const et_call *call, uint32_t i, int32_t min, int32_t max, int32_t *value);
 bool et_arg_int64(const et_call *call, uint32_t i, int64_t *value);
 
+/* Whether it is the string `text`. */
+bool et_arg_is_text(const et_call *call, uint32_t i, const char *text);
+
 /* A PyTorch scalar: an int or a float. */
 bool et_arg_number(const et_call *call, uint32_t i, double *value);
 

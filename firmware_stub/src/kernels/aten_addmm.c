@@ -1,65 +1,35 @@
-#include "arguments.h"
 #include "kernels.h"
+#include "matmul.h"
+#include "walk.h"
 
-/* The added matrix, which may be broadcast from fewer or single rows and columns: strides 0 there. */
-typedef struct {
-    const float *data;
-    int32_t row;
-    int32_t column;
-} et_addend;
-
-static bool read_addend(const et_tensor *tensor, const et_tensor *out, et_addend *addend) {
-    if (!et_is_type(tensor, ET_FLOAT) || tensor->ndim > 2) {
-        return false;
-    }
-    int32_t strides[2] = {0, 0};
-    for (uint32_t d = 0; d < tensor->ndim; d++) {
-        uint32_t to = d + 2u - tensor->ndim;
-        if (tensor->sizes[d] != 1 && tensor->sizes[d] != out->sizes[to]) {
-            return false;
-        }
-        strides[to] = tensor->sizes[d] == 1 ? 0 : tensor->strides[d];
-    }
-    *addend = (et_addend){et_floats(tensor), strides[0], strides[1]};
-    return true;
-}
-
-static float dot(const float *a, int32_t a_step, const float *b, int32_t b_step, int32_t count) {
-    float sum = 0.0f;
-    for (int32_t i = 0; i < count; i++) {
-        sum += a[i * a_step] * b[i * b_step];
-    }
-    return sum;
-}
-
-/* addmm(self, mat1, mat2, *, beta, alpha, out): beta self + alpha mat1 mat2 */
+/* addmm(self, mat1, mat2, *, beta, alpha, out): beta self + alpha mat1 mat2, where self may be broadcast */
 static const char *addmm(const et_call *call) {
-    const et_tensor *a = et_arg_tensor(call, 1);
-    const et_tensor *b = et_arg_tensor(call, 2);
-    et_tensor *out = et_arg_out(call, 5);
-    et_addend addend;
+    const et_tensor *added = et_arg_tensor(call, 0);
+    const et_tensor *mat1 = et_arg_tensor(call, 1);
+    const et_tensor *mat2 = et_arg_tensor(call, 2);
+    const et_tensor *out = et_arg_out(call, 5);
+    int32_t strides[ET_MAX_DIMS];
     double beta;
     double alpha;
-    if (!et_is(a, ET_FLOAT, 2) || !et_is(b, ET_FLOAT, 2) || !et_is(out, ET_FLOAT, 2)) {
+    if (!et_is_type(added, ET_FLOAT) || !et_is(mat1, ET_FLOAT, 2) || !et_is(mat2, ET_FLOAT, 2) ||
+        !et_is(out, ET_FLOAT, 2)) {
         return "only float32 matrices";
     }
-    if (a->sizes[1] != b->sizes[0] || out->sizes[0] != a->sizes[0] || out->sizes[1] != b->sizes[1] ||
-        !read_addend(et_arg_tensor(call, 0), out, &addend)) {
+    const et_matrix a = et_matrix_of(mat1, 0);
+    const et_matrix b = et_matrix_of(mat2, 0);
+    const et_matrix y = et_matrix_of(out, 0);
+    if (!et_product_fits(&a, &b, &y) || !et_broadcast_strides(added, out, strides)) {
         return "sizes do not match";
     }
     if (!et_arg_number(call, 3, &beta) || !et_arg_number(call, 4, &alpha)) {
         return "beta or alpha";
     }
-    float *y = et_out_floats(out);
-    for (int32_t i = 0; i < out->sizes[0]; i++) {
-        const float *row = et_floats(a) + i * a->strides[0];
-        for (int32_t j = 0; j < out->sizes[1]; j++) {
-            const float *column = et_floats(b) + j * b->strides[1];
-            float product = dot(row, a->strides[1], column, b->strides[0], a->sizes[1]);
-            float added = addend.data[i * addend.row + j * addend.column];
+    for (int32_t i = 0; i < y.rows; i++) {
+        for (int32_t j = 0; j < y.columns; j++) {
+            const float addend = et_floats(added)[i * strides[0] + j * strides[1]];
             /* beta = 0 means that self does not count, NaN or not */
-            y[i * out->strides[0] + j * out->strides[1]] =
-                (float)alpha * product + (beta == 0.0 ? 0.0f : (float)beta * added);
+            y.data[i * y.row_step + j * y.column_step] =
+                (float)alpha * et_product_at(&a, i, &b, j) + (beta == 0.0 ? 0.0f : (float)beta * addend);
         }
     }
     return NULL;

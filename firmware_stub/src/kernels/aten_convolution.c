@@ -4,41 +4,60 @@
 
 typedef struct {
     et_window window;
-    const et_tensor *weight; /* O, C / groups, kernel y, kernel x */
-    const et_tensor *bias;   /* O, or NULL */
+    et_tensor images[2];   /* input and output; lines as images with a single row */
+    et_tensor weight;      /* O, C / groups, kernel y, kernel x */
+    const et_tensor *bias; /* O, or NULL */
     int32_t groups;
 } et_convolution;
+
+/* Fills the tensors of a 1-d or 2-d convolution, as those of a 2-d one. */
+static bool read_tensors(const et_call *call, et_convolution *conv) {
+    const et_tensor *input = et_arg_tensor(call, 0);
+    const et_tensor *weight = et_arg_tensor(call, 1);
+    const et_tensor *out = et_arg_out(call, 9);
+    if (!et_is_image(input, ET_FLOAT) || !et_is(weight, ET_FLOAT, input->ndim) ||
+        !et_is(out, ET_FLOAT, input->ndim)) {
+        return false;
+    }
+    const bool is_line = input->ndim == 3;
+    conv->images[0] = is_line ? et_as_image(input) : *input;
+    conv->images[1] = is_line ? et_as_image(out) : *out;
+    conv->weight = is_line ? et_as_image(weight) : *weight;
+    conv->window.input = &conv->images[0];
+    conv->window.out = &conv->images[1];
+    return true;
+}
 
 /* convolution(input, weight, bias?, stride, padding, dilation, transposed, output_padding, groups, *, out) */
 static const char *read_arguments(const et_call *call, et_convolution *conv) {
     bool transposed;
-    conv->window.input = et_arg_tensor(call, 0);
-    conv->weight = et_arg_tensor(call, 1);
-    conv->bias = et_arg_is_none(call, 2) ? NULL : et_arg_tensor(call, 2);
-    conv->window.out = et_arg_out(call, 9);
-    if (!et_is(conv->window.input, ET_FLOAT, 4) || !et_is(conv->weight, ET_FLOAT, 4) ||
-        !et_is(conv->window.out, ET_FLOAT, 4)) {
-        return "only float32 in two spatial dimensions";
+    if (!read_tensors(call, conv)) {
+        return "only float32 in one or two spatial dimensions";
     }
     if (!et_arg_bool(call, 6, &transposed) || transposed) {
         return "transposed";
     }
-    const int32_t *weight = conv->weight->sizes;
+    const int32_t *weight = conv->weight.sizes;
+    const int32_t channels = conv->window.input->sizes[1];
     if (!et_arg_int(call, 8, 1, ET_AXIS_MAX, &conv->groups) || weight[0] % conv->groups != 0 ||
-        conv->window.input->sizes[1] % conv->groups != 0 ||
-        conv->window.input->sizes[1] / conv->groups != weight[1] || conv->window.out->sizes[1] != weight[0]) {
+        channels % conv->groups != 0 || channels / conv->groups != weight[1] ||
+        conv->window.out->sizes[1] != weight[0]) {
         return "channels and groups";
     }
+    conv->bias = et_arg_is_none(call, 2) ? NULL : et_arg_tensor(call, 2);
     if (!et_arg_is_none(call, 2) && !et_is_vector(conv->bias, ET_FLOAT, weight[0])) {
         return "bias";
+    }
+    if (et_arg_tensor(call, 0)->ndim == 3) {
+        return et_read_conv_line(call, weight[3], &conv->window);
     }
     return et_read_conv_axes(call, weight[2], weight[3], &conv->window);
 }
 
 /* Sum over the channels of one group and the taps of a patch; x and w point at the first tap. */
 static float dot(const et_convolution *conv, const et_patch *patch, const float *x, const float *w) {
-    const int32_t *weight_strides = conv->weight->strides;
-    const int32_t channels = conv->weight->sizes[1];
+    const int32_t *weight_strides = conv->weight.strides;
+    const int32_t channels = conv->weight.sizes[1];
     const int32_t x_channel = conv->window.input->strides[1];
     const int32_t x_row = conv->window.input->strides[2] * conv->window.y.dilation;
     const int32_t x_column = conv->window.input->strides[3] * conv->window.x.dilation;
@@ -63,10 +82,10 @@ static void convolve_position(const void *context, const et_patch *patch, int32_
     const float *x = et_floats(conv->window.input) + from;
     float *y = et_out_floats(conv->window.out) + to;
     const int32_t *x_strides = conv->window.input->strides;
-    const int32_t *w_strides = conv->weight->strides;
+    const int32_t *w_strides = conv->weight.strides;
     const float *bias = conv->bias != NULL ? et_floats(conv->bias) : NULL;
-    const float *w = et_floats(conv->weight) + patch->y.first * w_strides[2] + patch->x.first * w_strides[3];
-    const int32_t per_group = conv->weight->sizes[0] / conv->groups;
+    const float *w = et_floats(&conv->weight) + patch->y.first * w_strides[2] + patch->x.first * w_strides[3];
+    const int32_t per_group = conv->weight.sizes[0] / conv->groups;
     for (int32_t group = 0; group < conv->groups; group++) {
         for (int32_t i = 0; i < per_group; i++) {
             float sum = dot(conv, patch, x, w);
@@ -74,7 +93,7 @@ static void convolve_position(const void *context, const et_patch *patch, int32_
             w += w_strides[0];
             y += conv->window.out->strides[1];
         }
-        x += conv->weight->sizes[1] * x_strides[1];
+        x += conv->weight.sizes[1] * x_strides[1];
     }
 }
 

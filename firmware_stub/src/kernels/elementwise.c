@@ -145,40 +145,48 @@ const char *et_run_binary(const et_call *call, const et_binary *operation, bool 
     return NULL;
 }
 
-const char *et_check_map(const et_call *call, uint32_t out_index) {
+/* An input and an output with elements in the same places. */
+typedef struct {
+    const float *x;
+    float *y;
+    uint32_t numel;
+} et_mapping;
+
+static const char *read_mapping(const et_call *call, uint32_t out_index, et_mapping *mapping) {
     const et_tensor *input = et_arg_tensor(call, 0);
     const et_tensor *out = et_arg_out(call, out_index);
     if (!et_is_type(input, ET_FLOAT) || !et_is_type(out, ET_FLOAT)) {
         return "only float32";
     }
-    return et_same_layout(input, out) ? NULL : "input and output differ in shape or layout";
+    if (!et_same_layout(input, out)) {
+        return "input and output differ in shape or layout";
+    }
+    *mapping = (et_mapping){et_floats(input), et_out_floats(out), et_numel(out)};
+    return NULL;
 }
 
-const char *et_run_map(const et_call *call, uint32_t out_index, et_map_fn map) {
-    const char *refusal = et_check_map(call, out_index);
+const char *et_run_map(const et_call *call, uint32_t out, et_map_fn map, float parameter) {
+    et_mapping mapping;
+    const char *refusal = read_mapping(call, out, &mapping);
     if (refusal != NULL) {
         return refusal;
     }
-    const float *x = et_floats(et_arg_tensor(call, 0));
-    float *y = et_out_floats(et_arg_out(call, out_index));
-    const uint32_t numel = et_numel(et_arg_out(call, out_index));
-    for (uint32_t i = 0; i < numel; i++) {
-        y[i] = map(x[i]);
+    for (uint32_t i = 0; i < mapping.numel; i++) {
+        mapping.y[i] = map(mapping.x[i], parameter);
     }
     return NULL;
 }
 
-const char *et_run_clamp(const et_call *call, uint32_t out_index, float low, float high) {
-    const char *refusal = et_check_map(call, out_index);
+const char *et_run_clamp(const et_call *call, uint32_t out, float low, float high) {
+    et_mapping mapping;
+    const char *refusal = read_mapping(call, out, &mapping);
     if (refusal != NULL) {
         return refusal;
     }
-    const float *x = et_floats(et_arg_tensor(call, 0));
-    float *y = et_out_floats(et_arg_out(call, out_index));
-    const uint32_t numel = et_numel(et_arg_out(call, out_index));
-    for (uint32_t i = 0; i < numel; i++) {
-        const float raised = x[i] < low ? low : x[i]; /* NaN is not less */
-        y[i] = raised > high ? high : raised;
+    for (uint32_t i = 0; i < mapping.numel; i++) {
+        const float x = mapping.x[i];
+        const float raised = x < low ? low : x; /* NaN is not less */
+        mapping.y[i] = raised > high ? high : raised;
     }
     return NULL;
 }

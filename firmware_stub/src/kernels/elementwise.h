@@ -50,13 +50,10 @@ typedef struct {
 const char *et_run_binary(const et_call *call, const et_binary *operation, bool has_alpha);
 
 /* Computes one float32 element. */
-typedef float (*et_map_fn)(float x);
-
-/* Checks that argument 0 and argument `out` are float32 tensors of the same shape and layout. */
-const char *et_check_map(const et_call *call, uint32_t out);
+typedef float (*et_map_fn)(float x, float parameter);
 
 /* Maps each element of argument 0 to the same place of argument `out`. */
-const char *et_run_map(const et_call *call, uint32_t out, et_map_fn map);
+const char *et_run_map(const et_call *call, uint32_t out, et_map_fn map, float parameter);
 
 /* The same with min(max(x, low), high), where NaN stays NaN. */
 const char *et_run_clamp(const et_call *call, uint32_t out, float low, float high);

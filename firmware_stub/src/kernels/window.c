@@ -32,7 +32,8 @@ et_taps et_axis_taps(const et_axis *axis, int32_t position) {
     return (et_taps){first, room < left ? room : left, start};
 }
 
-const char *et_read_conv_axes(const et_call *call, int32_t kernel_y, int32_t kernel_x, et_window *window) {
+/* The x axis is the last item of each list; a 1-d convolution has no other. */
+static const char *read_conv(const et_call *call, const int32_t kernel[2], bool is_line, et_window *window) {
     const int32_t *in = window->input->sizes;
     const int32_t *out = window->out->sizes;
     int32_t stride[2];
@@ -42,12 +43,25 @@ const char *et_read_conv_axes(const et_call *call, int32_t kernel_y, int32_t ker
         !et_arg_pair(call, 5, 1, ET_AXIS_MAX, dilation)) {
         return "stride, padding or dilation";
     }
-    window->y = (et_axis){in[2], out[2], kernel_y, stride[0], pad[0], dilation[0]};
-    window->x = (et_axis){in[3], out[3], kernel_x, stride[1], pad[1], dilation[1]};
+    window->y = (et_axis){in[2], out[2], kernel[0], stride[0], pad[0], dilation[0]};
+    window->x = (et_axis){in[3], out[3], kernel[1], stride[1], pad[1], dilation[1]};
+    if (is_line) {
+        window->y = (et_axis){1, 1, 1, 1, 0, 1};
+    }
     if (!et_axis_is_sound(&window->y, false) || !et_axis_is_sound(&window->x, false) || in[0] != out[0]) {
         return "output size";
     }
     return NULL;
+}
+
+const char *et_read_conv_axes(const et_call *call, int32_t kernel_y, int32_t kernel_x, et_window *window) {
+    const int32_t kernel[2] = {kernel_y, kernel_x};
+    return read_conv(call, kernel, false, window);
+}
+
+const char *et_read_conv_line(const et_call *call, int32_t kernel_x, et_window *window) {
+    const int32_t kernel[2] = {1, kernel_x};
+    return read_conv(call, kernel, true, window);
 }
 
 const char *et_read_dilated_pool_axes(const et_call *call, const int32_t dilation[2], bool ceil_mode,
@@ -81,19 +95,25 @@ bool et_is_image(const et_tensor *tensor, uint8_t dtype) {
     return et_is(tensor, dtype, 3) || et_is(tensor, dtype, 4);
 }
 
+/* A tensor of three dimensions with a dimension of one element more, at `place`. */
+static et_tensor with_single(const et_tensor *tensor, uint32_t place) {
+    et_tensor wider = *tensor;
+    wider.ndim = 4;
+    for (uint32_t d = 3; d > place; d--) {
+        wider.sizes[d] = wider.sizes[d - 1];
+        wider.strides[d] = wider.strides[d - 1];
+    }
+    wider.sizes[place] = 1;
+    wider.strides[place] = 0;
+    return wider;
+}
+
 et_tensor et_as_batch(const et_tensor *tensor) {
-    et_tensor batch = *tensor;
-    if (tensor->ndim != 3) {
-        return batch;
-    }
-    batch.ndim = 4;
-    batch.sizes[0] = 1;
-    batch.strides[0] = 0;
-    for (uint32_t d = 0; d < 3; d++) {
-        batch.sizes[d + 1] = tensor->sizes[d];
-        batch.strides[d + 1] = tensor->strides[d];
-    }
-    return batch;
+    return tensor->ndim == 3 ? with_single(tensor, 0) : *tensor;
+}
+
+et_tensor et_as_image(const et_tensor *line) {
+    return with_single(line, 2);
 }
 
 void et_slide(const et_window *window, et_position_fn compute, const void *context) {

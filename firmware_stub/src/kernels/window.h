@@ -46,6 +46,12 @@ et_taps et_axis_taps(const et_axis *axis, int32_t position);
  * operators have at 3, 4 and 5. Returns why it refuses, or NULL. */
 const char *et_read_conv_axes(const et_call *call, int32_t kernel_y, int32_t kernel_x, et_window *window);
 
+/* The same for a 1-d convolution, of a line seen as an image with a single row. */
+const char *et_read_conv_line(const et_call *call, int32_t kernel, et_window *window);
+
+/* A line (N, C, X) as an image with a single row. */
+et_tensor et_as_image(const et_tensor *line);
+
 /* Fills both axes of 2-d pooling from the arguments kernel_size, stride (an empty one means the kernel's
  * size) and padding, which all such operators have at 1, 2 and 3. Returns why it refuses, or NULL; without
  * dilation no patch is empty then. */

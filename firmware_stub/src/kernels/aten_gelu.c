@@ -1,0 +1,31 @@
+#include <math.h>
+
+#include "elementwise.h"
+#include "kernels.h"
+
+/* x times the normal distribution function */
+static float by_erf(float x, float unused) {
+    const float sqrt_half = 0.70710678f;
+    (void)unused;
+    return x * 0.5f * (1.0f + erff(x * sqrt_half));
+}
+
+static float by_tanh(float x, float unused) {
+    const float sqrt_2_over_pi = 0.79788456f;
+    const float cubic = 0.044715f;
+    (void)unused;
+    return 0.5f * x * (1.0f + tanhf(sqrt_2_over_pi * (x + cubic * x * x * x)));
+}
+
+/* gelu(input, *, approximate, out) */
+static const char *gelu(const et_call *call) {
+    if (et_arg_is_text(call, 1, "none")) {
+        return et_run_map(call, 2, by_erf, 0.0f);
+    }
+    if (et_arg_is_text(call, 1, "tanh")) {
+        return et_run_map(call, 2, by_tanh, 0.0f);
+    }
+    return "approximate";
+}
+
+const et_kernel et_aten_gelu = {"aten::gelu", "out", "native_call_gelu.out", 3, gelu};

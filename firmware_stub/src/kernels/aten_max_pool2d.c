@@ -1,0 +1,93 @@
+#include <math.h>
+
+#include "kernels.h"
+#include "window.h"
+
+typedef struct {
+    et_window window;
+    et_tensor indices; /* of the maxima in their input planes */
+} et_max_pool;
+
+/* A dilated window can miss a small input; then there is no maximum. */
+static bool every_window_has_a_tap(const et_axis *axis) {
+    for (int32_t position = 0; position < axis->out; position++) {
+        if (et_axis_taps(axis, position).count == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int64_t index_of(const et_max_pool *pool, const et_patch *patch, int32_t row, int32_t column) {
+    const int32_t y = patch->y.start + row * pool->window.y.dilation;
+    const int32_t x = patch->x.start + column * pool->window.x.dilation;
+    return (int64_t)y * pool->window.x.in + x;
+}
+
+/* The first maximum of a patch of one channel, or its last NaN. */
+static float find_max(const et_max_pool *pool, const et_patch *patch, const float *x, int64_t *index) {
+    const int32_t *strides = pool->window.input->strides;
+    float max = *x;
+    *index = index_of(pool, patch, 0, 0);
+    for (int32_t row = 0; row < patch->y.count; row++) {
+        const float *tap = x + row * pool->window.y.dilation * strides[2];
+        for (int32_t column = 0; column < patch->x.count; column++) {
+            if (*tap > max || isnan(*tap)) {
+                max = *tap;
+                *index = index_of(pool, patch, row, column);
+            }
+            tap += pool->window.x.dilation * strides[3];
+        }
+    }
+    return max;
+}
+
+static void pool_position(const void *context, const et_patch *patch, int32_t from, int32_t to) {
+    const et_max_pool *pool = context;
+    const et_window *window = &pool->window;
+    const float *x = et_floats(window->input) + from;
+    float *y = et_out_floats(window->out) + to;
+    int64_t *index = (int64_t *)(void *)pool->indices.data + to;
+    for (int32_t channel = 0; channel < window->input->sizes[1]; channel++) {
+        *y = find_max(pool, patch, x, index);
+        x += window->input->strides[1];
+        y += window->out->strides[1];
+        index += window->out->strides[1];
+    }
+}
+
+/* max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode, *, out, indices) */
+static const char *max_pool2d(const et_call *call) {
+    const et_tensor *input = et_arg_tensor(call, 0);
+    et_tensor *out = et_arg_out(call, 6);
+    const et_tensor *indices = et_arg_out(call, 7);
+    et_max_pool pool;
+    int32_t dilation[2];
+    bool ceil_mode;
+    if (!et_is_image(input, ET_FLOAT) || !et_is(out, ET_FLOAT, input->ndim)) {
+        return "only float32 images";
+    }
+    if (!et_is_type(indices, ET_LONG) || !et_same_layout(indices, out)) {
+        return "type, shape or layout of indices";
+    }
+    if (!et_arg_pair(call, 4, 1, ET_AXIS_MAX, dilation) || !et_arg_bool(call, 5, &ceil_mode)) {
+        return "dilation or ceil_mode";
+    }
+    et_tensor batch = et_as_batch(input);
+    et_tensor out_batch = et_as_batch(out);
+    pool.indices = et_as_batch(indices);
+    pool.window.input = &batch;
+    pool.window.out = &out_batch;
+    const char *refusal = et_read_dilated_pool_axes(call, dilation, ceil_mode, &pool.window);
+    if (refusal != NULL) {
+        return refusal;
+    }
+    if (!every_window_has_a_tap(&pool.window.y) || !every_window_has_a_tap(&pool.window.x)) {
+        return "a window that misses the input";
+    }
+    et_slide(&pool.window, pool_position, &pool);
+    return NULL;
+}
+
+const et_kernel et_aten_max_pool2d = {"aten::max_pool2d_with_indices", "out",
+                                      "native_call_max_pool2d_with_indices.out", 8, max_pool2d};
