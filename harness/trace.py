@@ -148,6 +148,7 @@ class Trace:
         debug_values: Values of debug events.
         version: ETDump schema version.
         losses: What is missing.
+        filtered_events: Events that the target left out because it was told to.
     """
 
     names: tuple[str, ...]
@@ -172,6 +173,7 @@ class Trace:
     debug_values: tuple[DebugValue, ...] = field(default=())
     version: int = 0
     losses: Losses = NOTHING_LOST
+    filtered_events: int = 0
 
     def __len__(self) -> int:
         """Number of events."""
@@ -189,6 +191,7 @@ class Trace:
         debug_values: Sequence[DebugValue] = (),
         version: int = 0,
         losses: Losses = NOTHING_LOST,
+        filtered_events: int = 0,
     ) -> Trace:
         """A trace of ``count`` profile events in which nothing is set: the start of every reader.
 
@@ -217,6 +220,7 @@ class Trace:
             debug_values=tuple(debug_values),
             version=version,
             losses=losses,
+            filtered_events=filtered_events,
         )
 
     def sealed(self) -> Trace:
@@ -239,7 +243,7 @@ class Trace:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Trace):
             return NotImplemented
-        header = ("blocks", "clocks", "version", "losses")
+        header = ("blocks", "clocks", "version", "losses", "filtered_events")
         columns = ["kind", "chain", "instruction", "delegate_int", "clock", "start", "end"]
         columns += ["allocator", "size", "offset", "failed"]
         return (

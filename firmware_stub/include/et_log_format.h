@@ -5,9 +5,9 @@
 /* "ETLG" read as a little-endian u32 */
 #define ET_LOG_MAGIC 0x474C5445u
 /* log format version */
-#define ET_LOG_VERSION 0x1
+#define ET_LOG_VERSION 0x2
 /* bytes */
-#define ET_LOG_HEADER_SIZE 0x20
+#define ET_LOG_HEADER_SIZE 0x28
 /* bytes */
 #define ET_LOG_RECORD_SIZE 0x10
 /* header flag: the buffer filled, later events were counted and dropped */

@@ -22,6 +22,23 @@ typedef uint16_t et_name; /* id of an interned name, ET_LOG_NO_NAME for none */
 /* Reads the 32-bit tick counter of clock domain 0. */
 typedef uint32_t (*et_ticks_fn)(void);
 
+/* How much is profiled: the scopes around a whole method (loading, Method::execute), or also what happens
+ * within an instruction, where chain and debug handle are set. */
+typedef enum {
+    ET_PROFILE_METHOD_ONLY,
+    ET_PROFILE_ALL_EVENTS,
+} et_profiling_level;
+
+/* Which profile events to keep. An event with an integer delegate id is judged by that, any other by its
+ * name or string delegate id, and one without a name is kept. */
+typedef struct {
+    const char *const *patterns; /* names to keep; a '*' at either end stands for anything */
+    uint32_t pattern_count;      /* 0 keeps every name */
+    bool by_id;                  /* keep only delegate ids from first_id to last_id */
+    int32_t first_id;
+    int32_t last_id;
+} et_event_filter;
+
 /* A tracer. Fields are private; read them through the functions below. */
 typedef struct {
     uint8_t *buffer;
@@ -31,18 +48,23 @@ typedef struct {
     uint32_t names_size;
     uint32_t dropped_events;
     uint32_t dropped_blocks;
+    uint32_t filtered_events;
     uint32_t block_offset; /* of the current block's record; UINT32_MAX before the first */
     int32_t bundled_input_index;
     int32_t chain;
     uint32_t handle;
     uint32_t allocator_count;
+    const et_event_filter *filter;
     uint16_t name_count;
+    uint8_t profiling_level;
+    bool selective; /* some events are left out by choice */
     bool full;
 } et_tracer;
 
 /* What et_end_profiling needs to know of the start. Kept by the caller, usually on its stack. */
 typedef struct {
     et_name name;
+    uint8_t choice; /* whether to log it, decided at the start */
     int32_t chain;
     uint32_t handle;
     uint32_t start;
@@ -68,6 +90,15 @@ void et_set_bundled_input_index(et_tracer *tracer, int32_t index);
 
 /* The chain and debug handle of events that state none themselves. */
 void et_set_chain_debug_handle(et_tracer *tracer, int32_t chain, uint32_t handle);
+
+/* Takes effect for events that start from now on; what a level leaves out is not counted. A new tracer
+ * profiles all events. */
+void et_set_profiling_level(et_tracer *tracer, et_profiling_level level);
+
+/* Applies to events that start from now on, and counts those it leaves out, apart from drops. The filter
+ * is not copied; NULL keeps everything. Names are interned whether or not their events are kept. Matching
+ * takes time before the event's own start, so it adds to the scopes around it. */
+void et_set_event_filter(et_tracer *tracer, const et_event_filter *filter);
 
 /* Starts an event. With chain == ET_UNSET_CHAIN the stored chain and handle apply; otherwise both
  * arguments do. */
@@ -98,6 +129,9 @@ uint32_t et_track_allocator(et_tracer *tracer, const char *name);
 /* Records an allocation of `size` bytes at `offset` within the allocator (ET_LOG_NO_OFFSET: unknown). The
  * record holds sizes up to 2^31 - 1, larger ones are written as that, and allocators up to 65535. */
 void et_track_allocation(et_tracer *tracer, uint32_t allocator, uint32_t size, uint32_t offset);
+
+/* Records that `size` bytes at `offset` were given back: an allocation of negative size, to -2^31 + 1. */
+void et_track_free(et_tracer *tracer, uint32_t allocator, uint32_t size, uint32_t offset);
 
 /* Records that `size` bytes were asked for and not available. */
 void et_track_allocation_failure(et_tracer *tracer, uint32_t allocator, uint32_t size);

@@ -18,7 +18,7 @@ from harness.trace import NO_CLOCK, NO_NAME, Block, Kind, Losses, Trace
 
 _TICK_BITS = 32
 
-_HEADER = struct.Struct("<IBBHIIIIII")
+_HEADER = struct.Struct("<IBBHIIIIIIII")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class _Header:
     record_count: int
     name_count: int
     losses: Losses
+    filtered_events: int
 
     @property
     def names_offset(self) -> int:
@@ -60,6 +61,7 @@ def read_log(image: bytes, clocks: Sequence[ClockDomain] = ()) -> Trace:
         clocks=_domains(records, clocks),
         metadata_bytes=image if len(records.numbers(Record.DELEGATE)) else b"",
         losses=header.losses,
+        filtered_events=header.filtered_events,
     )
     _fill_profile(trace, records)
     _fill_prefixes(trace, records)
@@ -73,13 +75,14 @@ def _read_header(image: bytes) -> _Header:
             f"log of {len(image)} bytes is shorter than its header", offset=0, field="header"
         )
     magic, version, record_size, header_size, flags, *counts = _HEADER.unpack_from(image)
-    record_count, name_count, names_size, dropped_events, dropped_blocks = counts
+    record_count, name_count, names_size, dropped_events, dropped_blocks, filtered, zero = counts
     expected = [
         ("magic", 0, magic, fmt.MAGIC),
         ("version", 4, version, fmt.VERSION),
         ("record size", 5, record_size, fmt.RECORD_SIZE),
         ("header size", 6, header_size, fmt.HEADER_SIZE),
         ("flags", 8, flags & ~fmt.FLAG_FULL, 0),
+        ("header reserved", 36, zero, 0),
     ]
     for field, offset, value, wanted in expected:
         if value != wanted:
@@ -97,7 +100,7 @@ def _read_header(image: bytes) -> _Header:
         )
     if size < len(image):
         raise FormatError(f"{len(image) - size} trailing bytes", offset=size, field="log")
-    return _Header(record_count, name_count, Losses(dropped_events, dropped_blocks))
+    return _Header(record_count, name_count, Losses(dropped_events, dropped_blocks), filtered)
 
 
 def _read_names(image: bytes, header: _Header) -> list[str]:

@@ -33,6 +33,7 @@ class LeftOut:
             name clocks.
         dropped_on_target: Events and blocks the target dropped (``Trace.losses``); ETDump has no
             place for the count.
+        filtered_on_target: Events the target left out by choice; nor for that count.
     """
 
     allocations: int = 0
@@ -40,6 +41,7 @@ class LeftOut:
     allocation_details: int = 0
     foreign_clocks: int = 0
     dropped_on_target: int = 0
+    filtered_on_target: int = 0
 
 
 def left_out(trace: Trace, *, allocation_events: bool = True) -> LeftOut:
@@ -54,6 +56,7 @@ def left_out(trace: Trace, *, allocation_events: bool = True) -> LeftOut:
         allocation_details=int(np.count_nonzero(allocation & written & detailed)),
         foreign_clocks=int(np.count_nonzero(~allocation & foreign)),
         dropped_on_target=trace.losses.events + trace.losses.blocks,
+        filtered_on_target=trace.filtered_events,
     )
 
 

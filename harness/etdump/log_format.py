@@ -5,9 +5,9 @@ from typing import Final
 
 MAGIC: Final = 0x474C5445
 """'ETLG' read as a little-endian u32."""
-VERSION: Final = 0x1
+VERSION: Final = 0x2
 """Log format version."""
-HEADER_SIZE: Final = 0x20
+HEADER_SIZE: Final = 0x28
 """Bytes."""
 RECORD_SIZE: Final = 0x10
 """Bytes."""

@@ -121,6 +121,8 @@ def print_allocators(console: Console, trace: Trace) -> None:
 
 def print_losses(console: Console, trace: Trace) -> None:
     """Print what the log misses; always says something."""
+    if trace.filtered_events:
+        _line(console, f"filtered: {trace.filtered_events} events left out by the target's filter")
     lost = trace.losses
     if lost.any:
         _line(

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.etdump.compact import read_log
+from harness.etdump.log_format import HEADER_SIZE
 from harness.link import messages
 from harness.link.frames import encode
 from harness.link.wire import RESPONSE, VERSION, Op, Region, Reset, State, Status
@@ -166,7 +167,7 @@ def test_the_trace_limit_is_kept_and_the_loss_counted(server: CServer) -> None:
     prepare(server)
     server.run(1, 20, trace_limit=256)
     image = server.fetch(Region.TRACE)
-    assert 32 < len(image) <= 32 + 256
+    assert HEADER_SIZE < len(image) <= HEADER_SIZE + 256
     assert read_log(image).losses.events > 0
     server.run(2, 1, trace_limit=1 << 30)
     assert read_log(server.fetch(Region.TRACE)).losses == Losses()

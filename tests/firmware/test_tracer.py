@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes as ct
+import re
 import struct
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -40,6 +42,12 @@ NAME = st.one_of(
     st.binary(max_size=300).map(lambda name: name.replace(b"\0", b".")),
 )
 METADATA = st.one_of(st.none(), st.binary(max_size=50))
+PATTERN = st.sampled_from(
+    [b"", b"*", b"**", b"a", b"a*", b"*a", b"*relu*", b"native*", b"*.out", b"Execute"]
+)
+FILTER = st.tuples(
+    st.lists(PATTERN, max_size=3), st.one_of(st.none(), st.tuples(I32, I32).map(sorted))
+)
 CALL = st.one_of(
     st.tuples(st.just("block"), NAME),
     st.tuples(st.just("bundled"), I32),
@@ -54,6 +62,9 @@ CALL = st.one_of(
     st.tuples(st.just("intern"), NAME),
     st.tuples(st.just("allocator"), NAME),
     st.tuples(st.just("allocation"), st.sampled_from([1, 2, 2**16 - 1, 2**16]), U32, U32),
+    st.tuples(st.just("free"), st.integers(0, 3), U32, U32),
+    st.tuples(st.just("level"), st.integers(0, 1)),
+    st.tuples(st.just("filter"), st.one_of(st.none(), FILTER)),
     st.tuples(st.just("failure"), st.integers(0, 3), U32),
 )
 
@@ -61,9 +72,20 @@ CALL = st.one_of(
 class Event(ct.Structure):
     _fields_ = [
         ("name", ct.c_uint16),
+        ("choice", ct.c_uint8),
         ("chain", ct.c_int32),
         ("handle", ct.c_uint32),
         ("start", ct.c_uint32),
+    ]
+
+
+class EventFilter(ct.Structure):
+    _fields_ = [
+        ("patterns", ct.POINTER(ct.c_char_p)),
+        ("pattern_count", ct.c_uint32),
+        ("by_id", ct.c_bool),
+        ("first_id", ct.c_int32),
+        ("last_id", ct.c_int32),
     ]
 
 
@@ -96,6 +118,11 @@ class CTracer:
     def start(self, name: bytes | None, chain: int, handle: int) -> Event:
         return self.call("start_profiling", name, chain, ct.c_uint32(handle))
 
+    def set_filter(self, patterns: list[bytes], ids: list[int] | None) -> None:
+        texts = (ct.c_char_p * len(patterns))(*patterns)
+        self._filter = EventFilter(texts, len(patterns), ids is not None, *(ids or (0, 0)))
+        self.call("set_event_filter", ct.byref(self._filter))
+
     def read(self, offset: int, length: int) -> bytes:
         out = (ct.c_uint8 * (length + GUARD))()
         count = self.call("log_read", offset, out, length)
@@ -106,6 +133,25 @@ class CTracer:
         assert bytes(self._memory[:GUARD]) == b"\xa5" * GUARD
         assert bytes(self._memory[GUARD + self.size :]) == b"\xa5" * GUARD
         return self.read(0, self.call("log_size"))
+
+
+class Started(NamedTuple):
+    """What the model knows of an event that has begun."""
+
+    name: int
+    chain: int
+    handle: int
+    start: int
+    choice: str
+
+
+def matches(pattern: bytes, name: bytes) -> bool:
+    """A star at either end stands for anything; one inside is a star."""
+    end = b".*" if pattern.endswith(b"*") else b""
+    pattern = pattern.removesuffix(b"*")
+    start = b".*" if pattern.startswith(b"*") else b""
+    core = re.escape(pattern.removeprefix(b"*"))
+    return re.fullmatch(start + core + end, name[:MAX_NAME], re.DOTALL) is not None
 
 
 def delegate_records(name: int, number: int, metadata: bytes | None) -> list[bytes]:
@@ -128,6 +174,9 @@ class Model:
     dropped_blocks: int = 0
     block: int | None = None
     bundled: int = -1
+    level: int = 1
+    filter: tuple[list[bytes], list[int] | None] | None = None
+    filtered: int = 0
     stored: tuple[int, int] = (UNSET_CHAIN, 0)
     allocators: int = 0
 
@@ -172,27 +221,40 @@ class Model:
             old = self.records[self.block]
             self.records[self.block] = old[:8] + struct.pack("<i", index) + old[12:]
 
-    def start(self, name: bytes | None, chain: int, handle: int) -> tuple[int, int, int, int]:
-        number = self.intern(name)
-        return (number, *(self.stored if chain == UNSET_CHAIN else (chain, handle)), self.tick())
+    def choose(self, name: bytes | None, number: int, chain: int) -> str:
+        if self.level == 0 and chain != UNSET_CHAIN:
+            return "below level"
+        patterns, ids = self.filter or ([], None)
+        if number != -1:
+            kept = ids is None or ids[0] <= number <= ids[1]
+        else:
+            kept = not patterns or name is None or any(matches(p, name) for p in patterns)
+        return "keep" if kept else "filtered"
+
+    def start(self, name: bytes | None, chain: int, handle: int, number: int = -1) -> Started:
+        intern = self.intern(name)
+        where = self.stored if chain == UNSET_CHAIN else (chain, handle)
+        return Started(intern, *where, self.tick(), self.choose(name, number, where[0]))
 
     def end(
         self,
-        name: int,
-        chain: int,
-        handle: int,
-        start: int,
+        event: Started,
         *,
         end: int | None = None,
         clock: int = 0,
-        delegate: tuple[int, int, bytes | None] | None = None,
+        delegate: tuple[int, bytes | None] | None = None,
     ) -> None:
         now, records = self.tick() if end is None else end, []
+        name, chain, handle, start, choice = event
+        if choice != "keep":
+            self.filtered += choice == "filtered"
+            return
         if not -(2**15) <= chain < 2**15 or handle >= 2**16:
             records.append(struct.pack("<BBHiII", Record.WIDE, 0, 0, chain, handle, 0))
             chain = handle = 0
         if delegate is not None:
-            records += delegate_records(*delegate)
+            records += delegate_records(name, *delegate)
+            name = NO_NAME
         layout = "<BBHHhII"
         records.append(struct.pack(layout, Record.PROFILE, clock, name, handle, chain, start, now))
         if not self.append(*records):
@@ -210,7 +272,7 @@ class Model:
     def track(self, flags: int, allocator: int, size: int, offset: int) -> None:
         now = self.tick()
         self.full = self.full or allocator >= 2**16
-        size = min(size, 2**31 - 1)
+        size = max(-(2**31) + 1, min(size, 2**31 - 1))
         layout = "<BBHIiI"
         kind = Record.ALLOCATION
         if self.full or not self.append(
@@ -221,10 +283,10 @@ class Model:
     def image(self) -> bytes:
         names = b"".join(bytes((len(name),)) + name for name in reversed(self.names))
         header = struct.pack(
-            "<IBBHIIIIII",
+            "<IBBHIIIIIIII",
             *(MAGIC, VERSION, RECORD_SIZE, HEADER_SIZE, FLAG_FULL if self.full else 0),
             *(len(self.records), len(self.names), len(names)),
-            *(self.dropped_events, self.dropped_blocks),
+            *(self.dropped_events, self.dropped_blocks, self.filtered, 0),
         )
         return header + b"".join(self.records) + names
 
@@ -235,10 +297,8 @@ class Pair:
 
     tracer: CTracer
     model: Model
-    events: list[tuple[Event, tuple[int, int, int, int]]] = field(default_factory=list)
-    delegates: list[tuple[DelegateEvent, tuple[int, int, int, int], int]] = field(
-        default_factory=list
-    )
+    events: list[tuple[Event, Started]] = field(default_factory=list)
+    delegates: list[tuple[DelegateEvent, Started, int]] = field(default_factory=list)
 
     def make(self, call: tuple) -> None:
         """Make the same call on both."""
@@ -258,30 +318,43 @@ class Pair:
             case "end", which if events:
                 event, expected = events.pop(which % len(events))
                 tracer.call("end_profiling", event)
-                model.end(*expected)
+                model.end(expected)
             case "intern", text:
                 assert tracer.call("intern", text) & 0xFFFF == model.intern(text)
             case _:
                 self.allocate(call)
                 self.delegate(call)
+                self.select(call)
+
+    def select(self, call: tuple) -> None:
+        match call:
+            case "level", level:
+                self.tracer.call("set_profiling_level", level)
+                self.model.level = level
+            case "filter", None:
+                self.tracer.call("set_event_filter", None)
+                self.model.filter = None
+            case "filter", (patterns, ids):
+                self.tracer.set_filter(patterns, ids)
+                self.model.filter = (patterns, ids)
 
     def delegate(self, call: tuple) -> None:
         tracer, model, events = self.tracer, self.model, self.delegates
         match call:
             case "start_delegate", text, number:
                 event = tracer.call("start_profiling_delegate", text, number)
-                events.append((event, model.start(text, UNSET_CHAIN, 0), number))
+                events.append((event, model.start(text, UNSET_CHAIN, 0, number), number))
             case "end_delegate", which, metadata if events:
                 event, expected, number = events.pop(which % len(events))
                 tracer.call("end_profiling_delegate", event, metadata, len(metadata or b""))
-                model.end(NO_NAME, *expected[1:], delegate=(expected[0], number, metadata))
+                model.end(expected, delegate=(number, metadata))
             case "log_delegate", text, number, clock, start, end, metadata:
                 times = (ct.c_uint8(clock), ct.c_uint32(start), ct.c_uint32(end))
                 size = len(metadata or b"")
                 tracer.call("log_profiling_delegate", text, number, *times, metadata, size)
-                delegate = (model.intern(text), number, metadata)
-                stored = (*model.stored, start)
-                model.end(NO_NAME, *stored, end=end, clock=clock, delegate=delegate)
+                chosen = model.choose(text, number, model.stored[0])
+                event = Started(model.intern(text), *model.stored, start, chosen)
+                model.end(event, end=end, clock=clock, delegate=(number, metadata))
 
     def allocate(self, call: tuple) -> None:
         tracer, model = self.tracer, self.model
@@ -291,9 +364,33 @@ class Pair:
             case "allocation", allocator, size, offset:
                 tracer.call("track_allocation", allocator, ct.c_uint32(size), ct.c_uint32(offset))
                 model.track(0, allocator, size, offset)
+            case "free", allocator, size, offset:
+                tracer.call("track_free", allocator, ct.c_uint32(size), ct.c_uint32(offset))
+                model.track(0, allocator, -size, offset)
             case "failure", allocator, size:
                 tracer.call("track_allocation_failure", allocator, ct.c_uint32(size))
                 model.track(ALLOCATION_FAILED, allocator, size, NO_OFFSET)
+
+
+def test_every_way_to_log_obeys_level_and_filter(etstub: ct.CDLL) -> None:
+    both = Pair(CTracer(etstub, 16384), Model(16384))
+    choices = [("level", 1), ("level", 0), ("level", 1)]
+    filters = [None, ([b"a", b"na*", b"*et", b"*dd*"], [3, 5]), ([], None), ([b"*"], None)]
+    names = [None, b"", b"a", b"ab", b"name", b"net", b"added", b"add", b"n"]
+    both.make(("block", b"Execute"))
+    for chain in (UNSET_CHAIN, 0):
+        both.make(("chain", chain, 1))
+        for choice in [*choices, *(("filter", value) for value in filters)]:
+            both.make(choice)
+            for name, number in [*((name, -1) for name in names), (None, 2), (None, 3), (b"n", 5)]:
+                both.make(("start", name, UNSET_CHAIN, 0))
+                both.make(("end", 0))
+                both.make(("start_delegate", name, number))
+                both.make(("end_delegate", 0, None))
+                both.make(("log_delegate", name, number, 1, 2, 3, None))
+    assert both.tracer.image() == both.model.image()
+    assert not both.model.full
+    assert both.model.filtered > 20
 
 
 @given(
@@ -372,6 +469,15 @@ def test_metadata_that_does_not_fit_drops_its_event_whole(etstub: ct.CDLL) -> No
     assert trace.losses == Losses(events=2, blocks=0)
 
 
+def test_a_filter_decides_in_a_full_log_too(etstub: ct.CDLL) -> None:
+    tracer = CTracer(etstub, RECORD_SIZE + 2)
+    tracer.set_filter([b"keep"], None)
+    for name in (b"a", b"keep", b"a"):
+        tracer.call("end_profiling", tracer.start(name, 0, 1))
+    trace = read_log(tracer.image())
+    assert (len(trace), trace.losses.events, trace.filtered_events) == (0, 1, 2)
+
+
 @pytest.mark.parametrize(
     ("function", "arguments"),
     [
@@ -383,6 +489,9 @@ def test_metadata_that_does_not_fit_drops_its_event_whole(etstub: ct.CDLL) -> No
         ("end_profiling_delegate", (DelegateEvent(), b"a", 1)),
         ("log_profiling_delegate", (b"a", -1, 0, 1, 2, None, 0)),
         ("track_allocation", (1, 2, 3)),
+        ("track_free", (1, 2, 3)),
+        ("set_profiling_level", (0,)),
+        ("set_event_filter", (None,)),
         ("track_allocation_failure", (1, 2)),
     ],
 )

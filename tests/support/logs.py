@@ -22,6 +22,7 @@ class CompactLog:
         self.prefixes: list[bytes] = []
         self.dropped_events = 0
         self.dropped_blocks = 0
+        self.filtered_events = 0
 
     def name(self, name: str | bytes | None) -> int:
         if name is None:
@@ -102,7 +103,7 @@ class CompactLog:
     def image(self) -> bytes:
         names = b"".join(bytes([len(name)]) + name for name in reversed(self.names))
         header = struct.pack(
-            "<IBBHIIIIII",
+            "<IBBHIIIIIIII",
             fmt.MAGIC,
             fmt.VERSION,
             fmt.RECORD_SIZE,
@@ -113,6 +114,8 @@ class CompactLog:
             len(names),
             self.dropped_events,
             self.dropped_blocks,
+            self.filtered_events,
+            0,
         )
         return header + b"".join(self.records) + names
 

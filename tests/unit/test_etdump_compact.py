@@ -12,6 +12,7 @@ import pytest
 from harness.errors import FormatError
 from harness.etdump import log_format as fmt
 from harness.etdump.compact import read_log
+from harness.etdump.ed00 import left_out
 from harness.etdump.log_format import Record
 from harness.timebase import ClockDomain
 from harness.trace import NO_NAME, Block, Kind, Losses
@@ -34,11 +35,12 @@ def test_every_field_of_every_record() -> None:
     log.profile("Method::init", 10, 20, chain=-1, instruction=3)
     log.profile(None, 0xFFFFFFFF, 0, chain=-40_000, instruction=0xFFFFFFFE)
     log.allocation(1, -5, failed=True)
-    log.dropped_events, log.dropped_blocks = 2, 1
+    log.dropped_events, log.dropped_blocks, log.filtered_events = 2, 1, 3
     trace = read_log(log.image(), [CLOCK])
 
     assert trace.blocks == (Block("Default", 0, 4, 7, ("method",)),)
     assert trace.losses == Losses(events=2, blocks=1)
+    assert trace.filtered_events == left_out(trace).filtered_on_target == 3
     assert trace.clocks == (CLOCK,)
     assert trace.kind.tolist() == [Kind.ALLOCATION, Kind.PROFILE, Kind.PROFILE, Kind.ALLOCATION]
     assert [trace.text(index) for index in trace.name] == [None, "Method::init", None, None]
@@ -120,10 +122,11 @@ def record(number: int, within: int) -> int:
 # A log of records 0 BLOCK, 1 ALLOCATOR, 2 ALLOCATION, 3 WIDE, 4 PROFILE, and names.
 DAMAGES = {
     "magic": (patch(0, "<I", 0), 0, "magic"),
-    "version": (patch(4, "<B", 2), 4, "version"),
+    "version": (patch(4, "<B", 1), 4, "version"),
     "record size": (patch(5, "<B", 12), 5, "record size"),
     "header size": (patch(6, "<H", 36), 6, "header size"),
     "flags": (patch(8, "<I", 2), 8, "flags"),
+    "header reserved": (patch(36, "<I", 1), 36, "header reserved"),
     "names": (patch(16, "<I", 0x10000), 16, "name count"),
     "fewer names": (patch(16, "<I", 1), record(5, 3), "names"),
     "more names": (patch(16, "<I", 6), None, "name 2"),
@@ -224,7 +227,7 @@ def test_trailing_bytes_are_named() -> None:
 def test_a_large_log_is_decoded_without_a_loop() -> None:
     one = struct.pack("<BBHHhII", 1, 0, 0, 0, 0, 1, 2)
     names = b"\x01a"
-    header = struct.pack("<IBBHIIIIII", fmt.MAGIC, 1, 16, 32, 0, 300_000, 1, len(names), 0, 0)
-    trace = read_log(header + one * 300_000 + names)
+    sizes = (fmt.MAGIC, fmt.VERSION, 16, fmt.HEADER_SIZE, 0, 300_000, 1, len(names), 0, 0, 0, 0)
+    trace = read_log(struct.pack("<IBBHIIIIIIII", *sizes) + one * 300_000 + names)
     assert len(trace) == 300_000
     assert np.all(trace.end == 2)

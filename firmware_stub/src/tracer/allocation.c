@@ -16,7 +16,11 @@ uint32_t et_track_allocator(et_tracer *tracer, const char *name) {
     return id;
 }
 
-static void append_allocation(et_tracer *tracer, uint32_t flags, uint32_t allocator, uint32_t size,
+static int32_t signed_size(uint32_t size) {
+    return size > INT32_MAX ? INT32_MAX : (int32_t)size;
+}
+
+static void append_allocation(et_tracer *tracer, uint32_t flags, uint32_t allocator, int32_t size,
                               uint32_t offset) {
     if (tracer == NULL) {
         return;
@@ -31,14 +35,17 @@ static void append_allocation(et_tracer *tracer, uint32_t flags, uint32_t alloca
         tracer->dropped_events++;
         return;
     }
-    uint32_t written = size > INT32_MAX ? INT32_MAX : size;
-    et_put_record(at, et_head(ET_LOG_RECORD_ALLOCATION, flags, allocator), now, written, offset);
+    et_put_record(at, et_head(ET_LOG_RECORD_ALLOCATION, flags, allocator), now, (uint32_t)size, offset);
 }
 
 void et_track_allocation(et_tracer *tracer, uint32_t allocator, uint32_t size, uint32_t offset) {
-    append_allocation(tracer, 0, allocator, size, offset);
+    append_allocation(tracer, 0, allocator, signed_size(size), offset);
+}
+
+void et_track_free(et_tracer *tracer, uint32_t allocator, uint32_t size, uint32_t offset) {
+    append_allocation(tracer, 0, allocator, -signed_size(size), offset);
 }
 
 void et_track_allocation_failure(et_tracer *tracer, uint32_t allocator, uint32_t size) {
-    append_allocation(tracer, ET_LOG_ALLOCATION_FAILED, allocator, size, ET_LOG_NO_OFFSET);
+    append_allocation(tracer, ET_LOG_ALLOCATION_FAILED, allocator, signed_size(size), ET_LOG_NO_OFFSET);
 }

@@ -49,6 +49,10 @@ uint8_t *et_append_event(et_tracer *tracer, et_context *context, uint32_t count)
 
 void et_append_profile(et_tracer *tracer, const et_event *event, const et_delegate_prefix *delegate,
                        uint32_t clock, uint32_t end) {
+    if (event->choice != ET_KEEP) {
+        tracer->filtered_events += event->choice == ET_FILTERED;
+        return;
+    }
     et_context context = {event->chain, event->handle, delegate};
     uint8_t *at = et_append_event(tracer, &context, 1);
     if (at != NULL) {

@@ -4,7 +4,7 @@
 et_delegate_event et_start_profiling_delegate(et_tracer *tracer, const char *name, int32_t id) {
     et_delegate_event event = {.id = id};
     et_name number = et_intern(tracer, name);
-    event.event = et_start_profiling_interned(tracer, number, ET_UNSET_CHAIN, ET_UNSET_HANDLE);
+    event.event = et_start_event(tracer, number, name, id, ET_UNSET_CHAIN, ET_UNSET_HANDLE);
     return event;
 }
 
@@ -29,6 +29,9 @@ void et_log_profiling_delegate(et_tracer *tracer, const char *name, int32_t id, 
     }
     et_event event = {
         .name = et_intern(tracer, name), .chain = tracer->chain, .handle = tracer->handle, .start = start};
+    if (tracer->selective) {
+        event.choice = et_choose(tracer, event.name, name, id, event.chain);
+    }
     et_delegate_prefix delegate = prefix(event.name, id, metadata, length);
     et_append_profile(tracer, &event, &delegate, clock, end);
 }

@@ -24,6 +24,27 @@ typedef struct {
     const et_delegate_prefix *delegate; /* NULL when no delegate logged it */
 } et_context;
 
+/* et_event.choice */
+enum {
+    ET_KEEP,
+    ET_BELOW_LEVEL,
+    ET_FILTERED,
+};
+
+/* Starts an event of a name, which may also be given as text, and an integer delegate id or
+ * ET_UNSET_DELEGATE_ID; both decide whether it is kept. */
+et_event et_start_event(et_tracer *tracer, et_name name, const char *text, int32_t id, int32_t chain,
+                        uint32_t handle);
+
+/* Whether to log an event, as et_event.choice. */
+uint8_t et_choose(const et_tracer *tracer, et_name name, const char *text, int32_t id, int32_t chain);
+
+/* Length of a name as the log keeps it. */
+uint32_t et_name_length(const char *name);
+
+/* The entry of an interned name in the log: its length, then its bytes. */
+const uint8_t *et_name_entry(const et_tracer *tracer, et_name name);
+
 /* Space for `count` records, or NULL: then the log is full from now on, even for what would still fit. */
 uint8_t *et_append(et_tracer *tracer, uint32_t count);
 
@@ -32,7 +53,7 @@ uint8_t *et_append(et_tracer *tracer, uint32_t count);
  * states become 0 in the context. */
 uint8_t *et_append_event(et_tracer *tracer, et_context *context, uint32_t count);
 
-/* Appends a PROFILE record with its prefixes. */
+/* Appends a PROFILE record with its prefixes, if the event was chosen. */
 void et_append_profile(et_tracer *tracer, const et_event *event, const et_delegate_prefix *delegate,
                        uint32_t clock, uint32_t end);
 

@@ -16,6 +16,8 @@ static void put_header(const et_tracer *tracer, uint8_t header[ET_LOG_HEADER_SIZ
     et_put_u32(header + 20, tracer->names_size);
     et_put_u32(header + 24, tracer->dropped_events);
     et_put_u32(header + 28, tracer->dropped_blocks);
+    et_put_u32(header + 32, tracer->filtered_events);
+    et_put_u32(header + 36, 0);
 }
 
 /* The part of the image still wanted: `skip` bytes from here, then `length` bytes to `out`. */

@@ -1,7 +1,7 @@
 /* Interned names, growing down from the end of the buffer. */
 #include "internal.h"
 
-static uint32_t name_length(const char *name) {
+uint32_t et_name_length(const char *name) {
     uint32_t length = 0;
     while (length < ET_LOG_MAX_NAME && name[length] != '\0') {
         length++;
@@ -26,7 +26,7 @@ et_name et_intern(et_tracer *tracer, const char *name) {
     if (tracer == NULL || name == NULL || tracer->full) {
         return ET_LOG_NO_NAME;
     }
-    uint32_t length = name_length(name);
+    uint32_t length = et_name_length(name);
     uint32_t id = tracer->name_count; /* of the entry before the newest, which comes first */
     for (uint32_t at = tracer->capacity - tracer->names_size; id > 0; at += 1u + tracer->buffer[at]) {
         id--;
@@ -35,4 +35,12 @@ et_name et_intern(et_tracer *tracer, const char *name) {
         }
     }
     return add_name(tracer, name, length);
+}
+
+const uint8_t *et_name_entry(const et_tracer *tracer, et_name name) {
+    const uint8_t *entry = tracer->buffer + (tracer->capacity - tracer->names_size);
+    for (uint32_t id = tracer->name_count - 1u; id > name; id--) {
+        entry += 1u + entry[0];
+    }
+    return entry;
 }

@@ -15,6 +15,7 @@ void et_tracer_init(et_tracer *tracer, void *buffer, uint32_t size, et_ticks_fn 
         .bundled_input_index = -1,
         .chain = ET_UNSET_CHAIN,
         .handle = ET_UNSET_HANDLE,
+        .profiling_level = ET_PROFILE_ALL_EVENTS,
     };
 }
 
@@ -50,20 +51,28 @@ void et_set_chain_debug_handle(et_tracer *tracer, int32_t chain, uint32_t handle
     }
 }
 
-et_event et_start_profiling_interned(et_tracer *tracer, et_name name, int32_t chain, uint32_t handle) {
-    et_event event = {name, chain, handle, 0};
+et_event et_start_event(et_tracer *tracer, et_name name, const char *text, int32_t id, int32_t chain,
+                        uint32_t handle) {
+    et_event event = {.name = name, .chain = chain, .handle = handle};
     if (tracer != NULL) {
         if (chain == ET_UNSET_CHAIN) {
             event.chain = tracer->chain;
             event.handle = tracer->handle;
+        }
+        if (tracer->selective) {
+            event.choice = et_choose(tracer, name, text, id, event.chain);
         }
         event.start = tracer->ticks(); /* last, so that the event does not contain its own start */
     }
     return event;
 }
 
+et_event et_start_profiling_interned(et_tracer *tracer, et_name name, int32_t chain, uint32_t handle) {
+    return et_start_event(tracer, name, NULL, ET_UNSET_DELEGATE_ID, chain, handle);
+}
+
 et_event et_start_profiling(et_tracer *tracer, const char *name, int32_t chain, uint32_t handle) {
-    return et_start_profiling_interned(tracer, et_intern(tracer, name), chain, handle);
+    return et_start_event(tracer, et_intern(tracer, name), name, ET_UNSET_DELEGATE_ID, chain, handle);
 }
 
 void et_end_profiling(et_tracer *tracer, et_event event) {

@@ -1,0 +1,69 @@
+/* Which events to log. */
+#include "internal.h"
+
+static void update(et_tracer *tracer) {
+    tracer->selective = tracer->filter != NULL || tracer->profiling_level != ET_PROFILE_ALL_EVENTS;
+}
+
+void et_set_profiling_level(et_tracer *tracer, et_profiling_level level) {
+    if (tracer != NULL) {
+        tracer->profiling_level = (uint8_t)level;
+        update(tracer);
+    }
+}
+
+void et_set_event_filter(et_tracer *tracer, const et_event_filter *filter) {
+    if (tracer != NULL) {
+        tracer->filter = filter;
+        update(tracer);
+    }
+}
+
+static bool matches(const char *pattern, const uint8_t *name, uint32_t length) {
+    uint32_t count = (uint32_t)strlen(pattern);
+    bool any_end = count > 0 && pattern[count - 1] == '*';
+    count -= any_end;
+    bool any_start = count > 0 && pattern[0] == '*';
+    pattern += any_start;
+    count -= any_start;
+    if (count > length || (!any_start && !any_end && count < length)) {
+        return false;
+    }
+    uint32_t first = any_start ? length - count : 0; /* the only place to look, unless both ends are open */
+    if (any_start && any_end) {
+        for (first = 0; first < length - count && memcmp(name + first, pattern, count) != 0; first++) {
+        }
+    }
+    return memcmp(name + first, pattern, count) == 0;
+}
+
+static bool keeps_name(const et_event_filter *filter, const uint8_t *name, uint32_t length) {
+    for (uint32_t i = 0; i < filter->pattern_count; i++) {
+        if (matches(filter->patterns[i], name, length)) {
+            return true;
+        }
+    }
+    return filter->pattern_count == 0;
+}
+
+static bool keeps(const et_tracer *tracer, et_name name, const char *text, int32_t id) {
+    const et_event_filter *filter = tracer->filter;
+    if (id != ET_UNSET_DELEGATE_ID) {
+        return !filter->by_id || (filter->first_id <= id && id <= filter->last_id);
+    }
+    if (text != NULL) { /* a full log interns nothing, yet the filter still decides */
+        return keeps_name(filter, (const uint8_t *)text, et_name_length(text));
+    }
+    if (name >= tracer->name_count) {
+        return true;
+    }
+    const uint8_t *entry = et_name_entry(tracer, name);
+    return keeps_name(filter, entry + 1, entry[0]);
+}
+
+uint8_t et_choose(const et_tracer *tracer, et_name name, const char *text, int32_t id, int32_t chain) {
+    if (tracer->profiling_level == ET_PROFILE_METHOD_ONLY && chain != ET_UNSET_CHAIN) {
+        return ET_BELOW_LEVEL;
+    }
+    return tracer->filter == NULL || keeps(tracer, name, text, id) ? ET_KEEP : ET_FILTERED;
+}
