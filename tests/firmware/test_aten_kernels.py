@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.firmware.test_kernels import floats, refusal
-from tests.support.kernels import Out, Tensor, run, run_all
+from tests.firmware.test_kernels import floats, int8s, refusal
+from tests.support.kernels import Out, Tensor, TensorList, run, run_all
 
+BYTES, ROWS = int8s(2, 3), TensorList([int8s(2, 3), int8s(1, 3)])
 NAN, INF = np.float32("nan"), np.float32("inf")
 
 
@@ -126,3 +127,79 @@ def test_convolution_of_a_line(etstub: ct.CDLL) -> None:
     padded = np.pad(x[0, 0], 1)
     expected = [padded[i : i + 3] @ w[0, 0] for i in range(0, 9, 2)]
     np.testing.assert_allclose(out[0, 0], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments", "expected"),
+    [
+        ("slice_copy.Tensor_out", [BYTES, 1, -100, None, 2], BYTES[:, ::2]),
+        ("slice_copy.Tensor_out", [BYTES, 0, 2, 2**63 - 1, 1], BYTES[2:]),
+        ("select_copy.int_out", [BYTES, -1, -3], BYTES[:, 0]),
+        ("cat", [ROWS, 0], np.concatenate(ROWS.tensors)),
+        (
+            "constant_pad_nd",
+            [BYTES, [-1, 2, 1, 0], 7],
+            np.pad(BYTES, [(1, 0), (0, 2)], constant_values=7)[:, 1:],
+        ),
+        ("constant_pad_nd", [BYTES, [], 7], BYTES),
+        ("squeeze_copy.dims_out", [BYTES[:1], [0, 1]], BYTES[0]),
+        ("unsqueeze_copy", [BYTES, -2], BYTES[:, None]),
+        (
+            "expand_copy",
+            [BYTES[:, :1], [4, -1, 3], False],
+            np.broadcast_to(BYTES[:, :1], (4, 2, 3)),
+        ),
+        ("embedding", [BYTES, np.array([[1], [0]]), -1, False, False], BYTES[[[1], [0]]]),
+    ],
+)
+def test_copies(etstub: ct.CDLL, operator: str, arguments: list[Any], expected: Any) -> None:
+    out = Out(expected.shape, np.int8)
+    np.testing.assert_array_equal(run(etstub, f"aten::{operator}", *arguments, out), expected)
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments", "shape", "reason"),
+    [
+        ("slice_copy.Tensor_out", [BYTES, 1, 0, 2, 0], (2, 2), "step"),
+        ("slice_copy.Tensor_out", [BYTES, 2, 0, 2, 1], (2, 2), "dim"),
+        ("slice_copy.Tensor_out", [BYTES, 1, 0, 2, 1], (2, 3), "output size"),
+        ("slice_copy.Tensor_out", [floats(2, 3), 1, 0, 2, 1], (2, 2), "differ in type"),
+        ("select_copy.int_out", [BYTES, 1, 3], (2,), "index"),
+        ("select_copy.int_out", [BYTES, 1, 2], (3,), "output size"),
+        ("cat", [TensorList([BYTES, int8s(2, 2)]), 0], (4, 3), "another type or size"),
+        ("cat", [TensorList([BYTES, floats(2, 3)]), 0], (4, 3), "another type or size"),
+        ("cat", [ROWS, 0], (4, 3), "output size"),
+        ("cat", [ROWS, 2], (3, 3), "dim"),
+        ("constant_pad_nd", [BYTES, [1], 0], (2, 4), "pad"),
+        ("constant_pad_nd", [BYTES, [1 << 40, 0], 0], (2, 4), "pad"),
+        ("constant_pad_nd", [BYTES, [-2, -2], 0], (2, 3), "output size"),
+        ("constant_pad_nd", [BYTES, [1, 0], None], (2, 4), "value"),
+        ("squeeze_copy.dim_out", [BYTES, 0], (6,), "output size"),
+        ("unsqueeze_copy", [BYTES, 0], (2, 3, 1), "output size"),
+        ("expand_copy", [BYTES, [2, 4], False], (2, 4), "does not broadcast"),
+        ("expand_copy", [BYTES, [-1, 2, 3], False], (1, 2, 3), "size"),
+        ("embedding", [BYTES, np.array([2]), -1, False, False], (1, 3), "does not have"),
+        ("embedding", [BYTES, np.array([-1]), -1, False, False], (1, 3), "does not have"),
+        ("embedding", [BYTES, np.array([1], np.int8), -1, False, False], (1, 3), "int64 indices"),
+        ("embedding", [Tensor(BYTES, (1, 0)), np.array([1]), 0, 0, 0], (1, 3), "contiguous"),
+        ("embedding", [BYTES, np.array([1]), -1, False, False], (1, 4), "output size"),
+    ],
+)
+def test_copies_refuse(
+    etstub: ct.CDLL, operator: str, arguments: list[Any], shape: tuple[int, ...], reason: str
+) -> None:
+    out = Out(shape, np.int8)
+    assert reason in refusal(etstub, f"aten::{operator}", *arguments, out)
+
+
+def test_conversion_keeps_what_it_can(etstub: ct.CDLL) -> None:
+    operator = "dim_order_ops::_to_dim_order_copy"
+    x = np.array([1.9, -1.9, INF, -INF, NAN], np.float32)
+    found = run(etstub, operator, x, False, [0], Out((5,), np.int64))
+    limits = np.iinfo(np.int64)
+    np.testing.assert_array_equal(found, [1, -1, limits.max, limits.min, 0])
+    large = np.array([2**53 + 1, -(2**63)], np.int64)
+    np.testing.assert_array_equal(
+        run(etstub, operator, large, False, [0], Out((2,))), large.astype(np.float32)
+    )
+    assert "shape" in refusal(etstub, operator, x, False, [0], Out((4,), np.int64))

@@ -8,9 +8,12 @@ static const et_value *argument(const et_call *call, uint32_t i) {
     return &call->values[call->args[i]];
 }
 
-const et_tensor *et_arg_tensor(const et_call *call, uint32_t i) {
-    const et_value *value = argument(call, i);
+static const et_tensor *tensor_of(const et_value *value) {
     return value->kind == ET_VALUE_TENSOR && value->as.tensor->data != NULL ? value->as.tensor : NULL;
+}
+
+const et_tensor *et_arg_tensor(const et_call *call, uint32_t i) {
+    return tensor_of(argument(call, i));
 }
 
 et_tensor *et_arg_out(const et_call *call, uint32_t i) {
@@ -120,6 +123,15 @@ bool et_arg_list_int(const et_call *call, uint32_t i, uint32_t item, int32_t min
     return number < call->value_count && int_within(&call->values[number], min, max, value);
 }
 
+const et_tensor *et_arg_list_tensor(const et_call *call, uint32_t i, uint32_t item) {
+    const et_value *list = argument(call, i);
+    if (list->kind != ET_VALUE_TENSOR_LIST || item >= list->as.list.count) {
+        return NULL;
+    }
+    const uint32_t number = et_get_u32(list->as.list.items + 4u * item);
+    return number < call->value_count ? tensor_of(&call->values[number]) : NULL;
+}
+
 bool et_arg_pair(const et_call *call, uint32_t i, int32_t min, int32_t max, int32_t pair[2]) {
     const et_value *list = argument(call, i);
     if (list->kind != ET_VALUE_INT_LIST || list->as.list.count < 1 || list->as.list.count > 2) {
@@ -158,6 +170,26 @@ bool et_same_layout(const et_tensor *a, const et_tensor *b) {
         if (a->sizes[d] != b->sizes[d] || (a->sizes[d] > 1 && a->strides[d] != b->strides[d])) {
             return false;
         }
+    }
+    return true;
+}
+
+bool et_same_shape(const et_tensor *a, const et_tensor *b) {
+    for (uint32_t d = 0; d < a->ndim && d < b->ndim; d++) {
+        if (a->sizes[d] != b->sizes[d]) {
+            return false;
+        }
+    }
+    return a->ndim == b->ndim;
+}
+
+bool et_is_contiguous(const et_tensor *tensor) {
+    int32_t stride = 1;
+    for (uint32_t d = tensor->ndim; d-- > 0;) {
+        if (tensor->sizes[d] != 1 && tensor->strides[d] != stride) {
+            return false;
+        }
+        stride *= tensor->sizes[d];
     }
     return true;
 }

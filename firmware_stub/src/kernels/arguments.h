@@ -37,6 +37,9 @@ uint32_t et_arg_list_count(const et_call *call, uint32_t i);
 bool et_arg_list_int(const et_call *call, uint32_t i, uint32_t item, int32_t min, int32_t max,
                      int32_t *value);
 
+/* Item `item` of a tensor list. */
+const et_tensor *et_arg_list_tensor(const et_call *call, uint32_t i, uint32_t item);
+
 uint32_t et_numel(const et_tensor *tensor);
 
 /* Whether the tensor has elements of this type. */
@@ -50,6 +53,12 @@ bool et_is_vector(const et_tensor *tensor, uint8_t dtype, int32_t length);
 
 /* Whether elements with the same indexes have the same place in memory, counted in elements. */
 bool et_same_layout(const et_tensor *a, const et_tensor *b);
+
+/* Whether elements are in the order of their indexes. */
+bool et_is_contiguous(const et_tensor *tensor);
+
+/* Whether both have the same sizes. */
+bool et_same_shape(const et_tensor *a, const et_tensor *b);
 
 static inline const float *et_floats(const et_tensor *tensor) {
     return (const float *)(const void *)tensor->data;

@@ -12,11 +12,7 @@ static const char *view_copy(const et_call *call) {
     if (input->nbytes != out->nbytes) {
         return "input and output differ in size";
     }
-    et_walk from = {0};
-    et_walk to = {0};
-    et_walk_add_dims(&from, input, input->ndim);
-    et_walk_add_dims(&to, out, out->ndim);
-    et_copy_along(input, &from, out, &to);
+    et_copy_in_order(input, out);
     return NULL;
 }
 

@@ -24,8 +24,12 @@ void et_walk_add_dims(et_walk *walk, const et_tensor *tensor, uint32_t ndim);
  * False when it does not broadcast to the shape of `out`. */
 bool et_broadcast_strides(const et_tensor *tensor, const et_tensor *out, int32_t strides[ET_MAX_DIMS]);
 
-/* Copies et_numel(to) elements, from where one walk passes to where the other does. */
+/* Copies elements from where one walk passes to where the other does; both are of the same number of
+ * elements, and used up afterwards. Elements that are next to each other in both are copied at once. */
 void et_copy_along(const et_tensor *from, et_walk *from_walk, et_tensor *to, et_walk *to_walk);
+
+/* Copies all elements in the order of their indexes. */
+void et_copy_in_order(const et_tensor *from, et_tensor *to);
 
 /* A dense tensor seen along one dimension: `outer` blocks of `length` rows of `stride` elements. The row r
  * of block b begins at element (b * length + r) * stride. */

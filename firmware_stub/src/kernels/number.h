@@ -1,0 +1,27 @@
+/* Elements of any type: for kernels that convert between types, or read parameters of several. */
+#ifndef ET_NUMBER_H
+#define ET_NUMBER_H
+
+#include "arguments.h"
+
+typedef struct {
+    bool is_real; /* else an integer or a truth value */
+    double real;
+    int64_t integer;
+} et_number;
+
+/* Whether numbers of this type can be loaded and stored. */
+bool et_is_numeric(const et_tensor *tensor);
+
+/* The element at a place in memory, counted in elements. */
+et_number et_load_number(const et_tensor *tensor, uint32_t place);
+
+/* Stores a number there, as C converts it to the type; one that is too large for an integer becomes the
+ * nearest one of int64, and NaN becomes 0. */
+void et_store_number(const et_tensor *tensor, uint32_t place, et_number number);
+
+static inline double et_to_real(et_number number) {
+    return number.is_real ? number.real : (double)number.integer;
+}
+
+#endif
