@@ -1,0 +1,80 @@
+"""The ED00 file that a device writes itself says what the host makes of the same log."""
+
+from __future__ import annotations
+
+import ctypes as ct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.etdump.compact import read_log
+from harness.etdump.ed00 import read_ed00, write_ed00
+from tests.firmware.test_tracer import CALL, CTracer, Model, Pair
+
+WRITE = ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p, ct.c_uint32)
+
+
+class Sink(ct.Structure):
+    _fields_ = [("write", WRITE), ("context", ct.c_void_p)]
+
+
+def device_file(tracer: CTracer, *, allocations: bool = True, limit: int = 1 << 30) -> bytes | None:
+    """The file, or None when the sink, full after ``limit`` bytes, has stopped it."""
+    data = bytearray()
+
+    def write(_context: int, at: int, size: int) -> bool:
+        data.extend(ct.string_at(at, size))
+        return len(data) <= limit
+
+    sink = Sink(WRITE(write), None)
+    flag = ct.c_bool(allocations)
+    complete = tracer.call("etdump_write", flag, ct.byref(sink)) & 0xFF
+    if not complete:
+        return None
+    assert tracer.call("etdump_size", flag) == len(data)
+    return bytes(data)
+
+
+def logged(etstub: ct.CDLL, size: int, calls: list[tuple]) -> CTracer:
+    both = Pair(CTracer(etstub, size), Model(size))
+    for call in calls:
+        both.make(call)
+    return both.tracer
+
+
+@given(
+    size=st.integers(0, 8192),
+    calls=st.lists(CALL.filter(lambda call: call[0] not in ("allocation", "free", "failure"))),
+    allocations=st.lists(st.tuples(st.integers(0, 2), st.integers(-(2**31) + 1, 2**31 - 1))),
+    keep=st.booleans(),
+)
+@settings(max_examples=200, deadline=None)
+def test_the_device_and_the_host_write_the_same(
+    etstub: ct.CDLL, size: int, calls: list, allocations: list, keep: bool
+) -> None:
+    # Allocations of declared allocators only: others are not for the tracer to judge.
+    for position, (what, amount) in enumerate(allocations):
+        call = [("allocation", 1, amount, 3), ("free", 1, amount, 3), ("failure", 1, amount)][what]
+        calls.insert(3 * position, call)
+    calls.insert(0, ("allocator", b"method"))
+    tracer = logged(etstub, size, calls)
+    expected = write_ed00(read_log(tracer.image()), allocation_events=keep)
+    data = device_file(tracer, allocations=keep)
+    assert data is not None
+    assert read_ed00(data) == read_ed00(expected)
+
+
+def test_an_empty_log_is_an_empty_file(etstub: ct.CDLL) -> None:
+    assert len(read_ed00(device_file(CTracer(etstub, 0)) or b"").blocks) == 0
+
+
+@pytest.mark.parametrize("limit", [0, 4, 100, 700])
+def test_a_sink_that_stops_is_reported(etstub: ct.CDLL, limit: int) -> None:
+    calls = [("block", b"Execute"), *[("start", b"a", 0, 1), ("end", 0)] * 20]
+    assert device_file(logged(etstub, 1024, calls), limit=limit) is None
+
+
+def test_without_a_tracer_there_is_no_file(etstub: ct.CDLL) -> None:
+    assert etstub.et_etdump_size(None, True) == 0
+    assert etstub.et_etdump_write(None, True, None) & 0xFF == 0
