@@ -22,10 +22,14 @@ class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Build(_Strict, frozen=True):
-    """How the firmware is built: a CMake preset of ``firmware_stub`` and the image it yields."""
+    """How the firmware is built: a CMake preset of ``firmware_stub`` and the image it yields.
+
+    ``executorch``: it links the libraries of the installed executorch package.
+    """
 
     preset: str
     image: str = "firmware"
+    executorch: bool = False
 
 
 class NativeTarget(_Strict, frozen=True, tag="native", tag_field="kind"):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from harness.etdump.compact import read_log
+from harness.errors import DeviceRefusedError
 from harness.etdump.ed00 import left_out, write_ed00
-from harness.lab.directory import ETDUMP, LOG, RunDirectory, from_clock_domain
+from harness.lab.directory import DEBUG_BUFFER, ETDUMP, LOG, RunDirectory, from_clock_domain
+from harness.lab.source import is_device_log, read_trace
 from harness.link.answers import TargetInfo
 from harness.link.session import Session
-from harness.link.wire import Region
+from harness.link.wire import Region, Status
 from harness.result import Ping, Target, TraceSummary
 from harness.trace import Trace
 
@@ -51,7 +52,10 @@ def pull_trace(
     directory: RunDirectory,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> tuple[Trace, TraceSummary]:
-    """Pull the log of the last run, decode it, and keep it raw and as ED00.
+    """Pull the trace of the last run and decode it; keep a device log raw and as ED00.
+
+    A runtime that traces itself gives an ED00 file, which is kept as it is, with the debug buffer
+    it may refer to.
 
     The ED00 copy holds what ExecuTorch itself would have written: no allocation events, which
     make its Inspector refuse the whole file. The raw log has them; the summary says how many.
@@ -60,9 +64,18 @@ def pull_trace(
         FormatError: The log contradicts itself; the raw bytes are kept all the same.
     """
     image = session.read(Region.TRACE, progress=progress)
-    directory.write(LOG, image)
-    trace = read_log(image, info.clocks)
-    directory.write(ETDUMP, write_ed00(trace, allocation_events=False))
+    if is_device_log(image):
+        directory.write(LOG, image)
+    else:
+        directory.write(ETDUMP, image)
+        if buffer := _debug_buffer(session):
+            directory.write(DEBUG_BUFFER, buffer)
+    trace = read_trace(image, info.clocks)
+    if is_device_log(image):
+        directory.write(ETDUMP, write_ed00(trace, allocation_events=False))
+        skipped = left_out(trace, allocation_events=False).allocations
+    else:
+        skipped = 0
     return trace, TraceSummary(
         events=len(trace),
         blocks=len(trace.blocks),
@@ -70,5 +83,15 @@ def pull_trace(
         sha256=hashlib.sha256(image).hexdigest(),
         dropped_events=trace.losses.events,
         dropped_blocks=trace.losses.blocks,
-        etdp_left_out_allocations=left_out(trace, allocation_events=False).allocations,
+        etdp_left_out_allocations=skipped,
     )
+
+
+def _debug_buffer(session: Session) -> bytes:
+    """Read what the runtime's own ETDump refers to; empty when it has no such buffer."""
+    try:
+        return session.read(Region.TRACE, 1)
+    except DeviceRefusedError as error:
+        if error.status != Status.BAD_REGION:
+            raise
+        return b""

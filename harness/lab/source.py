@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from harness.errors import UsageError
 from harness.etdump.compact import read_log
 from harness.etdump.ed00 import read_ed00
 from harness.etdump.log_format import MAGIC
-from harness.lab.directory import LOG, RESULT, RunDirectory, to_clock_domain
+from harness.lab.directory import ETDUMP, LOG, RESULT, RunDirectory, to_clock_domain
 from harness.result import Result
 from harness.timebase import HOST_NANOSECONDS, ClockDomain
 from harness.trace import Trace
@@ -27,7 +28,8 @@ class Source:
 def load_source(path: Path, clock: ClockDomain | None = None) -> Source:
     """Read the trace at ``path``.
 
-    A run directory is read from its device log, which holds more than its ED00 copy. For a file
+    A run directory is read from its device log, which holds more than its ED00 copy; without a log
+    the ED00 file is what the device sent. For a file
     inside a run directory the clocks come from the result beside it. ``clock`` overrides them;
     an ED00 file says nothing about its clock and is taken as nanoseconds, as ExecuTorch does.
 
@@ -37,7 +39,7 @@ def load_source(path: Path, clock: ClockDomain | None = None) -> Source:
     """
     if path.is_dir():
         result: Result | None = RunDirectory(path).read_result()
-        file = path / LOG
+        file = next((path / name for name in (LOG, ETDUMP) if (path / name).is_file()), path / LOG)
         if not file.is_file():
             ended = f": {result.failure.message}" if result and result.failure else ""
             raise UsageError(f"{path} holds no trace, its run did not get that far{ended}")
@@ -49,11 +51,23 @@ def load_source(path: Path, clock: ClockDomain | None = None) -> Source:
         raise UsageError(f"{path}: no such file or directory")
     data = file.read_bytes()
     clocks = [clock] if clock else _clocks_of(result)
-    if data[:4] == MAGIC.to_bytes(4, "little"):
-        trace = read_log(data, clocks)
-    else:
-        trace = read_ed00(data, clocks[0] if clocks else HOST_NANOSECONDS)
-    return Source(trace, path, result)
+    return Source(read_trace(data, clocks), path, result)
+
+
+def is_device_log(data: bytes) -> bool:
+    """Tell a device log from an ED00 file by its first bytes."""
+    return data[:4] == MAGIC.to_bytes(4, "little")
+
+
+def read_trace(data: bytes, clocks: Sequence[ClockDomain]) -> Trace:
+    """Decode a device log or an ED00 file, whichever it is.
+
+    Raises:
+        FormatError: It is neither, or contradicts itself.
+    """
+    if is_device_log(data):
+        return read_log(data, clocks)
+    return read_ed00(data, clocks[0] if clocks else HOST_NANOSECONDS)
 
 
 def _clocks_of(result: Result | None) -> list[ClockDomain]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -15,6 +16,9 @@ from harness.errors import InfrastructureError, UsageError
 from harness.resources import data_directory
 
 _DEADLINE_S = 300.0
+
+EXECUTORCH_REMEDY = "pip install 'etdump-harness[build,oracle]'"
+"""How to get the executorch package, in the version this is tested with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,10 @@ def build_firmware(board: Board, *, root: Path | None = None) -> Firmware:
     source = data_directory("firmware_stub")
     directory = (root or build_root()) / board.build.preset
     build_id = source_digest(source)
-    build_preset(source, board.build.preset, directory, {"ET_BUILD_ID": build_id})
+    options = {"ET_BUILD_ID": build_id}
+    if board.build.executorch:
+        options["executorch_DIR"] = str(_require_executorch(board.name) / "share" / "cmake")
+    build_preset(source, board.build.preset, directory, options)
     return Firmware(directory / board.build.image, build_id, directory)
 
 
@@ -84,6 +91,18 @@ def find_cmake() -> str | None:
     return shutil.which("cmake") or (str(beside_python) if beside_python.exists() else None)
 
 
+def cxx_compiler() -> str:
+    """Return the C++ compiler that boards with ExecuTorch's runtime are built with."""
+    return os.environ.get("CXX") or "c++"
+
+
+def find_executorch() -> Path | None:
+    """Directory of the installed executorch package, whose C++ libraries some boards link."""
+    spec = importlib.util.find_spec("executorch")
+    places = spec.submodule_search_locations if spec else None
+    return Path(next(iter(places))) if places else None
+
+
 def compiler_for(preset: str) -> tuple[str, str]:
     """Return the compiler a preset needs and the Debian packages that bring it."""
     if preset.startswith("native"):
@@ -91,6 +110,21 @@ def compiler_for(preset: str) -> tuple[str, str]:
     if preset == "fuzz":
         return "clang", "clang"
     return "arm-none-eabi-gcc", "gcc-arm-none-eabi libnewlib-arm-none-eabi"
+
+
+def _require_executorch(board: str) -> Path:
+    found = find_executorch()
+    if found is None:
+        raise UsageError(
+            f"board {board} needs the executorch package in this Python environment",
+            hint=EXECUTORCH_REMEDY,
+        )
+    if shutil.which(cxx_compiler()) is None:
+        raise UsageError(
+            f"board {board} needs a C++ compiler: {cxx_compiler()} not found",
+            hint="install it, on Debian or Ubuntu: apt-get install g++",
+        )
+    return found
 
 
 def _require_tools(preset: str) -> str:

@@ -6,9 +6,16 @@ import shutil
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from importlib.metadata import version
 
 from harness.board import Board, QemuTarget
-from harness.target.build import compiler_for, find_cmake
+from harness.target.build import (
+    EXECUTORCH_REMEDY,
+    compiler_for,
+    cxx_compiler,
+    find_cmake,
+    find_executorch,
+)
 
 _DEADLINE_S = 10.0
 
@@ -35,10 +42,17 @@ def examine(boards: Iterable[Board]) -> list[Finding]:
         if isinstance(board.target, QemuTarget):
             system = board.target.system
             needs.append((system, shutil.which(system), f"apt-get install {system}"))
+        if board.build.executorch:
+            cxx = cxx_compiler()
+            needs.append((cxx, shutil.which(cxx), "apt-get install g++"))
         for tool, path, remedy in needs:
             if tool not in findings:
                 findings[tool] = Finding(tool, _version(path), remedy)
             findings[tool].needed_by.append(board.name)
+        if board.build.executorch:
+            installed = version("executorch") if find_executorch() else None
+            wheel = Finding("executorch", installed, EXECUTORCH_REMEDY)
+            findings.setdefault(wheel.tool, wheel).needed_by.append(board.name)
     return list(findings.values())
 
 

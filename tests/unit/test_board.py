@@ -14,7 +14,12 @@ NATIVE = (data_directory("boards") / "native.toml").read_text()
 
 
 def test_every_board_that_ships_loads_and_names_a_budget_that_exists() -> None:
-    assert board_names() == ["native", "qemu-mps2-an385"]
+    assert board_names() == [
+        "native",
+        "native-executorch",
+        "native-executorch-etdumpgen",
+        "qemu-mps2-an385",
+    ]
     for name in board_names():
         board, path = load_board(name)
         assert board.budget is not None

@@ -68,7 +68,12 @@ def test_boards_as_json(etharness: Etharness) -> None:
     code, out, _ = etharness("boards", "--json")
     assert code == 0
     names = [board["name"] for board in document("boards", out)]
-    assert names == ["native", "qemu-mps2-an385"]
+    assert names == [
+        "native",
+        "native-executorch",
+        "native-executorch-etdumpgen",
+        "qemu-mps2-an385",
+    ]
 
 
 def test_doctor_says_what_is_missing(etharness: Etharness, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,10 @@
 #include "et_port.h"
 #include "pty.h"
 
+#ifndef ET_BOARD_NAME
+#define ET_BOARD_NAME "native"
+#endif
+
 static jmp_buf boot;
 static uint32_t clock_zero;
 
@@ -41,7 +45,7 @@ int main(void) {
         .reboot = reboot,
     };
     static const et_target target = {
-        .board = "native",
+        .board = ET_BOARD_NAME,
         .cpu = "host",
         .clock_name = "CLOCK_MONOTONIC",
         .clock_hz_numerator = 1000000000,

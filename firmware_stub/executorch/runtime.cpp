@@ -1,0 +1,350 @@
+/* et_runtime.h on ExecuTorch: linked in place of src/runtime and src/kernels, it lets the link server drive
+ * a firmware that runs ExecuTorch itself. Traces go to our tracer, or with ET_USE_ETDUMPGEN to ExecuTorch's
+ * own ETDumpGen, whose file the host then reads as it is.
+ *
+ * The arena is divided once per load: planned buffers, what describes the method, and for kernels' scratch
+ * its last quarter. There is one server in a firmware, so there is one of everything here. */
+#include <executorch/extension/data_loader/buffer_data_loader.h>
+#include <executorch/runtime/executor/program.h>
+#include <executorch/runtime/platform/runtime.h>
+
+#include <cstring>
+#include <new>
+#include <optional>
+
+extern "C" {
+#include "et_kernel.h"
+#include "et_runtime.h"
+}
+
+#ifdef ET_USE_ETDUMPGEN
+#include <cstdlib>
+#include <executorch/devtools/etdump/etdump_flatcc.h>
+#else
+#include "etdump_stub/event_tracer.hpp"
+#endif
+
+namespace {
+
+using namespace executorch::runtime;
+using executorch::aten::Tensor;
+using executorch::aten::TensorImpl;
+using executorch::extension::BufferDataLoader;
+
+constexpr size_t TEMPORARY_SHARE = 4; /* the part of the arena that kernels' scratch gets: a quarter */
+
+/* The last error that ExecuTorch logged says more than its code, such as the name of a missing operator. */
+char last_words[ET_ERROR_MESSAGE_SIZE];
+et_ticks_fn port_ticks;
+
+et_timestamp_t current_ticks() {
+    return port_ticks != nullptr ? port_ticks() : 0;
+}
+
+void keep_error(et_timestamp_t, et_pal_log_level_t level, const char *, const char *, size_t,
+                const char *message, size_t length) {
+    /* The first error is the cause; what follows it reports the same once more. */
+    if ((level == kError || level == kFatal) && last_words[0] == '\0') {
+        const size_t kept = length < sizeof last_words ? length : sizeof last_words - 1;
+        std::memcpy(last_words, message, kept);
+        last_words[kept] = '\0';
+    }
+}
+
+/* A trace that outlives the method it is of: it is read after the run. */
+#ifdef ET_USE_ETDUMPGEN
+class Trace {
+  public:
+    explicit Trace(et_tracer &) {
+    }
+    ~Trace() {
+        std::free(file_.buf);
+    }
+    EventTracer *events() {
+        return &generator_;
+    }
+    /* Finalising appends to the file each time, so it is done once. */
+    const void *file(uint32_t *size) {
+        if (file_.buf == nullptr) {
+            file_ = generator_.get_etdump_data();
+        }
+        *size = static_cast<uint32_t>(file_.size);
+        return file_.buf;
+    }
+
+  private:
+    executorch::etdump::ETDumpGen generator_;
+    executorch::etdump::ETDumpResult file_ = {nullptr, 0};
+};
+#else
+class Trace {
+  public:
+    explicit Trace(et_tracer &tracer) : events_(tracer) {
+    }
+    EventTracer *events() {
+        return &events_;
+    }
+    const void *file(uint32_t *) {
+        return nullptr; /* the log is in the tracer */
+    }
+
+  private:
+    etdump_stub::EventTracer events_;
+};
+#endif
+
+/* Everything about the loaded method; later members refer to earlier ones. */
+struct Loaded {
+    std::optional<BufferDataLoader> loader;
+    std::optional<Program> program;
+    std::optional<MemoryAllocator> method_memory;
+    std::optional<MemoryAllocator> temporary_memory;
+    std::optional<HierarchicalAllocator> planned_memory;
+    std::optional<MemoryManager> memory;
+    std::optional<Method> method;
+    et_tensor *inputs;
+    et_tensor *outputs;
+    TensorImpl **staged; /* of each input, over inputs[i].data */
+};
+
+std::optional<Trace> trace;
+Loaded loaded;
+
+et_status to_status(Error code) {
+    switch (code) {
+    case Error::OperatorMissing:
+        return ET_LINK_STATUS_UNSUPPORTED_OPERATOR;
+    case Error::MemoryAllocationFailed:
+        return ET_LINK_STATUS_OUT_OF_MEMORY;
+    case Error::InvalidProgram:
+        return ET_LINK_STATUS_BAD_PROGRAM;
+    default:
+        return ET_LINK_STATUS_UNSUPPORTED_FEATURE;
+    }
+}
+
+et_status fail(et_error *error, et_status status, Error code) {
+    const char *words = last_words[0] != '\0' ? last_words : to_string(code);
+    return et_fail(error, status, static_cast<uint32_t>(code), words, nullptr);
+}
+
+/* Describes a tensor of ours for the server; false when it has more dimensions than it can describe. */
+bool describe(const Tensor &tensor, et_tensor *out) {
+    if (tensor.dim() > ET_MAX_DIMS) {
+        return false;
+    }
+    *out = et_tensor{};
+    out->data = static_cast<uint8_t *>(tensor.mutable_data_ptr());
+    out->nbytes = static_cast<uint32_t>(tensor.nbytes());
+    out->ndim = static_cast<uint8_t>(tensor.dim());
+    out->dtype = static_cast<uint8_t>(tensor.scalar_type());
+    for (size_t i = 0; i < out->ndim; i++) {
+        out->sizes[i] = tensor.sizes()[i];
+        out->strides[i] = tensor.strides()[i];
+        out->dim_order[i] = tensor.dim_order()[i];
+    }
+    return true;
+}
+
+/* Memory that ExecuTorch gave a file's tensor may be shared with others, or missing. So each input has a
+ * place of its own, which set_input copies or refers to. */
+Error stage_input(size_t index, MemoryAllocator &memory) {
+    const Result<TensorInfo> info = loaded.method->method_meta().input_tensor_meta(index);
+    if (!info.ok()) {
+        return info.error();
+    }
+    et_tensor *input = &loaded.inputs[index];
+    const size_t ndim = info->sizes().size();
+    if (ndim > ET_MAX_DIMS) {
+        return Error::NotSupported;
+    }
+    *input = et_tensor{};
+    input->nbytes = static_cast<uint32_t>(info->nbytes());
+    input->data = static_cast<uint8_t *>(memory.allocate(info->nbytes()));
+    input->ndim = static_cast<uint8_t>(ndim);
+    input->dtype = static_cast<uint8_t>(info->scalar_type());
+    for (size_t i = 0; i < ndim; i++) {
+        input->sizes[i] = info->sizes()[i];
+        input->dim_order[i] = info->dim_order()[i];
+    }
+    int32_t stride = 1;
+    for (size_t i = ndim; i-- > 0; stride *= input->sizes[input->dim_order[i]]) {
+        input->strides[input->dim_order[i]] = stride;
+    }
+    void *place = memory.allocate(sizeof(TensorImpl), alignof(TensorImpl));
+    if (place == nullptr || input->data == nullptr) {
+        return Error::MemoryAllocationFailed;
+    }
+    loaded.staged[index] =
+        new (place) TensorImpl(info->scalar_type(), static_cast<ssize_t>(ndim), input->sizes, input->data,
+                               input->dim_order, input->strides);
+    return Error::Ok;
+}
+
+Error place_output(size_t index, MemoryAllocator &memory) {
+    const EValue &value = loaded.method->get_output(index);
+    if (!value.isTensor()) {
+        return Error::NotSupported;
+    }
+    if (value.toTensor().const_data_ptr() != nullptr) {
+        return Error::Ok;
+    }
+    const size_t size = value.toTensor().nbytes();
+    void *place = memory.allocate(size);
+    return place == nullptr ? Error::MemoryAllocationFailed
+                            : loaded.method->set_output_data_ptr(place, size, index);
+}
+
+bool describe_outputs() {
+    for (size_t i = 0; i < loaded.method->outputs_size(); i++) {
+        if (!describe(loaded.method->get_output(i).toTensor(), &loaded.outputs[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+Error place_tensors() {
+    MemoryAllocator &memory = *loaded.method_memory;
+    const size_t inputs = loaded.method->inputs_size();
+    const size_t outputs = loaded.method->outputs_size();
+    loaded.inputs = memory.allocateList<et_tensor>(inputs);
+    loaded.staged = memory.allocateList<TensorImpl *>(inputs);
+    loaded.outputs = memory.allocateList<et_tensor>(outputs);
+    if (loaded.inputs == nullptr || loaded.staged == nullptr || loaded.outputs == nullptr) {
+        return Error::MemoryAllocationFailed;
+    }
+    Error code = Error::Ok;
+    for (size_t i = 0; i < inputs && code == Error::Ok; i++) {
+        code = stage_input(i, memory);
+    }
+    for (size_t i = 0; i < outputs && code == Error::Ok; i++) {
+        code = place_output(i, memory);
+    }
+    return code != Error::Ok || describe_outputs() ? code : Error::NotSupported;
+}
+
+/* Takes the planned buffers from the method's memory; *total is their size. */
+Error plan_memory(const MethodMeta &meta, uint32_t *total) {
+    MemoryAllocator &memory = *loaded.method_memory;
+    const size_t count = meta.num_memory_planned_buffers();
+    auto *buffers = memory.allocateList<Span<uint8_t>>(count);
+    for (size_t i = 0; i < count; i++) {
+        const Result<int64_t> size = meta.memory_planned_buffer_size(i);
+        if (!size.ok()) {
+            return size.error();
+        }
+        auto *place = static_cast<uint8_t *>(memory.allocate(static_cast<size_t>(*size)));
+        if (buffers == nullptr || place == nullptr) {
+            return Error::MemoryAllocationFailed;
+        }
+        buffers[i] = Span<uint8_t>(place, static_cast<size_t>(*size));
+        *total += static_cast<uint32_t>(*size);
+    }
+    loaded.planned_memory.emplace(Span<Span<uint8_t>>(buffers, count));
+    return Error::Ok;
+}
+
+Error load(const char *name, uint8_t *arena, uint32_t arena_size, EventTracer *events, uint32_t *planned) {
+    const uint32_t temporary = arena_size / TEMPORARY_SHARE;
+    loaded.method_memory.emplace(arena_size - temporary, arena);
+    loaded.temporary_memory.emplace(temporary, arena + (arena_size - temporary));
+    const Result<MethodMeta> meta = loaded.program->method_meta(name);
+    if (!meta.ok()) {
+        return meta.error();
+    }
+    const Error code = plan_memory(*meta, planned);
+    if (code != Error::Ok) {
+        return code;
+    }
+    loaded.memory.emplace(&*loaded.method_memory, &*loaded.planned_memory, &*loaded.temporary_memory);
+    Result<Method> method = loaded.program->load_method(name, &*loaded.memory, events);
+    if (!method.ok()) {
+        return method.error();
+    }
+    loaded.method.emplace(std::move(*method));
+    return place_tensors();
+}
+
+void register_platform() {
+    PalImpl platform = {};
+    platform.current_ticks = current_ticks;
+    platform.emit_log_message = keep_error;
+    platform.source_filename = __FILE__;
+    (void)register_pal(platform);
+    runtime_init();
+}
+
+} // namespace
+
+extern "C" {
+
+extern const et_kernel *const et_kernels[] = {nullptr}; /* ExecuTorch has its own registry */
+extern const uint32_t et_kernel_count = static_cast<uint32_t>(get_registered_kernels().size());
+
+et_status et_program_open(et_program *program, const void *data, uint32_t size, et_error *error) {
+    register_platform();
+    last_words[0] = '\0';
+    loaded.method.reset();
+    loaded.program.reset();
+    *program = et_program{static_cast<const uint8_t *>(data), size, size, size, 0};
+    loaded.loader.emplace(data, size);
+    Result<Program> opened = Program::load(&*loaded.loader, Program::Verification::InternalConsistency);
+    if (!opened.ok()) {
+        return fail(error, ET_LINK_STATUS_BAD_PROGRAM, opened.error());
+    }
+    loaded.program.emplace(std::move(*opened));
+    return ET_LINK_STATUS_OK;
+}
+
+et_status et_method_load(et_method *method, const et_program *, const char *name, void *arena,
+                         uint32_t arena_size, et_tracer *tracer, et_error *error) {
+    last_words[0] = '\0';
+    loaded.method.reset();
+    trace.reset();
+    *method = et_method{};
+    EventTracer *events = nullptr;
+    if (tracer != nullptr) {
+        port_ticks = tracer->ticks;
+        trace.emplace(*tracer);
+        events = trace->events();
+    }
+    const Error code = load(name, static_cast<uint8_t *>(arena), arena_size, events, &method->planned_bytes);
+    if (code != Error::Ok) {
+        loaded.method.reset();
+        return fail(error, to_status(code), code);
+    }
+    method->input_count = static_cast<uint32_t>(loaded.method->inputs_size());
+    method->output_count = static_cast<uint32_t>(loaded.method->outputs_size());
+    method->method_bytes = static_cast<uint32_t>(loaded.method_memory->used_size()) - method->planned_bytes;
+    return ET_LINK_STATUS_OK;
+}
+
+et_tensor *et_method_input(const et_method *method, uint32_t index) {
+    return index < method->input_count ? &loaded.inputs[index] : nullptr;
+}
+
+et_tensor *et_method_output(const et_method *method, uint32_t index) {
+    return index < method->output_count ? &loaded.outputs[index] : nullptr;
+}
+
+et_status et_method_execute(et_method *method, et_error *error) {
+    last_words[0] = '\0';
+    Error code = Error::Ok;
+    for (size_t i = 0; i < method->input_count && code == Error::Ok; i++) {
+        code = loaded.method->set_input(EValue(Tensor(loaded.staged[i])), i);
+    }
+    if (code == Error::Ok) {
+        code = loaded.method->execute();
+    }
+    if (code != Error::Ok || !describe_outputs()) {
+        return fail(error, ET_LINK_STATUS_KERNEL_FAILED, code);
+    }
+    return ET_LINK_STATUS_OK;
+}
+
+const void *et_method_trace(const et_method *, uint32_t index, uint32_t *size) {
+    return trace.has_value() && index == 0 ? trace->file(size) : nullptr;
+}
+
+} // extern "C"

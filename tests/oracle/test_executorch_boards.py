@@ -1,0 +1,106 @@
+"""ExecuTorch's own runtime behind our link: once under our tracer, once under its ETDumpGen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
+
+import torch
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch.devtools import Inspector
+from executorch.exir import to_edge_transform_and_lower
+
+from harness.errors import TargetError
+from harness.lab.run import Outcome, RunRequest, run_model
+from harness.lab.source import load_source
+from harness.trace import Kind, Trace
+from tests.conftest import FIXTURES, MODELS
+from tests.sim.test_models_on_boards import outputs, signatures
+
+pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
+OURS, THEIRS = BOARDS = ("native-executorch", "native-executorch-etdumpgen")
+
+
+@pytest.fixture(scope="module")
+def delegated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network whose linear layers run in XNNPACK, with a portable operator between them."""
+    layers = (torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+
+    class Network(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.middle, self.last = layers
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.last(torch.cumsum(self.middle(self.first(x)), dim=1))
+
+    program = torch.export.export(Network().eval(), (torch.randn(1, 16),))
+    lowered = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+    path = tmp_path_factory.mktemp("model") / "delegated.pte"
+    path.write_bytes(lowered.to_executorch().buffer)
+    return path
+
+
+def run(board: str, model: Path, directory: Path, runs: int = 3) -> Outcome:
+    return run_model(RunRequest(board, model, runs, directory))
+
+
+def identities(trace: Trace) -> list[tuple[object, ...]]:
+    """Every profile event by all that says what it is: names, delegate ids, chain, instruction."""
+    return [
+        (
+            trace.text(int(trace.name[row])),
+            trace.text(int(trace.delegate_str[row])),
+            *(int(column[row]) for column in (trace.delegate_int, trace.chain, trace.instruction)),
+        )
+        for row in np.flatnonzero(trace.kind == Kind.PROFILE)
+    ]
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_the_events_are_those_that_executorch_recorded(board: str, tmp_path: Path) -> None:
+    recorded = json.loads((FIXTURES / "kws_f32_signatures.json").read_text())
+    outcome = run(board, MODELS / "kws_f32.pte", tmp_path / "run")
+    assert signatures(outcome.trace) == recorded
+    assert signatures(load_source(tmp_path / "run").trace) == recorded
+    assert outcome.result.verdict is not None
+    assert outcome.result.verdict.passed
+    assert outcome.result.trace is not None
+    assert outcome.result.trace.dropped_events == 0
+    # The dump comes from the board as it is: then there is no log of ours.
+    assert (tmp_path / "run" / "trace.etlog").exists() == (board == OURS)
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_the_outputs_are_pytorchs(board: str) -> None:
+    for output, expected in outputs(board, "kws_f32"):
+        np.testing.assert_allclose(output, expected, rtol=0, atol=1e-4)
+
+
+def test_both_tracers_tell_the_same_of_a_delegated_model(delegated: Path, tmp_path: Path) -> None:
+    ours = run(OURS, delegated, tmp_path / "ours")
+    theirs = run(THEIRS, delegated, tmp_path / "theirs")
+    assert identities(ours.trace) == identities(theirs.trace)
+    assert [block.name for block in ours.trace.blocks] == ["Default", *["Execute"] * 3]
+    inner = [name for _, name, *_ in identities(ours.trace) if name]
+    assert len(inner) == 2 * 3
+    assert all("Fully Connected" in str(name) for name in inner)
+    # What ExecuTorch's own tool shows of our file is what it shows of theirs.
+    shown = [
+        [
+            (block.name, [(event.name, event.is_delegated_op) for event in block.events])
+            for block in Inspector(etdump_path=str(tmp_path / name / "trace.etdp")).event_blocks
+        ]
+        for name in ("ours", "theirs")
+    ]
+    assert shown[0] == shown[1]
+
+
+def test_a_missing_operator_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="cortex_m::quantize_per_tensor"):
+        run(OURS, MODELS / "kws_int8.pte", tmp_path / "run")
