@@ -1,0 +1,122 @@
+/* Makes any sequence of tracer calls on a buffer of any size, which the tracer must stay within; then the
+ * log and the ED00 file must have the size that was announced. The first two bytes choose the buffer. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "et_etdump.h"
+
+#define LARGEST 2048u
+#define CALL_SIZE 8u /* bytes of input per call: what to call, a name, and numbers */
+
+static void check(bool truth) {
+    if (!truth) {
+        abort();
+    }
+}
+
+static uint32_t ticks(void) {
+    static uint32_t now;
+    return now += 1000003u;
+}
+
+typedef struct {
+    et_tracer tracer;
+    et_event event;
+    et_delegate_event delegate;
+    et_event_filter filter;
+} subject;
+
+static const char *const names[] = {NULL, "", "a", "Execute", "native_call_relu.out", "*", "a*", "*out"};
+
+/* Two calls share a case where one begins what the other ends. */
+static void call(subject *subject, const uint8_t input[CALL_SIZE]) {
+    et_tracer *tracer = &subject->tracer;
+    const char *name = names[input[1] % 8];
+    int32_t chain = (int8_t)input[2];
+    uint32_t number = (uint32_t)input[3] << (input[2] % 32);
+    const uint8_t *metadata = input[4] % 2 != 0 ? input : NULL;
+    uint32_t length = input[5] % (CALL_SIZE + 1);
+    switch (input[0] % 12) {
+    case 0:
+        et_create_event_block(tracer, name);
+        et_set_bundled_input_index(tracer, chain);
+        break;
+    case 1:
+        et_set_chain_debug_handle(tracer, chain * 1000, number);
+        break;
+    case 2:
+        subject->event = et_start_profiling(tracer, name, chain, number);
+        break;
+    case 3:
+        et_end_profiling(tracer, subject->event);
+        break;
+    case 4:
+        subject->delegate = et_start_profiling_delegate(tracer, name, chain);
+        break;
+    case 5:
+        et_end_profiling_delegate(tracer, subject->delegate, metadata, length);
+        break;
+    case 6:
+        et_log_profiling_delegate(tracer, name, chain, input[6], number, number, metadata, length);
+        break;
+    case 7:
+        (void)et_track_allocator(tracer, name);
+        break;
+    case 8:
+        et_track_allocation(tracer, input[6], number, number);
+        break;
+    case 9:
+        et_track_free(tracer, input[6], number, ET_LOG_NO_OFFSET);
+        et_track_allocation_failure(tracer, input[6], number);
+        break;
+    case 10:
+        et_set_profiling_level(tracer, input[1] % 2 != 0 ? ET_PROFILE_ALL_EVENTS : ET_PROFILE_METHOD_ONLY);
+        break;
+    default:
+        subject->filter = (et_event_filter){names + 1, input[1] % 8, input[4] % 2 != 0, chain, chain + 9};
+        et_set_event_filter(tracer, input[5] % 2 != 0 ? &subject->filter : NULL);
+        break;
+    }
+}
+
+/* Counts the file's bytes and reads each one. */
+static bool take(void *context, const void *bytes, uint32_t size) {
+    static volatile uint8_t seen;
+    const uint8_t *at = bytes;
+    for (uint32_t i = 0; i < size; i++) {
+        seen = at[i];
+    }
+    (void)seen;
+    *(uint32_t *)context += size;
+    return true;
+}
+
+static void read_back(const et_tracer *tracer, bool allocations) {
+    uint32_t size = et_log_size(tracer);
+    uint8_t *image = malloc(size);
+    check(image != NULL && et_log_read(tracer, 0, image, size) == size);
+    free(image);
+    uint32_t written = 0;
+    et_etdump_sink sink = {take, &written};
+    check(et_etdump_write(tracer, allocations, &sink));
+    check(written == et_etdump_size(tracer, allocations));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size < 2) {
+        return 0;
+    }
+    uint32_t capacity = (data[0] | (uint32_t)data[1] << 8) % (LARGEST + 1);
+    uint8_t *buffer = malloc(capacity);
+    check(buffer != NULL || capacity == 0);
+    subject subject = {0};
+    et_tracer_init(&subject.tracer, buffer, capacity, ticks);
+    for (size_t at = 2; at + CALL_SIZE <= size && at < 4096; at += CALL_SIZE) {
+        call(&subject, data + at);
+    }
+    read_back(&subject.tracer, size % 2 != 0);
+    free(buffer);
+    return 0;
+}
