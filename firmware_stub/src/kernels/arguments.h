@@ -76,6 +76,14 @@ static inline int8_t *et_out_int8s(const et_tensor *tensor) {
     return (int8_t *)(void *)tensor->data;
 }
 
+static inline const int16_t *et_int16s(const et_tensor *tensor) {
+    return (const int16_t *)(const void *)tensor->data;
+}
+
+static inline int16_t *et_out_int16s(const et_tensor *tensor) {
+    return (int16_t *)(void *)tensor->data;
+}
+
 static inline const int32_t *et_int32s(const et_tensor *tensor) {
     return (const int32_t *)(const void *)tensor->data;
 }

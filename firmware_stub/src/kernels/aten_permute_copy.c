@@ -30,3 +30,7 @@ static const char *permute_copy(const et_call *call) {
 
 const et_kernel et_aten_permute_copy = {"aten::permute_copy", "out", "native_call_permute_copy.out", 3,
                                         permute_copy};
+
+/* The same with another name for dims, for quantized tensors. */
+const et_kernel et_cortex_m_transpose = {"cortex_m::transpose", "out", "native_call_transpose.out", 3,
+                                         permute_copy};

@@ -12,25 +12,16 @@ typedef struct {
 } et_avg_pool2d;
 
 /* quantized_avg_pool2d(input, kernel_size, stride, padding, ceil_mode, zero_point, multiplier, shift,
- * scratch,
- * *, out) */
-static const char *read_arguments(const et_call *call, et_avg_pool2d *pool) {
-    et_window *window = &pool->window;
-    int32_t kernel[2];
-    int32_t stride[2];
-    int32_t pad[2];
+ * scratch, *, out) */
+static const char *read_arguments(const et_call *call, et_layout layout, et_avg_pool2d *pool) {
     bool ceil_mode;
     int32_t multiplier;
     int32_t shift;
-    window->input = et_arg_tensor(call, 0);
-    window->out = et_arg_out(call, 9);
-    if (!et_is(window->input, ET_CHAR, 4) || !et_is(window->out, ET_CHAR, 4)) {
+    if (!et_read_images(call, 0, 9, ET_CHAR, layout, &pool->window)) {
         return "only int8 in two spatial dimensions";
     }
-    if (!et_arg_pair(call, 1, 1, ET_AXIS_MAX, kernel) || !et_arg_pair(call, 2, 1, ET_AXIS_MAX, stride) ||
-        !et_arg_pair(call, 3, 0, ET_AXIS_MAX, pad) || !et_arg_bool(call, 4, &ceil_mode) ||
-        pad[0] > kernel[0] / 2 || pad[1] > kernel[1] / 2) {
-        return "kernel_size, stride, padding or ceil_mode";
+    if (!et_arg_bool(call, 4, &ceil_mode)) {
+        return "ceil_mode";
     }
     if (!et_arg_int(call, 5, INT8_MIN, INT8_MAX, &pool->zero_point) ||
         !et_arg_int(call, 6, 1, INT32_MAX, &multiplier) ||
@@ -38,14 +29,7 @@ static const char *read_arguments(const et_call *call, et_avg_pool2d *pool) {
         return "quantization";
     }
     pool->scale = (float)ldexp((double)multiplier, shift - 31);
-    window->y = (et_axis){window->input->sizes[2], window->out->sizes[2], kernel[0], stride[0], pad[0], 1};
-    window->x = (et_axis){window->input->sizes[3], window->out->sizes[3], kernel[1], stride[1], pad[1], 1};
-    if (!et_axis_is_sound(&window->y, ceil_mode) || !et_axis_is_sound(&window->x, ceil_mode) ||
-        window->input->sizes[0] != window->out->sizes[0] ||
-        window->input->sizes[1] != window->out->sizes[1]) {
-        return "output size";
-    }
-    return NULL;
+    return et_read_pool_axes(call, ceil_mode, &pool->window);
 }
 
 /* The mean of a patch of one channel. In float32 and in this order, because the reference is: an integer mean
@@ -74,9 +58,9 @@ static void pool_position(const void *context, const et_patch *patch, int32_t fr
     }
 }
 
-static const char *quantized_avg_pool2d(const et_call *call) {
+static const char *run(const et_call *call, et_layout layout) {
     et_avg_pool2d pool;
-    const char *refusal = read_arguments(call, &pool);
+    const char *refusal = read_arguments(call, layout, &pool);
     if (refusal != NULL) {
         return refusal;
     }
@@ -84,5 +68,16 @@ static const char *quantized_avg_pool2d(const et_call *call) {
     return NULL;
 }
 
+static const char *quantized_avg_pool2d(const et_call *call) {
+    return run(call, ET_NCHW);
+}
+
+static const char *quantized_avg_pool2d_nhwc(const et_call *call) {
+    return run(call, ET_NHWC);
+}
+
 const et_kernel et_cortex_m_avg_pool2d = {"cortex_m::quantized_avg_pool2d", "out",
                                           "native_call_quantized_avg_pool2d.out", 10, quantized_avg_pool2d};
+const et_kernel et_cortex_m_avg_pool2d_nhwc = {"cortex_m::quantized_avg_pool2d_nhwc", "out",
+                                               "native_call_quantized_avg_pool2d_nhwc.out", 10,
+                                               quantized_avg_pool2d_nhwc};

@@ -14,12 +14,9 @@ typedef struct {
 
 /* quantized_conv2d(input, weight, bias?, stride, padding, dilation, input_offset, output_offset,
  * requantize_multipliers, requantize_shifts, activation_min, activation_max, scratch, *, out) */
-static const char *read_arguments(const et_call *call, et_conv2d *conv) {
-    conv->window.input = et_arg_tensor(call, 0);
+static const char *read_arguments(const et_call *call, et_layout layout, et_conv2d *conv) {
     conv->weight = et_arg_tensor(call, 1);
-    conv->window.out = et_arg_out(call, 13);
-    if (!et_is(conv->window.input, ET_CHAR, 4) || !et_is(conv->weight, ET_CHAR, 4) ||
-        !et_is(conv->window.out, ET_CHAR, 4)) {
+    if (!et_read_images(call, 0, 13, ET_CHAR, layout, &conv->window) || !et_is(conv->weight, ET_CHAR, 4)) {
         return "only int8 in two spatial dimensions";
     }
     const int32_t *weight = conv->weight->sizes;
@@ -76,9 +73,9 @@ static void convolve_position(const void *context, const et_patch *patch, int32_
     }
 }
 
-static const char *quantized_conv2d(const et_call *call) {
+static const char *run(const et_call *call, et_layout layout) {
     et_conv2d conv;
-    const char *refusal = read_arguments(call, &conv);
+    const char *refusal = read_arguments(call, layout, &conv);
     if (refusal != NULL) {
         return refusal;
     }
@@ -86,5 +83,16 @@ static const char *quantized_conv2d(const et_call *call) {
     return NULL;
 }
 
+static const char *quantized_conv2d(const et_call *call) {
+    return run(call, ET_NCHW);
+}
+
+static const char *quantized_conv2d_nhwc(const et_call *call) {
+    return run(call, ET_NHWC);
+}
+
 const et_kernel et_cortex_m_conv2d = {"cortex_m::quantized_conv2d", "out", "native_call_quantized_conv2d.out",
                                       14, quantized_conv2d};
+const et_kernel et_cortex_m_conv2d_nhwc = {"cortex_m::quantized_conv2d_nhwc", "out",
+                                           "native_call_quantized_conv2d_nhwc.out", 14,
+                                           quantized_conv2d_nhwc};

@@ -15,12 +15,9 @@ typedef struct {
 /* quantized_depthwise_conv2d(input, weight, bias?, stride, padding, dilation, depth_multiplier, input_offset,
  * output_offset, requantize_multipliers, requantize_shifts, activation_min, activation_max, scratch, *, out)
  */
-static const char *read_arguments(const et_call *call, et_depthwise *conv) {
-    conv->window.input = et_arg_tensor(call, 0);
+static const char *read_arguments(const et_call *call, et_layout layout, et_depthwise *conv) {
     conv->weight = et_arg_tensor(call, 1);
-    conv->window.out = et_arg_out(call, 14);
-    if (!et_is(conv->window.input, ET_CHAR, 4) || !et_is(conv->weight, ET_CHAR, 4) ||
-        !et_is(conv->window.out, ET_CHAR, 4)) {
+    if (!et_read_images(call, 0, 14, ET_CHAR, layout, &conv->window) || !et_is(conv->weight, ET_CHAR, 4)) {
         return "only int8 in two spatial dimensions";
     }
     const int32_t *weight = conv->weight->sizes;
@@ -64,9 +61,9 @@ static void convolve_position(const void *context, const et_patch *patch, int32_
     }
 }
 
-static const char *quantized_depthwise_conv2d(const et_call *call) {
+static const char *run(const et_call *call, et_layout layout) {
     et_depthwise conv;
-    const char *refusal = read_arguments(call, &conv);
+    const char *refusal = read_arguments(call, layout, &conv);
     if (refusal != NULL) {
         return refusal;
     }
@@ -74,6 +71,17 @@ static const char *quantized_depthwise_conv2d(const et_call *call) {
     return NULL;
 }
 
+static const char *quantized_depthwise_conv2d(const et_call *call) {
+    return run(call, ET_NCHW);
+}
+
+static const char *quantized_depthwise_conv2d_nhwc(const et_call *call) {
+    return run(call, ET_NHWC);
+}
+
 const et_kernel et_cortex_m_depthwise_conv2d = {"cortex_m::quantized_depthwise_conv2d", "out",
                                                 "native_call_quantized_depthwise_conv2d.out", 15,
                                                 quantized_depthwise_conv2d};
+const et_kernel et_cortex_m_depthwise_conv2d_nhwc = {"cortex_m::quantized_depthwise_conv2d_nhwc", "out",
+                                                     "native_call_quantized_depthwise_conv2d_nhwc.out", 15,
+                                                     quantized_depthwise_conv2d_nhwc};

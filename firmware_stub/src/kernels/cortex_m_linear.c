@@ -1,4 +1,5 @@
 #include "arguments.h"
+#include "dot.h"
 #include "kernels.h"
 #include "requantize.h"
 #include "walk.h"
@@ -63,27 +64,21 @@ static const char *read_arguments(const et_call *call, et_linear *linear) {
     return NULL;
 }
 
-static uint32_t dot(const et_linear *linear, const int8_t *x, const int8_t *w) {
-    const int32_t x_step = linear->input->strides[linear->input->ndim - 1];
-    const int32_t w_step = linear->weight->strides[1];
-    const int32_t input_offset = linear->input_offset;
-    const int32_t filter_offset = linear->filter_offset;
-    uint32_t sum = 0;
-    for (int32_t i = linear->weight->sizes[1]; i > 0; i--) {
-        sum += (uint32_t)((*x + input_offset) * (*w + filter_offset));
-        x += x_step;
-        w += w_step;
-    }
-    return sum;
-}
-
 static void multiply_row(const et_linear *linear, const int8_t *x, int8_t *y) {
     const int8_t *w = et_int8s(linear->weight);
     const int32_t y_step = linear->out->strides[linear->out->ndim - 1];
+    const et_dot_steps steps = {
+        .count = linear->weight->sizes[1],
+        .x_step = linear->input->strides[linear->input->ndim - 1],
+        .w_step = linear->weight->strides[1],
+        .x_offset = linear->input_offset,
+        .w_offset = linear->filter_offset,
+    };
     for (int32_t i = 0; i < linear->weight->sizes[0]; i++) {
-        uint32_t sum = dot(linear, x, w) + (linear->bias != NULL ? (uint32_t)linear->bias[i] : 0u);
-        uint32_t scaled = (uint32_t)et_requantize((int32_t)sum, linear->multiplier, linear->shift);
-        *y = (int8_t)et_clamp((int32_t)(scaled + (uint32_t)linear->output_offset), linear->min, linear->max);
+        uint32_t sum = et_dot_offsets(x, w, &steps);
+        sum += linear->bias != NULL ? (uint32_t)linear->bias[i] : 0u;
+        int32_t scaled = et_requantize((int32_t)sum, linear->multiplier, linear->shift);
+        *y = et_narrow(scaled, linear->output_offset, linear->min, linear->max);
         w += linear->weight->strides[0];
         y += y_step;
     }

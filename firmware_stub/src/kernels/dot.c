@@ -11,6 +11,20 @@ uint32_t et_dot_dense(const int8_t *x, const int8_t *w, int32_t count, int32_t o
     return sum;
 }
 
+uint32_t et_dot_offsets(const int8_t *x, const int8_t *w, const et_dot_steps *steps) {
+    const int32_t x_step = steps->x_step;
+    const int32_t w_step = steps->w_step;
+    const int32_t x_offset = steps->x_offset;
+    const int32_t w_offset = steps->w_offset;
+    uint32_t sum = 0;
+    for (int32_t i = steps->count; i > 0; i--) {
+        sum += (uint32_t)((*x + x_offset) * (*w + w_offset));
+        x += x_step;
+        w += w_step;
+    }
+    return sum;
+}
+
 uint32_t et_dot_grid(const int8_t *x, const int8_t *w, const et_grid *grid, int32_t offset) {
     const int32_t x_column = grid->x_column;
     const int32_t w_column = grid->w_column;

@@ -1,4 +1,4 @@
-/* The innermost loops of int8 kernels: sums of (x + offset) * w.
+/* The innermost loops of int8 kernels: sums of (x + offset) * w, where w may have one too.
  *
  * In a file of their own because inlined into their callers they would spill to the stack on small CPUs. */
 #ifndef ET_DOT_H
@@ -8,6 +8,17 @@
 
 /* Elements one after the other; count is at least 1. */
 uint32_t et_dot_dense(const int8_t *x, const int8_t *w, int32_t count, int32_t offset);
+
+/* How many elements a dot product has, how far apart they are, and what is added to each. */
+typedef struct {
+    int32_t count;
+    int32_t x_step;
+    int32_t w_step;
+    int32_t x_offset;
+    int32_t w_offset;
+} et_dot_steps;
+
+uint32_t et_dot_offsets(const int8_t *x, const int8_t *w, const et_dot_steps *steps);
 
 /* Rows of columns, and how far apart they are. */
 typedef struct {

@@ -52,15 +52,18 @@ int8_t et_finish(const et_output_stage *stage, int32_t channel, uint32_t sum) {
     if (stage->bias != NULL) {
         sum += (uint32_t)stage->bias[channel];
     }
-    uint32_t scaled =
-        (uint32_t)et_requantize((int32_t)sum, stage->multipliers[channel], stage->shifts[channel]);
-    return (int8_t)et_clamp((int32_t)(scaled + (uint32_t)stage->offset), stage->min, stage->max);
+    int32_t scaled = et_requantize((int32_t)sum, stage->multipliers[channel], stage->shifts[channel]);
+    return et_narrow(scaled, stage->offset, stage->min, stage->max);
+}
+
+int32_t et_round_and_clamp(float scaled, int32_t zero_point, int32_t min, int32_t max) {
+    float number = rintf(scaled) + (float)zero_point;
+    if (!(number >= (float)min)) {
+        return min;
+    }
+    return number > (float)max ? max : (int32_t)number;
 }
 
 int8_t et_quantize(float scaled, int32_t zero_point, int32_t min, int32_t max) {
-    float number = rintf(scaled) + (float)zero_point;
-    if (!(number >= (float)min)) {
-        return (int8_t)min;
-    }
-    return (int8_t)(number > (float)max ? max : (int32_t)number);
+    return (int8_t)et_round_and_clamp(scaled, zero_point, min, max);
 }

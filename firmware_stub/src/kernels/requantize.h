@@ -40,7 +40,16 @@ static inline int32_t et_clamp(int32_t value, int32_t min, int32_t max) {
     return value < min ? min : value > max ? max : value;
 }
 
-/* Rounds to the nearest integer, ties to even, adds the zero point and clamps. NaN gives min. */
+/* The int8 output for a rescaled sum; adding the offset wraps. */
+static inline int8_t et_narrow(int32_t scaled, int32_t offset, int32_t min, int32_t max) {
+    return (int8_t)et_clamp((int32_t)((uint32_t)scaled + (uint32_t)offset), min, max);
+}
+
+/* Rounds to the nearest integer, ties to even, adds the zero point and clamps. NaN gives min. The range is
+ * that of an int16 at most. */
+int32_t et_round_and_clamp(float scaled, int32_t zero_point, int32_t min, int32_t max);
+
+/* The same for int8. */
 int8_t et_quantize(float scaled, int32_t zero_point, int32_t min, int32_t max);
 
 #endif

@@ -1,5 +1,34 @@
 #include "window.h"
 
+/* The same image with its dimensions in the order N, C, H, W. */
+static et_tensor channels_second(const et_tensor *image) {
+    static const uint8_t dims[] = {0, 3, 1, 2};
+    static const uint8_t names[] = {0, 2, 3, 1};
+    et_tensor view = *image;
+    for (uint32_t d = 0; d < sizeof dims; d++) {
+        view.sizes[d] = image->sizes[dims[d]];
+        view.strides[d] = image->strides[dims[d]];
+        view.dim_order[d] = names[image->dim_order[d]];
+    }
+    return view;
+}
+
+bool et_read_images(const et_call *call, uint32_t input, uint32_t out, uint8_t dtype, et_layout layout,
+                    et_window *window) {
+    window->input = et_arg_tensor(call, input);
+    window->out = et_arg_out(call, out);
+    if (!et_is(window->input, dtype, 4) || !et_is(window->out, dtype, 4)) {
+        return false;
+    }
+    if (layout == ET_NHWC) {
+        window->views[0] = channels_second(window->input);
+        window->views[1] = channels_second(window->out);
+        window->input = &window->views[0];
+        window->out = &window->views[1];
+    }
+    return true;
+}
+
 static bool in_range(int32_t number, int32_t min) {
     return number >= min && number <= ET_AXIS_MAX;
 }

@@ -32,10 +32,20 @@ typedef struct {
 /* An input and an output image (both N, C, H, W) and the window between them. */
 typedef struct {
     const et_tensor *input;
-    et_tensor *out;
+    const et_tensor *out;
     et_axis y;
     et_axis x;
+    et_tensor views[2]; /* room for images whose dimensions are in another order */
 } et_window;
+
+/* The order in which an operator names an image's dimensions. */
+typedef enum { ET_NCHW, ET_NHWC } et_layout;
+
+/* Reads the input and output images from arguments; false unless both have four dimensions, elements of this
+ * type, and memory. Whichever the operator's layout, the window sees them as N, C, H, W; it stays where it
+ * is. */
+bool et_read_images(const et_call *call, uint32_t input, uint32_t out, uint8_t dtype, et_layout layout,
+                    et_window *window);
 
 /* Whether the numbers are in range and give this output size; ceil_mode rounds it up. */
 bool et_axis_is_sound(const et_axis *axis, bool ceil_mode);

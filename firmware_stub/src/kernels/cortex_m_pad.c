@@ -1,0 +1,65 @@
+#include <string.h>
+
+#include "arguments.h"
+#include "kernels.h"
+#include "walk.h"
+
+/* Entries of a padding list, for the last dimensions of a tensor of at most so many. */
+#define PADDED_DIMS 4
+
+/* How the exporter decides: an image of one channel or one pixel lies either way in memory, and counts as
+ * channels last. */
+static bool is_channels_last(const et_tensor *tensor) {
+    return tensor->ndim == PADDED_DIMS &&
+           (tensor->sizes[1] == 1 || (tensor->sizes[2] == 1 && tensor->sizes[3] == 1) ||
+            (tensor->dim_order[0] == 0 && tensor->dim_order[1] == 2));
+}
+
+/* The entry for dimension d; lists go by the order of memory. */
+static bool read_padding(const et_call *call, uint32_t list, const et_tensor *input, uint32_t d,
+                         int32_t *padding) {
+    static const uint8_t last[PADDED_DIMS] = {0, 3, 1, 2};
+    const uint32_t entry = is_channels_last(input) ? last[d] : PADDED_DIMS - input->ndim + d;
+    return et_arg_list_int(call, list, entry, 0, INT16_MAX, padding);
+}
+
+/* pad(input, pre_pad, post_pad, pad_value, *, out) */
+static const char *pad(const et_call *call) {
+    const et_tensor *input = et_arg_tensor(call, 0);
+    et_tensor *out = et_arg_out(call, 4);
+    int32_t value;
+    int32_t start = 0;
+    if (!et_is_type(input, ET_CHAR) || !et_is_type(out, ET_CHAR) || input->ndim > PADDED_DIMS ||
+        out->ndim != input->ndim) {
+        return "only int8 in at most four dimensions";
+    }
+    et_tensor inside = *out; /* the input's place in the output */
+    for (uint32_t d = 0; d < input->ndim; d++) {
+        int32_t before;
+        int32_t after;
+        if (!read_padding(call, 1, input, d, &before) || !read_padding(call, 2, input, d, &after)) {
+            return "padding";
+        }
+        if ((int64_t)input->sizes[d] + before + after != out->sizes[d]) {
+            return "output size";
+        }
+        inside.sizes[d] = input->sizes[d];
+        start += before * out->strides[d];
+    }
+    if (!et_arg_int(call, 3, INT8_MIN, INT8_MAX, &value)) {
+        return "pad_value";
+    }
+    memset(out->data, value, out->nbytes);
+    inside.nbytes = input->nbytes;
+    if (inside.nbytes != 0) {
+        inside.data += start;
+        et_walk from = {0};
+        et_walk to = {0};
+        et_walk_add_dims(&from, input, input->ndim);
+        et_walk_add_dims(&to, &inside, inside.ndim);
+        et_copy_along(input, &from, &inside, &to);
+    }
+    return NULL;
+}
+
+const et_kernel et_cortex_m_pad = {"cortex_m::pad", "out", "native_call_pad.out", 5, pad};
