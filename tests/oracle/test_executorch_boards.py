@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +18,11 @@ from executorch.devtools import Inspector
 from executorch.exir import to_edge_transform_and_lower
 
 from harness.errors import TargetError
+from harness.etdump.compact import read_log
 from harness.lab.run import Outcome, RunRequest, run_model
 from harness.lab.source import load_source
+from harness.resources import data_directory
+from harness.target.build import cxx_compiler, find_executorch
 from harness.trace import Kind, Trace
 from tests.conftest import FIXTURES, MODELS
 from tests.sim.test_models_on_boards import outputs, signatures
@@ -104,3 +109,38 @@ def test_both_tracers_tell_the_same_of_a_delegated_model(delegated: Path, tmp_pa
 def test_a_missing_operator_is_named(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="cortex_m::quantize_per_tensor"):
         run(OURS, MODELS / "kws_int8.pte", tmp_path / "run")
+
+
+def test_the_adapter_records_every_call_or_counts_it(tmp_path: Path) -> None:
+    firmware, package = data_directory("firmware_stub"), find_executorch()
+    assert package is not None
+    objects = []
+    includes = [f"-I{firmware / 'include'}", f"-I{firmware / 'executorch'}"]
+    for source in sorted((firmware / "src" / "tracer").glob("*.c")):
+        objects.append(str(tmp_path / f"{source.stem}.o"))
+        command = [os.environ.get("CC") or "cc", "-std=c11", *includes, "-c", str(source)]
+        subprocess.run([*command, "-o", objects[-1]], check=True)
+    headers = package / "include"
+    system = [headers, headers / "executorch/runtime/core/portable_type/c10"]
+    options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", *includes]
+    options += [word for path in system for word in ("-isystem", str(path))]
+    options += ["-DC10_USING_CUSTOM_GENERATED_MACROS", "-DET_EVENT_TRACER_ENABLED"]
+    calls = str(Path(__file__).with_name("event_tracer_calls.cpp"))
+    libraries = [f"-L{package / 'lib'}", "-lexecutorch", f"-Wl,-rpath,{package / 'lib'}"]
+    program = str(tmp_path / "calls")
+    command = [cxx_compiler(), *options, calls, *objects, "-o", program, *libraries]
+    subprocess.run(command, check=True)
+    trace = read_log(subprocess.run([program], check=True, capture_output=True).stdout)
+
+    assert identities(trace) == [
+        (None, None, -7, 2, 70000),
+        (None, "layer", -1, 2, 70000),
+        (None, None, 9, 0, 1),
+        ("stored", None, -1, 2, 70000),
+        ("given", None, -1, 1, 5),
+    ]
+    assert (int(trace.start[2]), int(trace.end[2])) == (100, 200)
+    assert int(trace.size[-1]) == 640
+    [block] = trace.blocks
+    assert (block.name, block.bundled_input_index, block.allocators) == ("Execute", 3, ("heap",))
+    assert trace.losses.events == 4
