@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes as ct
 import struct
+from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
 
@@ -46,8 +47,9 @@ def test_hello_names_the_target(server: CServer) -> None:
     info = messages.parse_hello(server.ask(Op.HELLO, messages.hello_request(77)))
     assert (info.version, info.mtu) == (VERSION, MTU)
     assert (info.board, info.cpu, info.build_id) == ("test board", "host", "build")
-    assert [(clock.name, clock.hz, clock.bits) for clock in info.clocks] == [
-        ("test clock", 1000, 32)
+    assert [(clock.name, clock.hz, clock.bits, clock.down) for clock in info.clocks] == [
+        ("test clock", 1000, 32, False),
+        ("npu", Fraction(1_000_000, 3), 24, True),
     ]
     assert (info.model_capacity, info.arena_capacity) == (4096, 16384)
     assert (info.input_capacity, info.trace_capacity) == (4096, 8192)

@@ -31,6 +31,16 @@ class _Port(ct.Structure):
     ]
 
 
+class _Clock(ct.Structure):
+    _fields_ = [
+        ("name", ct.c_char_p),
+        ("hz_numerator", ct.c_uint32),
+        ("hz_denominator", ct.c_uint32),
+        ("bits", ct.c_uint8),
+        ("down", ct.c_bool),
+    ]
+
+
 class _Target(ct.Structure):
     _fields_ = [
         ("board", ct.c_char_p),
@@ -39,6 +49,8 @@ class _Target(ct.Structure):
         ("clock_hz_numerator", ct.c_uint32),
         ("clock_hz_denominator", ct.c_uint32),
         ("clock_bits", ct.c_uint8),
+        ("more_clock_count", ct.c_uint8),
+        ("more_clocks", ct.POINTER(_Clock)),
     ]
 
 
@@ -79,7 +91,8 @@ class CServer:
         self._received = bytearray()
         self._decoder = FrameDecoder(MTU)
         self._sequence = 0
-        self._target = _Target(b"test board", b"host", b"test clock", 1000, 1, 32)
+        npu = ct.pointer(_Clock(b"npu", 1_000_000, 3, 24, True))
+        self._target = _Target(b"test board", b"host", b"test clock", 1000, 1, 32, 1, npu)
         self._port = _Port(
             *(_READ(self._read), _WRITE(self._write), _VOID(), _TICKS(self._ticks)),
             *(_VOID(self._restart), _VOID(self._reboot)),

@@ -47,6 +47,25 @@ uint8_t *et_append_event(et_tracer *tracer, et_context *context, uint32_t count)
     return context->delegate != NULL ? put_delegate(at, context->delegate) : at;
 }
 
+/* Apart from et_append_profile because nearly all events are like this: chosen, narrow, of no delegate. */
+void et_end_profiling(et_tracer *tracer, et_event event) {
+    if (tracer == NULL) {
+        return;
+    }
+    uint32_t end = tracer->ticks();
+    uint32_t chain = (uint32_t)event.chain;
+    uint32_t used = tracer->record_count * ET_LOG_RECORD_SIZE;
+    bool narrow = event.chain == (int16_t)event.chain && event.handle == (uint16_t)event.handle;
+    if (!narrow || event.choice != ET_KEEP || tracer->full ||
+        tracer->capacity - tracer->names_size - used < ET_LOG_RECORD_SIZE) {
+        et_append_profile(tracer, &event, NULL, 0, end);
+        return;
+    }
+    tracer->record_count++;
+    et_put_record(tracer->buffer + used, et_head(ET_LOG_RECORD_PROFILE, 0, event.name),
+                  event.handle | chain << 16, event.start, end);
+}
+
 void et_append_profile(et_tracer *tracer, const et_event *event, const et_delegate_prefix *delegate,
                        uint32_t clock, uint32_t end) {
     if (event->choice != ET_KEEP) {

@@ -74,10 +74,3 @@ et_event et_start_profiling_interned(et_tracer *tracer, et_name name, int32_t ch
 et_event et_start_profiling(et_tracer *tracer, const char *name, int32_t chain, uint32_t handle) {
     return et_start_event(tracer, et_intern(tracer, name), name, ET_UNSET_DELEGATE_ID, chain, handle);
 }
-
-void et_end_profiling(et_tracer *tracer, et_event event) {
-    if (tracer != NULL) {
-        uint32_t end = tracer->ticks();
-        et_append_profile(tracer, &event, NULL, 0, end);
-    }
-}
