@@ -203,3 +203,53 @@ def test_conversion_keeps_what_it_can(etstub: ct.CDLL) -> None:
         run(etstub, operator, large, False, [0], Out((2,))), large.astype(np.float32)
     )
     assert "shape" in refusal(etstub, operator, x, False, [0], Out((4,), np.int64))
+
+
+def test_sum_and_layer_norm(etstub: ct.CDLL) -> None:
+    x = floats(2, 3, 4)
+    found = run(
+        etstub, "aten::sum.IntList_out", Tensor(x, (2, 0, 1)), [-2], True, 6, Out((2, 1, 4))
+    )
+    np.testing.assert_allclose(found, x.sum(1, keepdims=True), rtol=1e-5, atol=1e-6)
+    outs = Out(x.shape), Out((2, 3, 1)), Out((2, 3, 1))
+    found = run(etstub, "aten::native_layer_norm", x, [4], None, floats(4), 1e-5, *outs)
+    spread = np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    expected = (x - x.mean(-1, keepdims=True)) / spread + floats(4)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_quantization_of_what_is_not_finite(etstub: ct.CDLL) -> None:
+    x = np.array([INF, -INF, NAN, 0.5, 1.5], np.float32)
+    operator = "quantized_decomposed::quantize_per_tensor"
+    found = run(etstub, operator, x, 1.0, 1, 0, 200, 0, Out(x.shape, np.uint8))
+    np.testing.assert_array_equal(found, [200, 0, 0, 1, 3])
+
+
+NORM = [floats(2, 3), [3], None, None, 1e-5, Out((2, 3)), Out((2, 1)), Out((2, 1))]
+SCALES, ZEROS = np.ones(3, np.float32), np.zeros(3, np.int64)
+CHANNELS = [floats(2, 3), SCALES, ZEROS, 1, -128, 127, 1, Out((2, 3), np.int8)]
+WHOLE = [BYTES, 0.1, 0, -128, 127, 1, None, Out((2, 3))]
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments", "changes", "reason"),
+    [
+        ("aten::native_layer_norm", NORM, {1: [2]}, "normalized_shape"),
+        ("aten::native_layer_norm", NORM, {1: []}, "normalized_shape"),
+        ("aten::native_layer_norm", NORM, {2: floats(2)}, "weight"),
+        ("aten::native_layer_norm", NORM, {6: Out((1, 1))}, "mean and rstd"),
+        ("aten::native_layer_norm", NORM, {0: Tensor(floats(2, 3), (1, 0))}, "contiguous"),
+        ("quantized_decomposed::quantize_per_channel", CHANNELS, {1: SCALES[:2]}, "scales"),
+        ("quantized_decomposed::quantize_per_channel", CHANNELS, {3: 2}, "axis"),
+        ("quantized_decomposed::quantize_per_channel", CHANNELS, {4: -129}, "range"),
+        ("quantized_decomposed::quantize_per_channel", CHANNELS, {6: 0}, "dtype"),
+        ("quantized_decomposed::dequantize_per_tensor", WHOLE, {1: 0.0}, "scale"),
+        ("quantized_decomposed::dequantize_per_tensor", WHOLE, {6: 7}, "out_dtype"),
+        ("quantized_decomposed::dequantize_per_tensor", WHOLE, {0: ZEROS}, "only between"),
+    ],
+)
+def test_parameters_are_checked(
+    etstub: ct.CDLL, operator: str, arguments: list[Any], changes: dict[int, Any], reason: str
+) -> None:
+    changed = [changes.get(i, value) for i, value in enumerate(arguments)]
+    assert reason in refusal(etstub, operator, *changed)

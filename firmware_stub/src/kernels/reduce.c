@@ -1,0 +1,92 @@
+#include "reduce.h"
+#include "walk.h"
+
+/* What is summed for each output element, and where the sums go. */
+typedef struct {
+    const et_tensor *input;
+    et_tensor *out;
+    uint32_t reduced; /* the set of dimensions that are summed over */
+    bool keepdim;     /* as dimensions of one element */
+    et_walk from;     /* from output element to output element, in the input */
+    et_walk summed;   /* over the elements of one sum */
+} et_reduction;
+
+static const char *read_tensors(const et_call *call, uint32_t dtype_at, et_reduction *reduction) {
+    int32_t dtype;
+    reduction->input = et_arg_tensor(call, 0);
+    reduction->out = et_arg_out(call, dtype_at + 1);
+    if (!et_is_type(reduction->input, ET_FLOAT) || !et_is_type(reduction->out, ET_FLOAT) ||
+        reduction->input->nbytes == 0 ||
+        (!et_arg_is_none(call, dtype_at) && !et_arg_int(call, dtype_at, ET_FLOAT, ET_FLOAT, &dtype))) {
+        return "only float32 that is not empty";
+    }
+    reduction->reduced = (1u << reduction->input->ndim) - 1u;
+    return NULL;
+}
+
+/* Adds each input dimension to the walk that it belongs to, and checks the output against them. */
+static bool plan_walks(et_reduction *reduction) {
+    const et_tensor *input = reduction->input;
+    const et_tensor *out = reduction->out;
+    uint8_t dim = 0; /* of the output */
+    for (uint32_t d = 0; d < input->ndim; d++) {
+        const bool is_reduced = (reduction->reduced & (1u << d)) != 0;
+        et_walk_add(is_reduced ? &reduction->summed : &reduction->from, input->sizes[d], input->strides[d]);
+        if (!is_reduced || reduction->keepdim) {
+            if (dim >= out->ndim || out->sizes[dim] != (is_reduced ? 1 : input->sizes[d])) {
+                return false;
+            }
+            dim++;
+        }
+    }
+    return dim == out->ndim;
+}
+
+static const char *reduce(et_reduction *reduction, bool average) {
+    et_walk to = {0};
+    if (!plan_walks(reduction)) {
+        return "output size";
+    }
+    et_walk_add_dims(&to, reduction->out, reduction->out->ndim);
+    const uint32_t numel = et_numel(reduction->out);
+    const uint32_t count = et_numel(reduction->input) / numel;
+    for (uint32_t i = 0; i < numel; i++) {
+        const float *x = et_floats(reduction->input) + reduction->from.offset;
+        float sum = 0.0f;
+        for (uint32_t k = 0; k < count; k++) {
+            sum += x[reduction->summed.offset];
+            et_walk_next(&reduction->summed);
+        }
+        et_out_floats(reduction->out)[to.offset] = average ? sum / (float)count : sum;
+        et_walk_next(&reduction->from);
+        et_walk_next(&to);
+    }
+    return NULL;
+}
+
+const char *et_run_reduction(const et_call *call, bool average) {
+    et_reduction reduction = {0};
+    uint8_t dims[ET_MAX_DIMS];
+    uint8_t count = 0;
+    const char *refusal = read_tensors(call, 3, &reduction);
+    if (refusal != NULL) {
+        return refusal;
+    }
+    if ((!et_arg_is_none(call, 1) && !et_arg_dims(call, 1, reduction.input->ndim, dims, &count)) ||
+        !et_arg_bool(call, 2, &reduction.keepdim)) {
+        return "dim or keepdim";
+    }
+    if (count > 0) {
+        reduction.reduced = 0;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        reduction.reduced |= 1u << dims[i];
+    }
+    return reduce(&reduction, average);
+}
+
+const char *et_run_mean_of_all(const et_call *call) {
+    et_reduction reduction = {0};
+    const char *refusal = read_tensors(call, 1, &reduction);
+    return refusal != NULL ? refusal : reduce(&reduction, true);
+}
