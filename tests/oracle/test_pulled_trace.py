@@ -52,16 +52,19 @@ def _durations(trace: object, rows: np.ndarray) -> list[int]:
 
 def test_the_export_script_makes_the_committed_files(tmp_path: Path) -> None:
     subprocess.run(
-        [sys.executable, MODELS / "export_kws.py", "--models", tmp_path, "--fixtures", tmp_path],
+        [sys.executable, MODELS / "export.py", "--models", tmp_path, "--fixtures", tmp_path],
         check=True,
         capture_output=True,
     )
-    for name in ("kws_f32", "kws_int8"):
-        made, kept = np.load(tmp_path / f"{name}.npz"), np.load(FIXTURES / f"{name}.npz")
+    programs = sorted(tmp_path.glob("*.pte"))
+    assert len(programs) == 8
+    for program in programs:
+        fixture = f"{program.stem}.npz"
+        made, kept = np.load(tmp_path / fixture), np.load(FIXTURES / fixture)
         np.testing.assert_array_equal(made["inputs"], kept["inputs"])
         np.testing.assert_allclose(made["outputs"], kept["outputs"], rtol=0, atol=1e-6)
         digests = {
-            hashlib.sha256((directory / f"{name}.pte").read_bytes()).hexdigest()
+            hashlib.sha256((directory / program.name).read_bytes()).hexdigest()
             for directory in (tmp_path, MODELS)
         }
         assert len(digests) == 1

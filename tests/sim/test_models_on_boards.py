@@ -1,4 +1,4 @@
-"""Both models on both simulated boards: ExecuTorch's events, PyTorch's numbers."""
+"""All models on both simulated boards: ExecuTorch's events, PyTorch's numbers."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ from tests.support.boards import started
 
 pytestmark = pytest.mark.sim
 BOARDS = ["native", "qemu-mps2-an385"]
+NETWORKS = ["kws", "ad", "ic", "vww"]
+on_boards = pytest.mark.parametrize("board", BOARDS)
+of_networks = pytest.mark.parametrize("network", NETWORKS)
+SIMULATED_INPUTS = 1  # of the larger networks: under QEMU an input takes seconds
 
 
 def signatures(trace: Trace) -> list[dict[str, object]]:
@@ -41,41 +45,47 @@ def outputs(board: str, model: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     fixture = np.load(FIXTURES / f"{model}.npz")
     with started(board) as bench:
         info = bench.session.load_model((MODELS / f"{model}.pte").read_bytes())
-        for array, expected in zip(fixture["inputs"], fixture["outputs"], strict=True):
+        some = None if board == "native" or "kws" in model else SIMULATED_INPUTS
+        pairs = zip(fixture["inputs"][:some], fixture["outputs"][:some], strict=True)
+        for array, expected in pairs:
             bench.session.set_input(0, to_bytes(array, info.inputs[0]))
-            bench.session.run(1, timeout_s=60)
+            bench.session.run(1, timeout_s=100)
             yield from_bytes(bench.session.read(Region.OUTPUT), info.outputs[0])[0], expected
         assert bench.session.status().state is State.DONE
         assert bench.session.statistics.loss == 0
         assert bench.session.statistics.stale_answers == 0
 
 
-@pytest.mark.parametrize("board", BOARDS)
-def test_float32_logs_what_executorch_logs(board: str, tmp_path: Path) -> None:
-    recorded = json.loads((FIXTURES / "kws_f32_signatures.json").read_text())
+@on_boards
+@of_networks
+def test_float32_logs_what_executorch_logs(board: str, network: str, tmp_path: Path) -> None:
+    recorded = json.loads((FIXTURES / f"{network}_f32_signatures.json").read_text())
+    model, runs = MODELS / f"{network}_f32.pte", len(recorded) - 1
 
-    outcome = run_model(RunRequest(board, MODELS / "kws_f32.pte", 3, tmp_path / "run"))
+    outcome = run_model(RunRequest(board, model, runs, tmp_path / "run"))
 
     assert signatures(outcome.trace) == recorded
     assert signatures(read_ed00((tmp_path / "run" / "trace.etdp").read_bytes())) == recorded
 
 
-@pytest.mark.parametrize("board", BOARDS)
-def test_float32_outputs_are_pytorchs(board: str) -> None:
+@on_boards
+@of_networks
+def test_float32_outputs_are_pytorchs(board: str, network: str) -> None:
     compared = 0
-    for output, expected in outputs(board, "kws_f32"):
+    for output, expected in outputs(board, f"{network}_f32"):
         np.testing.assert_allclose(output, expected, rtol=0, atol=1e-4)
         compared += 1
-    assert compared == 10
+    assert compared > 0
 
 
-@pytest.mark.parametrize("board", BOARDS)
-def test_int8_outputs_are_the_cortex_m_references_bit_for_bit(board: str) -> None:
+@on_boards
+@of_networks
+def test_int8_outputs_are_the_cortex_m_references_bit_for_bit(board: str, network: str) -> None:
     compared = 0
-    for output, expected in outputs(board, "kws_int8"):
+    for output, expected in outputs(board, f"{network}_int8"):
         assert output.tobytes() == expected.tobytes()
         compared += 1
-    assert compared == 10
+    assert compared > 0
 
 
 def test_qemu_gives_the_same_trace_tick_for_tick(tmp_path: Path) -> None:
