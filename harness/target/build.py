@@ -109,6 +109,8 @@ def compiler_for(preset: str) -> tuple[str, str]:
         return os.environ.get("CC") or "cc", "gcc"
     if preset == "fuzz":
         return "clang", "clang"
+    if "-riscv" in preset:
+        return "riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf"
     return "arm-none-eabi-gcc", "gcc-arm-none-eabi libnewlib-arm-none-eabi"
 
 

@@ -16,6 +16,7 @@ from harness.target.build import (
     find_cmake,
     find_executorch,
 )
+from harness.target.qemu import package_of
 
 _DEADLINE_S = 10.0
 
@@ -41,7 +42,7 @@ def examine(boards: Iterable[Board]) -> list[Finding]:
         ]
         if isinstance(board.target, QemuTarget):
             system = board.target.system
-            needs.append((system, shutil.which(system), f"apt-get install {system}"))
+            needs.append((system, shutil.which(system), f"apt-get install {package_of(system)}"))
         if board.build.executorch:
             cxx = cxx_compiler()
             needs.append((cxx, shutil.which(cxx), "apt-get install g++"))

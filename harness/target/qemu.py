@@ -26,7 +26,7 @@ def start_qemu(board: Board, machine: QemuTarget, firmware: Firmware) -> Process
     if program is None:
         raise UsageError(
             f"board {board.name} needs {machine.system}, which is not installed",
-            hint=f"on Debian or Ubuntu: apt-get install {_package(machine.system)}",
+            hint=f"on Debian or Ubuntu: apt-get install {package_of(machine.system)}",
         )
     with socket.create_server(("127.0.0.1", 0), backlog=1) as server:
         host, port = server.getsockname()
@@ -61,8 +61,8 @@ def _accept(server: socket.socket, child: ChildProcess, timeout_s: float) -> soc
     raise InfrastructureError(reason)
 
 
-def _package(system: str) -> str:
-    """The Debian package that a QEMU program comes in, which groups architectures."""
+def package_of(system: str) -> str:
+    """Return the Debian package that a QEMU program comes in, which groups architectures."""
     architecture = system.removeprefix("qemu-system-")
     groups = {"arm": "arm", "aarch64": "arm", "x86_64": "x86", "i386": "x86"}
     return f"qemu-system-{groups.get(architecture, 'misc')}"

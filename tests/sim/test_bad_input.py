@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.board import board_names
 from harness.errors import TargetError
 from harness.lab.run import RunRequest, run_model
 from harness.resources import data_directory
@@ -33,7 +34,7 @@ def test_no_such_board(etharness: Etharness, tmp_path: Path) -> None:
     assert code == 2
     assert err.splitlines() == [
         "error: no such board: 'natve'",
-        "  try: did you mean 'native'? known boards: native, qemu-mps2-an385; "
+        f"  try: did you mean 'native'? known boards: {', '.join(board_names())}; "
         "or give the path of a board file",
     ]
 

@@ -12,11 +12,13 @@ import pytest
 
 from harness.errors import DeviceRefusedError, TargetError
 from harness.link.wire import Region, Reset, State
-from tests.support.boards import KWS, Bench, once, started
+from tests.conftest import MODELS
+from tests.support.boards import INT8_MODELS_THAT_FIT, KWS, Bench, once, started
 
 pytestmark = pytest.mark.sim
 
 BOARDS = ["native", "qemu-mps2-an385"]
+"""Those that the rest is tried on; starting again is the port's business and tried on all."""
 
 
 @pytest.mark.parametrize("name", BOARDS)
@@ -33,10 +35,10 @@ def test_a_board_that_refused_models_runs_the_next_one(name: str) -> None:
         assert bench.session.run(2, timeout_s=60).completed == 2
 
 
-@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize("name", ["native", "qemu-mps2-an385", *INT8_MODELS_THAT_FIT])
 def test_a_board_that_reboots_on_purpose_is_greeted_again(name: str) -> None:
     with started(name) as bench:
-        bench.session.load_model(KWS.read_bytes())
+        bench.session.load_model((MODELS / "small_int8.pte").read_bytes())
         bench.session.reset(Reset.REBOOT)
         bench.session.hello(10)
         assert bench.session.status().state is State.IDLE

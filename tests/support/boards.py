@@ -14,6 +14,17 @@ from harness.target import start_target
 from harness.target.build import build_firmware
 from harness.target.process import ProcessTarget
 
+INT8_MODELS_THAT_FIT = {
+    "qemu-lm3s6965evb": ("small_int8",),
+    "qemu-microbit": ("small_int8",),
+    "qemu-mps2-an386": ("small_int8", "kws_int8"),
+    "qemu-mps2-an500": ("small_int8", "kws_int8"),
+    "qemu-mps3-an547": ("small_int8", "kws_int8"),
+    "qemu-netduinoplus2": ("small_int8", "kws_int8"),
+    "qemu-riscv32-virt": ("small_int8", "kws_int8"),
+}
+"""What is run on boards beyond native and qemu-mps2-an385, which run everything; largest last."""
+
 KWS = data_directory("firmware_stub") / "models" / "kws_int8.pte"
 
 

@@ -14,6 +14,7 @@ from harness.etdump.compact import read_log
 from harness.resources import data_directory
 from harness.timebase import ClockDomain
 from harness.trace import Trace
+from tests.support.boards import INT8_MODELS_THAT_FIT
 from tests.support.logs import CompactLog
 
 SYSTICK = ClockDomain("systick", Fraction(25_000_000), 32)
@@ -60,7 +61,7 @@ def test_a_wrong_budget_is_refused_by_file_and_key(
     assert "budget.toml" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["native", "qemu-mps2-an385"])
+@pytest.mark.parametrize("name", ["native", "qemu-mps2-an385", *INT8_MODELS_THAT_FIT])
 def test_the_budgets_that_come_with_the_boards_are_valid(name: str) -> None:
     rules = load_budget(data_directory("boards") / "budgets" / f"{name}.toml")
     assert {rule.event for rule in rules.time} == {"Method::execute", "native_call_*"}

@@ -1,9 +1,14 @@
-# What bare-metal Cortex-M ports share. A port sets ET_CPU_FLAGS (such as -mcpu=cortex-m3) and provides
-# memory.ld, which states CODE, DATA and STACK_SIZE and includes sections.ld.
+# What bare-metal Cortex-M ports share. A port or its preset sets ET_CPU (such as cortex-m3); the port
+# provides memory.ld, which states CODE, DATA and STACK_SIZE and includes sections.ld.
 set(ET_CORTEX_M_DIR ${CMAKE_CURRENT_LIST_DIR})
-set(ET_SHARED_PORT_SOURCES ${ET_CORTEX_M_DIR}/startup.c)
+list(APPEND ET_SHARED_PORT_SOURCES ${ET_CORTEX_M_DIR}/startup.c)
 include_directories(${ET_CORTEX_M_DIR})
 
-add_compile_options(-mthumb ${ET_CPU_FLAGS})
-add_link_options(-mthumb ${ET_CPU_FLAGS} -nostartfiles
+set(ET_CPU_FLAGS -mthumb -mcpu=${ET_CPU}${ET_CPU_EXTENSIONS})
+if(ET_CPU MATCHES "cortex-m(4|7|55)")
+  list(APPEND ET_CPU_FLAGS -mfloat-abi=hard)
+endif()
+add_compile_options(${ET_CPU_FLAGS})
+add_compile_definitions(ET_BOARD="${ET_BOARD}" ET_CPU="${ET_CPU}")
+add_link_options(${ET_CPU_FLAGS} -nostartfiles
   -L${ET_CORTEX_M_DIR} -T${CMAKE_CURRENT_SOURCE_DIR}/ports/${ET_PORT}/memory.ld)

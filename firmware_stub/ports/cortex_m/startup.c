@@ -8,6 +8,9 @@
 #define AIRCR 0xE000ED0Cu
 #define AIRCR_RESET 0x05FA0004u /* the key, and SYSRESETREQ */
 
+#define CPACR 0xE000ED88u
+#define CPACR_FPU_ON (15u << 20)
+
 #define MPU_TYPE 0xE000ED90u
 #define MPU_CTRL 0xE000ED94u
 #define MPU_RBAR 0xE000ED9Cu
@@ -26,6 +29,7 @@ extern uint32_t stack_bottom[], stack_top[], data_start[], data_end[], bss_start
 extern const uint32_t data_load[];
 
 _Noreturn void reset(void);
+int *__errno(void);
 void fault(void);
 _Noreturn void report_fault(const uint32_t *frame);
 
@@ -34,7 +38,19 @@ __attribute__((section(".vectors"), used)) static const uintptr_t vectors[] = {
     (uintptr_t)fault, /* every other fault escalates to HardFault, because none is enabled */
 };
 
+static void start_fpu(void) {
+#ifdef __ARM_FP
+    REGISTER(CPACR) |= CPACR_FPU_ON;
+    __asm volatile("dsb\nisb" ::: "memory");
+#endif
+}
+
 /* Forbids what lies below the stack. Not every machine faults there by itself: QEMU's MPS2 does not. */
+#ifdef __ARM_ARCH_8M_MAIN__
+static void guard_stack(void) {
+    __asm volatile("msr msplim, %0" ::"r"(stack_bottom));
+}
+#else
 static void guard_stack(void) {
     if (REGISTER(MPU_TYPE) == 0) {
         return;
@@ -44,13 +60,22 @@ static void guard_stack(void) {
     REGISTER(MPU_CTRL) = MPU_CTRL_ON;
     __asm volatile("dsb\nisb" ::: "memory");
 }
+#endif
 
 _Noreturn void reset(void) {
+    start_fpu();
     guard_stack();
     memcpy(data_start, data_load, (uintptr_t)data_end - (uintptr_t)data_start);
     memset(bss_start, 0, (uintptr_t)bss_end - (uintptr_t)bss_start);
     (void)main();
     cortex_m_reset();
+}
+
+/* Where libm leaves error numbers, which nobody reads. newlib's own place for them comes with 1 KiB of state
+ * for streams. */
+int *__errno(void) {
+    static int number;
+    return &number;
 }
 
 _Noreturn void cortex_m_reset(void) {
@@ -65,7 +90,8 @@ __attribute__((naked)) void fault(void) {
     __asm volatile("mov r0, sp\n"
                    "ldr r1, =stack_top\n"
                    "mov sp, r1\n"
-                   "b report_fault\n"
+                   "ldr r1, =report_fault\n"
+                   "bx r1\n"
                    ".ltorg\n");
 }
 

@@ -1,0 +1,14 @@
+# QEMU's RISC-V "virt" machine: an RV32 core, 128 MiB of RAM, which holds the code too.
+add_compile_options(-march=rv32imac_zicsr -mabi=ilp32 --specs=picolibc.specs)
+add_compile_definitions(ET_BOARD="${ET_BOARD}")
+# Without the C library's start-up: the port brings its own.
+add_link_options(-march=rv32imac -mabi=ilp32 --specs=picolibc.specs -nostartfiles
+  -T${CMAKE_CURRENT_SOURCE_DIR}/ports/riscv_virt/memory.ld)
+set(ET_SHARED_PORT_SOURCES)
+
+set(ET_BOARD_DEFINITIONS
+  ET_MODEL_CAPACITY=1048576
+  ET_ARENA_CAPACITY=524288
+  ET_INPUT_CAPACITY=65536
+  ET_TRACE_CAPACITY=262144
+  ET_MTU=1024)

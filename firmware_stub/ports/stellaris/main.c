@@ -1,0 +1,150 @@
+/* LM3S6965 evaluation board: UART 0, which its debug interface shows as a serial port, polled; SysTick as the
+ * tick counter. The chip has 32-bit timers too, but QEMU does not let them be read. */
+#include "cortex_m.h"
+#include "et_port.h"
+
+#define CLOCK_HZ 50000000u
+#define BAUD 115200u
+#define UART_IRQ 5u
+
+#define SYSCTL_RIS REGISTER(0x400FE050u)
+#define SYSCTL_RCC REGISTER(0x400FE060u)
+#define SYSCTL_RCGC1 REGISTER(0x400FE104u)
+#define SYSCTL_RCGC2 REGISTER(0x400FE108u)
+#define RIS_PLL_LOCKED (1u << 6)
+#define RCC_DIVIDE_BY_4 (3u << 23)
+#define RCC_DIVIDER_MASK (15u << 23)
+#define RCC_DIVIDER_ON (1u << 22)
+#define RCC_PLL_DOWN (1u << 13)
+#define RCC_PLL_OUTPUT_OFF (1u << 12)
+#define RCC_BYPASS (1u << 11)
+#define RCC_CRYSTAL_8_MHZ (14u << 6)
+#define RCC_CRYSTAL_MASK (15u << 6)
+#define RCC_SOURCE_MASK (3u << 4) /* zero: the main oscillator */
+#define RCC_MAIN_OSCILLATOR_OFF 1u
+#define RCGC1_UART0 1u
+#define RCGC2_PORT_A 1u
+
+#define PORT_A_FUNCTION REGISTER(0x40004420u)
+#define PORT_A_DIGITAL REGISTER(0x4000451Cu)
+#define PORT_A_UART 3u /* PA0 receives, PA1 sends */
+
+#define UART_DATA REGISTER(0x4000C000u)
+#define UART_FLAGS REGISTER(0x4000C018u)
+#define UART_IBRD REGISTER(0x4000C024u)
+#define UART_FBRD REGISTER(0x4000C028u)
+#define UART_LCRH REGISTER(0x4000C02Cu)
+#define UART_CTRL REGISTER(0x4000C030u)
+#define UART_MASK REGISTER(0x4000C038u)
+#define UART_CLEAR REGISTER(0x4000C044u)
+#define FLAG_BUSY (1u << 3)
+#define FLAG_RX_EMPTY (1u << 4)
+#define FLAG_TX_FULL (1u << 5)
+#define LCRH_8_BITS_FIFO (3u << 5 | 1u << 4)
+#define CTRL_ON (1u << 9 | 1u << 8 | 1u)
+#define INT_RECEIVED (1u << 4 | 1u << 6) /* the FIFO filled, or bytes wait in it */
+
+#define SYSTICK_CTRL REGISTER(0xE000E010u)
+#define SYSTICK_RELOAD REGISTER(0xE000E014u)
+#define SYSTICK_VALUE REGISTER(0xE000E018u)
+#define SYSTICK_ON_CPU_CLOCK 5u
+#define SYSTICK_MAX 0xFFFFFFu
+
+/* 50 MHz: the PLL's 200 MHz by four. While it locks, the crystal clocks the chip directly. */
+static void start_clock(void) {
+    uint32_t rcc = SYSCTL_RCC | RCC_BYPASS;
+    rcc &= ~(RCC_DIVIDER_ON | RCC_MAIN_OSCILLATOR_OFF);
+    SYSCTL_RCC = rcc;
+    rcc &= ~(RCC_CRYSTAL_MASK | RCC_SOURCE_MASK | RCC_PLL_DOWN | RCC_PLL_OUTPUT_OFF | RCC_DIVIDER_MASK);
+    rcc |= RCC_CRYSTAL_8_MHZ | RCC_DIVIDE_BY_4 | RCC_DIVIDER_ON;
+    SYSCTL_RCC = rcc;
+    while ((SYSCTL_RIS & RIS_PLL_LOCKED) == 0) {
+    }
+    SYSCTL_RCC = rcc & ~RCC_BYPASS;
+}
+
+static void start_uart(void) {
+    SYSCTL_RCGC1 |= RCGC1_UART0;
+    SYSCTL_RCGC2 |= RCGC2_PORT_A;
+    /* A device answers three cycles after its clock starts; a read takes longer than that. */
+    (void)SYSCTL_RCGC2;
+    PORT_A_FUNCTION |= PORT_A_UART;
+    PORT_A_DIGITAL |= PORT_A_UART;
+    /* The divider in 64ths of CLOCK_HZ / 16 / BAUD, rounded. */
+    uint32_t divider = (8 * CLOCK_HZ / BAUD + 1) / 2;
+    UART_CTRL = 0;
+    UART_IBRD = divider / 64;
+    UART_FBRD = divider % 64;
+    UART_LCRH = LCRH_8_BITS_FIFO;
+    UART_MASK = INT_RECEIVED;
+    UART_CTRL = CTRL_ON;
+    cortex_m_wake_on(UART_IRQ);
+}
+
+void cortex_m_console(const uint8_t *bytes, uint32_t size) {
+    /* Before main: touching a device without a clock is a fault of its own. */
+    if ((SYSCTL_RCGC1 & RCGC1_UART0) == 0) {
+        start_clock();
+        start_uart();
+    }
+    for (uint32_t i = 0; i < size; i++) {
+        while ((UART_FLAGS & FLAG_TX_FULL) != 0) {
+        }
+        UART_DATA = bytes[i];
+    }
+}
+
+static uint32_t receive(uint8_t *bytes, uint32_t size) {
+    uint32_t count = 0;
+    while (count < size && (UART_FLAGS & FLAG_RX_EMPTY) == 0) {
+        bytes[count++] = (uint8_t)UART_DATA;
+    }
+    return count;
+}
+
+static void idle(void) {
+    __asm volatile("wfi");
+    UART_CLEAR = INT_RECEIVED;
+    cortex_m_unpend(UART_IRQ);
+}
+
+/* SysTick counts down. Clearing it leaves zero, which the next tick reloads. */
+static uint32_t ticks(void) {
+    return (0u - SYSTICK_VALUE) & SYSTICK_MAX;
+}
+
+static void restart_clock(void) {
+    SYSTICK_CTRL = 0;
+    SYSTICK_RELOAD = SYSTICK_MAX;
+    SYSTICK_VALUE = 0;
+    SYSTICK_CTRL = SYSTICK_ON_CPU_CLOCK;
+}
+
+static void reboot(void) {
+    while ((UART_FLAGS & FLAG_BUSY) != 0) {
+    }
+    cortex_m_reset();
+}
+
+int main(void) {
+    static const et_port port = {
+        .read = receive,
+        .write = cortex_m_console,
+        .idle = idle,
+        .ticks = ticks,
+        .restart_clock = restart_clock,
+        .reboot = reboot,
+    };
+    static const et_target target = {
+        .board = ET_BOARD,
+        .cpu = ET_CPU,
+        .clock_name = "SysTick",
+        .clock_hz_numerator = CLOCK_HZ,
+        .clock_hz_denominator = 1,
+        .clock_bits = 24,
+    };
+    start_clock();
+    start_uart();
+    restart_clock();
+    et_app_main(&port, &target);
+}

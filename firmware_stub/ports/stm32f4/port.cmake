@@ -1,0 +1,12 @@
+# STM32F405: Cortex-M4, 1 MiB of flash, 128 KiB of RAM (and 64 KiB beside the core, unused).
+set(ET_CPU cortex-m4)
+set(ET_TIMER_HZ 16000000 CACHE STRING "rate of TIM2: as the chip runs it, unless a simulator does otherwise")
+include(ports/cortex_m/cortex_m.cmake)
+add_compile_definitions(ET_TIMER_HZ=${ET_TIMER_HZ}u)
+
+set(ET_BOARD_DEFINITIONS
+  ET_MODEL_CAPACITY=57344
+  ET_ARENA_CAPACITY=34816
+  ET_INPUT_CAPACITY=4096
+  ET_TRACE_CAPACITY=16384
+  ET_MTU=1024)

@@ -1,0 +1,51 @@
+"""Every board with the models that fit it: the reference's numbers, the same ticks again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.lab.run import RunRequest, run_model
+from harness.trace import Kind
+from tests.conftest import MODELS
+from tests.sim.test_models_on_boards import outputs
+from tests.support.boards import INT8_MODELS_THAT_FIT
+
+pytestmark = pytest.mark.sim
+EVENTS_ON_THE_SMALLEST = 200
+
+
+@pytest.mark.parametrize(
+    ("board", "model"),
+    [(board, model) for board, models in INT8_MODELS_THAT_FIT.items() for model in models],
+)
+def test_int8_outputs_are_the_references_bit_for_bit(board: str, model: str) -> None:
+    compared = 0
+    for output, expected in outputs(board, model):
+        assert output.tobytes() == expected.tobytes()
+        compared += 1
+    assert compared > 0
+
+
+@pytest.mark.parametrize("board", INT8_MODELS_THAT_FIT)
+def test_a_simulated_board_gives_the_same_trace_tick_for_tick(board: str, tmp_path: Path) -> None:
+    model = MODELS / f"{INT8_MODELS_THAT_FIT[board][-1]}.pte"
+    logs = []
+    for name in ("first", "second"):
+        run_model(RunRequest(board, model, 3, tmp_path / name))
+        logs.append((tmp_path / name / "trace.etlog").read_bytes())
+    assert logs[0] == logs[1]
+
+
+@pytest.mark.parametrize("board", ["qemu-mps3-an547", "qemu-riscv32-virt"])
+def test_float32_runs_within_budget_on_other_kinds_of_core(board: str, tmp_path: Path) -> None:
+    outcome = run_model(RunRequest(board, MODELS / "kws_f32.pte", 1, tmp_path / "run"))
+    assert outcome.result.exit_code == 0
+
+
+def test_sixteen_kib_of_ram_hold_a_network_and_200_events(tmp_path: Path) -> None:
+    model = MODELS / "small_int8.pte"
+    outcome = run_model(RunRequest("qemu-microbit", model, 14, tmp_path / "run"))
+    assert outcome.result.exit_code == 0
+    assert (outcome.trace.kind == Kind.PROFILE).sum() >= EVENTS_ON_THE_SMALLEST
