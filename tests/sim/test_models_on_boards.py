@@ -46,8 +46,10 @@ def signatures(trace: Trace) -> list[dict[str, object]]:
     ]
 
 
-def outputs(board: str, model: str, count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """What the board computes for inputs of the model's fixture, and what it should."""
+def outputs(
+    board: str, model: str, count: int | None = None
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """What the board computes for the first inputs of the model's fixture, and what it should."""
     fixture = np.load(FIXTURES / f"{model}.npz")
     with started(board) as bench:
         info = bench.session.load_model((MODELS / f"{model}.pte").read_bytes())
