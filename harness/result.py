@@ -128,9 +128,9 @@ class Result(_Record, frozen=True):
     schema: Literal[1] = SCHEMA
 
 
-def encode(result: Result) -> bytes:
-    """Return the indented JSON of ``result``."""
-    return msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
+def encode(document: object) -> bytes:
+    """Return the indented JSON of a result, or of any other document that a command prints."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
 
 def decode(data: bytes, where: str) -> Result:

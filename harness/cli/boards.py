@@ -14,7 +14,7 @@ def command(output: Output) -> None:
     """List the boards that can be named with --board."""
     boards = [load_board(name)[0] for name in board_names()]
     if output.json:
-        from harness.report.document import encode
+        from harness.result import encode
 
         click.echo(encode(boards), nl=False)
         return

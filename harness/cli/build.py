@@ -33,7 +33,8 @@ def command(board: str, destination: Path | None, output: Output) -> None:
         shutil.copy2(image, destination)
         image = destination
     if output.json:
-        from harness.report.document import BuildDocument, encode
+        from harness.report.document import BuildDocument
+        from harness.result import encode
 
         click.echo(encode(BuildDocument(str(image), firmware.build_id, sizes)), nl=False)
         return

@@ -17,7 +17,7 @@ def command(board: str | None, output: Output) -> int:
     boards = [load_board(name)[0] for name in ([board] if board else board_names())]
     findings = examine(boards)
     if output.json:
-        from harness.report.document import encode
+        from harness.result import encode
 
         click.echo(encode(findings), nl=False)
     else:

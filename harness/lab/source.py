@@ -18,10 +18,9 @@ from harness.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A trace and where it came from; ``result`` when a run directory stands behind it."""
+    """A trace, and the result of its run when a run directory stands behind it."""
 
     trace: Trace
-    path: Path
     result: Result | None
 
 
@@ -51,7 +50,7 @@ def load_source(path: Path, clock: ClockDomain | None = None) -> Source:
         raise UsageError(f"{path}: no such file or directory")
     data = file.read_bytes()
     clocks = [clock] if clock else _clocks_of(result)
-    return Source(read_trace(data, clocks), path, result)
+    return Source(read_trace(data, clocks), result)
 
 
 def is_device_log(data: bytes) -> bool:

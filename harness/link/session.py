@@ -80,10 +80,10 @@ class Session:
                 blamed.
             board: Name of the target in messages until it has said its own.
             clock_ns: The host's monotonic clock, nanoseconds.
-            seed: Makes session and run numbers repeatable, for tests.
+            seed: Makes the session number repeatable, for tests.
         """
-        self._random = random.Random(seed)
-        self._id = self._number()
+        # Never 0, which the device has after a reboot.
+        self._id = random.Random(seed).randrange(1, 1 << 32)
         self._exchange = Exchange(
             transport,
             deadline_s=deadline_s,
@@ -280,7 +280,3 @@ class Session:
             if error.status in _STATE_LOST:
                 self.status()
             raise
-
-    def _number(self) -> int:
-        """A number the device has not seen from us: not 0, which it has after a reboot."""
-        return self._random.randrange(1, 1 << 32)

@@ -9,6 +9,7 @@ import msgspec
 from harness.board import Board
 from harness.check.verdict import Check, Verdict
 from harness.report.text import printable
+from harness.result import encode
 from harness.target.doctor import Finding
 from harness.target.size import Size
 from harness.trace import Losses, Trace
@@ -101,8 +102,3 @@ def trace_document(trace: Trace) -> bytes:
 def verdict_document(verdict: Verdict, budget: str) -> bytes:
     """Return the JSON of a verdict over the budget file ``budget``."""
     return encode(VerdictDocument(verdict.passed, budget, verdict.checks))
-
-
-def encode(document: object) -> bytes:
-    """Return the indented JSON of a document."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
