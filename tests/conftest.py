@@ -12,7 +12,7 @@ import pytest
 
 from harness.cli import main
 from harness.resources import data_directory
-from harness.target.build import build_preset, build_root
+from harness.target.build import build_directory, build_preset
 
 FIXTURES = Path(__file__).parent / "fixtures"
 MODELS = data_directory("firmware_stub") / "models"
@@ -21,8 +21,9 @@ MODELS = data_directory("firmware_stub") / "models"
 @pytest.fixture(scope="session")
 def etstub() -> ctypes.CDLL:
     """The device's code, built for this host and loaded into this process."""
-    directory = build_root() / "native"
-    build_preset(data_directory("firmware_stub"), "native", directory, {})
+    source = data_directory("firmware_stub")
+    directory = build_directory(source, "native")
+    build_preset(source, "native", directory, {})
     return ctypes.CDLL(str(directory / "libetstub.so"))
 
 

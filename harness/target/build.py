@@ -54,6 +54,16 @@ def build_root() -> Path:
     return Path(cache).expanduser() / "etdump-harness" / "build"
 
 
+def build_directory(source: Path, preset: str, root: Path | None = None) -> Path:
+    """Where a preset of ``source`` is built, below ``root`` or :func:`build_root`.
+
+    CMake ties a build directory to one source directory, and a machine may hold several copies of
+    the project, so the name carries eight hex digits of where the sources are.
+    """
+    place = hashlib.sha256(str(source.resolve()).encode()).hexdigest()[:8]
+    return (root or build_root()) / f"{preset}-{place}"
+
+
 def build_firmware(board: Board, *, root: Path | None = None) -> Firmware:
     """Build a board's firmware, or bring an earlier build up to date.
 
@@ -63,7 +73,7 @@ def build_firmware(board: Board, *, root: Path | None = None) -> Firmware:
         InfrastructureError: The build took too long.
     """
     source = data_directory("firmware_stub")
-    directory = (root or build_root()) / board.build.preset
+    directory = build_directory(source, board.build.preset, root)
     build_id = source_digest(source)
     options = {"ET_BUILD_ID": build_id}
     if board.build.executorch:

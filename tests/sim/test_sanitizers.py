@@ -13,7 +13,7 @@ import pytest
 from harness.errors import DeviceRefusedError, FormatError
 from harness.lab.run import Outcome, RunRequest, run_model
 from harness.resources import data_directory
-from harness.target.build import build_preset, build_root
+from harness.target.build import build_directory, build_preset
 from tests.conftest import MODELS
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(300)]
@@ -63,8 +63,9 @@ def test_a_sanitized_board_refuses_damaged_models(board: Path) -> None:
 
 @pytest.mark.parametrize("name", FUZZERS)
 def test_fuzzing_finds_nothing(name: str, tmp_path: Path) -> None:
-    directory = build_root() / "fuzz"
-    build_preset(data_directory("firmware_stub"), "fuzz", directory, {})
+    source = data_directory("firmware_stub")
+    directory = build_directory(source, "fuzz")
+    build_preset(source, "fuzz", directory, {})
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     if name == "fuzz_program":
