@@ -2,13 +2,17 @@
 PYTHON := .venv/bin/python
 MODEL := firmware_stub/models/kws_int8.pte
 
-.PHONY: help demo test test-fast oracle lint measure
+# The C code counts its executed lines while these run; `make c-coverage` shows them.
+test oracle: export ET_NATIVE_PRESET = coverage
+
+.PHONY: help demo test test-fast oracle c-coverage lint measure
 
 help:
 	@echo "make demo       run the int8 keyword-spotting model on the native board and check it"
 	@echo "make test       every test, on simulated boards too"
 	@echo "make test-fast  unit and property tests only"
 	@echo "make oracle     compare with ExecuTorch's own tools (installs torch and executorch)"
+	@echo "make c-coverage lines of C that 'make test' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make measure    regenerate docs/measurements.md"
 
@@ -19,6 +23,7 @@ demo:
 test:
 	@tools/setup test
 	$(PYTHON) -m coverage erase
+	$(PYTHON) tools/c_coverage.py erase
 	$(PYTHON) -m coverage run -m pytest -m "not oracle"
 	$(PYTHON) -m coverage combine --quiet
 	$(PYTHON) -m coverage report
@@ -31,6 +36,10 @@ oracle:
 	@tools/setup test
 	@tools/setup oracle
 	.venv-oracle/bin/python -m pytest tests/oracle
+
+c-coverage:
+	@tools/setup test
+	$(PYTHON) tools/c_coverage.py report
 
 lint:
 	@tools/setup test

@@ -16,14 +16,16 @@ from harness.target.build import build_directory, build_preset
 
 FIXTURES = Path(__file__).parent / "fixtures"
 MODELS = data_directory("firmware_stub") / "models"
+NATIVE_PRESET = os.environ.get("ET_NATIVE_PRESET", "native")
+"""How the device's code is built for this host; ``coverage`` counts the lines it executes."""
 
 
 @pytest.fixture(scope="session")
 def etstub() -> ctypes.CDLL:
     """The device's code, built for this host and loaded into this process."""
     source = data_directory("firmware_stub")
-    directory = build_directory(source, "native")
-    build_preset(source, "native", directory, {})
+    directory = build_directory(source, NATIVE_PRESET)
+    build_preset(source, NATIVE_PRESET, directory, {})
     return ctypes.CDLL(str(directory / "libetstub.so"))
 
 

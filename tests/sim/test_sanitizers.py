@@ -15,6 +15,7 @@ from harness.lab.run import Outcome, RunRequest, run_model
 from harness.resources import data_directory
 from harness.target.build import build_directory, build_preset
 from tests.conftest import MODELS
+from tests.support.boards import native_board
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(300)]
 FUZZ_SEED = 20261121
@@ -26,14 +27,7 @@ FUZZERS = sorted(path.stem for path in (data_directory("firmware_stub") / "fuzz"
 @pytest.fixture
 def board(tmp_path: Path) -> Path:
     """The native board, built with sanitizers."""
-    path = tmp_path / "native.toml"
-    text = (data_directory("boards") / "native.toml").read_text()
-    path.write_text(
-        text.replace('preset = "native"', 'preset = "native-sanitized"').replace(
-            'budget = "budgets/native.toml"\n', ""
-        )
-    )
-    return path
+    return native_board(tmp_path, "native-sanitized")
 
 
 def run(board: Path, model: Path, *, trace_limit: int = 0) -> Outcome:

@@ -12,8 +12,8 @@ import pytest
 
 from harness.errors import DeviceRefusedError, TargetError
 from harness.link.wire import Region, Reset, State
-from tests.conftest import MODELS
-from tests.support.boards import INT8_MODELS_THAT_FIT, KWS, Bench, once, started
+from tests.conftest import MODELS, NATIVE_PRESET
+from tests.support.boards import INT8_MODELS_THAT_FIT, KWS, Bench, native_board, once, started
 
 pytestmark = pytest.mark.sim
 
@@ -72,6 +72,14 @@ def test_the_firmware_greets_on_the_console() -> None:
         info = bench.session.target
         assert info is not None
         assert info.build_id.encode() in bench.console
+
+
+def test_a_process_greets_again_after_a_reboot(tmp_path: Path) -> None:
+    with started(str(native_board(tmp_path, NATIVE_PRESET))) as bench:
+        bench.console.clear()
+        bench.session.reset(Reset.REBOOT)
+        info = bench.session.hello(10)
+        assert f"etdump stub {info.build_id} on native\n".encode() in bench.console
 
 
 class TestMisbehaviour:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness.board import load_board
 from harness.link.session import Session
@@ -45,6 +46,15 @@ class Bench:
             deadline_s=deadline_s,
             check_alive=self.target.check_alive,
         )
+
+
+def native_board(directory: Path, preset: str) -> Path:
+    """A file for the native board built by another preset, in ``directory``."""
+    path = directory / "native.toml"
+    text = (data_directory("boards") / "native.toml").read_text()
+    text = text.replace('preset = "native"', f'preset = "{preset}"')
+    path.write_text(text.replace('budget = "budgets/native.toml"\n', ""))
+    return path
 
 
 @contextmanager
