@@ -67,6 +67,7 @@ class Model(_Record, frozen=True):
     method_bytes: int
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+    method: str = "forward"
 
 
 class TraceSummary(_Record, frozen=True):

@@ -266,6 +266,30 @@ Error load(const char *name, uint8_t *arena, uint32_t arena_size, EventTracer *e
     return place_tensors();
 }
 
+/* The program's own copy of a method's name; null when it has no such method. */
+const char *find_name(const char *name) {
+    for (size_t i = 0; i < loaded.program->num_methods(); i++) {
+        const Result<const char *> found = loaded.program->get_method_name(i);
+        if (found.ok() && std::strcmp(*found, name) == 0) {
+            return *found;
+        }
+    }
+    return nullptr;
+}
+
+/* Says which methods there are. */
+et_status refuse_name(const char *name, et_error *error) {
+    constexpr size_t listed = 8; /* at most */
+    const char *parts[2 + 2 * listed + 1] = {name, ": no such method"};
+    const size_t methods = loaded.program->num_methods();
+    for (size_t i = 0; i < methods && i < listed; i++) {
+        const Result<const char *> found = loaded.program->get_method_name(i);
+        parts[2 + 2 * i] = i == 0 ? "; there are " : ", ";
+        parts[3 + 2 * i] = found.ok() ? *found : "?";
+    }
+    return et_fail_parts(error, ET_LINK_STATUS_NO_METHOD, static_cast<uint32_t>(methods), parts);
+}
+
 void register_platform() {
     PalImpl platform = {};
     platform.current_ticks = current_ticks;
@@ -308,6 +332,10 @@ et_status et_method_load(et_method *method, const et_program *, const char *name
         port_ticks = tracer->ticks;
         trace.emplace(*tracer);
         events = trace->events();
+    }
+    method->name = find_name(name);
+    if (method->name == nullptr) {
+        return refuse_name(name, error);
     }
     const Error code = load(name, static_cast<uint8_t *>(arena), arena_size, events, &method->planned_bytes);
     if (code != Error::Ok) {

@@ -133,6 +133,8 @@ enum {
     ET_LINK_STATUS_BAD_REGION = 0xD,
     /* no common link version; detail is the device's version */
     ET_LINK_STATUS_BAD_VERSION = 0xE,
+    /* the program has no method of the name asked for; detail is how many it has */
+    ET_LINK_STATUS_NO_METHOD = 0xF,
 };
 
 #endif

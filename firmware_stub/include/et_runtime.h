@@ -101,6 +101,7 @@ typedef struct et_instruction et_instruction;
 /* A method ready to execute. Fields are private to the runtime except where a function says otherwise. */
 typedef struct {
     et_tracer *tracer;
+    const char *name; /* in the program; stays when loading fails behind it */
     et_value *values;
     et_instruction *instructions; /* of all chains, one chain after the other */
     et_chain *chains;
@@ -119,8 +120,8 @@ typedef struct {
 
 /* Loads the method `name` into arena[0..arena_size), which must be aligned to 16 bytes: traces Method::init
  * inside Program::load_method and the arena's allocations into a block "Default" of tracer (may be NULL).
- * Fails on an operator without a kernel, naming it, and on too small an arena, with the bytes needed as
- * detail. */
+ * Fails when the program has no such method, saying which it has; on an operator without a kernel, naming
+ * it; and on too small an arena, with the bytes needed as detail. */
 et_status et_method_load(et_method *method, const et_program *program, const char *name, void *arena,
                          uint32_t arena_size, et_tracer *tracer, et_error *error);
 

@@ -14,8 +14,11 @@
 
 #define ET_SERVER_MAX_INPUTS 8
 
-/* The method that is loaded and run. */
+/* The method that is loaded and run unless COMMIT names another one. */
 #define ET_SERVER_METHOD "forward"
+
+/* Bytes of the longest name of a method that COMMIT may give, with its NUL. */
+#define ET_SERVER_METHOD_SIZE 48
 
 /* Empty start/end pairs that et_server_init times to learn the tracer's own cost. */
 #define ET_SERVER_PROBE_PAIRS 64

@@ -13,6 +13,7 @@ from harness.lab.run import RunRequest, run_model
 @click.command(name="run")
 @click.option("--board", required=True, help="Board name (see `etharness boards`) or board file.")
 @click.option("--model", required=True, type=click.Path(path_type=Path), help="The .pte file.")
+@click.option("--method", default="forward", show_default=True, help="Method of the model to run.")
 @click.option("--runs", default=1, show_default=True, type=click.IntRange(1, 1_000_000))
 @click.option(
     "-o",
@@ -47,6 +48,7 @@ from harness.lab.run import RunRequest, run_model
 def command(
     board: str,
     model: Path,
+    method: str,
     runs: int,
     directory: Path,
     inputs: tuple[Path, ...],
@@ -57,7 +59,9 @@ def command(
     output: Output,
 ) -> int:
     """Run a model on a board, pull its trace and check it."""
-    request = RunRequest(board, model, runs, directory, inputs, seed, port, budget, trace_limit)
+    request = RunRequest(
+        board, model, runs, directory, inputs, seed, port, budget, trace_limit, method
+    )
     with output.stages() as stages:
         outcome = run_model(request, stages)
     show_outcome(output, outcome, directory)

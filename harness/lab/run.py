@@ -55,6 +55,7 @@ class RunRequest:
         port: Serial port, for boards that need one.
         budget: Budget file; None for the board's own.
         trace_limit: Bytes of log the device may use; 0 for all it has.
+        method: The method to run.
     """
 
     board: str
@@ -66,6 +67,7 @@ class RunRequest:
     port: str | None = None
     budget: Path | None = None
     trace_limit: int = 0
+    method: str = "forward"
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,9 +229,16 @@ class _Run:
             )
         try:
             return session.load_model(
-                self.model, progress=lambda done, total: self.stages("uploading", done, total)
+                self.model,
+                method=self.request.method,
+                progress=lambda done, total: self.stages("uploading", done, total),
             )
         except DeviceRefusedError as error:
+            if error.status == Status.NO_METHOD:
+                raise UsageError(
+                    f"cannot run {self.request.model}: {error.message}",
+                    hint="choose one of its methods with --method",
+                ) from error
             if error.status == Status.BAD_PROGRAM:
                 raise FormatError(
                     f"{self.request.model} is not a whole ExecuTorch program: {error.message}",
@@ -252,6 +261,7 @@ class _Run:
                 nbytes=len(self.model),
                 planned_bytes=info.planned_bytes,
                 method_bytes=info.method_bytes,
+                method=self.request.method,
                 inputs=tuple(inputs),
                 outputs=(),
             )

@@ -52,7 +52,7 @@ _HELLO = Struct("lowest" / Int8ul, "highest" / Int8ul, Padding(2), "session" / I
 _RESET = Struct("kind" / Int8ul)
 _OPEN = Struct(*_ADDRESS, "size" / Int32ul)
 _WRITE = Struct(*_ADDRESS, "offset" / Int32ul, "data" / GreedyBytes)
-_COMMIT = Struct(*_ADDRESS, "digest" / Bytes(DIGEST_SIZE))
+_COMMIT = Struct(*_ADDRESS, "digest" / Bytes(DIGEST_SIZE), "method" / GreedyBytes)
 _RUN = Struct("run_id" / Int32ul, "count" / Int32ul, "trace_limit" / Int32ul)
 _STAT = Struct(*_ADDRESS)
 _READ = Struct(*_ADDRESS, "offset" / Int32ul, "length" / Int32ul)
@@ -150,9 +150,16 @@ def write_request(region: Region, index: int, offset: int, data: bytes) -> bytes
     return _build(_WRITE, region=region, index=index, offset=offset, data=data)
 
 
-def commit_request(region: Region, index: int, digest: bytes) -> bytes:
-    """Return the body of a COMMIT; ``digest`` is the SHA-256 of the whole region."""
-    return _build(_COMMIT, region=region, index=index, digest=digest)
+def commit_request(region: Region, index: int, digest: bytes, method: str = "") -> bytes:
+    """Return the body of a COMMIT.
+
+    Args:
+        region: What was written.
+        index: Number of the input.
+        digest: SHA-256 of the whole region.
+        method: Of a model: the method to load; empty for the device's default.
+    """
+    return _build(_COMMIT, region=region, index=index, digest=digest, method=method.encode())
 
 
 def run_request(run_id: int, count: int, trace_limit: int) -> bytes:

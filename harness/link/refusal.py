@@ -23,6 +23,7 @@ _DEFAULT_MESSAGES: Final[dict[int, str]] = {
     Status.BAD_INPUT: "an input is missing or of the wrong size",
     Status.BAD_REGION: "no such region",
     Status.BAD_VERSION: "no common link version",
+    Status.NO_METHOD: "the program has no such method",
 }
 
 _DETAILS: Final[dict[int, str]] = {

@@ -164,11 +164,14 @@ class Session:
             raise LinkError(f"{board}: another host has begun a session with this board")
         return status
 
-    def load_model(self, data: bytes, *, progress: Progress | None = None) -> ModelInfo:
+    def load_model(
+        self, data: bytes, *, method: str = "", progress: Progress | None = None
+    ) -> ModelInfo:
         """Upload a ``.pte`` file and have the device check it.
 
         Args:
             data: The file.
+            method: The method that will run; empty for ``forward``.
             progress: Called with (bytes arrived, bytes in all).
 
         Raises:
@@ -177,7 +180,9 @@ class Session:
             TargetError: The device restarted or died.
         """
         with self._noticing_restart():
-            return upload(self._exchange, Region.MODEL, 0, data, messages.parse_model, progress)
+            return upload(
+                self._exchange, Region.MODEL, 0, data, messages.parse_model, progress, method
+            )
 
     def set_input(self, index: int, data: bytes) -> None:
         """Stage the bytes of an input tensor for the executions to come.

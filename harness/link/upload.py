@@ -35,8 +35,11 @@ def upload(
     data: bytes,
     parse: Callable[[bytes], _T],
     progress: Progress | None = None,
+    method: str = "",
 ) -> _T:
     """Write ``data`` into a region and commit it; ``parse`` reads the answer to COMMIT.
+
+    ``method`` is the one to load of a model.
 
     Raises:
         DeviceRefusedError: The device does not want it.
@@ -48,9 +51,8 @@ def upload(
         exchange.request(Op.OPEN, open_request(region, index, len(data)), parse_empty)
         try:
             _Writer(exchange, region, index, data, progress).run()
-            return exchange.request(
-                Op.COMMIT, commit_request(region, index, digest), parse, patient=True
-            )
+            commit = commit_request(region, index, digest, method)
+            return exchange.request(Op.COMMIT, commit, parse, patient=True)
         except DeviceRefusedError as error:
             if error.status not in _WORTH_REPEATING:
                 raise

@@ -141,3 +141,5 @@ class Status(IntEnum):
     """No such region, index or range."""
     BAD_VERSION = 0xE
     """No common link version; detail is the device's version."""
+    NO_METHOD = 0xF
+    """The program has no method of the name asked for; detail is how many it has."""

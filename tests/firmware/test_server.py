@@ -226,6 +226,25 @@ def test_what_is_in_use_already_is_committed_without_uploading(server: CServer) 
     assert server.fetch(Region.OUTPUT, 0) == OUTPUTS[0]
 
 
+def test_a_commit_names_the_method(server: CServer) -> None:
+    prepare(server)
+    digest = digest_of(MODEL)
+    described = server.ask(Op.COMMIT, messages.commit_request(Region.MODEL, 0, digest))
+    named = messages.commit_request(Region.MODEL, 0, digest, "forward")
+    assert server.ask(Op.COMMIT, named) == described
+    refused = server.refusal(Op.COMMIT, named[:-1])
+    assert (refused.status, refused.detail) == (Status.NO_METHOD, 1)
+    assert refused.message == "forwar: no such method; there are forward"
+    assert server.status().state == State.IDLE
+    assert server.ask(Op.COMMIT, named)[0] == Status.WRONG_STATE
+
+    prepare(server)
+    refused = server.refusal(Op.COMMIT, named + bytes(48))
+    assert (refused.status, refused.detail) == (Status.TOO_LARGE, 47)
+    of_input = messages.commit_request(Region.INPUT, 0, bytes(32), "forward")
+    assert server.refusal(Op.COMMIT, of_input).status == Status.BAD_REQUEST
+
+
 def test_writes_with_holes_and_beyond_the_end_are_refused(server: CServer) -> None:
     region = (Region.MODEL, 0)
     write = messages.write_request
@@ -379,7 +398,7 @@ def test_reset_forgets_or_reboots(server: CServer) -> None:
 def test_bodies_of_a_wrong_size_are_refused(server: CServer, op: Op) -> None:
     sizes = {Op.HELLO: 8, Op.RESET: 1, Op.OPEN: 8, Op.WRITE: 8, Op.COMMIT: 36, Op.RUN: 12}
     sizes |= {Op.STAT: 4, Op.READ: 12, Op.PING: 0, Op.STATUS: 0}
-    wrong = {sizes[op] - 1, 0} if op == Op.WRITE else {sizes[op] - 1, sizes[op] + 1}
+    wrong = {sizes[op] - 1, 0} if op in (Op.WRITE, Op.COMMIT) else {sizes[op] - 1, sizes[op] + 1}
     for size in wrong - {-1}:
         outcome = server.refusal(op, bytes(size))
         assert (outcome.status, outcome.detail) == (Status.BAD_REQUEST, sizes[op])

@@ -277,7 +277,7 @@ class FakeDevice:
             self._refuse(frame, Status.GAP, len(self._received))
             return
         data = bytes(self._received)
-        if hashlib.sha256(data).digest() != frame.body[4:]:
+        if hashlib.sha256(data).digest() != frame.body[4:36]:
             self._refuse(frame, Status.DIGEST_MISMATCH)
         elif region == Region.MODEL:
             self._take_model(frame, data)

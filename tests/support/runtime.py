@@ -46,6 +46,7 @@ class Tensor(ct.Structure):
 class Method(ct.Structure):
     _fields_ = [
         ("tracer", ct.c_void_p),
+        ("name", ct.c_char_p),
         ("values", ct.c_void_p),
         ("instructions", ct.c_void_p),
         ("chains", ct.c_void_p),

@@ -5,17 +5,44 @@
 #include "program.h"
 #include "program_fields.h"
 
-static et_table find_plan(et_reader *reader, const char *name) {
-    et_table root = et_read_root(reader);
-    et_vector plans = et_read_vector(reader, root, PROGRAM_EXECUTION_PLAN, 4, "execution_plan");
+enum { METHODS_LISTED = 8 }; /* at most, in a message */
+
+static et_vector read_plans(et_reader *reader) {
+    return et_read_vector(reader, et_read_root(reader), PROGRAM_EXECUTION_PLAN, 4, "execution_plan");
+}
+
+static const char *plan_name(et_reader *reader, et_table plan) {
+    return et_read_string(reader, plan, EXECUTION_PLAN_NAME, "method name").bytes;
+}
+
+/* Says which methods there are. */
+static void refuse_name(et_reader *reader, const char *name) {
+    const char *parts[2 + 2 * METHODS_LISTED + 1] = {name, ": no such method"};
+    uint32_t count = 2;
+    const et_vector plans = read_plans(reader);
+    for (uint32_t i = 0; i < plans.count && i < METHODS_LISTED; i++) {
+        parts[count++] = i == 0 ? "; there are " : ", ";
+        parts[count++] = plan_name(reader, et_read_table_at(reader, plans, i, "execution_plan"));
+    }
+    if (reader->status == ET_LINK_STATUS_OK) {
+        reader->status = et_fail_parts(reader->error, ET_LINK_STATUS_NO_METHOD, plans.count, parts);
+    }
+}
+
+/* Finds the method's plan, and its name where it lasts as long as the program. */
+static void find_plan(et_loader *loader, const char *name) {
+    et_reader *reader = &loader->reader;
+    const et_vector plans = read_plans(reader);
     for (uint32_t i = 0; i < plans.count && reader->status == ET_LINK_STATUS_OK; i++) {
         et_table plan = et_read_table_at(reader, plans, i, "execution_plan");
-        if (strcmp(et_read_string(reader, plan, EXECUTION_PLAN_NAME, "method name").bytes, name) == 0) {
-            return plan;
+        const char *found = plan_name(reader, plan);
+        if (strcmp(found, name) == 0) {
+            loader->plan = plan;
+            loader->method->name = found;
+            return;
         }
     }
-    et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, plans.at, name, "no such method");
-    return (et_table){0, 0, 0};
+    refuse_name(reader, name);
 }
 
 /* The caller copies inputs to planned memory, so they must have some. */
@@ -67,7 +94,7 @@ et_status et_method_load(et_method *method, const et_program *program, const cha
         .reader = et_program_reader(program, error),
         .arena = {arena, arena_size, 0},
     };
-    loader.plan = find_plan(&loader.reader, name);
+    find_plan(&loader, name);
     et_event init_event = et_start_profiling_interned(tracer, init_name, ET_UNSET_CHAIN, ET_UNSET_HANDLE);
     if (loader.reader.status == ET_LINK_STATUS_OK) {
         init_method(&loader);

@@ -33,14 +33,16 @@ et_status et_server_ping(et_server *server, et_request *request, et_writer *answ
 et_status et_server_status(et_server *server, et_request *request, et_writer *answer, et_error *error);
 et_status et_server_reset(et_server *server, et_request *request, et_writer *answer, et_error *error);
 
-/* server_upload.c; bodies of OPEN, WRITE and COMMIT begin with the region and its index. */
+/* server_upload.c; bodies of OPEN, WRITE and COMMIT begin with the region and its index. COMMIT's may go on
+ * with the name of a method. */
+#define COMMIT_SIZE (4u + ET_LINK_DIGEST_SIZE)
 et_status et_server_open(et_server *server, et_request *request, et_writer *answer, et_error *error);
 et_status et_server_write(et_server *server, et_request *request, et_writer *answer, et_error *error);
 et_status et_server_commit(et_server *server, et_request *request, et_writer *answer, et_error *error);
 
 /* server_model.c: the model's life. Loading makes the state READY or leaves it IDLE. */
 void et_server_drop_model(et_server *server);
-et_status et_server_load_model(et_server *server, et_error *error);
+et_status et_server_load_model(et_server *server, const char *method, et_error *error);
 void et_server_describe_model(const et_server *server, et_writer *answer);
 
 /* server_run.c */

@@ -58,12 +58,12 @@ static et_status check_outputs(const et_method *method, et_error *error) {
     return ET_LINK_STATUS_OK;
 }
 
-et_status et_server_load_model(et_server *server, et_error *error) {
+et_status et_server_load_model(et_server *server, const char *method, et_error *error) {
     const et_server_config *config = &server->config;
     server->state = ET_LINK_STATE_IDLE;
     et_status status = et_program_open(&server->program, config->model, server->model_size, error);
     if (status == ET_LINK_STATUS_OK) {
-        status = et_method_load(&server->method, &server->program, ET_SERVER_METHOD, config->arena,
+        status = et_method_load(&server->method, &server->program, method, config->arena,
                                 config->arena_capacity, NULL, error);
     }
     if (status == ET_LINK_STATUS_OK) {

@@ -104,9 +104,32 @@ static et_status check_digest(const void *bytes, uint32_t size, const uint8_t *e
     return ET_LINK_STATUS_OK;
 }
 
-static et_status commit_model(et_server *server, const uint8_t *body, et_writer *answer, et_error *error) {
+/* The method that a COMMIT names. */
+static et_status read_method(const et_request *request, char name[ET_SERVER_METHOD_SIZE], et_error *error) {
+    const char *given = (const char *)request->body + COMMIT_SIZE;
+    const uint32_t length = request->size - COMMIT_SIZE;
+    if (length >= ET_SERVER_METHOD_SIZE) {
+        return et_fail(error, ET_LINK_STATUS_TOO_LARGE, ET_SERVER_METHOD_SIZE - 1, "method: name too long",
+                       NULL);
+    }
+    memset(name, 0, ET_SERVER_METHOD_SIZE);
+    memcpy(name, length == 0 ? ET_SERVER_METHOD : given, length == 0 ? sizeof ET_SERVER_METHOD : length);
+    return ET_LINK_STATUS_OK;
+}
+
+static bool is_loaded(const et_server *server, const char *method) {
+    return server->loaded && strcmp(server->method.name, method) == 0;
+}
+
+static et_status commit_model(et_server *server, const et_request *request, et_writer *answer,
+                              et_error *error) {
+    const uint8_t *body = request->body;
+    char method[ET_SERVER_METHOD_SIZE];
     bool open = is_open(&server->upload, body);
-    et_status status = ET_LINK_STATUS_OK;
+    et_status status = read_method(request, method, error);
+    if (status != ET_LINK_STATUS_OK) {
+        return status;
+    }
     if (open) {
         status = check_complete(&server->upload, error);
     } else if (server->state == ET_LINK_STATE_IDLE) {
@@ -115,8 +138,8 @@ static et_status commit_model(et_server *server, const uint8_t *body, et_writer 
     if (status == ET_LINK_STATUS_OK) {
         status = check_digest(server->config.model, server->model_size, body + 4, error);
     }
-    if (status == ET_LINK_STATUS_OK && !server->loaded) {
-        status = et_server_load_model(server, error);
+    if (status == ET_LINK_STATUS_OK && !is_loaded(server, method)) {
+        status = et_server_load_model(server, method, error);
     }
     if (status != ET_LINK_STATUS_OK) {
         return status;
@@ -164,7 +187,10 @@ et_status et_server_commit(et_server *server, et_request *request, et_writer *an
         return status;
     }
     if (region.region == ET_LINK_REGION_MODEL) {
-        return commit_model(server, request->body, answer, error);
+        return commit_model(server, request, answer, error);
+    }
+    if (request->size != COMMIT_SIZE) {
+        return et_fail(error, ET_LINK_STATUS_BAD_REQUEST, COMMIT_SIZE, "an input has no method", NULL);
     }
     status = commit_input(server, &region, request->body, error);
     et_write_u8(answer, status);

@@ -1,0 +1,143 @@
+"""Export one small program per feature of ExecuTorch's file format that networks may need.
+
+Besides the ``.pte`` files this writes, per file, cases: inputs, the method and the number of
+executions after a load, and what eager PyTorch returns from the last of them.
+
+    cd firmware_stub/models
+    python export_features.py --models . --fixtures ../../tests/fixtures
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from executorch.exir import to_edge
+from networks import SEED
+from torch import nn
+
+Modules = dict[str, nn.Module]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is fed to a program that has just been loaded."""
+
+    name: str
+    inputs: tuple[torch.Tensor, ...]
+    method: str = "forward"
+    runs: int = 1
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A program and what it is tried with.
+
+    Attributes:
+        name: Of the ``.pte`` file and of the fixture.
+        make: Its methods, in their initial state.
+        export: The file.
+        cases: See `Case`.
+    """
+
+    name: str
+    make: Callable[[], Modules]
+    export: Callable[[Modules], bytes]
+    cases: tuple[Case, ...]
+
+
+def sample(*shape: int) -> torch.Tensor:
+    """Numbers that depend on the shape alone."""
+    generator = torch.Generator().manual_seed(SEED + sum(shape))
+    return torch.randn(shape, generator=generator)
+
+
+class Encoder(nn.Module):
+    """Eight numbers to three."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.layer(x))
+
+
+class Autoencoder(nn.Module):
+    """An encoder, and back."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = nn.Linear(3, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(self.decoder(self.encoder(x)))
+
+
+def make_methods() -> Modules:
+    torch.manual_seed(SEED)
+    encoder = Encoder()
+    return {"forward": Autoencoder(encoder), "encode": encoder}
+
+
+def export_methods(modules: Modules) -> bytes:
+    programs = {name: torch.export.export(m, (sample(1, 8),)) for name, m in modules.items()}
+    return bytes(to_edge(programs).to_executorch().buffer)
+
+
+FEATURES = (
+    Feature(
+        "methods",
+        make_methods,
+        export_methods,
+        (Case("whole", (sample(1, 8),)), Case("encoder", (sample(1, 8),), method="encode")),
+    ),
+)
+
+
+def reference(feature: Feature, case: Case) -> tuple[torch.Tensor, ...]:
+    """What eager PyTorch returns from the last execution of a case."""
+    module = feature.make()[case.method].eval()
+    with torch.no_grad():
+        for _ in range(case.runs):
+            outputs = module(*case.inputs)
+    return outputs if isinstance(outputs, tuple) else (outputs,)
+
+
+def fixture(feature: Feature) -> dict[str, np.ndarray]:
+    """All cases of a feature, as the fixture holds them."""
+    arrays: dict[str, np.ndarray] = {}
+    for case in feature.cases:
+        arrays[f"{case.name}.method"] = np.array(case.method)
+        arrays[f"{case.name}.runs"] = np.array(case.runs)
+        for kind, tensors in (("input", case.inputs), ("output", reference(feature, case))):
+            for number, tensor in enumerate(tensors):
+                arrays[f"{case.name}.{kind}{number}"] = tensor.numpy().copy()
+    return arrays
+
+
+def export(feature: Feature) -> bytes:
+    return feature.export({name: m.eval() for name, m in feature.make().items()})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", type=Path, required=True, help="where the .pte files go")
+    parser.add_argument("--fixtures", type=Path, required=True, help="where the .npz files go")
+    parser.add_argument("--only", help="export this feature alone")
+    arguments = parser.parse_args()
+    for feature in FEATURES:
+        if arguments.only in (None, feature.name):
+            program = export(feature)
+            (arguments.models / f"{feature.name}.pte").write_bytes(program)
+            np.savez_compressed(arguments.fixtures / f"{feature.name}.npz", **fixture(feature))
+            print(f"{feature.name}: {len(program)} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Programs that use what the networks do not: PyTorch's numbers on both simulated boards."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.conftest import MODELS, CommandResult
+from tests.support.features import CASES, Case
+
+pytestmark = pytest.mark.sim
+BOARDS = ["native", "qemu-mps2-an385"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("board", BOARDS)
+def test_outputs_are_pytorchs(board: str, case: Case, tmp_path: Path) -> None:
+    outcome = case.run(board, tmp_path)
+    assert outcome.result.runs_completed == case.runs
+    case.compare(tmp_path)
+
+
+def test_the_command_line_chooses_the_method(
+    etharness: Callable[..., CommandResult], tmp_path: Path
+) -> None:
+    model, run = MODELS / "methods.pte", tmp_path / "run"
+    arguments = ("run", "--board", "native", "--model", model, "-o", run)
+    shapes = {}
+    for method in ("encode", "forward"):
+        assert etharness(*arguments, "--method", method).code == 0
+        shapes[method] = np.load(run / "outputs" / "0.npy").shape
+        assert json.loads((run / "result.json").read_text())["model"]["method"] == method
+    assert shapes == {"encode": (1, 3), "forward": (1, 8)}
+
+    refused = etharness(*arguments, "--method", "decode")
+    assert refused.code == 2
+    assert "decode: no such method; there are encode, forward" in refused.err
+    assert "--method" in refused.err
