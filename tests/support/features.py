@@ -1,4 +1,4 @@
-"""The programs of ``firmware_stub/models/export_features.py``, one per feature of the file format."""
+"""The programs of ``firmware_stub/models/export_features.py``, one per feature of the format."""
 
 from __future__ import annotations
 
