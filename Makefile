@@ -5,7 +5,7 @@ MODEL := firmware_stub/models/kws_int8.pte
 # The C code counts its executed lines while these run; `make c-coverage` shows them.
 test oracle: export ET_NATIVE_PRESET = coverage
 
-.PHONY: help demo test test-fast oracle c-coverage lint measure
+.PHONY: help demo test test-fast oracle c-coverage lint tidy measure
 
 help:
 	@echo "make demo       run the int8 keyword-spotting model on the native board and check it"
@@ -14,6 +14,7 @@ help:
 	@echo "make oracle     compare with ExecuTorch's own tools (installs torch and executorch)"
 	@echo "make c-coverage lines of C that 'make test' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"
+	@echo "make tidy       clang-tidy over the device's code"
 	@echo "make measure    regenerate docs/measurements.md"
 
 demo:
@@ -40,6 +41,10 @@ oracle:
 c-coverage:
 	@tools/setup test
 	$(PYTHON) tools/c_coverage.py report
+
+tidy:
+	@tools/setup test
+	tools/tidy
 
 lint:
 	@tools/setup test

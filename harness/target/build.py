@@ -115,10 +115,12 @@ def find_executorch() -> Path | None:
 
 def compiler_for(preset: str) -> tuple[str, str]:
     """Return the compiler a preset needs and the Debian packages that bring it."""
+    if preset in ("fuzz", "native-clang"):
+        return "clang", "clang"
+    if preset == "coverage":
+        return "gcc", "gcc"
     if preset.startswith("native"):
         return os.environ.get("CC") or "cc", "gcc"
-    if preset == "fuzz":
-        return "clang", "clang"
     if "-riscv" in preset:
         return "riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf"
     return "arm-none-eabi-gcc", "gcc-arm-none-eabi libnewlib-arm-none-eabi"

@@ -15,7 +15,7 @@ from harness.lab.tensors import from_bytes, to_bytes
 from harness.link.wire import Region, State
 from harness.trace import Kind, Trace
 from tests.conftest import FIXTURES, MODELS
-from tests.support.boards import started
+from tests.support.boards import native_board, started
 
 pytestmark = pytest.mark.sim
 BOARDS = ["native", "qemu-mps2-an385"]
@@ -93,6 +93,15 @@ def test_int8_outputs_are_the_cortex_m_references_bit_for_bit(board: str, networ
         assert output.tobytes() == expected.tobytes()
         compared += 1
     assert compared == count
+
+
+@pytest.mark.parametrize("model", ["kws_int8", "ic_int8"])
+def test_another_compiler_changes_no_bit(model: str, tmp_path: Path) -> None:
+    compared = 0
+    for output, expected in outputs(str(native_board(tmp_path, "native-clang")), model, 3):
+        assert output.tobytes() == expected.tobytes()
+        compared += 1
+    assert compared == 3
 
 
 def test_qemu_gives_the_same_trace_tick_for_tick(tmp_path: Path) -> None:

@@ -53,7 +53,8 @@ static bool is_written(const et_ed_writer *writer, const item *item) {
 }
 
 /* Moves on to the next block. Events before the first one have a block of their own, without a name; so
- * have allocators when there is no block at all. */
+ * have allocators when there is no block at all. Calls itself once at most: what follows is declared. */
+/* NOLINTNEXTLINE(misc-no-recursion) */
 static bool next_block(const et_ed_writer *writer, block *block) {
     const et_tracer *tracer = writer->tracer;
     uint32_t at = block->end;

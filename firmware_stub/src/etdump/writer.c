@@ -72,9 +72,9 @@ void et_ed_put_vtables(et_ed_writer *writer) {
     }
 }
 
-void et_ed_put_table(et_ed_writer *writer, et_ed_shape number, uint32_t variant) {
-    uint32_t vtable = VTABLES_AT + variant * vtable_size(&shapes[number]);
-    for (uint32_t i = 0; i < (uint32_t)number; i++) {
+void et_ed_put_table(et_ed_writer *writer, et_ed_shape shape, uint32_t variant) {
+    uint32_t vtable = VTABLES_AT + variant * vtable_size(&shapes[shape]);
+    for (uint32_t i = 0; i < (uint32_t)shape; i++) {
         vtable += shapes[i].variants * vtable_size(&shapes[i]);
     }
     et_ed_put_u32(writer, writer->position - vtable);

@@ -29,7 +29,7 @@ typedef void (*et_line_fn)(const et_line *line, const et_alpha *alpha);
     static void name(const et_line *line, const et_alpha *alpha) {                                           \
         const type *a_at = (const type *)(const void *)line->a;                                              \
         const type *b_at = (const type *)(const void *)line->b;                                              \
-        type *out_at = (type *)(void *)line->out;                                                            \
+        type *out_at = (type *)(void *)line->out; /* NOLINT(bugprone-macro-parentheses): a type */           \
         (void)alpha;                                                                                         \
         for (uint32_t i = 0; i < line->count; i++) {                                                         \
             const type a = a_at[i * line->a_step];                                                           \

@@ -6,7 +6,7 @@
 #endif
 
 const et_kernel *const et_kernels[] = {
-#define ET_OPERATOR(name, kernel) &kernel,
+#define ET_OPERATOR(name, kernel) &(kernel),
 #include ET_OPERATOR_LIST
 #undef ET_OPERATOR
 };

@@ -72,7 +72,12 @@ static void walk_by(et_walk *walk, uint32_t run) {
 }
 
 static uint32_t common_divisor(uint32_t a, uint32_t b) {
-    return b == 0 ? a : common_divisor(b, a % b);
+    while (b != 0) {
+        uint32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
 }
 
 void et_copy_along(const et_tensor *from, et_walk *from_walk, et_tensor *to, et_walk *to_walk) {

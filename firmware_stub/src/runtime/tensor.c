@@ -111,7 +111,8 @@ static void load_data(et_loader *loader, et_table table, et_tensor *tensor) {
     } else if (allocation.at != 0) {
         tensor->data = planned_data(loader, allocation, tensor->nbytes);
     }
-    if ((uintptr_t)tensor->data % element_size(tensor->dtype) != 0) {
+    uint32_t alignment = element_size(tensor->dtype);
+    if (alignment == 0 || (uintptr_t)tensor->data % alignment != 0) {
         damaged(loader, table, "tensor", "data not aligned for their type");
     }
 }

@@ -61,7 +61,7 @@ static void copy(const et_server *server, const et_source *source, uint32_t offs
 }
 
 et_status et_server_stat(et_server *server, et_request *request, et_writer *answer, et_error *error) {
-    et_source source;
+    et_source source = {0};
     et_status status = find_source(server, request->body, &source, error);
     if (status != ET_LINK_STATUS_OK) {
         return status;
@@ -109,7 +109,7 @@ et_status et_server_read(et_server *server, et_request *request, et_writer *answ
         write_data_header(answer, region, index, offset);
         return ET_LINK_STATUS_OK;
     }
-    et_source source;
+    et_source source = {0};
     et_status status = find_source(server, request->body, &source, error);
     if (status != ET_LINK_STATUS_OK) {
         return status;
@@ -134,7 +134,7 @@ bool et_server_stream(et_server *server) {
     et_download *download = &server->download;
     uint32_t left = download->end - download->offset;
     const uint8_t region[2] = {download->region, download->index};
-    et_source source;
+    et_source source = {0};
     /* It was found when the READ came, and whatever takes it away stops the download. */
     if (left == 0 || find_source(server, region, &source, NULL) != ET_LINK_STATUS_OK) {
         return false;

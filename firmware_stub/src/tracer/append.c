@@ -18,7 +18,7 @@ static uint8_t *put_delegate(uint8_t *at, const et_delegate_prefix *delegate) {
     et_put_record(at, et_head(ET_LOG_RECORD_DELEGATE, flags, delegate->name), (uint32_t)delegate->id,
                   delegate->length, 0);
     at += ET_LOG_RECORD_SIZE;
-    if (delegate->length > 0) {
+    if (delegate->metadata != NULL) {
         uint32_t padded = et_records_of(delegate->length) * ET_LOG_RECORD_SIZE;
         memcpy(at, delegate->metadata, delegate->length);
         memset(at + delegate->length, 0, padded - delegate->length);
