@@ -238,6 +238,7 @@ Error plan_memory(const MethodMeta &meta, uint32_t *total) {
         if (buffers == nullptr || place == nullptr) {
             return Error::MemoryAllocationFailed;
         }
+        std::memset(place, 0, static_cast<size_t>(*size)); /* as src/runtime does */
         buffers[i] = Span<uint8_t>(place, static_cast<size_t>(*size));
         *total += static_cast<uint32_t>(*size);
     }

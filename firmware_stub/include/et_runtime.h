@@ -3,7 +3,10 @@
  * A program stays where it is: constants are used in place, so the file must outlive its methods and
  * be aligned to 16 bytes. Nothing in the file is trusted; every offset is checked against its size.
  * All working memory comes from one arena: first what describes the method (values, tensors), then
- * the planned buffers whose sizes the file states.
+ * the planned buffers whose sizes the file states, then inputs and outputs for which it plans no memory.
+ *
+ * Planned buffers begin as zeros, and mutable buffers with the state that the file has for them. They keep
+ * what an execution leaves in them until the next load.
  *
  * These functions are all that the server knows of a runtime, so they are also the seam at which another one
  * is linked in: src/runtime implements them in C, executorch/runtime.cpp on ExecuTorch itself. */
@@ -115,7 +118,7 @@ typedef struct {
     uint32_t input_count;
     uint32_t output_count;
     uint32_t method_bytes;  /* of the arena, for describing the method */
-    uint32_t planned_bytes; /* of the arena, for planned buffers */
+    uint32_t planned_bytes; /* of the arena, for planned buffers, and unplanned inputs and outputs */
 } et_method;
 
 /* Loads the method `name` into arena[0..arena_size), which must be aligned to 16 bytes: traces Method::init

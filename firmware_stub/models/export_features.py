@@ -16,7 +16,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from executorch.exir import to_edge
+from executorch.exir import ExecutorchBackendConfig, to_edge
+from executorch.exir.passes import MemoryPlanningPass
+from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 from networks import SEED
 from torch import nn
 
@@ -90,6 +92,73 @@ def export_methods(modules: Modules) -> bytes:
     return bytes(to_edge(programs).to_executorch().buffer)
 
 
+class State(nn.Module):
+    """Buffers that executions change: two with an initial state, one that begins as zeros."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.full((1,), 3))
+        self.register_buffer("total", torch.tensor([10.0, 20.0, 30.0]))
+        self.register_buffer("cache", torch.zeros(4, 3))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        self.count.add_(1)
+        self.total.add_(x[0])
+        self.cache.copy_(torch.cat([self.cache[1:], x * self.count]))
+        return self.cache.sum(0), self.total * 2.0, self.count * 1
+
+
+def make_state() -> Modules:
+    return {"forward": State()}
+
+
+def export_state(modules: Modules) -> bytes:
+    initialized = InitializedMutableBufferPass(["count", "total"])
+    return export_forward(modules, sample(1, 3), ExecutorchBackendConfig(passes=[initialized]))
+
+
+class Branches(nn.Module):
+    """Two outputs of one input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.relu(self.layer(x)), x + x
+
+
+def make_branches() -> Modules:
+    torch.manual_seed(SEED)
+    return {"forward": Branches()}
+
+
+def export_unplanned(modules: Modules) -> bytes:
+    planning = MemoryPlanningPass(alloc_graph_input=False, alloc_graph_output=False)
+    config = ExecutorchBackendConfig(memory_planning_pass=planning)
+    return export_forward(modules, sample(2, 4), config)
+
+
+class TwoArenas(MemoryPlanningPass):
+    """Puts what matrix products return into an arena of its own, as for a faster memory."""
+
+    def run(self, graph_module: torch.fx.GraphModule, *arguments: object) -> object:
+        for node in graph_module.graph.nodes:
+            if "addmm" in str(node.target):
+                node.meta["spec"].mem_id = 2
+        return super().run(graph_module, *arguments)
+
+
+def export_arenas(modules: Modules) -> bytes:
+    config = ExecutorchBackendConfig(memory_planning_pass=TwoArenas())
+    return export_forward(modules, sample(2, 4), config)
+
+
+def export_forward(modules: Modules, x: torch.Tensor, config: ExecutorchBackendConfig) -> bytes:
+    program = to_edge(torch.export.export(modules["forward"], (x,)))
+    return bytes(program.to_executorch(config).buffer)
+
+
 FEATURES = (
     Feature(
         "methods",
@@ -97,6 +166,16 @@ FEATURES = (
         export_methods,
         (Case("whole", (sample(1, 8),)), Case("encoder", (sample(1, 8),), method="encode")),
     ),
+    Feature(
+        "state",
+        make_state,
+        export_state,
+        (Case("first", (sample(1, 3),)), Case("later", (sample(1, 3),), runs=6)),
+    ),
+    Feature(
+        "unplanned", make_branches, export_unplanned, (Case("whole", (sample(2, 4),), runs=2),)
+    ),
+    Feature("arenas", make_branches, export_arenas, (Case("whole", (sample(2, 4),)),)),
 )
 
 

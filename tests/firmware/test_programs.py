@@ -51,9 +51,7 @@ def test_several_planned_buffers(etstub: ct.CDLL) -> None:
         ({"dynamism": 1}, "dynamic shape"),
         ({"storage_offset": 1}, "storage offset"),
         ({"scalar_type": 5}, "scalar type"),
-        ({"constant": 1}, "mutable buffer with an initial state"),
-        ({"location": 1}, "data outside the program"),
-        ({"memory": None}, "input: not in planned memory"),
+        ({"location": 1, "name": "layer.weight"}, "data outside the program (.ptd): layer.weight"),
     ],
 )
 def test_what_is_not_supported_is_named(
@@ -72,6 +70,7 @@ def test_what_is_not_supported_is_named(
         ({"memory": (0, 0)}, "memory_id"),
         ({"memory": (2, 0)}, "memory_id"),
         ({"memory": None, "constant": 5}, "data_buffer_idx"),
+        ({"constant": 1}, "mutable_data_segments"),
         ({"memory": None, "constant": 0x7FFFFFFF}, "data_buffer_idx"),
         ({"dim_order": [1]}, "dim_order"),
         ({"dim_order": [0, 0]}, "dim_order"),
@@ -92,6 +91,74 @@ def test_absurd_sizes_are_refused(etstub: ct.CDLL, shape: tuple[int, ...]) -> No
     program.tensor(size, memory=(1, 0))
     refused = failure(etstub, program.finish())
     assert (refused.status, refused.message) == (Status.BAD_PROGRAM, "sizes: too large")
+
+
+def test_an_input_is_no_constant(etstub: ct.CDLL) -> None:
+    program = ProgramBuilder()
+    refused = failure(etstub, program.finish([program.constant(VALUES)]))
+    assert (refused.status, refused.message) == (Status.UNSUPPORTED_FEATURE, "input: a constant")
+
+
+@pytest.mark.parametrize("planned", [False, True])
+def test_named_data_are_constants_or_initial_states(etstub: ct.CDLL, planned: bool) -> None:
+    program = ProgramBuilder([0, 64])
+    program.name("layer.bias", bytes(8))
+    program.name("layer.weight", VALUES.tobytes())
+    memory = (1, 32) if planned else None
+    x = program.tensor((4,), memory=memory, location=1, name="layer.weight")
+    y = program.tensor((4,), memory=(1, 0))
+    program.call("aten::relu", x, y)
+    program.call("aten::add", x, x, program.value("int", ("i64", 1)), x)
+    loaded = load(etstub, program.finish([], [y]))
+    if planned:
+        np.testing.assert_array_equal(loaded.run(), [1, 0, 3, 0])
+        np.testing.assert_array_equal(loaded.run(), [2, 0, 6, 0])
+    else:
+        with pytest.raises(RuntimeFailure, match=r"aten::add\.out"):
+            loaded.execute()
+
+
+def test_mutable_buffers_begin_with_their_state_and_keep_what_they_get(etstub: ct.CDLL) -> None:
+    program = ProgramBuilder([0, 64])
+    segment = program.segment(bytes(16) + VALUES.tobytes())
+    one = program.value("int", ("i64", 1))
+    total = program.tensor((4,), memory=(1, 0), constant=1)
+    fresh = program.tensor((4,), memory=(1, 16))
+    x = program.tensor((4,), memory=(1, 32))
+    for buffer in (total, fresh):
+        program.call("aten::add", buffer, x, one, buffer)
+    loaded = load(etstub, program.finish([x], [total, fresh], (segment, [16])))
+    for executions in (1, 2, 3):
+        np.testing.assert_array_equal(loaded.run(VALUES), VALUES * (1 + executions))
+        fresh_now = np.frombuffer(loaded.output(1), np.float32)
+        np.testing.assert_array_equal(fresh_now, VALUES * executions)
+
+
+@pytest.mark.parametrize(
+    ("offset", "message"), [(20, "constant: outside its segment"), (1 << 40, "outside its segment")]
+)
+def test_a_state_outside_its_segment_is_refused(etstub: ct.CDLL, offset: int, message: str) -> None:
+    program = ProgramBuilder([0, 64])
+    segment = program.segment(bytes(32))
+    total = program.tensor((4,), memory=(1, 0), constant=1)
+    refused = failure(etstub, program.finish([], [total], (segment, [offset])))
+    assert refused.status == Status.BAD_PROGRAM
+    assert message in refused.message
+
+
+def test_unplanned_inputs_and_outputs_get_memory(etstub: ct.CDLL) -> None:
+    program = ProgramBuilder()
+    x, y = program.tensor((4,)), program.tensor((4,))
+    program.call("aten::relu", x, y)
+    file = program.finish([x], [y])
+    loaded = load(etstub, file)
+    np.testing.assert_array_equal(loaded.run(VALUES), [1, 0, 3, 0])
+    assert loaded.method.planned_bytes == 2 * VALUES.nbytes
+    exact = load(etstub, file, arena_size=loaded.needed)
+    np.testing.assert_array_equal(exact.run(VALUES), [1, 0, 3, 0])
+    with pytest.raises(RuntimeFailure) as caught:
+        load(etstub, file, arena_size=loaded.needed - 1)
+    assert (caught.value.status, caught.value.detail) == (Status.OUT_OF_MEMORY, loaded.needed)
 
 
 def test_a_delegate_is_named(etstub: ct.CDLL) -> None:

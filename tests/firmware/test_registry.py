@@ -35,7 +35,10 @@ def registered(library: ct.CDLL) -> list[Kernel]:
 
 
 def names(library: ct.CDLL) -> list[str]:
-    return [f"{kernel.name.decode()}.{kernel.overload.decode()}" for kernel in registered(library)]
+    return [
+        f"{kernel.name.decode()}.{kernel.overload.decode()}".removesuffix(".")
+        for kernel in registered(library)
+    ]
 
 
 def build(directory: Path, operators: str) -> ct.CDLL:
@@ -54,7 +57,7 @@ def test_events_are_named_as_executorch_names_them(etstub: ct.CDLL) -> None:
         if kernel.event_name is not None:
             operator = kernel.name.decode().split("::")[1]
             expected = f"native_call_{operator}.{kernel.overload.decode()}"
-            assert kernel.event_name.decode() == expected
+            assert kernel.event_name.decode() == expected.removesuffix(".")
 
 
 def test_a_selective_build_has_only_what_it_names(tmp_path: Path) -> None:

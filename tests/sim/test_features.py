@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.view.allocators import allocator_totals
 from tests.conftest import MODELS, CommandResult
 from tests.support.features import CASES, Case
 
@@ -22,6 +23,25 @@ def test_outputs_are_pytorchs(board: str, case: Case, tmp_path: Path) -> None:
     outcome = case.run(board, tmp_path)
     assert outcome.result.runs_completed == case.runs
     case.compare(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("arenas", {"planned_1": 112, "planned_2": 32}),
+        ("unplanned", {"planned_1": 80, "unplanned": 96}),
+    ],
+)
+def test_each_arena_is_an_allocator(name: str, expected: dict[str, int], tmp_path: Path) -> None:
+    (case,) = (case for case in CASES if case.feature == name)
+    outcome = case.run("native", tmp_path)
+    totals = {allocator.name: allocator for allocator in allocator_totals(outcome.trace)}
+    method = totals.pop("method")
+    assert {name: allocator.total_bytes for name, allocator in totals.items()} == expected
+    model = outcome.result.model
+    assert model is not None
+    assert sum(expected.values()) == model.planned_bytes
+    assert 0 <= model.method_bytes - method.total_bytes < 16 * method.count
 
 
 def test_the_command_line_chooses_the_method(

@@ -11,6 +11,7 @@ Field numbers are those of ``schema/program.fbs``.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 
 import flatbuffers
@@ -18,7 +19,7 @@ import flatbuffers.number_types as types
 import numpy as np
 import numpy.typing as npt
 
-from tests.support.runtime import DTYPES
+from tests.support.runtime import ALIGNMENT, DTYPES
 
 Field = tuple[str, int | float] | None
 Slot = tuple[int, Field]
@@ -32,7 +33,12 @@ _TYPES = {
 }
 VALUE_TYPES = {"null": 1, "int": 2, "bool": 3, "double": 4, "tensor": 5, "string": 6}
 VALUE_TYPES |= {"int_list": 7, "double_list": 8, "bool_list": 9, "tensor_list": 10}
+HEADER_SIZE = 32
 CALL_TYPES = {"kernel": 1, "delegate": 2, "move": 3, "jump_false": 4, "free": 5}
+
+
+def _padded(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 class ProgramBuilder:
@@ -46,6 +52,8 @@ class ProgramBuilder:
         self._operators: list[int] = []
         self._delegates: list[int] = []
         self._constants: list[int] = [self._constant(b"")]
+        self._segments: list[bytes] = []
+        self._named: dict[str, int] = {}
 
     def value(self, kind: str, content: Field = None) -> int:
         """Append a value whose table has one field, and return its number."""
@@ -71,6 +79,15 @@ class ProgramBuilder:
         number = len(self._constants) - 1
         return self.tensor(data.shape, data.dtype.type, constant=number, dim_order=dim_order)
 
+    def segment(self, data: bytes) -> int:
+        """Append a segment, and return its number."""
+        self._segments.append(data)
+        return len(self._segments) - 1
+
+    def name(self, key: str, data: bytes) -> None:
+        """Append named data."""
+        self._named[key] = self.segment(data)
+
     def tensor(
         self,
         shape: Sequence[int],
@@ -83,6 +100,7 @@ class ProgramBuilder:
         storage_offset: int = 0,
         scalar_type: int | None = None,
         location: int = 0,
+        name: str | None = None,
     ) -> int:
         """Append a tensor: ``memory`` is a planned buffer and an offset in it."""
         order = bytes(range(len(shape)) if dim_order is None else dim_order)
@@ -98,7 +116,10 @@ class ProgramBuilder:
             place = self._table([(0, ("u32", memory[0])), (1, ("u32", memory[1]))])
             fields.append((6, ("offset", place)))
         if location:
-            fields.append((9, ("offset", self._table([(2, ("u8", location))]))))
+            extra: list[Slot] = [(2, ("u8", location))]
+            if name is not None:
+                extra.append((1, ("offset", self._builder.CreateString(name))))
+            fields.append((9, ("offset", self._table(extra))))
         return self._append(VALUE_TYPES["tensor"], self._table(fields))
 
     def call(self, name: str, *args: int, overload: str = "out") -> None:
@@ -123,8 +144,17 @@ class ProgramBuilder:
         self._delegates.append(self._table([(0, ("offset", text))]))
         self._instruct("delegate", [(0, ("i32", 0)), (1, self._vector([], "i32"))])
 
-    def finish(self, inputs: Sequence[int] = (), outputs: Sequence[int] = ()) -> bytes:
-        """Return the file."""
+    def finish(
+        self,
+        inputs: Sequence[int] = (),
+        outputs: Sequence[int] = (),
+        states: tuple[int, Sequence[int]] = (0, ()),
+    ) -> bytes:
+        """Return the file.
+
+        ``states`` is the segment that has what mutable buffers begin with, and offsets in it: the
+        first is that of the buffers whose ``constant`` is 1.
+        """
         chain = self._table([(2, self._offsets(self._instructions))])
         name = ("offset", self._builder.CreateString("forward"))
         plan = self._table(
@@ -139,9 +169,37 @@ class ProgramBuilder:
                 (8, self._vector(self.planned, "i64")),
             ]
         )
-        root = self._table([(1, self._offsets([plan])), (2, self._offsets(self._constants))])
-        self._builder.Finish(root, file_identifier=b"ET12")
-        return bytes(self._builder.Output())
+        root: list[Slot] = [(1, self._offsets([plan])), (2, self._offsets(self._constants))]
+        root += self._segment_fields(states)
+        self._builder.Finish(self._table(root), file_identifier=b"ET12")
+        program = bytes(self._builder.Output())
+        return self._with_segments(program) if self._segments else program
+
+    def _segment_fields(self, states: tuple[int, Sequence[int]]) -> list[Slot]:
+        places = np.cumsum([0, *(_padded(len(data)) for data in self._segments)])
+        segments = [
+            self._table([(0, ("i64", int(place))), (1, ("i64", len(data)))])
+            for place, data in zip(places, self._segments, strict=False)
+        ]
+        named = []
+        for key, number in self._named.items():
+            text = ("offset", self._builder.CreateString(key))
+            named.append(self._table([(0, text), (1, ("u32", number))]))
+        fields: list[Slot] = [(4, self._offsets(segments)), (7, self._offsets(named))]
+        if states[1]:
+            offsets = self._vector([0, *states[1]], "i64")
+            table = self._table([(0, ("u32", states[0])), (1, offsets)])
+            fields.append((6, self._offsets([table])))
+        return fields
+
+    def _with_segments(self, program: bytes) -> bytes:
+        """Put the extended header before the root table, and the segments behind everything."""
+        root, identifier, rest = int.from_bytes(program[:4], "little"), program[4:8], program[8:]
+        size = len(program) + HEADER_SIZE
+        data = b"".join(data.ljust(_padded(len(data)), b"\0") for data in self._segments)
+        header = struct.pack("<4sIQQQ", b"eh00", HEADER_SIZE, size, _padded(size), len(data))
+        start = struct.pack("<I4s", root + HEADER_SIZE, identifier)
+        return (start + header + rest).ljust(_padded(size), b"\0") + data
 
     def _append(self, kind: int, content: int) -> int:
         self._values.append(self._table([(0, ("u8", kind)), (1, ("offset", content))]))

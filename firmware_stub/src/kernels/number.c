@@ -1,5 +1,7 @@
 #include "number.h"
 
+#include "walk.h"
+
 bool et_is_numeric(const et_tensor *tensor) {
     if (tensor == NULL) {
         return false;
@@ -89,4 +91,28 @@ void et_store_number(const et_tensor *tensor, uint32_t place, et_number number) 
         tensor->data[place] = (uint8_t)to_integer(number);
         break;
     }
+}
+
+bool et_assign(const et_tensor *from, et_tensor *to) {
+    int32_t strides[ET_MAX_DIMS];
+    et_walk from_walk = {0};
+    et_walk to_walk = {0};
+    if (!et_broadcast_strides(from, to, strides)) {
+        return false;
+    }
+    for (uint32_t d = 0; d < to->ndim; d++) {
+        et_walk_add(&from_walk, to->sizes[d], strides[d]);
+    }
+    et_walk_add_dims(&to_walk, to, to->ndim);
+    if (from->dtype == to->dtype) {
+        et_copy_along(from, &from_walk, to, &to_walk);
+        return true;
+    }
+    const uint32_t numel = et_numel(to);
+    for (uint32_t i = 0; i < numel; i++) {
+        et_store_number(to, to_walk.offset, et_load_number(from, from_walk.offset));
+        et_walk_next(&from_walk);
+        et_walk_next(&to_walk);
+    }
+    return true;
 }

@@ -20,6 +20,10 @@ et_number et_load_number(const et_tensor *tensor, uint32_t place);
  * nearest one of int64, and NaN becomes 0. */
 void et_store_number(const et_tensor *tensor, uint32_t place, et_number number);
 
+/* Copies all elements to where they have the same indexes, broadcast to the shape of `to` and converted to
+ * its type; false when they do not broadcast. Both are numeric. */
+bool et_assign(const et_tensor *from, et_tensor *to);
+
 static inline double et_to_real(et_number number) {
     return number.is_real ? number.real : (double)number.integer;
 }

@@ -22,7 +22,8 @@ static et_status call_kernel(et_method *method, const et_instruction *instructio
         et_end_profiling(method->tracer, event);
     }
     if (refusal != NULL) {
-        const char *const message[] = {kernel->name, ".", kernel->overload, ": ", refusal, NULL};
+        const char *const message[] = {
+            kernel->name, et_dot(kernel->overload), kernel->overload, ": ", refusal, NULL};
         return et_fail_parts(error, ET_LINK_STATUS_KERNEL_FAILED, index, message);
     }
     return ET_LINK_STATUS_OK;

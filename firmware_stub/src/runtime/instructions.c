@@ -63,7 +63,7 @@ static void load_kernel_call(et_loader *loader, et_table table, uint32_t index, 
     }
     const et_kernel *kernel = find_kernel(name, overload);
     if (kernel == NULL) {
-        const char *const message[] = {"no kernel for ", name, ".", overload, NULL};
+        const char *const message[] = {"no kernel for ", name, et_dot(overload), overload, NULL};
         reader->status = et_fail_parts(reader->error, ET_LINK_STATUS_UNSUPPORTED_OPERATOR, index, message);
         return;
     }

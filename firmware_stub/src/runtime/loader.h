@@ -59,13 +59,22 @@ typedef struct {
     uint32_t tensor_count;
     et_buffer *buffers;
     uint32_t buffer_count;
+    et_arena unplanned; /* for inputs and outputs that the file has no memory for */
 } et_loader;
+
+/* What stands between an operator's name and its overload in a message. */
+static inline const char *et_dot(const char *overload) {
+    return overload[0] == '\0' ? "" : ".";
+}
 
 /* memory.c: lays the method and its planned buffers out in the arena and traces that. */
 void et_load_memory(et_loader *loader);
 
 /* tensor.c: fills *tensor from a Tensor table. */
 void et_load_tensor(et_loader *loader, et_table table, et_tensor *tensor);
+
+/* The bytes that an input or output needs for which the file has planned no memory; else 0. */
+uint32_t et_unplanned_size(et_loader *loader, et_table table);
 
 /* values.c: counts the tensors among the values; fills method.values. */
 uint32_t et_count_tensors(et_loader *loader);

@@ -1,4 +1,5 @@
 #include <stddef.h>
+#include <string.h>
 
 #include "loader.h"
 #include "program_fields.h"
@@ -55,6 +56,7 @@ static void take_buffer(et_loader *loader, uint32_t id, uint32_t size) {
         return;
     }
     et_track_allocation(loader->method->tracer, allocator, size, 0);
+    memset(base, 0, size); /* mutable buffers without an initial state begin the same way each time */
     loader->buffers[id] = (et_buffer){base, size};
 }
 
@@ -69,7 +71,44 @@ static void take_buffers(et_loader *loader, et_vector sizes) {
         }
         take_buffer(loader, id, (uint32_t)size);
     }
-    loader->method->planned_bytes = et_arena_used(&loader->arena) - loader->method->method_bytes;
+}
+
+/* Adds what the inputs or outputs in a list need that the file has not planned memory for, each aligned. */
+static void count_unplanned(et_loader *loader, uint32_t list, et_arena *need) {
+    et_reader *reader = &loader->reader;
+    et_vector numbers = et_read_vector(reader, loader->plan, list, 4, "inputs or outputs");
+    et_vector values = et_read_vector(reader, loader->plan, EXECUTION_PLAN_VALUES, 4, "values");
+    for (uint32_t i = 0; i < numbers.count && reader->status == ET_LINK_STATUS_OK; i++) {
+        uint32_t number = et_u32_at(reader, numbers, i);
+        if (number >= values.count) {
+            et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, numbers.at + 4u * i, "inputs or outputs",
+                           "no such value");
+            return;
+        }
+        et_table value = et_read_table_at(reader, values, number, "value");
+        if (et_read_u8(reader, value, EVALUE_VAL_TYPE, "value type") == KERNEL_TYPES_TENSOR) {
+            et_table tensor = et_read_table(reader, value, EVALUE_VAL, "value");
+            (void)et_arena_take(need, et_unplanned_size(loader, tensor), 1);
+        }
+    }
+}
+
+static void take_unplanned(et_loader *loader) {
+    et_tracer *tracer = loader->method->tracer;
+    et_arena need = {0};
+    count_unplanned(loader, EXECUTION_PLAN_INPUTS, &need);
+    count_unplanned(loader, EXECUTION_PLAN_OUTPUTS, &need);
+    uint32_t size = et_arena_used(&need);
+    if (size == 0) {
+        return;
+    }
+    uint32_t allocator = et_track_allocator(tracer, "unplanned");
+    loader->unplanned = (et_arena){.base = et_arena_take(&loader->arena, size, 1), .capacity = size};
+    if (loader->unplanned.base == NULL) {
+        et_track_allocation_failure(tracer, allocator, size);
+    } else {
+        et_track_allocation(tracer, allocator, size, 0);
+    }
 }
 
 void et_load_memory(et_loader *loader) {
@@ -89,6 +128,8 @@ void et_load_memory(et_loader *loader) {
     }
     take_method(loader, chains.count);
     take_buffers(loader, sizes);
+    take_unplanned(loader);
+    method->planned_bytes = et_arena_used(&loader->arena) - method->method_bytes;
     if (et_arena_overflowed(&loader->arena)) {
         et_reader_fail(reader, ET_LINK_STATUS_OUT_OF_MEMORY, et_arena_used(&loader->arena), "arena",
                        "too small for the method and its planned memory");

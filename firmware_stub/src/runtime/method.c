@@ -45,15 +45,24 @@ static void find_plan(et_loader *loader, const char *name) {
     refuse_name(reader, name);
 }
 
-/* The caller copies inputs to planned memory, so they must have some. */
+/* Gives memory to inputs or outputs that the file has planned none for. */
+static void place_unplanned(et_loader *loader, const uint32_t *numbers, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        const et_value *value = &loader->method->values[numbers[i]];
+        if (value->kind == ET_VALUE_TENSOR && value->as.tensor->data == NULL) {
+            value->as.tensor->data = et_arena_take(&loader->unplanned, value->as.tensor->nbytes, 1);
+        }
+    }
+}
+
+/* The caller writes inputs, which a constant cannot be. */
 static void check_inputs(et_loader *loader) {
     const et_method *method = loader->method;
     for (uint32_t i = 0; i < method->input_count; i++) {
         const et_value *value = &method->values[method->inputs[i]];
-        if (value->kind == ET_VALUE_TENSOR &&
-            (value->as.tensor->data == NULL || value->as.tensor->constant)) {
+        if (value->kind == ET_VALUE_TENSOR && value->as.tensor->constant) {
             et_reader_fail(&loader->reader, ET_LINK_STATUS_UNSUPPORTED_FEATURE, loader->plan.at, "input",
-                           "not in planned memory");
+                           "a constant");
             return;
         }
     }
@@ -72,6 +81,8 @@ static void init_method(et_loader *loader) {
     method->outputs =
         et_load_value_numbers(loader, loader->plan, EXECUTION_PLAN_OUTPUTS, "outputs", &method->output_count);
     check_inputs(loader);
+    place_unplanned(loader, method->inputs, method->input_count);
+    place_unplanned(loader, method->outputs, method->output_count);
     et_load_instructions(loader);
 }
 

@@ -74,15 +74,13 @@ et_reader et_program_reader(const et_program *program, et_error *error) {
     return (et_reader){program->data, program->program_size, ET_LINK_STATUS_OK, error};
 }
 
-/* A piece of the constant segment. */
-static const uint8_t *segment_constant(et_reader *reader, const et_program *program, et_table segment_table,
-                                       uint64_t offset, uint32_t nbytes) {
+/* A piece of a segment. */
+static const uint8_t *segment_piece(et_reader *reader, const et_program *program, uint32_t index,
+                                    uint64_t offset, uint32_t nbytes) {
     et_table root = et_read_root(reader);
     et_vector segments = et_read_vector(reader, root, PROGRAM_SEGMENTS, 4, "segments");
-    uint32_t index = et_read_u32(reader, segment_table, SUBSEGMENT_OFFSETS_SEGMENT_INDEX, "segment_index");
     if (index >= segments.count) {
-        et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, segment_table.at, "segment_index",
-                       "no such segment");
+        et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, segments.at, "segment_index", "no such segment");
         return NULL;
     }
     et_table segment = et_read_table_at(reader, segments, index, "segment");
@@ -94,11 +92,22 @@ static const uint8_t *segment_constant(et_reader *reader, const et_program *prog
         return NULL;
     }
     if (offset > size || nbytes > size - offset) {
-        et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, segment_table.at, "constant",
-                       "outside its segment");
+        et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, segment.at, "constant", "outside its segment");
         return NULL;
     }
     return program->data + program->segment_base + (uint32_t)start + (uint32_t)offset;
+}
+
+/* Piece number `number` of those that a table of offsets divides a segment into. */
+static const uint8_t *subsegment(et_reader *reader, const et_program *program, et_table table,
+                                 uint32_t number, uint32_t nbytes) {
+    et_vector offsets = et_read_vector(reader, table, SUBSEGMENT_OFFSETS_OFFSETS, 8, "offsets");
+    uint32_t segment = et_read_u32(reader, table, SUBSEGMENT_OFFSETS_SEGMENT_INDEX, "segment_index");
+    if (number >= offsets.count) {
+        et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, table.at, "data_buffer_idx", "no such constant");
+        return NULL;
+    }
+    return segment_piece(reader, program, segment, et_u64_at(reader, offsets, number), nbytes);
 }
 
 /* A constant in the FlatBuffer itself, where older files have them. */
@@ -119,12 +128,40 @@ const uint8_t *et_program_constant(et_reader *reader, const et_program *program,
     et_vector offsets = et_read_vector(reader, constants, SUBSEGMENT_OFFSETS_OFFSETS, 8, "constant offsets");
     et_vector buffers = et_read_vector(reader, root, PROGRAM_CONSTANT_BUFFER, 4, "constant_buffer");
     const uint8_t *constant = NULL;
-    if (index < offsets.count) {
-        constant = segment_constant(reader, program, constants, et_u64_at(reader, offsets, index), nbytes);
-    } else if (offsets.count == 0 && index < buffers.count) {
+    if (offsets.count == 0 && index < buffers.count) {
         constant = inline_constant(reader, buffers, index, nbytes);
     } else {
-        et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, root.at, "data_buffer_idx", "no such constant");
+        constant = subsegment(reader, program, constants, index, nbytes);
     }
     return reader->status == ET_LINK_STATUS_OK ? constant : NULL;
+}
+
+const uint8_t *et_program_initial_state(et_reader *reader, const et_program *program, uint64_t subsegments,
+                                        uint32_t index, uint32_t nbytes) {
+    et_table root = et_read_root(reader);
+    et_vector all = et_read_vector(reader, root, PROGRAM_MUTABLE_DATA_SEGMENTS, 4, "mutable_data_segments");
+    if (subsegments >= all.count) {
+        et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, root.at, "mutable_data_segments",
+                       "no such segment");
+        return NULL;
+    }
+    et_table table = et_read_table_at(reader, all, (uint32_t)subsegments, "mutable_data_segments");
+    const uint8_t *state = subsegment(reader, program, table, index, nbytes);
+    return reader->status == ET_LINK_STATUS_OK ? state : NULL;
+}
+
+const uint8_t *et_program_named(et_reader *reader, const et_program *program, const char *name,
+                                uint32_t nbytes) {
+    et_table root = et_read_root(reader);
+    et_vector all = et_read_vector(reader, root, PROGRAM_NAMED_DATA, 4, "named_data");
+    for (uint32_t i = 0; i < all.count && reader->status == ET_LINK_STATUS_OK; i++) {
+        et_table entry = et_read_table_at(reader, all, i, "named_data");
+        if (strcmp(et_read_string(reader, entry, NAMED_DATA_KEY, "key").bytes, name) == 0) {
+            uint32_t segment = et_read_u32(reader, entry, NAMED_DATA_SEGMENT_INDEX, "segment_index");
+            return segment_piece(reader, program, segment, 0, nbytes);
+        }
+    }
+    et_reader_fail(reader, ET_LINK_STATUS_UNSUPPORTED_FEATURE, root.at, "data outside the program (.ptd)",
+                   name);
+    return NULL;
 }

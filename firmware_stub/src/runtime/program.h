@@ -12,4 +12,13 @@ et_reader et_program_reader(const et_program *program, et_error *error);
 const uint8_t *et_program_constant(et_reader *reader, const et_program *program, uint32_t index,
                                    uint32_t nbytes);
 
+/* The nbytes that mutable buffer number `index` begins with, from subsegments number `subsegments` of the
+ * mutable data; NULL when the file does not have them. */
+const uint8_t *et_program_initial_state(et_reader *reader, const et_program *program, uint64_t subsegments,
+                                        uint32_t index, uint32_t nbytes);
+
+/* The nbytes that the file names `name`; NULL when it does not have them. */
+const uint8_t *et_program_named(et_reader *reader, const et_program *program, const char *name,
+                                uint32_t nbytes);
+
 #endif

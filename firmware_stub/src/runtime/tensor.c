@@ -97,24 +97,57 @@ static uint8_t *planned_data(et_loader *loader, et_table allocation, uint32_t nb
     return buffer->base + low;
 }
 
+/* The bytes that the file has for a tensor: its constants, or the state that a mutable buffer begins with.
+ * NULL when it has none. */
+static const uint8_t *stored_data(et_loader *loader, et_table table, uint32_t nbytes, bool is_mutable) {
+    et_reader *reader = &loader->reader;
+    et_table extra = et_read_table(reader, table, TENSOR_EXTRA_TENSOR_INFO, "extra_tensor_info");
+    uint32_t index = et_read_u32(reader, table, TENSOR_DATA_BUFFER_IDX, "data_buffer_idx");
+    if (et_read_u8(reader, extra, EXTRA_TENSOR_INFO_LOCATION, "location") != 0) {
+        et_string name = et_read_string(reader, extra, EXTRA_TENSOR_INFO_FULLY_QUALIFIED_NAME, "name");
+        return et_program_named(reader, loader->program, name.bytes, nbytes);
+    }
+    if (index == 0) {
+        return NULL;
+    }
+    if (is_mutable) {
+        uint64_t subsegments = et_read_u64(reader, extra, EXTRA_TENSOR_INFO_MUTABLE_DATA_SEGMENTS_IDX,
+                                           "mutable_data_segments_idx");
+        return et_program_initial_state(reader, loader->program, subsegments, index, nbytes);
+    }
+    return et_program_constant(reader, loader->program, index, nbytes);
+}
+
 /* The four cases that schema/program.fbs lists at Tensor. */
 static void load_data(et_loader *loader, et_table table, et_tensor *tensor) {
-    et_reader *reader = &loader->reader;
-    uint32_t constant = et_read_u32(reader, table, TENSOR_DATA_BUFFER_IDX, "data_buffer_idx");
-    et_table allocation = et_read_table(reader, table, TENSOR_ALLOCATION_INFO, "allocation_info");
-    if (constant != 0 && allocation.at != 0) {
-        unsupported(loader, table, "mutable buffer with an initial state");
-    } else if (constant != 0) {
+    et_table allocation = et_read_table(&loader->reader, table, TENSOR_ALLOCATION_INFO, "allocation_info");
+    const bool is_planned = allocation.at != 0;
+    const uint8_t *stored = stored_data(loader, table, tensor->nbytes, is_planned);
+    if (is_planned) {
+        tensor->data = planned_data(loader, allocation, tensor->nbytes);
+        if (stored != NULL && tensor->data != NULL) {
+            memcpy(tensor->data, stored, tensor->nbytes);
+        }
+    } else if (stored != NULL) {
         tensor->constant = true;
         /* The pointer stays writable in the type only: kernels refuse constants as outputs. */
-        tensor->data = (uint8_t *)et_program_constant(reader, loader->program, constant, tensor->nbytes);
-    } else if (allocation.at != 0) {
-        tensor->data = planned_data(loader, allocation, tensor->nbytes);
+        tensor->data = (uint8_t *)stored;
     }
     uint32_t alignment = element_size(tensor->dtype);
     if (alignment == 0 || (uintptr_t)tensor->data % alignment != 0) {
         damaged(loader, table, "tensor", "data not aligned for their type");
     }
+}
+
+uint32_t et_unplanned_size(et_loader *loader, et_table table) {
+    et_reader *reader = &loader->reader;
+    et_tensor tensor = {.dtype = et_read_u8(reader, table, TENSOR_SCALAR_TYPE, "scalar_type")};
+    if (et_read_table(reader, table, TENSOR_ALLOCATION_INFO, "allocation_info").at != 0 ||
+        et_read_u32(reader, table, TENSOR_DATA_BUFFER_IDX, "data_buffer_idx") != 0) {
+        return 0;
+    }
+    load_sizes(loader, table, &tensor);
+    return tensor.nbytes;
 }
 
 void et_load_tensor(et_loader *loader, et_table table, et_tensor *tensor) {
@@ -130,9 +163,6 @@ void et_load_tensor(et_loader *loader, et_table table, et_tensor *tensor) {
     }
     if (et_read_u8(reader, table, TENSOR_SHAPE_DYNAMISM, "shape_dynamism") != 0) {
         unsupported(loader, table, "dynamic shape");
-    }
-    if (et_read_u8(reader, extra, EXTRA_TENSOR_INFO_LOCATION, "location") != 0) {
-        unsupported(loader, table, "data outside the program");
     }
     if (et_read_u8(reader, extra, EXTRA_TENSOR_INFO_DEVICE_TYPE, "device_type") != 0) {
         unsupported(loader, table, "memory of another device");
