@@ -79,6 +79,9 @@ class TraceSummary(_Record, frozen=True):
     sha256: str
     dropped_events: int
     dropped_blocks: int
+    missing_chunks: int
+    missing_records: int
+    stack_used: int
     etdp_left_out_allocations: int
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import astuple, dataclass, field, fields, replace
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -102,19 +103,42 @@ class Losses:
     Attributes:
         events: Events dropped.
         blocks: Block and allocator declarations dropped.
+        chunks: Chunks of the log that did not arrive, as far as later ones show it.
+        records: Records of the log that these held: events, their prefixes and payloads.
     """
 
     events: int = 0
     blocks: int = 0
+    chunks: int = 0
+    records: int = 0
 
     @property
     def any(self) -> bool:
         """True when anything is missing."""
-        return bool(self.events or self.blocks)
+        return self != NOTHING_LOST
+
+    def __add__(self, other: Losses) -> Losses:
+        """What is missing from two logs together."""
+        return Losses(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 NOTHING_LOST = Losses()
 """A complete log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """How much of its stack a tracer's core or task has used at most, and how much there is.
+
+    Attributes:
+        tracer: The tracer's number.
+        used: Bytes, 0 unknown.
+        size: Bytes, 0 unknown.
+    """
+
+    tracer: int
+    used: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,6 +152,10 @@ class Trace:
         names: Interned strings; bytes that are not UTF-8 are kept as surrogate escapes.
         blocks: Event blocks in log order; every event belongs to exactly one.
         clocks: Clock domains; ``clock`` indexes them. At most 255.
+        tracer: Number of the tracer that logged the event, uint16. Tracers follow one after the
+            other; each has blocks of its own.
+        record: Place of the event in the log of its tracer, int64. Together with ``tracer`` it
+            identifies an event, however the log was divided when it was read.
         kind: ``Kind`` per event, uint8.
         name: Index into ``names``, or NO_NAME, int32.
         chain: Chain index, -1 unset, int64.
@@ -149,11 +177,14 @@ class Trace:
         version: ETDump schema version.
         losses: What is missing.
         filtered_events: Events that the target left out because it was told to.
+        stacks: Stack use, of tracers that know it.
     """
 
     names: tuple[str, ...]
     blocks: tuple[Block, ...]
     clocks: tuple[ClockDomain, ...]
+    tracer: npt.NDArray[np.uint16]
+    record: npt.NDArray[np.int64]
     kind: npt.NDArray[np.uint8]
     name: npt.NDArray[np.int32]
     chain: npt.NDArray[np.int64]
@@ -174,6 +205,7 @@ class Trace:
     version: int = 0
     losses: Losses = NOTHING_LOST
     filtered_events: int = 0
+    stacks: tuple[Stack, ...] = ()
 
     def __len__(self) -> int:
         """Number of events."""
@@ -192,6 +224,7 @@ class Trace:
         version: int = 0,
         losses: Losses = NOTHING_LOST,
         filtered_events: int = 0,
+        stacks: Sequence[Stack] = (),
     ) -> Trace:
         """A trace of ``count`` profile events in which nothing is set: the start of every reader.
 
@@ -201,6 +234,8 @@ class Trace:
             names=tuple(names),
             blocks=tuple(blocks),
             clocks=tuple(clocks),
+            tracer=np.zeros(count, np.uint16),
+            record=np.arange(count, dtype=np.int64),
             kind=np.full(count, Kind.PROFILE, np.uint8),
             name=np.full(count, NO_NAME, np.int32),
             chain=np.full(count, -1, np.int64),
@@ -221,6 +256,7 @@ class Trace:
             version=version,
             losses=losses,
             filtered_events=filtered_events,
+            stacks=tuple(stacks),
         )
 
     def sealed(self) -> Trace:
@@ -243,8 +279,18 @@ class Trace:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Trace):
             return NotImplemented
-        header = ("blocks", "clocks", "version", "losses", "filtered_events")
-        columns = ["kind", "chain", "instruction", "delegate_int", "clock", "start", "end"]
+        header = ("blocks", "clocks", "version", "losses", "filtered_events", "stacks")
+        columns = [
+            "tracer",
+            "record",
+            "kind",
+            "chain",
+            "instruction",
+            "delegate_int",
+            "clock",
+            "start",
+            "end",
+        ]
         columns += ["allocator", "size", "offset", "failed"]
         return (
             len(self) == len(other)
@@ -277,3 +323,53 @@ class Trace:
         return np.array_equal(common(self, self.name), common(other, other.name)) and (
             np.array_equal(common(self, self.delegate_str), common(other, other.delegate_str))
         )
+
+
+def concatenate(traces: Sequence[Trace]) -> Trace:
+    """Put traces of one session, which share their clocks, one behind the other: one or more."""
+    first = traces[0]
+    if len(traces) == 1:
+        return first
+    names: dict[str, int] = {}
+    metadata: dict[bytes, int] = {}
+    parts = [_shifted(trace, names, metadata) for trace in traces]
+    rows = np.cumsum([0, *(len(trace) for trace in traces)]).tolist()
+    values = np.cumsum([0, *(len(trace.debug_values) for trace in traces)]).tolist()
+    for part, base in zip(parts, values, strict=False):
+        part["debug"] = np.where(part["debug"] < 0, -1, part["debug"] + base)
+    columns: dict[str, Any] = {
+        name: np.concatenate([part[name] for part in parts]) for name in parts[0]
+    }
+    return replace(
+        first,
+        **columns,
+        names=tuple(names),
+        blocks=tuple(
+            replace(block, first=block.first + row)
+            for trace, row in zip(traces, rows, strict=False)
+            for block in trace.blocks
+        ),
+        metadata_bytes=b"".join(metadata),
+        debug_values=tuple(value for trace in traces for value in trace.debug_values),
+        losses=sum((trace.losses for trace in traces), NOTHING_LOST),
+        filtered_events=sum(trace.filtered_events for trace in traces),
+        stacks=tuple(stack for trace in traces for stack in trace.stacks),
+    )
+
+
+def _shifted(
+    trace: Trace, names: dict[str, int], metadata: dict[bytes, int]
+) -> dict[str, np.ndarray]:
+    """The columns of a trace, names and metadata renumbered for those that several traces share."""
+    columns = {
+        item.name: column
+        for item in fields(trace)
+        if isinstance(column := getattr(trace, item.name), np.ndarray)
+    }
+    codes = [names.setdefault(name, len(names)) for name in trace.names]
+    renumbered = np.array([*codes, NO_NAME], np.int32)  # the last is what NO_NAME (-1) finds
+    for name in ("name", "delegate_str"):
+        columns[name] = renumbered[columns[name]]
+    base = metadata.setdefault(trace.metadata_bytes, sum(map(len, metadata)))
+    columns["metadata"] = columns["metadata"] + np.array([base, 0])
+    return columns

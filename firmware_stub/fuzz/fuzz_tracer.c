@@ -36,7 +36,7 @@ static void call(subject *subject, const uint8_t input[CALL_SIZE]) {
     uint32_t number = (uint32_t)input[3] << (input[2] % 32);
     const uint8_t *metadata = input[4] % 2 != 0 ? input : NULL;
     uint32_t length = input[5] % (CALL_SIZE + 1);
-    switch (input[0] % 12) {
+    switch (input[0] % 13) {
     case 0:
         et_create_event_block(tracer, name);
         et_set_bundled_input_index(tracer, chain);
@@ -71,6 +71,9 @@ static void call(subject *subject, const uint8_t input[CALL_SIZE]) {
         break;
     case 10:
         et_set_profiling_level(tracer, input[1] % 2 != 0 ? ET_PROFILE_ALL_EVENTS : ET_PROFILE_METHOD_ONLY);
+        break;
+    case 11:
+        et_log_recycle(tracer);
         break;
     default:
         subject->filter = (et_event_filter){names + 1, input[1] % 8, input[4] % 2 != 0, chain, chain + 9};

@@ -5,9 +5,9 @@
 /* "ETLG" read as a little-endian u32 */
 #define ET_LOG_MAGIC 0x474C5445u
 /* log format version */
-#define ET_LOG_VERSION 0x2
+#define ET_LOG_VERSION 0x3
 /* bytes */
-#define ET_LOG_HEADER_SIZE 0x28
+#define ET_LOG_HEADER_SIZE 0x40
 /* bytes */
 #define ET_LOG_RECORD_SIZE 0x10
 /* header flag: the buffer filled, later events were counted and dropped */
@@ -18,6 +18,8 @@
 #define ET_LOG_MAX_NAME 0xFF
 /* allocation offset that is not known */
 #define ET_LOG_NO_OFFSET 0xFFFFFFFFu
+/* BLOCK and ALLOCATOR flag: a copy of a record of an earlier chunk */
+#define ET_LOG_CARRIED 0x1
 /* DELEGATE flag: there is metadata, of whatever length */
 #define ET_LOG_DELEGATE_METADATA 0x1
 /* ALLOCATION flag: there was not enough memory */

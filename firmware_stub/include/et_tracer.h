@@ -49,6 +49,11 @@ typedef struct {
     uint32_t dropped_events;
     uint32_t dropped_blocks;
     uint32_t filtered_events;
+    uint32_t chunk;
+    uint32_t first_record; /* number of this chunk's first record in the whole log, copies apart */
+    uint32_t carried;      /* copies of earlier chunks' records, at the start */
+    uint32_t stack_used;
+    uint32_t stack_size;
     uint32_t block_offset; /* of the current block's record; UINT32_MAX before the first */
     int32_t bundled_input_index;
     int32_t chain;
@@ -56,6 +61,7 @@ typedef struct {
     uint32_t allocator_count;
     const et_event_filter *filter;
     uint16_t name_count;
+    uint16_t number;
     uint8_t profiling_level;
     bool selective; /* some events are left out by choice */
     bool full;
@@ -78,6 +84,14 @@ typedef struct {
 
 /* Starts an empty log in buffer[0..size). The buffer needs no alignment; size may be 0. */
 void et_tracer_init(et_tracer *tracer, void *buffer, uint32_t size, et_ticks_fn ticks);
+
+/* Tells the logs of several tracers apart: one per core or task, each with a buffer of its own, so that none
+ * waits for another. A new tracer has number 0. */
+void et_set_tracer_number(et_tracer *tracer, uint16_t number);
+
+/* How much of the stack has been used at most, in bytes, and how much there is; 0 for unknown. The header of
+ * the log says it. */
+void et_set_stack_used(et_tracer *tracer, uint32_t used, uint32_t size);
 
 /* Interns a name (cut to 255 bytes). Returns ET_LOG_NO_NAME for NULL or when the log is full. */
 et_name et_intern(et_tracer *tracer, const char *name);
@@ -123,7 +137,8 @@ void et_end_profiling_delegate(et_tracer *tracer, et_delegate_event event, const
 void et_log_profiling_delegate(et_tracer *tracer, const char *name, int32_t id, uint8_t clock, uint32_t start,
                                uint32_t end, const void *metadata, uint32_t length);
 
-/* Declares an allocator and returns its id, from 1. */
+/* Declares an allocator and returns its id, from 1, or 0 when the log is full. What is tracked of allocator 0
+ * is dropped. */
 uint32_t et_track_allocator(et_tracer *tracer, const char *name);
 
 /* Records an allocation of `size` bytes at `offset` within the allocator (ET_LOG_NO_OFFSET: unknown). The
@@ -135,6 +150,11 @@ void et_track_free(et_tracer *tracer, uint32_t allocator, uint32_t size, uint32_
 
 /* Records that `size` bytes were asked for and not available. */
 void et_track_allocation_failure(et_tracer *tracer, uint32_t allocator, uint32_t size);
+
+/* Empties the log, once its image has been read: what is logged from now on goes to the next chunk, which
+ * begins between two events. Interned names stay valid, events that have started may end, and a log that was
+ * full goes on; the current block and the allocators are carried over. Cumulative counts stay. */
+void et_log_recycle(et_tracer *tracer);
 
 /* Size in bytes of the log's image as the host reads it: header, records, names. */
 uint32_t et_log_size(const et_tracer *tracer);

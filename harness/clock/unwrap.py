@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -55,7 +56,9 @@ def unwrap(trace: Trace, jitter: int | None = None) -> Timeline:
     """Place every event on the timeline of its clock domain.
 
     Events are logged when they end, so ends, unlike starts, are in order: the counter is followed
-    from end to end, across events and blocks, and each start is its end minus the duration.
+    from end to end, across events and blocks, and each start is its end minus the duration. Each
+    tracer is followed by itself; that two of them begin within half a wrap of each other is
+    taken for granted.
 
     A silence longer than one wrap cannot be seen in the log: from it on the timeline is short by
     whole wraps, though durations stay exact. Only something that knows the time outside the log
@@ -80,14 +83,17 @@ def unwrap(trace: Trace, jitter: int | None = None) -> Timeline:
         readings = trace.end[rows]
         steps = _signed(domain, forward(domain, readings[:-1], readings[1:]), limit)
         lengths = _signed(domain, forward(domain, trace.start[rows], readings), limit)
-        _refuse_overflow(domain, steps, lengths)
+        tracers = trace.tracer[rows]
+        handovers = np.flatnonzero(tracers[1:] != tracers[:-1])
+        _refuse_overflow(domain, np.delete(steps, handovers), lengths)
         ends = np.cumsum(np.concatenate([np.zeros(min(len(rows), 1), np.int64), steps]))
+        _begin_together(domain, readings, ends, handovers + 1)
         starts = ends - lengths
         zero = int(min(starts.min(initial=0), ends.min(initial=0)))
         start[rows] = starts - zero
         end[rows] = ends - zero
         origins.append(_reading(domain, int(readings[0]), zero) if len(rows) else None)
-        backward_steps.append(int(np.count_nonzero(steps < 0)))
+        backward_steps.append(int(np.count_nonzero(np.delete(steps, handovers) < 0)))
         reversed_events.append(int(np.count_nonzero(lengths < 0)))
     return Timeline(start, end, tuple(origins), tuple(backward_steps), tuple(reversed_events))
 
@@ -102,6 +108,15 @@ def _signed(domain: ClockDomain, ticks: Ticks, jitter: int) -> _Ints:
     if too_long.any():
         raise _span_error(domain)
     return np.where(negative, -missing.astype(np.int64) - 1, ticks.astype(np.int64))
+
+
+def _begin_together(domain: ClockDomain, readings: Ticks, ends: _Ints, firsts: _Ints) -> None:
+    """Move the ends of further tracers, from ``firsts`` on, to where the first one began."""
+    for first, behind in pairwise([*firsts.tolist(), len(ends)]):
+        distance = _signed(
+            domain, forward(domain, readings[:1], readings[first : first + 1]), mask(domain) // 2
+        )
+        ends[first:behind] += distance - ends[first]
 
 
 def _refuse_overflow(domain: ClockDomain, steps: _Ints, lengths: _Ints) -> None:

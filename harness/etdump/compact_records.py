@@ -30,7 +30,7 @@ PROFILE = np.dtype(
 BLOCK = np.dtype(
     [
         ("kind", "u1"),
-        ("zero", "u1"),
+        ("flags", "u1"),
         ("name", "<u2"),
         ("zero1", "<u4"),
         ("bundled_input_index", "<i4"),
@@ -40,7 +40,7 @@ BLOCK = np.dtype(
 ALLOCATOR = np.dtype(
     [
         ("kind", "u1"),
-        ("zero", "u1"),
+        ("flags", "u1"),
         ("name", "<u2"),
         ("id", "<u4"),
         ("zero1", "<u4"),
@@ -93,27 +93,45 @@ _FOLLOWERS = {
 }
 """What may stand behind a prefix and its payload."""
 
+_FLAGS = {
+    Record.BLOCK: fmt.CARRIED,
+    Record.ALLOCATOR: fmt.CARRIED,
+    Record.ALLOCATION: fmt.ALLOCATION_FAILED,
+    Record.DELEGATE: fmt.DELEGATE_METADATA,
+}
 _PAYLOAD, _UNKNOWN = 0, 255
 """Kinds given to records that are bytes of a record before them, and to those of no known kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The records of one log, checked.
+    """Records of one tracer, checked: those of a chunk, or of several.
 
     Attributes:
         raw: Their bytes, shape (n, RECORD_SIZE).
         kinds: Kind per record, 0 for bytes that belong to a record before.
+        places: Offset of each in the file.
         rows: Number of events before each record: the row of an event, and of the event behind a
             prefix.
     """
 
     raw: Bytes
     kinds: Bytes
+    places: Ints
     rows: Ints
 
+    @classmethod
+    def of(cls, raw: Bytes, kinds: Bytes, places: Ints) -> Records:
+        """Number the events among them."""
+        is_event = np.isin(kinds, _EVENTS)
+        return cls(raw, kinds, places, np.cumsum(is_event) - is_event)
+
+    def __len__(self) -> int:
+        """Number of records."""
+        return len(self.kinds)
+
     def numbers(self, kind: Record) -> Ints:
-        """The places of all records of a kind."""
+        """Which records are of a kind."""
         return np.flatnonzero(self.kinds == kind)
 
     def view(self, numbers: Ints, layout: np.dtype[np.void]) -> np.ndarray:
@@ -125,35 +143,49 @@ class Records:
         return self.view(self.numbers(kind), _LAYOUTS[kind])
 
     @property
-    def event_count(self) -> int:
-        """Number of events."""
-        return int(np.count_nonzero(np.isin(self.kinds, _EVENTS)))
+    def events(self) -> Ints:
+        """Which records are events."""
+        return np.flatnonzero(np.isin(self.kinds, _EVENTS))
+
+    def refuse(self, bad: Bools, numbers: Ints, within: int, field: str, message: str) -> None:
+        """Raise for the first of the records ``numbers`` that is ``bad``.
+
+        ``within`` is the offset of the field in its record.
+        """
+        if bad.any():
+            record = int(numbers[np.argmax(bad)])
+            raise _record_error(record, int(self.places[record]) + within, field, message)
 
 
-def read_records(image: bytes, count: int, name_count: int) -> Records:
-    """Find the records behind the header and check what they say about themselves and each other.
+def read_records(data: bytes, start: int, count: int, name_count: int) -> Records:
+    """Find the ``count`` records at ``start`` and check what they say.
 
     Raises:
         FormatError: They contradict the format or each other.
     """
-    raw = np.frombuffer(image, np.uint8, count * fmt.RECORD_SIZE, fmt.HEADER_SIZE)
+    raw = np.frombuffer(data, np.uint8, count * fmt.RECORD_SIZE, start)
     raw = raw.reshape(-1, fmt.RECORD_SIZE)
-    kinds = _mark_payloads(raw)
-    refuse(kinds == _UNKNOWN, np.arange(count), 0, "kind", "unknown record kind")
-    is_event = np.isin(kinds, _EVENTS)
-    records = Records(raw, kinds, np.cumsum(is_event) - is_event)
+    places = start + fmt.RECORD_SIZE * np.arange(count, dtype=np.int64)
+    records = Records.of(raw, _mark_payloads(raw, start), places)
+    unknown = records.kinds == _UNKNOWN
+    records.refuse(unknown, np.arange(count), 0, "kind", "unknown record kind")
     _check_fields(records, name_count)
+    _check_flags(records)
     _check_prefixes(records)
     _check_delegates(records)
     _check_allocators(records)
     return records
 
 
+def _record_error(record: int, offset: int, field: str, message: str) -> FormatError:
+    return FormatError(f"{message}: record {record}", offset=offset, field=field)
+
+
 def _payload_records(lengths: Ints) -> Ints:
     return -(-lengths.astype(np.int64) // fmt.RECORD_SIZE)
 
 
-def _mark_payloads(raw: Bytes) -> Bytes:
+def _mark_payloads(raw: Bytes, start: int) -> Bytes:
     """The kind of every record, after setting apart those that are bytes of metadata.
 
     Such bytes may look like any record, so the few records that own some are visited in order.
@@ -168,23 +200,10 @@ def _mark_payloads(raw: Bytes) -> Bytes:
         if owner >= end:
             end = owner + 1 + count
             if end > len(kinds):
-                numbers = np.array([owner])
-                refuse(
-                    np.array([True]), numbers, 8, "DELEGATE length", "metadata runs past the end"
-                )
+                at = start + fmt.RECORD_SIZE * owner + 8
+                raise _record_error(owner, at, "DELEGATE length", "metadata runs past the end")
             kinds[owner + 1 : end] = _PAYLOAD
     return kinds
-
-
-def refuse(bad: Bools, records: Ints, within: int, field: str, message: str) -> None:
-    """Raise for the first of ``records`` (record numbers) that is ``bad``.
-
-    ``within`` is the offset of the field in its record.
-    """
-    if bad.any():
-        record = int(records[np.argmax(bad)])
-        offset = fmt.HEADER_SIZE + record * fmt.RECORD_SIZE + within
-        raise FormatError(f"{message}: record {record}", offset=offset, field=field)
 
 
 def _check_fields(records: Records, name_count: int) -> None:
@@ -193,10 +212,17 @@ def _check_fields(records: Records, name_count: int) -> None:
         for column in layout.names or ():
             within = layout.fields[column][1]  # type: ignore[index]
             if column.startswith("zero"):
-                refuse(values[column] != 0, numbers, within, f"{kind.name} reserved", "not zero")
+                field = f"{kind.name} reserved"
+                records.refuse(values[column] != 0, numbers, within, field, "not zero")
             elif column == "name":
                 bad = (values[column] >= name_count) & (values[column] != fmt.NO_NAME)
-                refuse(bad, numbers, within, f"{kind.name} name", "name id out of range")
+                records.refuse(bad, numbers, within, f"{kind.name} name", "name id out of range")
+
+
+def _check_flags(records: Records) -> None:
+    for kind, known in _FLAGS.items():
+        unknown = (records.all_of(kind)["flags"] & ~np.uint8(known)) != 0
+        records.refuse(unknown, records.numbers(kind), 1, f"{kind.name} flags", "unknown flag")
 
 
 def _check_prefixes(records: Records) -> None:
@@ -207,15 +233,13 @@ def _check_prefixes(records: Records) -> None:
         if kind is Record.DELEGATE:
             behind += _payload_records(records.all_of(kind)["length"])
         alone = ~np.isin(np.append(records.kinds, _PAYLOAD)[behind], allowed)
-        refuse(alone, numbers, 0, kind.name, "no event follows")
+        records.refuse(alone, numbers, 0, kind.name, "no event follows")
 
 
 def _check_delegates(records: Records) -> None:
     numbers, delegates = records.numbers(Record.DELEGATE), records.all_of(Record.DELEGATE)
-    unknown = (delegates["flags"] & ~np.uint8(fmt.DELEGATE_METADATA)) != 0
-    refuse(unknown, numbers, 1, "DELEGATE flags", "unknown flag")
     bad = (delegates["flags"] == 0) & (delegates["length"] != 0)
-    refuse(bad, numbers, 8, "DELEGATE length", "length of metadata that is not there")
+    records.refuse(bad, numbers, 8, "DELEGATE length", "length of metadata that is not there")
 
 
 def _check_allocators(records: Records) -> None:
@@ -223,12 +247,10 @@ def _check_allocators(records: Records) -> None:
     declared = records.numbers(Record.ALLOCATOR)
     ids = records.all_of(Record.ALLOCATOR)["id"]
     bad = ids != np.arange(1, len(ids) + 1)
-    refuse(bad, declared, 4, "ALLOCATOR id", "allocator id out of order")
+    records.refuse(bad, declared, 4, "ALLOCATOR id", "allocator id out of order")
 
     used = records.numbers(Record.ALLOCATION)
     allocations = records.all_of(Record.ALLOCATION)
-    unknown_flags = allocations["flags"] & ~np.uint8(fmt.ALLOCATION_FAILED)
-    refuse(unknown_flags != 0, used, 1, "ALLOCATION flags", "unknown flag")
     known = np.searchsorted(declared, used)  # allocators declared before each allocation
     bad = (allocations["allocator"] == 0) | (allocations["allocator"] > known)
-    refuse(bad, used, 2, "ALLOCATION allocator", "allocator was not declared")
+    records.refuse(bad, used, 2, "ALLOCATION allocator", "allocator was not declared")

@@ -31,8 +31,8 @@ class LeftOut:
         allocation_details: Allocation events written without their time or offset.
         foreign_clocks: Events written whose ticks are not those of clock domain 0; ETDump does not
             name clocks.
-        dropped_on_target: Events and blocks the target dropped (``Trace.losses``); ETDump has no
-            place for the count.
+        dropped_on_target: Events and blocks the target dropped, and records that did not arrive
+            (``Trace.losses``); ETDump has no place for the count.
         filtered_on_target: Events the target left out by choice; nor for that count.
     """
 
@@ -55,7 +55,7 @@ def left_out(trace: Trace, *, allocation_events: bool = True) -> LeftOut:
         failed_allocations=int(np.count_nonzero(allocation & trace.failed)),
         allocation_details=int(np.count_nonzero(allocation & written & detailed)),
         foreign_clocks=int(np.count_nonzero(~allocation & foreign)),
-        dropped_on_target=trace.losses.events + trace.losses.blocks,
+        dropped_on_target=trace.losses.events + trace.losses.blocks + trace.losses.records,
         filtered_on_target=trace.filtered_events,
     )
 

@@ -5,9 +5,9 @@ from typing import Final
 
 MAGIC: Final = 0x474C5445
 """'ETLG' read as a little-endian u32."""
-VERSION: Final = 0x2
+VERSION: Final = 0x3
 """Log format version."""
-HEADER_SIZE: Final = 0x28
+HEADER_SIZE: Final = 0x40
 """Bytes."""
 RECORD_SIZE: Final = 0x10
 """Bytes."""
@@ -19,6 +19,8 @@ MAX_NAME: Final = 0xFF
 """Longest name in bytes; longer ones are cut."""
 NO_OFFSET: Final = 0xFFFFFFFF
 """Allocation offset that is not known."""
+CARRIED: Final = 0x1
+"""BLOCK and ALLOCATOR flag: a copy of a record of an earlier chunk."""
 DELEGATE_METADATA: Final = 0x1
 """DELEGATE flag: there is metadata, of whatever length."""
 ALLOCATION_FAILED: Final = 0x1

@@ -83,6 +83,9 @@ def pull_trace(
         sha256=hashlib.sha256(image).hexdigest(),
         dropped_events=trace.losses.events,
         dropped_blocks=trace.losses.blocks,
+        missing_chunks=trace.losses.chunks,
+        missing_records=trace.losses.records,
+        stack_used=max((stack.used for stack in trace.stacks), default=0),
         etdp_left_out_allocations=skipped,
     )
 

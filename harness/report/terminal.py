@@ -125,12 +125,15 @@ def print_losses(console: Console, trace: Trace) -> None:
         _line(console, f"filtered: {trace.filtered_events} events left out by the target's filter")
     lost = trace.losses
     if lost.any:
-        _line(
-            console,
-            f"LOSSES: {lost.events} events and {lost.blocks} block or allocator declarations were "
-            "dropped by the target; totals are lower bounds",
-            style="bold red",
-        )
+        reasons = []
+        if lost.events or lost.blocks:
+            what = f"{lost.events} events and {lost.blocks} block or allocator declarations"
+            reasons.append(f"{what} were dropped by the target")
+        if lost.chunks:
+            what = f"{lost.chunks} chunks of the log with {lost.records} records"
+            reasons.append(f"{what} did not arrive")
+        text = f"LOSSES: {'; '.join(reasons)}; totals are lower bounds"
+        _line(console, text, style="bold red")
     else:
         _line(console, "losses: none; the log is complete")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes as ct
 import re
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -66,6 +67,7 @@ CALL = st.one_of(
     st.tuples(st.just("level"), st.integers(0, 1)),
     st.tuples(st.just("filter"), st.one_of(st.none(), FILTER)),
     st.tuples(st.just("failure"), st.integers(0, 3), U32),
+    st.tuples(st.just("recycle")),
 )
 
 
@@ -100,7 +102,7 @@ class CTracer:
         self.size, self.now = size, 0
         self._library = library
         self._memory = (ct.c_uint8 * (GUARD + size + GUARD))(*([0xA5] * (GUARD + size + GUARD)))
-        self._state = (ct.c_uint64 * 16)()
+        self._state = (ct.c_uint64 * 32)()
         self._ticks = ct.CFUNCTYPE(ct.c_uint32)(self._tick)
         library.et_start_profiling.restype = Event
         library.et_start_profiling_interned.restype = Event
@@ -172,7 +174,12 @@ class Model:
     full: bool = False
     dropped_events: int = 0
     dropped_blocks: int = 0
-    block: int | None = None
+    block: int | str | None = None
+    chunk: int = 0
+    first: int = 0
+    carried: int = 0
+    number: int = 0
+    stack: tuple[int, int] = (0, 0)
     bundled: int = -1
     level: int = 1
     filter: tuple[list[bytes], list[int] | None] | None = None
@@ -213,11 +220,34 @@ class Model:
             self.block = len(self.records) - 1
         else:
             self.dropped_blocks += 1
-            self.block = None
+            self.block = "lost"
+
+    def recycle(self) -> None:
+        """Begin the next chunk, with copies of allocators and of the current block."""
+        allocators = [self.records[i] for i in self.groups() if self.records[i][0] == 3]
+        block = [self.records[self.block]] if isinstance(self.block, int) else []
+        self.first += len(self.records) - self.carried
+        self.records = [copy[:1] + b"\1" + copy[2:] for copy in allocators + block]
+        self.carried = len(self.records)
+        self.chunk, self.full = self.chunk + 1, False
+        if block:
+            self.block = self.carried - 1
+        elif self.block == "lost":
+            unnamed = struct.pack("<BBHIiI", Record.BLOCK, 0, NO_NAME, 0, self.bundled, 0)
+            self.block = len(self.records) - 1 if self.append(unnamed) else "lost"
+
+    def groups(self) -> Iterator[int]:
+        """The places of all records but those that are bytes of one before."""
+        at = 0
+        while at < len(self.records):
+            yield at
+            payload = self.records[at][0] == Record.DELEGATE
+            length = int.from_bytes(self.records[at][8:12], "little") if payload else 0
+            at += 1 - -length // RECORD_SIZE
 
     def set_bundled(self, index: int) -> None:
         self.bundled = index
-        if self.block is not None:
+        if isinstance(self.block, int):
             old = self.records[self.block]
             self.records[self.block] = old[:8] + struct.pack("<i", index) + old[12:]
 
@@ -261,13 +291,12 @@ class Model:
             self.dropped_events += 1
 
     def track_allocator(self, name: bytes | None) -> int:
-        self.allocators += 1
-        number = self.intern(name)
-        if not self.append(
-            struct.pack("<BBHIII", Record.ALLOCATOR, 0, number, self.allocators, 0, 0)
-        ):
+        name_id, number = self.intern(name), self.allocators + 1
+        if not self.append(struct.pack("<BBHIII", Record.ALLOCATOR, 0, name_id, number, 0, 0)):
             self.dropped_blocks += 1
-        return self.allocators
+            return 0
+        self.allocators = number
+        return number
 
     def track(self, flags: int, allocator: int, size: int, offset: int) -> None:
         now = self.tick()
@@ -275,18 +304,21 @@ class Model:
         size = max(-(2**31) + 1, min(size, 2**31 - 1))
         layout = "<BBHIiI"
         kind = Record.ALLOCATION
-        if self.full or not self.append(
-            struct.pack(layout, kind, flags, allocator, now, size, offset)
+        if (
+            self.full
+            or allocator == 0
+            or not self.append(struct.pack(layout, kind, flags, allocator, now, size, offset))
         ):
             self.dropped_events += 1
 
     def image(self) -> bytes:
         names = b"".join(bytes((len(name),)) + name for name in reversed(self.names))
         header = struct.pack(
-            "<IBBHIIIIIIII",
+            "<IBBHIIHHIIIIIIIIIII",
             *(MAGIC, VERSION, RECORD_SIZE, HEADER_SIZE, FLAG_FULL if self.full else 0),
-            *(len(self.records), len(self.names), len(names)),
-            *(self.dropped_events, self.dropped_blocks, self.filtered, 0),
+            *(len(self.records), len(self.names), self.number, len(names)),
+            *(self.dropped_events, self.dropped_blocks, self.filtered, 0, 0),
+            *(self.chunk, self.first, 0, *self.stack),
         )
         return header + b"".join(self.records) + names
 
@@ -331,6 +363,9 @@ class Pair:
             case "level", level:
                 self.tracer.call("set_profiling_level", level)
                 self.model.level = level
+            case ("recycle",):
+                self.tracer.call("log_recycle")
+                self.model.recycle()
             case "filter", None:
                 self.tracer.call("set_event_filter", None)
                 self.model.filter = None
@@ -490,6 +525,9 @@ def test_a_filter_decides_in_a_full_log_too(etstub: ct.CDLL) -> None:
         ("log_profiling_delegate", (b"a", -1, 0, 1, 2, None, 0)),
         ("track_allocation", (1, 2, 3)),
         ("track_free", (1, 2, 3)),
+        ("log_recycle", ()),
+        ("set_tracer_number", (1,)),
+        ("set_stack_used", (1, 2)),
         ("set_profiling_level", (0,)),
         ("set_event_filter", (None,)),
         ("track_allocation_failure", (1, 2)),

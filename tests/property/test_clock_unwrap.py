@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from harness.clock.ticks import durations, exact_nanoseconds, to_nanoseconds
 from harness.clock.unwrap import default_jitter, unwrap
+from harness.etdump.compact import read_log
 from harness.timebase import ClockDomain
-from tests.support.logs import profile_trace
+from tests.support.logs import CompactLog, profile_trace
 
 
 @dataclass(frozen=True)
@@ -91,3 +92,28 @@ def test_conversion_is_within_one_ulp_of_the_exact_value(ticks: list[int], hz: F
     ):
         exact = exact_nanoseconds(tick, clock)
         assert abs(Fraction(converted) - exact) <= Fraction(np.spacing(float(exact)))
+
+
+@given(
+    first=st.integers(0, 2**32 - 1),
+    lead=st.integers(-(2**31) + 1, 2**31 - 1),
+    steps=st.lists(st.integers(0, 2**31), min_size=1, max_size=8),
+)
+def test_tracers_on_one_clock_are_placed_on_one_timeline(
+    first: int, lead: int, steps: list[int]
+) -> None:
+    images = []
+    for number, begin in enumerate((first, first + lead)):
+        log, at = CompactLog(), begin
+        log.tracer = number
+        for step in steps:
+            log.profile("a", at, at)
+            at += step
+        images.append(log.image())
+    trace = read_log(b"".join(images), [ClockDomain("clock", None, 32)])
+    timeline = unwrap(trace)
+    alone = np.cumsum([0, *steps[:-1]])
+    count = len(steps)
+    assert np.array_equal(timeline.end[:count] - timeline.end[0], alone)
+    assert np.array_equal(timeline.end[count:] - timeline.end[0], alone + lead)
+    assert timeline.backward_steps == (0,)

@@ -23,6 +23,8 @@ class CompactLog:
         self.dropped_events = 0
         self.dropped_blocks = 0
         self.filtered_events = 0
+        self.tracer = self.chunk = self.first_record = 0
+        self.stack = (0, 0)
 
     def name(self, name: str | bytes | None) -> int:
         if name is None:
@@ -103,7 +105,7 @@ class CompactLog:
     def image(self) -> bytes:
         names = b"".join(bytes([len(name)]) + name for name in reversed(self.names))
         header = struct.pack(
-            "<IBBHIIIIIIII",
+            "<IBBHIIHHIIIIIIIIIII",
             fmt.MAGIC,
             fmt.VERSION,
             fmt.RECORD_SIZE,
@@ -111,11 +113,17 @@ class CompactLog:
             fmt.FLAG_FULL if self.dropped_events or self.dropped_blocks else 0,
             len(self.records),
             len(self.names),
+            self.tracer,
             len(names),
             self.dropped_events,
             self.dropped_blocks,
             self.filtered_events,
             0,
+            0,
+            self.chunk,
+            self.first_record,
+            0,
+            *self.stack,
         )
         return header + b"".join(self.records) + names
 

@@ -67,7 +67,7 @@ class Method(ct.Structure):
 class Tracer(ct.Structure):
     """Opaque, and larger than et_tracer."""
 
-    _fields_ = [("private", ct.c_uint64 * 16)]
+    _fields_ = [("private", ct.c_uint64 * 32)]
 
 
 class RuntimeFailure(Exception):

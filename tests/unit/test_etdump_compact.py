@@ -126,10 +126,10 @@ DAMAGES = {
     "record size": (patch(5, "<B", 12), 5, "record size"),
     "header size": (patch(6, "<H", 36), 6, "header size"),
     "flags": (patch(8, "<I", 2), 8, "flags"),
-    "header reserved": (patch(36, "<I", 1), 36, "header reserved"),
-    "names": (patch(16, "<I", 0x10000), 16, "name count"),
-    "fewer names": (patch(16, "<I", 1), record(5, 3), "names"),
-    "more names": (patch(16, "<I", 6), None, "name 2"),
+    "copies": (patch(record(0, 1), "<B", 1), record(0, 1), "flags"),
+    "first record": (patch(48, "<I", 1), 48, "first record"),
+    "fewer names": (patch(16, "<H", 1), record(5, 3), "names"),
+    "more names": (patch(16, "<H", 6), None, "name 2"),
     "record kind": (patch(record(2, 0), "<B", 9), record(2, 0), "kind"),
     "block name": (patch(record(0, 2), "<H", 5), record(0, 2), "BLOCK name"),
     "block reserved": (patch(record(0, 12), "<I", 1), record(0, 12), "BLOCK reserved"),
@@ -225,9 +225,8 @@ def test_trailing_bytes_are_named() -> None:
 
 
 def test_a_large_log_is_decoded_without_a_loop() -> None:
-    one = struct.pack("<BBHHhII", 1, 0, 0, 0, 0, 1, 2)
-    names = b"\x01a"
-    sizes = (fmt.MAGIC, fmt.VERSION, 16, fmt.HEADER_SIZE, 0, 300_000, 1, len(names), 0, 0, 0, 0)
-    trace = read_log(struct.pack("<IBBHIIIIIIII", *sizes) + one * 300_000 + names)
+    log = CompactLog().profile("a", 1, 2)
+    log.records *= 300_000
+    trace = read_log(log.image())
     assert len(trace) == 300_000
     assert np.all(trace.end == 2)

@@ -3,13 +3,6 @@
 
 #define CHUNK 8u /* every event begins at a multiple, for its 64-bit fields */
 
-/* A record with its prefixes; those that are not there are NULL. */
-typedef struct {
-    const uint8_t *wide;
-    const uint8_t *delegate;
-    const uint8_t *record;
-} item;
-
 /* The records [begin, end) of a block. */
 typedef struct {
     uint32_t begin;
@@ -25,27 +18,11 @@ static uint32_t kind_at(const et_tracer *tracer, uint32_t number) {
     return tracer->buffer[number * ET_LOG_RECORD_SIZE];
 }
 
-/* Reads the item at record `number`; returns the number of the record behind it. */
-static uint32_t read_item(const et_tracer *tracer, uint32_t number, item *item) {
-    item->wide = NULL;
-    item->delegate = NULL;
-    if (kind_at(tracer, number) == ET_LOG_RECORD_WIDE) {
-        item->wide = tracer->buffer + number * ET_LOG_RECORD_SIZE;
-        number++;
-    }
-    if (kind_at(tracer, number) == ET_LOG_RECORD_DELEGATE) {
-        item->delegate = tracer->buffer + number * ET_LOG_RECORD_SIZE;
-        number += 1u + et_records_of(et_get_u32(item->delegate + 8));
-    }
-    item->record = tracer->buffer + number * ET_LOG_RECORD_SIZE;
-    return number + 1u;
-}
-
-static bool is_event(const item *item) {
+static bool is_event(const et_item *item) {
     return item->record[0] == ET_LOG_RECORD_PROFILE || item->record[0] == ET_LOG_RECORD_ALLOCATION;
 }
 
-static bool is_written(const et_ed_writer *writer, const item *item) {
+static bool is_written(const et_ed_writer *writer, const et_item *item) {
     if (item->record[0] == ET_LOG_RECORD_ALLOCATION) {
         return writer->allocations && (item->record[1] & ET_LOG_ALLOCATION_FAILED) == 0;
     }
@@ -74,8 +51,8 @@ static bool next_block(const et_ed_writer *writer, block *block) {
         at++;
     }
     while (at < tracer->record_count && kind_at(tracer, at) != ET_LOG_RECORD_BLOCK) {
-        item item;
-        at = read_item(tracer, at, &item);
+        et_item item;
+        at = et_read_item(tracer, at, &item);
         block->events += is_event(&item);
         block->written += is_written(writer, &item);
         block->allocators += item.record[0] == ET_LOG_RECORD_ALLOCATOR;
@@ -84,7 +61,7 @@ static bool next_block(const et_ed_writer *writer, block *block) {
     return declared || block->events > 0 || at == tracer->record_count || next_block(writer, block);
 }
 
-static void put_profile(et_ed_writer *writer, const item *item) {
+static void put_profile(et_ed_writer *writer, const et_item *item) {
     const uint8_t *record = item->record;
     const uint8_t *delegate = item->delegate;
     et_name name = et_get_u16(record + 2);
@@ -118,7 +95,7 @@ static void put_allocation(et_ed_writer *writer, const uint8_t *record) {
 }
 
 /* An Event table and right behind it the table it holds. */
-static void put_event(et_ed_writer *writer, const item *item) {
+static void put_event(et_ed_writer *writer, const et_item *item) {
     bool profile = item->record[0] == ET_LOG_RECORD_PROFILE;
     et_ed_put_table(writer, profile ? ET_ED_EVENT_PROFILE : ET_ED_EVENT_ALLOCATION, 0);
     et_ed_put_u32(writer, 4);
@@ -144,8 +121,8 @@ static void put_events(et_ed_writer *writer, const block *block) {
     /* First the references, counting what they refer to; then that. */
     for (uint32_t pass = 0; pass < 2; pass++) {
         for (uint32_t at = block->begin; at < block->end;) {
-            item item;
-            at = read_item(writer->tracer, at, &item);
+            et_item item;
+            at = et_read_item(writer->tracer, at, &item);
             if (!is_written(writer, &item)) {
                 continue;
             }
@@ -167,8 +144,8 @@ static void put_allocators(et_ed_writer *writer, uint32_t count) {
     }
     uint32_t at = 0;
     while (count > 0) {
-        item item;
-        at = read_item(writer->tracer, at, &item);
+        et_item item;
+        at = et_read_item(writer->tracer, at, &item);
         if (item.record[0] == ET_LOG_RECORD_ALLOCATOR) {
             et_ed_put_table(writer, ET_ED_ALLOCATOR, 0);
             et_ed_put_name(writer, et_get_u16(item.record + 2));

@@ -5,14 +5,14 @@ uint32_t et_track_allocator(et_tracer *tracer, const char *name) {
     if (tracer == NULL) {
         return 0;
     }
-    uint32_t id = ++tracer->allocator_count;
     et_name name_id = et_intern(tracer, name);
     uint8_t *at = et_append(tracer, 1);
     if (at == NULL) {
         tracer->dropped_blocks++;
-    } else {
-        et_put_record(at, et_head(ET_LOG_RECORD_ALLOCATOR, 0, name_id), id, 0, 0);
+        return 0;
     }
+    uint32_t id = ++tracer->allocator_count;
+    et_put_record(at, et_head(ET_LOG_RECORD_ALLOCATOR, 0, name_id), id, 0, 0);
     return id;
 }
 
@@ -30,7 +30,7 @@ static void append_allocation(et_tracer *tracer, uint32_t flags, uint32_t alloca
     if (allocator > UINT16_MAX) {
         tracer->full = true;
     }
-    uint8_t *at = et_append(tracer, 1);
+    uint8_t *at = allocator > 0 ? et_append(tracer, 1) : NULL;
     if (at == NULL) {
         tracer->dropped_events++;
         return;

@@ -7,7 +7,9 @@
 #include "et_bytes.h"
 #include "et_tracer.h"
 
+/* block_offset when there is no current block, or none with a record: it did not fit. */
 #define ET_NO_BLOCK UINT32_MAX
+#define ET_LOST_BLOCK (UINT32_MAX - 1u)
 
 /* What a DELEGATE record says. */
 typedef struct {
@@ -45,6 +47,9 @@ uint32_t et_name_length(const char *name);
 /* The entry of an interned name in the log: its length, then its bytes. */
 const uint8_t *et_name_entry(const et_tracer *tracer, et_name name);
 
+/* Appends a BLOCK record and makes it the current block; false when it does not fit. */
+bool et_append_block(et_tracer *tracer, et_name name);
+
 /* Space for `count` records, or NULL: then the log is full from now on, even for what would still fit. */
 uint8_t *et_append(et_tracer *tracer, uint32_t count);
 
@@ -56,6 +61,16 @@ uint8_t *et_append_event(et_tracer *tracer, et_context *context, uint32_t count)
 /* Appends a PROFILE record with its prefixes, if the event was chosen. */
 void et_append_profile(et_tracer *tracer, const et_event *event, const et_delegate_prefix *delegate,
                        uint32_t clock, uint32_t end);
+
+/* A record with its prefixes; those that are not there are NULL. */
+typedef struct {
+    const uint8_t *wide;
+    const uint8_t *delegate;
+    const uint8_t *record;
+} et_item;
+
+/* Reads the item at record `number`; returns the number of the record behind it. */
+uint32_t et_read_item(const et_tracer *tracer, uint32_t number, et_item *item);
 
 /* First word of a record: kind, one byte, and a 16-bit field. */
 static inline uint32_t et_head(uint32_t kind, uint32_t byte, uint32_t field) {

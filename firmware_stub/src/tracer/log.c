@@ -12,12 +12,19 @@ static void put_header(const et_tracer *tracer, uint8_t header[ET_LOG_HEADER_SIZ
     et_put_u16(header + 6, ET_LOG_HEADER_SIZE);
     et_put_u32(header + 8, tracer->full ? ET_LOG_FLAG_FULL : 0u);
     et_put_u32(header + 12, tracer->record_count);
-    et_put_u32(header + 16, tracer->name_count);
+    et_put_u16(header + 16, tracer->name_count);
+    et_put_u16(header + 18, tracer->number);
     et_put_u32(header + 20, tracer->names_size);
     et_put_u32(header + 24, tracer->dropped_events);
     et_put_u32(header + 28, tracer->dropped_blocks);
     et_put_u32(header + 32, tracer->filtered_events);
     et_put_u32(header + 36, 0);
+    et_put_u32(header + 40, 0);
+    et_put_u32(header + 44, tracer->chunk);
+    et_put_u32(header + 48, tracer->first_record);
+    et_put_u32(header + 52, 0);
+    et_put_u32(header + 56, tracer->stack_used);
+    et_put_u32(header + 60, tracer->stack_size);
 }
 
 /* The part of the image still wanted: `skip` bytes from here, then `length` bytes to `out`. */

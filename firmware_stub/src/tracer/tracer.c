@@ -19,19 +19,37 @@ void et_tracer_init(et_tracer *tracer, void *buffer, uint32_t size, et_ticks_fn 
     };
 }
 
+void et_set_tracer_number(et_tracer *tracer, uint16_t number) {
+    if (tracer != NULL) {
+        tracer->number = number;
+    }
+}
+
+void et_set_stack_used(et_tracer *tracer, uint32_t used, uint32_t size) {
+    if (tracer != NULL) {
+        tracer->stack_used = used;
+        tracer->stack_size = size;
+    }
+}
+
 void et_create_event_block(et_tracer *tracer, const char *name) {
     if (tracer == NULL) {
         return;
     }
-    et_name id = et_intern(tracer, name);
+    if (!et_append_block(tracer, et_intern(tracer, name))) {
+        tracer->dropped_blocks++;
+        tracer->block_offset = ET_LOST_BLOCK; /* the block before is no longer the current one */
+    }
+}
+
+bool et_append_block(et_tracer *tracer, et_name name) {
     uint8_t *at = et_append(tracer, 1);
     if (at == NULL) {
-        tracer->dropped_blocks++;
-        tracer->block_offset = ET_NO_BLOCK; /* the block before is no longer the current one */
-        return;
+        return false;
     }
-    et_put_record(at, et_head(ET_LOG_RECORD_BLOCK, 0, id), 0, (uint32_t)tracer->bundled_input_index, 0);
+    et_put_record(at, et_head(ET_LOG_RECORD_BLOCK, 0, name), 0, (uint32_t)tracer->bundled_input_index, 0);
     tracer->block_offset = (uint32_t)(at - tracer->buffer);
+    return true;
 }
 
 void et_set_bundled_input_index(et_tracer *tracer, int32_t index) {
@@ -39,7 +57,7 @@ void et_set_bundled_input_index(et_tracer *tracer, int32_t index) {
         return;
     }
     tracer->bundled_input_index = index;
-    if (tracer->block_offset != ET_NO_BLOCK) {
+    if (tracer->block_offset < ET_LOST_BLOCK) {
         et_put_u32(tracer->buffer + tracer->block_offset + BLOCK_INDEX_AT, (uint32_t)index);
     }
 }

@@ -1,0 +1,41 @@
+/* The buffer used again, once what it held has been read. */
+#include "internal.h"
+
+/* Copies a record to the front, where its chunk begins; it stands before or at its own place. */
+static void carry(et_tracer *tracer, const uint8_t *record) {
+    uint8_t *to = tracer->buffer + tracer->carried * ET_LOG_RECORD_SIZE;
+    memmove(to, record, ET_LOG_RECORD_SIZE);
+    to[1] = ET_LOG_CARRIED;
+    tracer->carried++;
+}
+
+void et_log_recycle(et_tracer *tracer) {
+    if (tracer == NULL) {
+        return;
+    }
+    uint8_t block[ET_LOG_RECORD_SIZE];
+    bool goes_on = tracer->block_offset < ET_LOST_BLOCK;
+    if (goes_on) { /* allocators may come to stand in its place */
+        memcpy(block, tracer->buffer + tracer->block_offset, sizeof block);
+    }
+    uint32_t count = tracer->record_count;
+    tracer->first_record += count - tracer->carried;
+    tracer->carried = 0;
+    et_item item;
+    for (uint32_t number = 0; number < count;) {
+        number = et_read_item(tracer, number, &item);
+        if (item.record[0] == ET_LOG_RECORD_ALLOCATOR) {
+            carry(tracer, item.record);
+        }
+    }
+    tracer->full = false;
+    tracer->record_count = tracer->carried;
+    if (goes_on) {
+        tracer->block_offset = tracer->carried * ET_LOG_RECORD_SIZE;
+        carry(tracer, block);
+        tracer->record_count++;
+    } else if (tracer->block_offset == ET_LOST_BLOCK) { /* it goes on without the name that did not fit */
+        (void)et_append_block(tracer, ET_LOG_NO_NAME);
+    }
+    tracer->chunk++;
+}

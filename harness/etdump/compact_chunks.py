@@ -1,0 +1,274 @@
+"""The chunks of a device log: reading each alone, and putting those of a tracer together."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.errors import FormatError
+from harness.etdump import log_format as fmt
+from harness.etdump.compact_records import BLOCK, Bools, Ints, Records, read_records
+from harness.etdump.log_format import Record
+from harness.trace import Losses, Stack
+
+_HEADER = struct.Struct("<IBBHIIHHIIIIIIIIIII")
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """What the header of an image says; see ``schema/compact_log.toml``."""
+
+    record_count: int
+    name_count: int
+    tracer: int
+    names_size: int
+    dropped_events: int
+    dropped_blocks: int
+    filtered_events: int
+    dropped_values: int
+    dropped_runs: int
+    chunk: int
+    first_record: int
+    debug_size: int
+    stack_used: int
+    stack_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One image, consistent in itself.
+
+    Attributes:
+        place: Offset of the image in the file.
+        size: Its size in bytes.
+        header: Its header.
+        names: Interned names, by id.
+        records: All its records.
+        carried: How many of these, at the start, are copies of earlier chunks' records.
+    """
+
+    place: int
+    size: int
+    header: _Header
+    names: tuple[str, ...]
+    records: Records
+    carried: int
+
+    @property
+    def next_record(self) -> int:
+        """Number of the first record of the next chunk."""
+        return self.header.first_record + len(self.records) - self.carried
+
+
+@dataclass(frozen=True, slots=True)
+class TracerLog:
+    """All that is there of one tracer's log.
+
+    Attributes:
+        tracer: The tracer's number.
+        names: Interned names, by id.
+        records: Its records, without copies of records that are there themselves.
+        numbers: Number of each record in the log; copies of records that are not there have the
+            number of the record behind them.
+        losses: What is missing.
+        filtered_events: Events left out by choice.
+        stack: Stack use; None when unknown.
+    """
+
+    tracer: int
+    names: tuple[str, ...]
+    records: Records
+    numbers: Ints
+    losses: Losses
+    filtered_events: int
+    stack: Stack | None
+
+
+def read_tracer_logs(data: bytes) -> list[TracerLog]:
+    """Read the images in ``data`` and put together what each tracer logged, by tracer number.
+
+    Raises:
+        FormatError: An image contradicts the format or itself, or images contradict each other.
+    """
+    tracers: dict[int, dict[int, Chunk]] = {}
+    for chunk in _read_chunks(data):
+        header = chunk.header
+        chunks = tracers.setdefault(header.tracer, {})
+        if header.chunk in chunks:
+            raise _chunk_error(chunk, 44, "chunk number", "is there twice")
+        chunks[header.chunk] = chunk
+    return [_join([chunks[n] for n in sorted(chunks)]) for _, chunks in sorted(tracers.items())]
+
+
+def _chunk_error(chunk: Chunk, within: int, field: str, message: str) -> FormatError:
+    name = f"chunk {chunk.header.chunk} of tracer {chunk.header.tracer}"
+    return FormatError(f"{name} {message}", offset=chunk.place + within, field=field)
+
+
+def _read_chunks(data: bytes) -> Iterator[Chunk]:
+    """Read image after image; there is one at least."""
+    chunk = _read_chunk(data, 0)
+    yield chunk
+    while (place := chunk.place + chunk.size) < len(data):
+        if len(data) - place < fmt.HEADER_SIZE or data[place : place + 4] != data[:4]:
+            raise FormatError(f"{len(data) - place} trailing bytes", offset=place, field="log")
+        chunk = _read_chunk(data, place)
+        yield chunk
+
+
+def _read_chunk(data: bytes, place: int) -> Chunk:
+    header = _read_header(data, place)
+    start = place + fmt.HEADER_SIZE
+    names_start = start + header.record_count * fmt.RECORD_SIZE
+    end = names_start + header.names_size
+    if end > len(data):
+        raise FormatError(
+            f"log is truncated: {end} bytes announced, {len(data)} there",
+            offset=len(data),
+            field="records or names",
+        )
+    names = _read_names(data, names_start, end, header.name_count)
+    records = read_records(data, start, header.record_count, header.name_count)
+    chunk = Chunk(place, end - place, header, names, records, 0)
+    return Chunk(place, end - place, header, names, records, _count_carried(chunk))
+
+
+def _read_header(data: bytes, place: int) -> _Header:
+    if len(data) < fmt.HEADER_SIZE:
+        raise FormatError(
+            f"log of {len(data)} bytes is shorter than its header", offset=0, field="header"
+        )
+    magic, version, record_size, header_size, flags, *counts = _HEADER.unpack_from(data, place)
+    expected = [
+        ("magic", 0, magic, fmt.MAGIC),
+        ("version", 4, version, fmt.VERSION),
+        ("record size", 5, record_size, fmt.RECORD_SIZE),
+        ("header size", 6, header_size, fmt.HEADER_SIZE),
+        ("flags", 8, flags & ~fmt.FLAG_FULL, 0),
+    ]
+    for field, offset, value, wanted in expected:
+        if value != wanted:
+            raise FormatError(
+                f"{value:#x} instead of {wanted:#x}", offset=place + offset, field=field
+            )
+    return _Header(*counts)
+
+
+def _read_names(data: bytes, position: int, end: int, count: int) -> tuple[str, ...]:
+    """The interned names, by id. The image has them newest first."""
+    names: list[str] = []
+    for number in reversed(range(count)):
+        behind = position + 1 + data[position] if position < end else end + 1
+        if behind > end:
+            raise FormatError("name runs past the end", offset=position, field=f"name {number}")
+        names.append(data[position + 1 : behind].decode("utf-8", "surrogateescape"))
+        position = behind
+    if position != end:
+        raise FormatError(
+            f"{end - position} bytes after the last name", offset=position, field="names"
+        )
+    names.reverse()
+    return tuple(names)
+
+
+def _count_carried(chunk: Chunk) -> int:
+    """Copies stand at the start, and not in the first chunk."""
+    records, copies = chunk.records, []
+    for kind in (Record.ALLOCATOR, Record.BLOCK):
+        numbers = records.numbers(kind)
+        copies.append(numbers[(records.all_of(kind)["flags"] & fmt.CARRIED) != 0])
+    allocators, blocks = copies
+    carried = np.concatenate(copies)
+    bad = carried != np.arange(len(carried))
+    bad |= chunk.header.chunk == 0
+    bad[len(allocators) + 1 :] = True  # one block goes on at most
+    records.refuse(bad, carried, 1, "flags", "no place for a copy")
+    return len(allocators) + len(blocks)
+
+
+def _join(chunks: Sequence[Chunk]) -> TracerLog:
+    """Put the chunks of one tracer, in order, together."""
+    joined = _Joined()
+    names = chunks[-1].names
+    for chunk in chunks:
+        if chunk.names != names[: len(chunk.names)]:
+            raise _chunk_error(chunk, 16, "names", "does not have the names of later ones")
+        joined.add(chunk)
+    last = chunks[-1].header  # what it counts, it counts from the first chunk on
+    return TracerLog(
+        tracer=last.tracer,
+        names=names,
+        records=joined.records(),
+        numbers=np.concatenate(joined.numbers),
+        losses=Losses(
+            events=last.dropped_events,
+            blocks=last.dropped_blocks,
+            chunks=joined.lost_chunks,
+            records=joined.lost_records,
+        ),
+        filtered_events=last.filtered_events,
+        stack=Stack(last.tracer, last.stack_used, last.stack_size) if last.stack_used else None,
+    )
+
+
+class _Joined:
+    """Records of chunks, one chunk after the other."""
+
+    def __init__(self) -> None:
+        self.numbers: list[Ints] = []
+        self.lost_chunks = self.lost_records = 0
+        self._parts: list[Records] = []
+        self._next_chunk = self._next_record = 0
+        self._allocators = 0  # declared so far
+        self._length = 0
+        self._block: int | None = None  # which record the current block's is
+        self._amended: dict[int, int] = {}  # bundled input index of blocks that a copy corrects
+
+    def add(self, chunk: Chunk) -> None:
+        """Append a chunk; count what is missing before it."""
+        header, records = chunk.header, chunk.records
+        follows = header.chunk == self._next_chunk
+        gap = header.first_record - self._next_record
+        if gap < 0 or (gap and follows):
+            raise _chunk_error(chunk, 48, "first record", "does not begin where the last one ends")
+        self.lost_chunks += header.chunk - self._next_chunk
+        self.lost_records += gap
+        self._next_chunk, self._next_record = header.chunk + 1, chunk.next_record
+
+        kept = ~self._known(chunk, follows)
+        part = Records.of(records.raw[kept], records.kinds[kept], records.places[kept])
+        self._parts.append(part)
+        order = np.maximum(np.arange(len(records)) - chunk.carried, 0)
+        self.numbers.append(header.first_record + order[kept])
+        blocks = part.numbers(Record.BLOCK)
+        self._block = self._length + int(blocks[-1]) if len(blocks) else self._block
+        self._allocators = max(self._allocators, len(records.numbers(Record.ALLOCATOR)))
+        self._length += len(part)
+
+    def _known(self, chunk: Chunk, follows: bool) -> Bools:
+        """Which of the chunk's records are copies of records that are there."""
+        records, carried = chunk.records, chunk.carried
+        known = np.zeros(len(records), np.bool_)
+        allocators = int(np.count_nonzero(records.kinds[:carried] == Record.ALLOCATOR))
+        known[: min(allocators, self._allocators)] = True
+        if carried > allocators and follows:
+            if self._block is None:
+                raise _chunk_error(chunk, fmt.HEADER_SIZE, "BLOCK", "goes on with an unknown block")
+            copy = records.view(np.array([carried - 1]), BLOCK)
+            self._amended[self._block] = int(copy["bundled_input_index"][0])
+            known[carried - 1] = True
+        return known
+
+    def records(self) -> Records:
+        """All records together."""
+        raw = np.concatenate([part.raw for part in self._parts])
+        for record, index in self._amended.items():
+            raw[record : record + 1].view(BLOCK)[0]["bundled_input_index"] = index
+        return Records.of(
+            raw,
+            np.concatenate([part.kinds for part in self._parts]),
+            np.concatenate([part.places for part in self._parts]),
+        )
