@@ -18,6 +18,11 @@ typedef struct {
     void (*restart_clock)(void);
     /* Restarts the firmware; does not return. */
     void (*reboot)(void);
+    /* Optional (NULL), for a port that works by interrupts. From quiet(true) to quiet(false) the device
+     * executes: no interrupt is taken, and what was written has left memory. A port begins quiet. */
+    void (*quiet)(bool on);
+    /* Optional (NULL): how often received bytes were lost because nobody took them in time. */
+    uint32_t (*overruns)(void);
 } et_port;
 
 /* A clock domain that events may be timed by besides domain 0, such as an accelerator's own counter. */

@@ -71,6 +71,7 @@ class DeviceStatus:
         completed: Executions that run has completed.
         good_frames: Frames it received and accepted.
         corrupt_frames: Frames it received and rejected.
+        overruns: How often its UART lost bytes because nobody took them in time.
         outcome: How the last run ended.
     """
 
@@ -80,6 +81,7 @@ class DeviceStatus:
     completed: int
     good_frames: int
     corrupt_frames: int
+    overruns: int
     outcome: Outcome
 
 

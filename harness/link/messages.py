@@ -78,6 +78,7 @@ _STATUS_ANSWER = Struct(
     "completed" / Int32ul,
     "good_frames" / Int32ul,
     "corrupt_frames" / Int32ul,
+    "overruns" / Int32ul,
     "outcome" / _REFUSAL,
 )
 _WRITE_ANSWER = Struct(Int8ul, Padding(3), "next" / Int32ul, Terminated)
@@ -222,6 +223,7 @@ def parse_status(body: bytes) -> DeviceStatus:
         completed=answer.completed,
         good_frames=answer.good_frames,
         corrupt_frames=answer.corrupt_frames,
+        overruns=answer.overruns,
         outcome=_outcome(answer.outcome),
     )
 

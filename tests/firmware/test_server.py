@@ -97,6 +97,21 @@ def test_a_run_leaves_outputs_and_a_trace(server: CServer) -> None:
     assert (before.epoch, after.epoch, server.restarts) == (0, 1, 1)
 
 
+def test_the_port_is_quiet_from_the_answer_to_the_last_execution(server: CServer) -> None:
+    assert server.calls == ["loud"], "a port begins quiet"
+    prepare(server)
+    server.calls.clear()
+    server.run(1, 2)
+    answer, progress, done = ["write"], ["write"] * 2, ["write"]
+    assert server.calls == [*answer, "quiet", "restart", *progress, "loud", *done]
+
+
+def test_lost_bytes_are_told(server: CServer) -> None:
+    assert server.status().overruns == 0
+    server.overruns = 3
+    assert server.status().overruns == 3
+
+
 def test_runs_on_a_deterministic_clock_have_equal_traces(server: CServer) -> None:
     prepare(server)
     traces = []

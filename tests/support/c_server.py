@@ -18,6 +18,7 @@ _READ = ct.CFUNCTYPE(ct.c_uint32, ct.POINTER(ct.c_uint8), ct.c_uint32)
 _WRITE = ct.CFUNCTYPE(None, ct.POINTER(ct.c_uint8), ct.c_uint32)
 _VOID = ct.CFUNCTYPE(None)
 _TICKS = ct.CFUNCTYPE(ct.c_uint32)
+_QUIET = ct.CFUNCTYPE(None, ct.c_bool)
 
 
 class _Port(ct.Structure):
@@ -28,6 +29,8 @@ class _Port(ct.Structure):
         ("ticks", _TICKS),
         ("restart_clock", _VOID),
         ("reboot", _VOID),
+        ("quiet", _QUIET),
+        ("overruns", _TICKS),
     ]
 
 
@@ -80,11 +83,14 @@ class CServer:
     Attributes:
         restarts: How often its clock was restarted.
         reboots: How often it wanted to reboot.
+        overruns: How often its port says it lost bytes.
+        calls: What was asked of its port, in order: quiet, loud, restart, write.
         answers: Frames it sent that nobody has taken yet.
     """
 
     def __init__(self, library: ct.CDLL, *, inputs: int = 4096, trace: int = 8192) -> None:
-        self.restarts = self.reboots = 0
+        self.restarts = self.reboots = self.overruns = 0
+        self.calls: list[str] = []
         self.answers: list[Frame] = []
         self._library = library
         self._now = 0
@@ -96,6 +102,7 @@ class CServer:
         self._port = _Port(
             *(_READ(self._read), _WRITE(self._write), _VOID(), _TICKS(self._ticks)),
             *(_VOID(self._restart), _VOID(self._reboot)),
+            *(_QUIET(self._quiet), _TICKS(lambda: self.overruns)),
         )
         longest = MTU + MTU // 254
         sizes = [4096, 16384, inputs, trace, longest + 1, MTU, longest + 3]
@@ -118,6 +125,7 @@ class CServer:
         return count
 
     def _write(self, data: Any, size: int) -> None:
+        self.calls.append("write")
         for item in self._decoder.feed(ct.string_at(data, size)):
             assert not isinstance(item, (CorruptFrame, Text)), item
             self.answers.append(item)
@@ -129,6 +137,10 @@ class CServer:
     def _restart(self) -> None:
         self._now = 0
         self.restarts += 1
+        self.calls.append("restart")
+
+    def _quiet(self, on: bool) -> None:
+        self.calls.append("quiet" if on else "loud")
 
     def _reboot(self) -> None:
         self.reboots += 1

@@ -104,6 +104,7 @@ class FakeDevice:
 
     def _restart(self) -> None:
         self.state, self.session, self.epoch = State.IDLE, 0, 0
+        self.overruns = 0
         self.model, self.run_id, self.completed = b"", 0, 0
         self.outcome: tuple[int, int, bytes] = (Status.OK, 0, b"")
         self.inputs: dict[int, bytes] = {}
@@ -227,13 +228,14 @@ class FakeDevice:
     def _status(self, frame: Frame) -> None:
         status, detail, message = self.outcome
         body = struct.pack(
-            "<BxxIIIIIBxxxI",
+            "<BxxIIIIIIBxxxI",
             self.state,
             self.session,
             self.run_id,
             self.completed,
             self._good,
             self._corrupt,
+            self.overruns,
             status,
             detail,
         )

@@ -1,6 +1,7 @@
+/* The UART of Arm's CMSDK, which the FPGA images of MPS2 and MPS3 have. It has a buffer of one byte in each
+ * direction. A port that adds this file to its sources defines ET_UART (its address) and ET_UART_HZ (its
+ * clock), calls cmsdk_uart_start in its port_start, and gets the other functions for its UART. */
 #include "cmsdk_uart.h"
-
-#include "cortex_m.h"
 
 #define BAUD 115200u
 #define BITS_PER_BYTE 10u
@@ -12,49 +13,52 @@
 #define BAUDDIV REGISTER(ET_UART + 0x10u)
 #define STATE_TXFULL 1u
 #define STATE_RXFULL 2u
+#define STATE_RXOVERRUN 8u
 #define CTRL_TX 1u
 #define CTRL_RX 2u
+#define CTRL_TX_INTERRUPT 4u
 #define CTRL_RX_INTERRUPT 8u
+#define INT_TX 1u
 #define INT_RX 2u
 
 void cmsdk_uart_start(void) {
     BAUDDIV = ET_UART_HZ / BAUD;
-    CTRL = CTRL_TX | CTRL_RX | CTRL_RX_INTERRUPT;
-    cortex_m_wake_on(ET_UART_IRQ);
+    CTRL = CTRL_TX | CTRL_RX;
 }
 
-static void wait_for_buffer(void) {
+int32_t port_receive(void) {
+    INTCLEAR = INT_RX;
+    uint32_t state = STATE;
+    if ((state & STATE_RXFULL) == 0) {
+        return -1;
+    }
+    if ((state & STATE_RXOVERRUN) == 0) {
+        return (int32_t)(DATA & 0xFFu);
+    }
+    STATE = STATE_RXOVERRUN;
+    return (int32_t)(DATA & 0xFFu) | ET_UART_OVERRUN;
+}
+
+bool port_send(uint8_t byte) {
+    INTCLEAR = INT_TX;
+    if ((STATE & STATE_TXFULL) != 0) {
+        return false;
+    }
+    DATA = byte;
+    return true;
+}
+
+/* An interrupt once raised stays until cleared, also when it may not be raised any more. */
+void port_interrupts(bool received, bool room) {
+    CTRL = CTRL_TX | CTRL_RX | (received ? CTRL_RX_INTERRUPT : 0) | (room ? CTRL_TX_INTERRUPT : 0);
+    INTCLEAR = (received ? 0 : INT_RX) | (room ? 0 : INT_TX);
+}
+
+void port_finish_sending(void) {
     while ((STATE & STATE_TXFULL) != 0) {
     }
-}
-
-void cortex_m_console(const uint8_t *bytes, uint32_t size) {
-    for (uint32_t i = 0; i < size; i++) {
-        wait_for_buffer();
-        DATA = bytes[i];
-    }
-}
-
-uint32_t cmsdk_uart_read(uint8_t *bytes, uint32_t size) {
-    uint32_t count = 0;
-    while (count < size && (STATE & STATE_RXFULL) != 0) {
-        bytes[count++] = (uint8_t)DATA;
-    }
-    return count;
-}
-
-void cmsdk_uart_idle(void) {
-    __asm volatile("wfi");
-    /* Cleared before the next look at the UART, so a byte that arrives meanwhile is not slept over. */
-    INTCLEAR = INT_RX;
-    cortex_m_unpend(ET_UART_IRQ);
-}
-
-void cmsdk_uart_reboot(void) {
-    wait_for_buffer();
     /* The last byte has left the buffer, but not the shift register, and no flag tells when it has. The CPU
      * is not slower than the UART's clock by more than a round of this loop takes cycles. */
     for (volatile uint32_t left = 2 * BITS_PER_BYTE * (ET_UART_HZ / BAUD); left > 0; left--) {
     }
-    cortex_m_reset();
 }

@@ -1,5 +1,7 @@
-# What bare-metal Cortex-M ports share. A port or its preset sets ET_CPU (such as cortex-m3); the port
-# provides memory.ld, which states CODE, DATA and STACK_SIZE and includes sections.ld.
+# What bare-metal Cortex-M ports share. A port or its preset sets ET_CPU (such as cortex-m3); the port defines
+# ET_UART_IRQ, and ET_UART_SEND_IRQ when sending has an interrupt of its own, and provides memory.ld, which
+# states CODE, DATA and STACK_SIZE and includes sections.ld.
+include(ports/bare_metal/bare_metal.cmake)
 set(ET_CORTEX_M_DIR ${CMAKE_CURRENT_LIST_DIR})
 list(APPEND ET_SHARED_PORT_SOURCES ${ET_CORTEX_M_DIR}/startup.c)
 include_directories(${ET_CORTEX_M_DIR})

@@ -1,12 +1,15 @@
 /* From reset to main, and what becomes of a fault: a line of text, then a reset, so that a crashed board is
  * noticed and can be used again. */
-#include "cortex_m.h"
-
 #include <stddef.h>
 #include <string.h>
 
+#include "bare_metal.h"
+
 #define AIRCR 0xE000ED0Cu
 #define AIRCR_RESET 0x05FA0004u /* the key, and SYSRESETREQ */
+
+#define NVIC_ENABLE(irq) REGISTER(0xE000E100u + (irq) / 32u * 4u)
+#define FIRST_IRQ 16
 
 #define CPACR 0xE000ED88u
 #define CPACR_FPU_ON (15u << 20)
@@ -34,8 +37,14 @@ void fault(void);
 _Noreturn void report_fault(const uint32_t *frame);
 
 __attribute__((section(".vectors"), used)) static const uintptr_t vectors[] = {
-    (uintptr_t)stack_top, (uintptr_t)reset, (uintptr_t)fault, /* NMI; nothing raises it */
+    (uintptr_t)stack_top,
+    (uintptr_t)reset,
+    (uintptr_t)fault, /* NMI; nothing raises it */
     (uintptr_t)fault, /* every other fault escalates to HardFault, because none is enabled */
+    [FIRST_IRQ + ET_UART_IRQ] = (uintptr_t)port_interrupt,
+#ifdef ET_UART_SEND_IRQ
+    [FIRST_IRQ + ET_UART_SEND_IRQ] = (uintptr_t)port_interrupt,
+#endif
 };
 
 static void start_fpu(void) {
@@ -65,10 +74,30 @@ static void guard_stack(void) {
 _Noreturn void reset(void) {
     start_fpu();
     guard_stack();
+    port_start();
     memcpy(data_start, data_load, (uintptr_t)data_end - (uintptr_t)data_start);
     memset(bss_start, 0, (uintptr_t)bss_end - (uintptr_t)bss_start);
     (void)main();
-    cortex_m_reset();
+    core_reset();
+}
+
+void core_start_interrupts(void) {
+    NVIC_ENABLE(ET_UART_IRQ) = 1u << ET_UART_IRQ % 32u;
+#ifdef ET_UART_SEND_IRQ
+    NVIC_ENABLE(ET_UART_SEND_IRQ) = 1u << ET_UART_SEND_IRQ % 32u;
+#endif
+}
+
+void core_mask_interrupts(bool on) {
+    if (on) {
+        __asm volatile("cpsid i" ::: "memory");
+    } else {
+        __asm volatile("cpsie i" ::: "memory");
+    }
+}
+
+void core_sleep(void) {
+    __asm volatile("wfi" ::: "memory");
 }
 
 /* Where libm leaves error numbers, which nobody reads. newlib's own place for them comes with 1 KiB of state
@@ -78,7 +107,7 @@ int *__errno(void) {
     return &number;
 }
 
-_Noreturn void cortex_m_reset(void) {
+_Noreturn void core_reset(void) {
     __asm volatile("dsb" ::: "memory");
     REGISTER(AIRCR) = AIRCR_RESET;
     for (;;) {
@@ -112,6 +141,7 @@ _Noreturn void report_fault(const uint32_t *frame) {
     if (frame >= stack_bottom && frame + FRAME_WORDS <= stack_top) {
         put_hex(line + sizeof text - 10, frame[FRAME_PC]);
     }
-    cortex_m_console((const uint8_t *)line, sizeof text - 1);
-    cortex_m_reset();
+    port_console((const uint8_t *)line, sizeof text - 1);
+    port_finish_sending();
+    core_reset();
 }

@@ -2,8 +2,8 @@
 # 25 MHz, 4 MiB of code memory, 4 MiB of RAM, devices at the same addresses.
 include(ports/cortex_m/cortex_m.cmake)
 list(APPEND ET_SHARED_PORT_SOURCES ports/cortex_m/cmsdk_uart.c)
-add_compile_definitions(ET_CLOCK_HZ=25000000u
-  ET_UART=0x40004000u ET_UART_IRQ=0u ET_UART_HZ=ET_CLOCK_HZ)
+add_compile_definitions(ET_RECEIVE_RING=1024 ET_SEND_RING=1024 ET_CLOCK_HZ=25000000u
+  ET_UART=0x40004000u ET_UART_IRQ=0 ET_UART_SEND_IRQ=1 ET_UART_HZ=ET_CLOCK_HZ)
 
 set(ET_BOARD_DEFINITIONS
   ET_MODEL_CAPACITY=1310720

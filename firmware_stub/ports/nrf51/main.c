@@ -1,10 +1,8 @@
-/* nRF51822 as on the BBC micro:bit v1: the UART, whose pins go to the USB interface, polled; TIMER0, the one
+/* nRF51822 as on the BBC micro:bit v1: the UART, whose pins go to the USB interface; TIMER0, the one
  * timer with 32 bits, as the tick counter. */
-#include "cortex_m.h"
-#include "et_port.h"
+#include "bare_metal.h"
 
 #define CLOCK_HZ 16000000u
-#define UART_IRQ 2u
 
 #define CRYSTAL_START REGISTER(0x40000000u)
 #define CRYSTAL_STARTED REGISTER(0x40000100u)
@@ -20,7 +18,9 @@
 #define UART_START_TX REGISTER(0x40002008u)
 #define UART_RECEIVED REGISTER(0x40002108u)
 #define UART_SENT REGISTER(0x4000211Cu)
-#define UART_INTERRUPTS REGISTER(0x40002304u)
+#define UART_INTERRUPTS_ON REGISTER(0x40002304u)
+#define UART_INTERRUPTS_OFF REGISTER(0x40002308u)
+#define UART_ERRORS REGISTER(0x40002480u)
 #define UART_ENABLE REGISTER(0x40002500u)
 #define UART_PIN_TX REGISTER(0x4000250Cu)
 #define UART_PIN_RX REGISTER(0x40002514u)
@@ -30,6 +30,8 @@
 #define UART_ENABLED 4u
 #define UART_BAUD_115200 0x01D7E000u
 #define UART_INT_RECEIVED (1u << 2)
+#define UART_INT_SENT (1u << 7)
+#define UART_ERROR_OVERRUN 1u
 
 #define TIMER_START REGISTER(0x40008000u)
 #define TIMER_STOP REGISTER(0x40008004u)
@@ -42,7 +44,7 @@
 #define TIMER_WIDTH_32 3u
 
 /* From the crystal: the oscillator after reset is too far off for a UART. */
-static void start_uart(void) {
+void port_start(void) {
     CRYSTAL_STARTED = 0;
     CRYSTAL_START = 1;
     while (CRYSTAL_STARTED == 0) {
@@ -53,47 +55,53 @@ static void start_uart(void) {
     UART_PIN_TX = PIN_SEND;
     UART_PIN_RX = PIN_RECEIVE;
     UART_BAUD = UART_BAUD_115200;
-    UART_INTERRUPTS = UART_INT_RECEIVED;
     UART_ENABLE = UART_ENABLED;
     UART_START_TX = 1;
     UART_START_RX = 1;
-    cortex_m_wake_on(UART_IRQ);
+    /* A zero means nothing to the host, and from now on UART_SENT tells whether there is room. */
+    UART_SENT = 0;
+    UART_TX = 0;
 }
 
-void cortex_m_console(const uint8_t *bytes, uint32_t size) {
-    /* Before main. */
-    if (UART_ENABLE != UART_ENABLED) {
-        start_uart();
+int32_t port_receive(void) {
+    if (UART_RECEIVED == 0) {
+        return -1;
     }
-    for (uint32_t i = 0; i < size; i++) {
-        UART_SENT = 0;
-        UART_TX = bytes[i];
-        while (UART_SENT == 0) {
-        }
+    /* First, because reading lets the next byte of the FIFO set it again. */
+    UART_RECEIVED = 0;
+    int32_t received = (int32_t)UART_RX;
+    if ((UART_ERRORS & UART_ERROR_OVERRUN) == 0) {
+        return received;
+    }
+    UART_ERRORS = UART_ERROR_OVERRUN;
+    return received | ET_UART_OVERRUN;
+}
+
+bool port_send(uint8_t byte) {
+    if (UART_SENT == 0) {
+        return false;
+    }
+    UART_SENT = 0;
+    UART_TX = byte;
+    return true;
+}
+
+void port_interrupts(bool received, bool room) {
+    UART_INTERRUPTS_OFF = (received ? 0 : UART_INT_RECEIVED) | (room ? 0 : UART_INT_SENT);
+    UART_INTERRUPTS_ON = (received ? UART_INT_RECEIVED : 0) | (room ? UART_INT_SENT : 0);
+}
+
+void port_finish_sending(void) {
+    while (UART_SENT == 0) {
     }
 }
 
-static uint32_t receive(uint8_t *bytes, uint32_t size) {
-    uint32_t count = 0;
-    while (count < size && UART_RECEIVED != 0) {
-        /* First, because reading lets the next byte of the FIFO set it again. */
-        UART_RECEIVED = 0;
-        bytes[count++] = (uint8_t)UART_RX;
-    }
-    return count;
-}
-
-static void idle(void) {
-    __asm volatile("wfi");
-    cortex_m_unpend(UART_IRQ);
-}
-
-static uint32_t ticks(void) {
+uint32_t port_ticks(void) {
     TIMER_CAPTURE = 1;
     return TIMER_CAPTURED;
 }
 
-static void restart_clock(void) {
+void port_restart_clock(void) {
     TIMER_STOP = 1;
     TIMER_MODE = 0;
     TIMER_WIDTH = TIMER_WIDTH_32;
@@ -102,28 +110,11 @@ static void restart_clock(void) {
     TIMER_START = 1;
 }
 
-static void reboot(void) {
-    cortex_m_reset();
-}
-
-int main(void) {
-    static const et_port port = {
-        .read = receive,
-        .write = cortex_m_console,
-        .idle = idle,
-        .ticks = ticks,
-        .restart_clock = restart_clock,
-        .reboot = reboot,
-    };
-    static const et_target target = {
-        .board = ET_BOARD,
-        .cpu = ET_CPU,
-        .clock_name = "TIMER0",
-        .clock_hz_numerator = CLOCK_HZ,
-        .clock_hz_denominator = 1,
-        .clock_bits = 32,
-    };
-    start_uart();
-    restart_clock();
-    et_app_main(&port, &target);
-}
+const et_target port_target = {
+    .board = ET_BOARD,
+    .cpu = ET_CPU,
+    .clock_name = "TIMER0",
+    .clock_hz_numerator = CLOCK_HZ,
+    .clock_hz_denominator = 1,
+    .clock_bits = 32,
+};

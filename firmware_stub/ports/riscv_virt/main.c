@@ -1,11 +1,9 @@
-/* QEMU's RISC-V "virt" machine: 16550 UART, polled; the cycle counter, of which the low word is the tick
+/* QEMU's RISC-V "virt" machine: 16550 UART; the cycle counter, of which the low word is the tick
  * counter. Runs in machine mode, without firmware below it. */
-#include <stdint.h>
 #include <string.h>
 
-#include "et_port.h"
+#include "bare_metal.h"
 
-#define REGISTER(address) (*(volatile uint32_t *)(uintptr_t)(address))
 #define REGISTER_8(address) (*(volatile uint8_t *)(uintptr_t)(address))
 
 #define CYCLES_HZ 1000000000u
@@ -21,10 +19,12 @@
 #define UART_DIVIDER_LOW UART_DATA /* with FORMAT_DIVIDER */
 #define UART_DIVIDER_HIGH UART_INTERRUPTS
 #define INTERRUPT_RECEIVED 1u
+#define INTERRUPT_ROOM 2u
 #define FIFO_ON 1u
 #define FORMAT_8_BITS 3u
 #define FORMAT_DIVIDER 0x80u
 #define STATE_RECEIVED 1u
+#define STATE_OVERRUN (1u << 1)
 #define STATE_BUFFER_FREE (1u << 5)
 #define STATE_SENT (1u << 6)
 
@@ -33,9 +33,12 @@
 #define PLIC_THRESHOLD REGISTER(0x0C200000u)
 #define PLIC_CLAIM REGISTER(0x0C200004u)
 #define MIE_EXTERNAL (1u << 11)
+#define MSTATUS_MIE "8"
 
 #define FINISHER REGISTER(0x00100000u)
 #define FINISHER_RESET 0x7777u
+
+static bool overrun;
 
 /* From the linker script. */
 extern uint32_t bss_start[], bss_end[];
@@ -43,75 +46,114 @@ extern uint32_t bss_start[], bss_end[];
 void reset(void);
 _Noreturn void start(void);
 _Noreturn void fault(void);
-int main(void);
+void external_interrupt(void);
 
+/* Interrupts are vectored: number 11, from outside the core, has the twelfth word of the table, and a fault
+ * the first. No other can happen. The stack may be what broke: a fault is reported on a fresh one. */
 __attribute__((naked, section(".text.reset"))) void reset(void) {
     __asm volatile("la sp, stack_top\n"
-                   "la t0, fault_entry\n"
+                   "la t0, vectors + 1\n"
                    "csrw mtvec, t0\n"
                    "j start\n"
-                   ".balign 4\n"
                    "fault_entry:\n"
                    "la sp, stack_top\n"
-                   "j fault\n");
+                   "j fault\n"
+                   ".option push\n"
+                   ".option norvc\n"
+                   ".balign 256\n"
+                   "vectors:\n"
+                   "j fault_entry\n"
+                   ".fill 10, 4, 0\n"
+                   "j external_interrupt\n"
+                   ".option pop\n");
 }
 
 _Noreturn void start(void) {
+    port_start();
     memset(bss_start, 0, (uintptr_t)bss_end - (uintptr_t)bss_start);
     (void)main();
     fault();
 }
 
-static void start_uart(void) {
+void port_start(void) {
     uint32_t divider = UART_CLOCK_HZ / 16 / BAUD;
     UART_FORMAT = FORMAT_DIVIDER;
     UART_DIVIDER_LOW = (uint8_t)divider;
     UART_DIVIDER_HIGH = (uint8_t)(divider >> 8);
     UART_FORMAT = FORMAT_8_BITS;
     UART_FIFO = FIFO_ON;
-    UART_INTERRUPTS = INTERRUPT_RECEIVED;
-    /* Interrupts wake the CPU in idle() and are never taken: nothing disturbs an execution. */
+}
+
+/* Reading the state forgets an overrun. */
+static uint32_t read_state(void) {
+    uint32_t state = UART_STATE;
+    overrun = overrun || (state & STATE_OVERRUN) != 0;
+    return state;
+}
+
+int32_t port_receive(void) {
+    if ((read_state() & STATE_RECEIVED) == 0) {
+        return -1;
+    }
+    int32_t received = UART_DATA | (overrun ? ET_UART_OVERRUN : 0);
+    overrun = false;
+    return received;
+}
+
+bool port_send(uint8_t byte) {
+    if ((read_state() & STATE_BUFFER_FREE) == 0) {
+        return false;
+    }
+    UART_DATA = byte;
+    return true;
+}
+
+void port_interrupts(bool received, bool room) {
+    UART_INTERRUPTS = (uint8_t)((received ? INTERRUPT_RECEIVED : 0) | (room ? INTERRUPT_ROOM : 0));
+}
+
+void port_finish_sending(void) {
+    while ((read_state() & STATE_SENT) == 0) {
+    }
+}
+
+void core_start_interrupts(void) {
     PLIC_PRIORITY(UART_IRQ) = 1;
     PLIC_ENABLE = 1u << UART_IRQ;
     PLIC_THRESHOLD = 0;
     __asm volatile("csrw mie, %0" ::"r"(MIE_EXTERNAL));
 }
 
-static void send(const uint8_t *bytes, uint32_t size) {
-    for (uint32_t i = 0; i < size; i++) {
-        while ((UART_STATE & STATE_BUFFER_FREE) == 0) {
-        }
-        UART_DATA = bytes[i];
+void core_mask_interrupts(bool on) {
+    if (on) {
+        __asm volatile("csrci mstatus, " MSTATUS_MIE ::: "memory");
+    } else {
+        __asm volatile("csrsi mstatus, " MSTATUS_MIE ::: "memory");
     }
 }
 
-static uint32_t receive(uint8_t *bytes, uint32_t size) {
-    uint32_t count = 0;
-    while (count < size && (UART_STATE & STATE_RECEIVED) != 0) {
-        bytes[count++] = UART_DATA;
-    }
-    return count;
+void core_sleep(void) {
+    __asm volatile("wfi" ::: "memory");
 }
 
-static void idle(void) {
-    __asm volatile("wfi");
-    PLIC_CLAIM = PLIC_CLAIM;
+__attribute__((interrupt("machine"))) void external_interrupt(void) {
+    uint32_t irq = PLIC_CLAIM;
+    port_interrupt();
+    PLIC_CLAIM = irq;
 }
 
-static uint32_t ticks(void) {
+uint32_t port_ticks(void) {
     uint32_t value;
     __asm volatile("csrr %0, mcycle" : "=r"(value));
     return value;
 }
 
-static void restart_clock(void) {
+void port_restart_clock(void) {
     __asm volatile("csrw mcycleh, zero\n"
                    "csrw mcycle, zero");
 }
 
-static void reboot(void) {
-    while ((UART_STATE & STATE_SENT) == 0) {
-    }
+_Noreturn void core_reset(void) {
     FINISHER = FINISHER_RESET;
     for (;;) {
     }
@@ -131,30 +173,16 @@ _Noreturn void fault(void) {
     uint32_t pc;
     __asm volatile("csrr %0, mepc" : "=r"(pc));
     put_hex(line + sizeof line - 10, pc);
-    send((const uint8_t *)line, sizeof line - 1);
-    reboot();
-    for (;;) {
-    }
+    port_console((const uint8_t *)line, sizeof line - 1);
+    port_finish_sending();
+    core_reset();
 }
 
-int main(void) {
-    static const et_port port = {
-        .read = receive,
-        .write = send,
-        .idle = idle,
-        .ticks = ticks,
-        .restart_clock = restart_clock,
-        .reboot = reboot,
-    };
-    static const et_target target = {
-        .board = ET_BOARD,
-        .cpu = "rv32imac",
-        .clock_name = "mcycle",
-        .clock_hz_numerator = CYCLES_HZ,
-        .clock_hz_denominator = 1,
-        .clock_bits = 32,
-    };
-    start_uart();
-    restart_clock();
-    et_app_main(&port, &target);
-}
+const et_target port_target = {
+    .board = ET_BOARD,
+    .cpu = "rv32imac",
+    .clock_name = "mcycle",
+    .clock_hz_numerator = CYCLES_HZ,
+    .clock_hz_denominator = 1,
+    .clock_bits = 32,
+};

@@ -1,10 +1,10 @@
 # QEMU's RISC-V "virt" machine: an RV32 core, 128 MiB of RAM, which holds the code too.
 add_compile_options(-march=rv32imac_zicsr -mabi=ilp32 --specs=picolibc.specs)
-add_compile_definitions(ET_BOARD="${ET_BOARD}")
+add_compile_definitions(ET_BOARD="${ET_BOARD}" ET_RECEIVE_RING=1024 ET_SEND_RING=1024)
 # Without the C library's start-up: the port brings its own.
 add_link_options(-march=rv32imac -mabi=ilp32 --specs=picolibc.specs -nostartfiles
   -T${CMAKE_CURRENT_SOURCE_DIR}/ports/riscv_virt/memory.ld)
-set(ET_SHARED_PORT_SOURCES)
+include(ports/bare_metal/bare_metal.cmake)
 
 set(ET_BOARD_DEFINITIONS
   ET_MODEL_CAPACITY=1048576

@@ -1,11 +1,9 @@
-/* LM3S6965 evaluation board: UART 0, which its debug interface shows as a serial port, polled; SysTick as the
+/* LM3S6965 evaluation board: UART 0, which its debug interface shows as a serial port; SysTick as the
  * tick counter. The chip has 32-bit timers too, but QEMU does not let them be read. */
-#include "cortex_m.h"
-#include "et_port.h"
+#include "bare_metal.h"
 
 #define CLOCK_HZ 50000000u
 #define BAUD 115200u
-#define UART_IRQ 5u
 
 #define SYSCTL_RIS REGISTER(0x400FE050u)
 #define SYSCTL_RCC REGISTER(0x400FE060u)
@@ -37,12 +35,14 @@
 #define UART_CTRL REGISTER(0x4000C030u)
 #define UART_MASK REGISTER(0x4000C038u)
 #define UART_CLEAR REGISTER(0x4000C044u)
+#define DATA_OVERRUN (1u << 11)
 #define FLAG_BUSY (1u << 3)
 #define FLAG_RX_EMPTY (1u << 4)
 #define FLAG_TX_FULL (1u << 5)
 #define LCRH_8_BITS_FIFO (3u << 5 | 1u << 4)
 #define CTRL_ON (1u << 9 | 1u << 8 | 1u)
 #define INT_RECEIVED (1u << 4 | 1u << 6) /* the FIFO filled, or bytes wait in it */
+#define INT_ROOM (1u << 5)
 
 #define SYSTICK_CTRL REGISTER(0xE000E010u)
 #define SYSTICK_RELOAD REGISTER(0xE000E014u)
@@ -76,75 +76,58 @@ static void start_uart(void) {
     UART_IBRD = divider / 64;
     UART_FBRD = divider % 64;
     UART_LCRH = LCRH_8_BITS_FIFO;
-    UART_MASK = INT_RECEIVED;
     UART_CTRL = CTRL_ON;
-    cortex_m_wake_on(UART_IRQ);
 }
 
-void cortex_m_console(const uint8_t *bytes, uint32_t size) {
-    /* Before main: touching a device without a clock is a fault of its own. */
-    if ((SYSCTL_RCGC1 & RCGC1_UART0) == 0) {
-        start_clock();
-        start_uart();
-    }
-    for (uint32_t i = 0; i < size; i++) {
-        while ((UART_FLAGS & FLAG_TX_FULL) != 0) {
-        }
-        UART_DATA = bytes[i];
-    }
+void port_start(void) {
+    start_clock();
+    start_uart();
 }
 
-static uint32_t receive(uint8_t *bytes, uint32_t size) {
-    uint32_t count = 0;
-    while (count < size && (UART_FLAGS & FLAG_RX_EMPTY) == 0) {
-        bytes[count++] = (uint8_t)UART_DATA;
-    }
-    return count;
-}
-
-static void idle(void) {
-    __asm volatile("wfi");
+int32_t port_receive(void) {
     UART_CLEAR = INT_RECEIVED;
-    cortex_m_unpend(UART_IRQ);
+    if ((UART_FLAGS & FLAG_RX_EMPTY) != 0) {
+        return -1;
+    }
+    uint32_t received = UART_DATA;
+    return (int32_t)(received & 0xFFu) | ((received & DATA_OVERRUN) != 0 ? ET_UART_OVERRUN : 0);
+}
+
+bool port_send(uint8_t byte) {
+    UART_CLEAR = INT_ROOM;
+    if ((UART_FLAGS & FLAG_TX_FULL) != 0) {
+        return false;
+    }
+    UART_DATA = byte;
+    return true;
+}
+
+void port_interrupts(bool received, bool room) {
+    UART_MASK = (received ? INT_RECEIVED : 0) | (room ? INT_ROOM : 0);
+}
+
+void port_finish_sending(void) {
+    while ((UART_FLAGS & FLAG_BUSY) != 0) {
+    }
 }
 
 /* SysTick counts down. Clearing it leaves zero, which the next tick reloads. */
-static uint32_t ticks(void) {
+uint32_t port_ticks(void) {
     return (0u - SYSTICK_VALUE) & SYSTICK_MAX;
 }
 
-static void restart_clock(void) {
+void port_restart_clock(void) {
     SYSTICK_CTRL = 0;
     SYSTICK_RELOAD = SYSTICK_MAX;
     SYSTICK_VALUE = 0;
     SYSTICK_CTRL = SYSTICK_ON_CPU_CLOCK;
 }
 
-static void reboot(void) {
-    while ((UART_FLAGS & FLAG_BUSY) != 0) {
-    }
-    cortex_m_reset();
-}
-
-int main(void) {
-    static const et_port port = {
-        .read = receive,
-        .write = cortex_m_console,
-        .idle = idle,
-        .ticks = ticks,
-        .restart_clock = restart_clock,
-        .reboot = reboot,
-    };
-    static const et_target target = {
-        .board = ET_BOARD,
-        .cpu = ET_CPU,
-        .clock_name = "SysTick",
-        .clock_hz_numerator = CLOCK_HZ,
-        .clock_hz_denominator = 1,
-        .clock_bits = 24,
-    };
-    start_clock();
-    start_uart();
-    restart_clock();
-    et_app_main(&port, &target);
-}
+const et_target port_target = {
+    .board = ET_BOARD,
+    .cpu = ET_CPU,
+    .clock_name = "SysTick",
+    .clock_hz_numerator = CLOCK_HZ,
+    .clock_hz_denominator = 1,
+    .clock_bits = 24,
+};

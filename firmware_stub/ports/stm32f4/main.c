@@ -1,11 +1,9 @@
 /* STM32F405: USART 1 on PB6 (sends) and PB7 (receives), which the Netduino Plus 2 has on its header as SCL
- * and SDA, polled; TIM2 as the tick counter. Everything runs from the oscillator that is on after reset. */
-#include "cortex_m.h"
-#include "et_port.h"
+ * and SDA; TIM2 as the tick counter. Everything runs from the oscillator that is on after reset. */
+#include "bare_metal.h"
 
 #define CLOCK_HZ 16000000u
 #define BAUD 115200u
-#define UART_IRQ 37u
 
 #define RCC_AHB1ENR REGISTER(0x40023830u)
 #define RCC_APB1ENR REGISTER(0x40023840u)
@@ -28,10 +26,13 @@
 #define UART_DATA REGISTER(0x40011004u)
 #define UART_DIVIDER REGISTER(0x40011008u)
 #define UART_CTRL REGISTER(0x4001100Cu)
+#define STATE_OVERRUN (1u << 3)
 #define STATE_RECEIVED (1u << 5)
 #define STATE_SENT (1u << 6)
 #define STATE_BUFFER_FREE (1u << 7)
-#define CTRL_ON (1u << 13 | 1u << 5 | 1u << 3 | 1u << 2) /* with an interrupt for what is received */
+#define CTRL_ON (1u << 13 | 1u << 3 | 1u << 2)
+#define CTRL_INT_RECEIVED (1u << 5)
+#define CTRL_INT_ROOM (1u << 7)
 
 #define TIMER_CTRL REGISTER(0x40000000u)
 #define TIMER_EVENT REGISTER(0x40000014u)
@@ -41,7 +42,7 @@
 #define TIMER_CTRL_ON 1u
 #define TIMER_EVENT_UPDATE 1u
 
-static void start_uart(void) {
+void port_start(void) {
     RCC_AHB1ENR |= AHB1ENR_PORT_B;
     RCC_APB2ENR |= APB2ENR_USART1;
     /* A device answers two cycles after its clock starts; a read takes that long. */
@@ -51,39 +52,39 @@ static void start_uart(void) {
     PORT_B_MODE = (PORT_B_MODE & ~MODE_MASK) | MODE_FUNCTION;
     UART_DIVIDER = (CLOCK_HZ + BAUD / 2) / BAUD;
     UART_CTRL = CTRL_ON;
-    cortex_m_wake_on(UART_IRQ);
 }
 
-void cortex_m_console(const uint8_t *bytes, uint32_t size) {
-    /* Before main. */
-    if (UART_CTRL != CTRL_ON) {
-        start_uart();
+/* Reading the state and then the data forgets an overrun. */
+int32_t port_receive(void) {
+    uint32_t state = UART_STATE;
+    if ((state & STATE_RECEIVED) == 0) {
+        return -1;
     }
-    for (uint32_t i = 0; i < size; i++) {
-        while ((UART_STATE & STATE_BUFFER_FREE) == 0) {
-        }
-        UART_DATA = bytes[i];
+    return (int32_t)(UART_DATA & 0xFFu) | ((state & STATE_OVERRUN) != 0 ? ET_UART_OVERRUN : 0);
+}
+
+bool port_send(uint8_t byte) {
+    if ((UART_STATE & STATE_BUFFER_FREE) == 0) {
+        return false;
+    }
+    UART_DATA = byte;
+    return true;
+}
+
+void port_interrupts(bool received, bool room) {
+    UART_CTRL = CTRL_ON | (received ? CTRL_INT_RECEIVED : 0) | (room ? CTRL_INT_ROOM : 0);
+}
+
+void port_finish_sending(void) {
+    while ((UART_STATE & STATE_SENT) == 0) {
     }
 }
 
-static uint32_t receive(uint8_t *bytes, uint32_t size) {
-    uint32_t count = 0;
-    while (count < size && (UART_STATE & STATE_RECEIVED) != 0) {
-        bytes[count++] = (uint8_t)UART_DATA;
-    }
-    return count;
-}
-
-static void idle(void) {
-    __asm volatile("wfi");
-    cortex_m_unpend(UART_IRQ);
-}
-
-static uint32_t ticks(void) {
+uint32_t port_ticks(void) {
     return TIMER_COUNT;
 }
 
-static void restart_clock(void) {
+void port_restart_clock(void) {
     RCC_APB1ENR |= APB1ENR_TIM2;
     (void)RCC_APB1ENR;
     TIMER_CTRL = 0;
@@ -95,30 +96,11 @@ static void restart_clock(void) {
     TIMER_CTRL = TIMER_CTRL_ON;
 }
 
-static void reboot(void) {
-    while ((UART_STATE & STATE_SENT) == 0) {
-    }
-    cortex_m_reset();
-}
-
-int main(void) {
-    static const et_port port = {
-        .read = receive,
-        .write = cortex_m_console,
-        .idle = idle,
-        .ticks = ticks,
-        .restart_clock = restart_clock,
-        .reboot = reboot,
-    };
-    static const et_target target = {
-        .board = ET_BOARD,
-        .cpu = ET_CPU,
-        .clock_name = "TIM2",
-        .clock_hz_numerator = ET_TIMER_HZ,
-        .clock_hz_denominator = 1,
-        .clock_bits = 32,
-    };
-    start_uart();
-    restart_clock();
-    et_app_main(&port, &target);
-}
+const et_target port_target = {
+    .board = ET_BOARD,
+    .cpu = ET_CPU,
+    .clock_name = "TIM2",
+    .clock_hz_numerator = ET_TIMER_HZ,
+    .clock_hz_denominator = 1,
+    .clock_bits = 32,
+};

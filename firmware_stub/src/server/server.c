@@ -41,6 +41,13 @@ void et_server_init(et_server *server, const et_server_config *config) {
     et_tracer_init(&server->tracer, config->trace, config->trace_capacity, config->port->ticks);
     server->probe_ticks = measure_probe(server);
     et_server_drop_model(server);
+    et_server_quiet(server, false);
+}
+
+void et_server_quiet(et_server *server, bool on) {
+    if (server->config.port->quiet != NULL) {
+        server->config.port->quiet(on);
+    }
 }
 
 et_writer et_server_begin_body(et_server *server) {

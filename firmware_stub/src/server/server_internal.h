@@ -24,6 +24,9 @@ typedef et_status (*et_handler)(et_server *server, et_request *request, et_write
 et_writer et_server_begin_body(et_server *server);
 void et_server_send(et_server *server, uint32_t type, uint16_t sequence, const et_writer *body);
 
+/* Tells the port that an execution begins or has ended. */
+void et_server_quiet(et_server *server, bool on);
+
 /* status, three zero bytes, detail and message. */
 void et_server_write_error(et_writer *writer, const et_error *error);
 

@@ -44,11 +44,13 @@ static void start_run(et_server *server) {
     const et_server_config *config = &server->config;
     server->state = ET_LINK_STATE_RUNNING;
     et_server_stop_download(server);
+    et_server_quiet(server, true);
     config->port->restart_clock();
     server->epoch++;
     et_tracer_init(&server->tracer, config->trace, server->run.trace_capacity, config->port->ticks);
     (void)execute_all(server, &server->run.error);
     server->state = ET_LINK_STATE_DONE;
+    et_server_quiet(server, false);
     send_note(server, ET_LINK_OP_NOTE_DONE);
 }
 

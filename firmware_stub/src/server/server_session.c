@@ -95,6 +95,7 @@ et_status et_server_status(et_server *server, et_request *request, et_writer *an
     et_write_u32(answer, server->run.completed);
     et_write_u32(answer, server->good_frames);
     et_write_u32(answer, server->corrupt_frames);
+    et_write_u32(answer, server->config.port->overruns != NULL ? server->config.port->overruns() : 0);
     et_server_write_error(answer, &server->run.error);
     return ET_LINK_STATUS_OK;
 }

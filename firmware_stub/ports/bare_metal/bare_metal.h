@@ -1,0 +1,44 @@
+/* What a bare-metal port is made of. ports/bare_metal/main.c makes the firmware of it; the core's part is in
+ * ports/cortex_m/ or in the port. ET_RECEIVE_RING and ET_SEND_RING (port.cmake) are bytes, powers of two. */
+#ifndef BARE_METAL_H
+#define BARE_METAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "et_port.h"
+#include "et_serial.h"
+
+/* A device register. */
+#define REGISTER(address) (*(volatile uint32_t *)(uintptr_t)(address))
+
+/* What the board and its counter are. */
+extern const et_target port_target;
+
+/* Starts the chip's clock and the UART. Called right after reset, before variables have values. */
+void port_start(void);
+
+/* As in et_uart. */
+int32_t port_receive(void);
+bool port_send(uint8_t byte);
+void port_interrupts(bool received, bool room);
+
+/* Waits until the last byte that the UART took is on the line. */
+void port_finish_sending(void);
+
+/* As in et_port. */
+uint32_t port_ticks(void);
+void port_restart_clock(void);
+
+/* The core. An interrupt that is masked wakes it from sleep all the same. */
+void core_start_interrupts(void);
+void core_mask_interrupts(bool on);
+void core_sleep(void);
+_Noreturn void core_reset(void);
+
+/* For the core's start-up: the interrupt of the UART, and text after a fault, which relies on no variable. */
+void port_interrupt(void);
+void port_console(const uint8_t *bytes, uint32_t size);
+int main(void);
+
+#endif

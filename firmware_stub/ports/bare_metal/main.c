@@ -1,0 +1,74 @@
+/* The firmware of every bare-metal port: its UART behind rings, its counter, and the server. */
+#include "bare_metal.h"
+
+static uint8_t receive_ring[ET_RECEIVE_RING];
+static uint8_t send_ring[ET_SEND_RING];
+static et_serial serial;
+
+_Static_assert((ET_RECEIVE_RING & (ET_RECEIVE_RING - 1)) == 0, "ET_RECEIVE_RING is not a power of two");
+_Static_assert((ET_SEND_RING & (ET_SEND_RING - 1)) == 0, "ET_SEND_RING is not a power of two");
+
+void port_interrupt(void) {
+    et_serial_interrupt(&serial);
+}
+
+void port_console(const uint8_t *bytes, uint32_t size) {
+    for (uint32_t i = 0; i < size; i++) {
+        while (!port_send(bytes[i])) {
+        }
+    }
+}
+
+static uint32_t read(uint8_t *bytes, uint32_t size) {
+    return et_serial_read(&serial, bytes, size);
+}
+
+static void write(const uint8_t *bytes, uint32_t size) {
+    et_serial_write(&serial, bytes, size);
+}
+
+/* Masked while it looks: a byte that arrives between the look and the sleep ends the sleep. */
+static void idle(void) {
+    core_mask_interrupts(true);
+    if (!et_serial_waiting(&serial)) {
+        core_sleep();
+    }
+    core_mask_interrupts(false);
+}
+
+static void quiet(bool on) {
+    et_serial_quiet(&serial, on);
+}
+
+static uint32_t overruns(void) {
+    return et_serial_overruns(&serial);
+}
+
+static void reboot(void) {
+    et_serial_flush(&serial);
+    port_finish_sending();
+    core_reset();
+}
+
+int main(void) {
+    static const et_uart uart = {
+        .receive = port_receive,
+        .send = port_send,
+        .interrupts = port_interrupts,
+        .mask = core_mask_interrupts,
+    };
+    static const et_port port = {
+        .read = read,
+        .write = write,
+        .idle = idle,
+        .ticks = port_ticks,
+        .restart_clock = port_restart_clock,
+        .reboot = reboot,
+        .quiet = quiet,
+        .overruns = overruns,
+    };
+    et_serial_init(&serial, &uart, receive_ring, sizeof receive_ring, send_ring, sizeof send_ring);
+    core_start_interrupts();
+    port_restart_clock();
+    et_app_main(&port, &port_target);
+}

@@ -1,0 +1,131 @@
+"""The rings behind a UART, driven by one made of Python that interrupts whenever it may."""
+
+from __future__ import annotations
+
+import ctypes as ct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.uart import RECEIVE_RING, SEND_RING, SerialOnUart
+
+
+@pytest.fixture
+def serial(etstub: ct.CDLL) -> SerialOnUart:
+    serial = SerialOnUart(etstub)
+    serial.quiet(False)
+    return serial
+
+
+def test_bytes_that_arrive_while_nobody_reads_are_kept(serial: SerialOnUart) -> None:
+    sent = bytes(range(RECEIVE_RING))
+    for byte in sent:
+        assert serial.arrive(byte)
+    assert serial.read(1000) == sent
+    assert serial.overruns() == 0
+
+
+def test_a_full_ring_leaves_bytes_in_the_uart_and_goes_on_when_read(serial: SerialOnUart) -> None:
+    for byte in range(RECEIVE_RING + 1):
+        assert serial.arrive(byte)
+    assert not serial.has_room_for_a_byte, "the last byte is still in the UART"
+    assert serial.read(1) == b"\0"
+    assert serial.has_room_for_a_byte, "room was made, and used without another interrupt"
+    assert serial.read(1000) == bytes(range(1, RECEIVE_RING + 1))
+
+
+def test_bytes_the_uart_had_to_drop_are_counted(serial: SerialOnUart) -> None:
+    for byte in range(RECEIVE_RING + 1):
+        serial.arrive(byte)
+    assert [serial.arrive(byte) for byte in (1, 2, 3)] == [False] * 3
+    assert serial.overruns() == 0, "not known before the UART is read again"
+    serial.read(1000)
+    assert serial.overruns() == 1, "one gap, however long"
+
+
+def test_nothing_interrupts_while_quiet(serial: SerialOnUart) -> None:
+    serial.quiet(True)
+    handled = serial.interrupts
+    serial.arrive(7)
+    serial.write(b"note")
+    assert serial.interrupts == handled
+    assert serial.sent == b"note", "handed over before write returned"
+    serial.quiet(False)
+    assert serial.read(10) == b"\7"
+
+
+def test_it_begins_quiet(etstub: ct.CDLL) -> None:
+    serial = SerialOnUart(etstub)
+    serial.write(b"boot")
+    assert serial.sent == b"boot"
+    assert serial.interrupts == 0
+
+
+def test_what_is_written_waits_in_the_ring_only_while_the_uart_is_busy(
+    serial: SerialOnUart,
+) -> None:
+    serial.busy = True
+    serial.write(b"ab")
+    assert serial.sent == b""
+    assert serial.room() == SEND_RING - 2
+    serial.becomes_free()
+    serial.becomes_free()
+    assert serial.sent == b"ab"
+    assert serial.room() == SEND_RING
+
+
+def test_going_quiet_sends_what_waits(serial: SerialOnUart) -> None:
+    serial.busy = True
+    serial.write(b"abc")
+    serial.patience = 5
+    serial.quiet(True)
+    assert serial.sent == b"abc"
+
+
+_steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("arrive"), st.integers(1, 40)),
+        st.tuples(st.just("read"), st.integers(0, 40)),
+        st.tuples(st.just("write"), st.integers(0, 3 * SEND_RING)),
+        st.tuples(st.just("free"), st.integers(1, 20)),
+        st.tuples(st.just("quiet"), st.booleans()),
+    ),
+    max_size=60,
+)
+
+
+@given(steps=_steps)
+def test_any_order_of_events_keeps_every_byte_in_order(
+    etstub: ct.CDLL, steps: list[tuple[str, int]]
+) -> None:
+    serial = SerialOnUart(etstub)
+    arrived, read, written = bytearray(), bytearray(), bytearray()
+    lost = False
+    for step, amount in steps:
+        serial.patience = 3
+        if step == "arrive":
+            for byte in range(amount):
+                kept = serial.arrive(byte)
+                arrived += bytes([byte]) * kept
+                lost = lost or not kept
+        elif step == "read":
+            read += serial.read(amount)
+        elif step == "write":
+            written += bytes(range(amount))
+            serial.write(bytes(range(amount)))
+            serial.busy = bool(amount % 2)
+        elif step == "free":
+            for _ in range(amount):
+                serial.becomes_free()
+        else:
+            serial.quiet(bool(amount))
+    serial.patience = 3
+    serial.quiet(False)
+    while part := serial.read(64):
+        read += part
+    serial.flush()
+    assert read == arrived
+    assert serial.sent == written
+    assert serial.overruns() == serial.gaps
+    assert (serial.gaps > 0) == lost
