@@ -40,6 +40,13 @@ OUTPUTS = (
         "harness/etdump/log_format.py",
         "Numbers of the device's compact event log.",
     ),
+    Output(
+        "schema/npu.toml",
+        "ET_NPU",
+        "firmware_stub/src/delegates/npu_format.h",
+        "firmware_stub/models/npu/command_format.py",
+        "Numbers of the simulated NPU's jobs.",
+    ),
 )
 
 

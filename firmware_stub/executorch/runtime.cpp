@@ -349,6 +349,10 @@ et_status et_method_load(et_method *method, const et_program *, const char *name
     return ET_LINK_STATUS_OK;
 }
 
+void et_method_unload(et_method *) {
+    loaded.method.reset();
+}
+
 et_tensor *et_method_input(const et_method *method, uint32_t index) {
     return index < method->input_count ? &loaded.inputs[index] : nullptr;
 }

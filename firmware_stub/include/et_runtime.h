@@ -96,6 +96,7 @@ et_status et_program_open(et_program *program, const void *data, uint32_t size, 
 typedef struct et_kernel et_kernel;
 typedef struct et_chain et_chain;
 typedef struct et_instruction et_instruction;
+typedef struct et_loaded_delegate et_loaded_delegate;
 
 /* Instructions that one execution runs at most, unless method.instruction_budget is set otherwise after
  * loading: a corrupted jump must not hang the board. */
@@ -119,6 +120,9 @@ typedef struct {
     uint32_t output_count;
     uint32_t method_bytes;  /* of the arena, for describing the method */
     uint32_t planned_bytes; /* of the arena, for planned buffers, and unplanned inputs and outputs */
+    et_loaded_delegate *delegates;
+    uint32_t delegate_count;
+    uint32_t delegate_bytes; /* the part of method_bytes that delegates took, behind the planned buffers */
 } et_method;
 
 /* Loads the method `name` into arena[0..arena_size), which must be aligned to 16 bytes: traces Method::init
@@ -127,6 +131,10 @@ typedef struct {
  * it; and on too small an arena, with the bytes needed as detail. */
 et_status et_method_load(et_method *method, const et_program *program, const char *name, void *arena,
                          uint32_t arena_size, et_tracer *tracer, et_error *error);
+
+/* Lets go of what backends hold for the method: before its arena or *method is used for anything else. Does
+ * nothing to a method that is all zeros, could not be loaded, or is unloaded already. */
+void et_method_unload(et_method *method);
 
 /* Tensors of inputs and outputs, NULL when there is no such one or it is not a tensor in memory. Input data
  * are written through the tensor's data pointer before each execution: planning may reuse their memory. */

@@ -93,6 +93,9 @@ void et_set_tracer_number(et_tracer *tracer, uint16_t number);
  * the log says it. */
 void et_set_stack_used(et_tracer *tracer, uint32_t used, uint32_t size);
 
+/* What the clock of domain 0 reads now; 0 without a tracer. */
+uint32_t et_read_ticks(const et_tracer *tracer);
+
 /* Interns a name (cut to 255 bytes). Returns ET_LOG_NO_NAME for NULL or when the log is full. */
 et_name et_intern(et_tracer *tracer, const char *name);
 

@@ -148,7 +148,17 @@ def test_build_reports_the_size_of_every_part(etharness: Etharness, tmp_path: Pa
     assert built["image"] == str(tmp_path / "fw")
     assert (tmp_path / "fw").stat().st_size > 0
     sizes = {size["part"]: size["text"] for size in built["sizes"]}
-    assert list(sizes) == ["tracer", "etdump", "link", "server", "runtime", "kernels", "image"]
+    assert list(sizes) == [
+        "tracer",
+        "etdump",
+        "link",
+        "serial",
+        "server",
+        "runtime",
+        "kernels",
+        "delegates",
+        "image",
+    ]
     assert all(sizes.values())
     assert "tracer " in etharness("build", "--board", "native").out
 

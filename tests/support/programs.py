@@ -12,7 +12,7 @@ Field numbers are those of ``schema/program.fbs``.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import flatbuffers
 import flatbuffers.number_types as types
@@ -51,6 +51,7 @@ class ProgramBuilder:
         self._instructions: list[int] = []
         self._operators: list[int] = []
         self._delegates: list[int] = []
+        self._delegate_data: list[int] = []
         self._constants: list[int] = [self._constant(b"")]
         self._segments: list[bytes] = []
         self._named: dict[str, int] = {}
@@ -138,11 +139,34 @@ class ProgramBuilder:
     def free(self, value: int) -> None:
         self._instruct("free", [(0, ("i32", value))])
 
-    def delegate(self, name: str) -> None:
-        """Append a delegate and a call of it."""
-        text = self._builder.CreateString(name)
-        self._delegates.append(self._table([(0, ("offset", text))]))
-        self._instruct("delegate", [(0, ("i32", 0)), (1, self._vector([], "i32"))])
+    def delegate(
+        self,
+        name: str,
+        *args: int,
+        processed: bytes = b"",
+        specs: Mapping[str, bytes] | None = None,
+        location: int = 0,
+        index: int | None = None,
+    ) -> None:
+        """Append a delegate, its processed bytes (inline), and a call of it."""
+        self._delegate_data.append(self._constant(processed))
+        number = len(self._delegate_data) - 1 if index is None else index
+        options = [
+            self._table([(0, ("offset", self._builder.CreateString(key))), (1, self._bytes(value))])
+            for key, value in (specs or {}).items()
+        ]
+        reference = self._table([(0, ("u8", location)), (1, ("u32", number))])
+        fields: list[Slot] = [
+            (0, ("offset", self._builder.CreateString(name))),
+            (1, ("offset", reference)),
+            (2, self._offsets(options)),
+        ]
+        self._delegates.append(self._table(fields))
+        self.call_delegate(len(self._delegates) - 1, *args)
+
+    def call_delegate(self, delegate: int, *args: int) -> None:
+        """Append a call of a delegate that is there, or is not."""
+        self._instruct("delegate", [(0, ("i32", delegate)), (1, self._vector(args, "i32"))])
 
     def finish(
         self,
@@ -169,7 +193,11 @@ class ProgramBuilder:
                 (8, self._vector(self.planned, "i64")),
             ]
         )
-        root: list[Slot] = [(1, self._offsets([plan])), (2, self._offsets(self._constants))]
+        root: list[Slot] = [
+            (1, self._offsets([plan])),
+            (2, self._offsets(self._constants)),
+            (3, self._offsets(self._delegate_data)),
+        ]
         root += self._segment_fields(states)
         self._builder.Finish(self._table(root), file_identifier=b"ET12")
         program = bytes(self._builder.Output())
@@ -216,6 +244,9 @@ class ProgramBuilder:
         self._builder.Bytes[self._builder.head : self._builder.head + len(data)] = data
         storage = self._builder.EndVector()
         return self._table([(0, ("offset", storage))])
+
+    def _bytes(self, data: bytes) -> Field:
+        return ("offset", int(self._builder.CreateByteVector(data)))
 
     def _table(self, fields: Sequence[Slot]) -> int:
         self._builder.StartObject(16)

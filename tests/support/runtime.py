@@ -61,6 +61,9 @@ class Method(ct.Structure):
         ("output_count", ct.c_uint32),
         ("method_bytes", ct.c_uint32),
         ("planned_bytes", ct.c_uint32),
+        ("delegates", ct.c_void_p),
+        ("delegate_count", ct.c_uint32),
+        ("delegate_bytes", ct.c_uint32),
     ]
 
 

@@ -2,6 +2,7 @@
 # docs/executorch.md. The wheel's CMake package is found through executorch_DIR.
 include(ports/native/port.cmake)
 option(ET_USE_ETDUMPGEN "trace with ExecuTorch's ETDumpGen instead of our tracer" OFF)
+set(ET_DELEGATES_DEFAULT none)
 set(ET_BOARD "native-executorch" CACHE STRING "name that the board reports")
 
 enable_language(CXX)
@@ -9,7 +10,7 @@ set(CMAKE_CXX_STANDARD 17)
 set(CMAKE_CXX_EXTENSIONS OFF)
 find_package(executorch CONFIG REQUIRED)
 
-list(FILTER ET_SOURCES EXCLUDE REGEX "/src/(runtime|kernels)/")
+list(FILTER ET_SOURCES EXCLUDE REGEX "/src/(runtime|kernels|delegates)/")
 list(APPEND ET_SOURCES src/runtime/error.c executorch/runtime.cpp)
 list(APPEND ET_SHARED_PORT_SOURCES ports/native/main.c ports/native/pty.c)
 set_source_files_properties(ports/native/main.c PROPERTIES COMPILE_DEFINITIONS ET_BOARD_NAME="${ET_BOARD}")

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "et_npu.h"
 #include "et_port.h"
 #include "pty.h"
 
@@ -44,6 +45,7 @@ int main(void) {
         .restart_clock = restart_clock,
         .reboot = reboot,
     };
+    static const et_clock npu_clock = ET_NPU_CLOCK_OF(1000000000u, 1u);
     static const et_target target = {
         .board = ET_BOARD_NAME,
         .cpu = "host",
@@ -51,6 +53,8 @@ int main(void) {
         .clock_hz_numerator = 1000000000,
         .clock_hz_denominator = 1,
         .clock_bits = 32,
+        .more_clock_count = ET_NPU_LINKED,
+        .more_clocks = &npu_clock,
     };
     const char *path = pty_open();
     if (path == NULL) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bare_metal.h"
+#include "et_npu.h"
 
 #define REGISTER_8(address) (*(volatile uint8_t *)(uintptr_t)(address))
 
@@ -178,6 +179,8 @@ _Noreturn void fault(void) {
     core_reset();
 }
 
+static const et_clock npu_clock = ET_NPU_CLOCK_OF(CYCLES_HZ, 1u);
+
 const et_target port_target = {
     .board = ET_BOARD,
     .cpu = "rv32imac",
@@ -185,4 +188,6 @@ const et_target port_target = {
     .clock_hz_numerator = CYCLES_HZ,
     .clock_hz_denominator = 1,
     .clock_bits = 32,
+    .more_clock_count = ET_NPU_LINKED,
+    .more_clocks = &npu_clock,
 };

@@ -3,6 +3,7 @@ set(ET_CPU cortex-m3)
 include(ports/cortex_m/cortex_m.cmake)
 add_compile_definitions(ET_UART_IRQ=5 ET_RECEIVE_RING=512 ET_SEND_RING=512)
 
+set(ET_DELEGATES_DEFAULT none)
 set(ET_BOARD_DEFINITIONS
   ET_MODEL_CAPACITY=24576
   ET_ARENA_CAPACITY=16384

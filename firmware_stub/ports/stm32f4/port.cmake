@@ -4,6 +4,7 @@ set(ET_TIMER_HZ 16000000 CACHE STRING "rate of TIM2: as the chip runs it, unless
 include(ports/cortex_m/cortex_m.cmake)
 add_compile_definitions(ET_UART_IRQ=37 ET_RECEIVE_RING=1024 ET_SEND_RING=1024 ET_TIMER_HZ=${ET_TIMER_HZ}u)
 
+set(ET_DELEGATES_DEFAULT none)
 set(ET_BOARD_DEFINITIONS
   ET_MODEL_CAPACITY=57344
   ET_ARENA_CAPACITY=34816

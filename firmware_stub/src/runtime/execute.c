@@ -1,7 +1,6 @@
 #include <stddef.h>
 
-#include "et_kernel.h"
-#include "loader.h"
+#include "delegates.h"
 
 static et_status failed(uint32_t index, et_error *error, const char *message) {
     return et_fail(error, ET_LINK_STATUS_KERNEL_FAILED, index, message, NULL);
@@ -24,6 +23,19 @@ static et_status call_kernel(et_method *method, const et_instruction *instructio
     if (refusal != NULL) {
         const char *const message[] = {
             kernel->name, et_dot(kernel->overload), kernel->overload, ": ", refusal, NULL};
+        return et_fail_parts(error, ET_LINK_STATUS_KERNEL_FAILED, index, message);
+    }
+    return ET_LINK_STATUS_OK;
+}
+
+static et_status call_delegate(et_method *method, const et_instruction *instruction, uint32_t index,
+                               et_error *error) {
+    const et_loaded_delegate *delegate = &method->delegates[instruction->as.delegate.index];
+    et_call call = {method->values, method->value_count, instruction->as.delegate.args,
+                    instruction->as.delegate.count};
+    const char *refusal = delegate->backend->execute(delegate->handle, &call, method->tracer);
+    if (refusal != NULL) {
+        const char *const message[] = {delegate->backend->name, ": ", refusal, NULL};
         return et_fail_parts(error, ET_LINK_STATUS_KERNEL_FAILED, index, message);
     }
     return ET_LINK_STATUS_OK;
@@ -68,6 +80,8 @@ static et_status run_instruction(et_method *method, const et_instruction *instru
     switch (instruction->kind) {
     case ET_INSTRUCTION_KERNEL:
         return call_kernel(method, instruction, index, error);
+    case ET_INSTRUCTION_DELEGATE:
+        return call_delegate(method, instruction, index, error);
     case ET_INSTRUCTION_MOVE:
         return move(method, instruction, index, error);
     case ET_INSTRUCTION_JUMP_FALSE:

@@ -76,15 +76,17 @@ static void load_kernel_call(et_loader *loader, et_table table, uint32_t index, 
     }
 }
 
-static void refuse_delegate(et_loader *loader, et_table table) {
+static void load_delegate_call(et_loader *loader, et_table table, et_instruction *instruction) {
     et_reader *reader = &loader->reader;
     et_vector delegates = et_read_vector(reader, loader->plan, EXECUTION_PLAN_DELEGATES, 4, "delegates");
-    et_string id = {"", 0};
-    if (delegates.count > 0) {
-        et_table delegate = et_read_table_at(reader, delegates, 0, "delegate");
-        id = et_read_string(reader, delegate, BACKEND_DELEGATE_ID, "delegate id");
+    instruction->kind = ET_INSTRUCTION_DELEGATE;
+    instruction->as.delegate.index =
+        et_read_u32(reader, table, DELEGATE_CALL_DELEGATE_INDEX, "delegate_index");
+    instruction->as.delegate.args =
+        et_load_value_numbers(loader, table, DELEGATE_CALL_ARGS, "args", &instruction->as.delegate.count);
+    if (instruction->as.delegate.index >= delegates.count) {
+        et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, table.at, "delegate_index", "no such delegate");
     }
-    et_reader_fail(reader, ET_LINK_STATUS_UNSUPPORTED_FEATURE, table.at, "delegate", id.bytes);
 }
 
 static bool is_input(const et_method *method, uint32_t value) {
@@ -137,7 +139,8 @@ static void load_instruction(et_loader *loader, et_table table, uint32_t index, 
         load_kernel_call(loader, content, index, instruction);
         break;
     case INSTRUCTION_ARGUMENTS_DELEGATE_CALL:
-        refuse_delegate(loader, content);
+        scope = "DELEGATE_CALL";
+        load_delegate_call(loader, content, instruction);
         break;
     case INSTRUCTION_ARGUMENTS_MOVE_CALL:
         scope = "MOVE_CALL";

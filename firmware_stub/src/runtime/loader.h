@@ -22,6 +22,7 @@ struct et_chain {
 
 typedef enum {
     ET_INSTRUCTION_KERNEL,
+    ET_INSTRUCTION_DELEGATE,
     ET_INSTRUCTION_MOVE,
     ET_INSTRUCTION_JUMP_FALSE,
     ET_INSTRUCTION_FREE,
@@ -39,6 +40,11 @@ struct et_instruction {
             uint32_t count;
         } call;
         struct {
+            uint32_t index; /* of the delegate */
+            uint32_t count;
+            const uint32_t *args; /* in the file */
+        } delegate;
+        struct {
             uint32_t from;
             uint32_t to;
         } move;
@@ -55,6 +61,7 @@ typedef struct {
     et_reader reader;
     et_table plan;
     et_arena arena;
+    uint32_t method_allocator; /* its id in the trace */
     et_tensor *tensors;
     uint32_t tensor_count;
     et_buffer *buffers;

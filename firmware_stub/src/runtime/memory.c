@@ -17,6 +17,7 @@ static void *take(et_loader *loader, uint32_t allocator, uint32_t count, uint32_
 static void take_method(et_loader *loader, uint32_t chain_count) {
     et_method *method = loader->method;
     uint32_t allocator = et_track_allocator(method->tracer, "method");
+    loader->method_allocator = allocator;
     method->values = take(loader, allocator, method->value_count, sizeof(et_value));
     loader->tensors = take(loader, allocator, loader->tensor_count, sizeof(et_tensor));
     method->chains = take(loader, allocator, chain_count, sizeof(et_chain));

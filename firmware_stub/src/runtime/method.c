@@ -1,6 +1,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "delegates.h"
 #include "loader.h"
 #include "program.h"
 #include "program_fields.h"
@@ -84,6 +85,7 @@ static void init_method(et_loader *loader) {
     place_unplanned(loader, method->inputs, method->input_count);
     place_unplanned(loader, method->outputs, method->output_count);
     et_load_instructions(loader);
+    et_load_delegates(loader); /* last, so that nothing fails behind them */
 }
 
 et_status et_method_load(et_method *method, const et_program *program, const char *name, void *arena,

@@ -74,28 +74,54 @@ et_reader et_program_reader(const et_program *program, et_error *error) {
     return (et_reader){program->data, program->program_size, ET_LINK_STATUS_OK, error};
 }
 
-/* A piece of a segment. */
-static const uint8_t *segment_piece(et_reader *reader, const et_program *program, uint32_t index,
-                                    uint64_t offset, uint32_t nbytes) {
+const uint8_t *et_program_segment(et_reader *reader, const et_program *program, uint32_t index,
+                                  uint32_t *size) {
     et_table root = et_read_root(reader);
     et_vector segments = et_read_vector(reader, root, PROGRAM_SEGMENTS, 4, "segments");
     if (index >= segments.count) {
-        et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, segments.at, "segment_index", "no such segment");
+        et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, root.at, "segment_index", "no such segment");
         return NULL;
     }
     et_table segment = et_read_table_at(reader, segments, index, "segment");
     uint64_t start = et_read_u64(reader, segment, DATA_SEGMENT_OFFSET, "segment offset");
-    uint64_t size = et_read_u64(reader, segment, DATA_SEGMENT_SIZE, "segment size");
+    uint64_t length = et_read_u64(reader, segment, DATA_SEGMENT_SIZE, "segment size");
     uint64_t room = program->size - program->segment_base;
-    if (start > room || size > room - start) {
+    if (start > room || length > room - start) {
         et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, segment.at, "segment", "outside the file");
+    }
+    *size = (uint32_t)length;
+    return reader->status == ET_LINK_STATUS_OK ? program->data + program->segment_base + (uint32_t)start
+                                               : NULL;
+}
+
+/* A piece of a segment. */
+static const uint8_t *segment_piece(et_reader *reader, const et_program *program, uint32_t index,
+                                    uint64_t offset, uint32_t nbytes) {
+    uint32_t size = 0;
+    const uint8_t *segment = et_program_segment(reader, program, index, &size);
+    if (segment == NULL) {
         return NULL;
     }
     if (offset > size || nbytes > size - offset) {
-        et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, segment.at, "constant", "outside its segment");
+        et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, (uint32_t)(segment - program->data), "constant",
+                       "outside its segment");
         return NULL;
     }
-    return program->data + program->segment_base + (uint32_t)start + (uint32_t)offset;
+    return segment + (uint32_t)offset;
+}
+
+const uint8_t *et_program_delegate_data(et_reader *reader, uint32_t index, uint32_t *size) {
+    et_table root = et_read_root(reader);
+    et_vector entries =
+        et_read_vector(reader, root, PROGRAM_BACKEND_DELEGATE_DATA, 4, "backend_delegate_data");
+    if (index >= entries.count) {
+        et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, root.at, "backend_delegate_data", "no such entry");
+        return NULL;
+    }
+    et_table entry = et_read_table_at(reader, entries, index, "backend_delegate_data");
+    et_vector data = et_read_vector(reader, entry, BACKEND_DELEGATE_INLINE_DATA_DATA, 1, "data");
+    *size = data.count;
+    return reader->status == ET_LINK_STATUS_OK ? reader->data + data.at : NULL;
 }
 
 /* Piece number `number` of those that a table of offsets divides a segment into. */

@@ -21,4 +21,11 @@ const uint8_t *et_program_initial_state(et_reader *reader, const et_program *pro
 const uint8_t *et_program_named(et_reader *reader, const et_program *program, const char *name,
                                 uint32_t nbytes);
 
+/* Segment number `index` and its size; NULL when the file does not have it. */
+const uint8_t *et_program_segment(et_reader *reader, const et_program *program, uint32_t index,
+                                  uint32_t *size);
+
+/* Entry number `index` of the backends' data in the FlatBuffer itself, and its size; NULL as above. */
+const uint8_t *et_program_delegate_data(et_reader *reader, uint32_t index, uint32_t *size);
+
 #endif

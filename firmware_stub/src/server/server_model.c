@@ -7,6 +7,7 @@
 
 void et_server_drop_model(et_server *server) {
     const et_server_config *config = &server->config;
+    et_method_unload(&server->method);
     server->state = ET_LINK_STATE_IDLE;
     server->loaded = false;
     server->model_size = 0;
@@ -60,6 +61,7 @@ static et_status check_outputs(const et_method *method, et_error *error) {
 
 et_status et_server_load_model(et_server *server, const char *method, et_error *error) {
     const et_server_config *config = &server->config;
+    et_method_unload(&server->method);
     server->state = ET_LINK_STATE_IDLE;
     et_status status = et_program_open(&server->program, config->model, server->model_size, error);
     if (status == ET_LINK_STATUS_OK) {

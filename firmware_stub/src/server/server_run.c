@@ -26,6 +26,7 @@ static void copy_inputs(et_server *server) {
 static et_status execute_all(et_server *server, et_error *error) {
     const et_server_config *config = &server->config;
     et_run *run = &server->run;
+    et_method_unload(&server->method);
     et_status status = et_method_load(&server->method, &server->program, server->method.name, config->arena,
                                       config->arena_capacity, &server->tracer, error);
     server->loaded = status == ET_LINK_STATUS_OK;

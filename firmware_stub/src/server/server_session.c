@@ -101,6 +101,7 @@ et_status et_server_status(et_server *server, et_request *request, et_writer *an
 }
 
 static void reboot(et_server *server) {
+    et_method_unload(&server->method);
     server->config.port->reboot();
 }
 

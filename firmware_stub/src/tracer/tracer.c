@@ -69,6 +69,10 @@ void et_set_chain_debug_handle(et_tracer *tracer, int32_t chain, uint32_t handle
     }
 }
 
+uint32_t et_read_ticks(const et_tracer *tracer) {
+    return tracer != NULL ? tracer->ticks() : 0;
+}
+
 et_event et_start_event(et_tracer *tracer, et_name name, const char *text, int32_t id, int32_t chain,
                         uint32_t handle) {
     et_event event = {.name = name, .chain = chain, .handle = handle};
