@@ -76,6 +76,10 @@ class DeviceRefusedError(TargetError):
         self.detail = detail
 
 
+class RestartedError(TargetError):
+    """The board started again by itself: a fault, a watchdog, its supply."""
+
+
 class InfrastructureError(HarnessError):
     """Something between us and the target failed; a retry is safe."""
 

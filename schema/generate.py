@@ -47,6 +47,13 @@ OUTPUTS = (
         "firmware_stub/models/npu/command_format.py",
         "Numbers of the simulated NPU's jobs.",
     ),
+    Output(
+        "schema/postmortem.toml",
+        "ET_POSTMORTEM",
+        "firmware_stub/include/et_postmortem_format.h",
+        "harness/etdump/postmortem_format.py",
+        "Numbers of a postmortem.",
+    ),
 )
 
 
@@ -82,7 +89,7 @@ def render_module(output: Output, spec: dict[str, Any]) -> str:
     for name, entry in spec["constant"].items():
         lines += [f"{name}: Final = {_hexadecimal(entry)}", f'"""{_sentence(entry["doc"])}"""']
     for enum, members in spec["enum"].items():
-        lines += ["", "", f"class {enum.capitalize()}(IntEnum):"]
+        lines += ["", "", f"class {_class_name(enum)}(IntEnum):"]
         lines += [f'    """{_sentence(members["doc"])}"""', ""]
         for name, entry in _members(members):
             lines += [f"    {name} = {_hexadecimal(entry)}", f'    """{_sentence(entry["doc"])}"""']
@@ -91,6 +98,10 @@ def render_module(output: Output, spec: dict[str, Any]) -> str:
 
 def _members(enum: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     return ((name, entry) for name, entry in enum.items() if name != "doc")
+
+
+def _class_name(enum: str) -> str:
+    return "".join(word.capitalize() for word in enum.split("_"))
 
 
 def _hexadecimal(entry: dict[str, Any]) -> str:

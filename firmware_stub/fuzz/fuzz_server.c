@@ -177,7 +177,7 @@ static uint8_t *block(uint32_t size) {
 }
 
 static et_server_config configure(void) {
-    static const et_port port = {port_read, port_write, nothing, ticks, nothing, nothing};
+    static const et_port port = {port_read, port_write, nothing, ticks, nothing, nothing, NULL, NULL, NULL};
     static const et_clock npu = {"npu", 1, 3, 24, true};
     static const et_target target = {"fuzz", "host", "clock", 1000, 1, 32, 1, &npu};
     return (et_server_config){
@@ -192,6 +192,7 @@ static et_server_config configure(void) {
         .input_capacity = INPUT_CAPACITY,
         .trace = block(TRACE_CAPACITY),
         .trace_capacity = TRACE_CAPACITY,
+        .kept = block(sizeof(et_postmortem)),
         .receive = block(ET_SERVER_RECEIVE_SIZE(MTU)),
         .send = block(MTU),
         .encoded = block(ET_FRAME_ENCODED_SIZE(MTU)),
@@ -200,6 +201,7 @@ static et_server_config configure(void) {
 }
 
 static void release(const et_server_config *config) {
+    free(config->kept);
     free(config->model);
     free(config->arena);
     free(config->inputs);

@@ -43,6 +43,8 @@ enum {
     ET_LINK_OP_NOTE_PROGRESS = 0x40,
     /* unasked: the run ended, and how */
     ET_LINK_OP_NOTE_DONE = 0x41,
+    /* unasked: the firmware has started, and knows nothing of what was before */
+    ET_LINK_OP_NOTE_STARTED = 0x42,
 };
 
 /* what OPEN, WRITE, COMMIT, STAT and READ address */
@@ -55,6 +57,8 @@ enum {
     ET_LINK_REGION_OUTPUT = 0x3,
     /* the trace of the last run: index 0 its compact log, or the ETDump of a runtime that makes one; index 1 the debug buffer of such an ETDump */
     ET_LINK_REGION_TRACE = 0x4,
+    /* what has survived a reset (postmortem.toml); there until the next RUN */
+    ET_LINK_REGION_POSTMORTEM = 0x5,
 };
 
 /* what the device is doing */
@@ -91,6 +95,8 @@ enum {
     ET_LINK_INFO_PROBE_COST = 0x9,
     /* u32 number of kernels linked in */
     ET_LINK_INFO_OPERATORS = 0xA,
+    /* u8 condition (postmortem.toml): there is a region POSTMORTEM to read */
+    ET_LINK_INFO_POSTMORTEM = 0xB,
 };
 
 /* kinds of RESET */
@@ -99,6 +105,8 @@ enum {
     ET_LINK_RESET_SESSION = 0x0,
     /* restart the firmware after answering */
     ET_LINK_RESET_REBOOT = 0x1,
+    /* forget what has survived a reset */
+    ET_LINK_RESET_POSTMORTEM = 0x2,
 };
 
 /* first byte of every answer, and the C runtime's result codes */

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "et_postmortem.h"
+
 typedef struct {
     /* Takes up to `size` received bytes without waiting; returns how many. */
     uint32_t (*read)(uint8_t *bytes, uint32_t size);
@@ -23,6 +25,11 @@ typedef struct {
     void (*quiet)(bool on);
     /* Optional (NULL): how often received bytes were lost because nobody took them in time. */
     uint32_t (*overruns)(void);
+    /* Why the firmware has started, as ET_POSTMORTEM_REASON_* bits; NULL when the board cannot tell. */
+    uint32_t (*reset_reason)(void);
+    /* The whole stack, which grows down; NULL when its place is not known. */
+    uint32_t *stack_bottom;
+    uint32_t *stack_top;
 } et_port;
 
 /* A clock domain that events may be timed by besides domain 0, such as an accelerator's own counter. */
@@ -45,6 +52,9 @@ typedef struct {
     uint8_t more_clock_count;
     const et_clock *more_clocks; /* domains 1, 2, ...; NULL when there are none */
 } et_target;
+
+/* From a fault handler, on whatever stack: keeps what is known of the fault over the reset that follows. */
+void et_app_fault(const et_fault *fault);
 
 _Noreturn void et_app_main(const et_port *port, const et_target *target);
 

@@ -9,6 +9,7 @@
 
 #include "et_frame.h"
 #include "et_port.h"
+#include "et_postmortem.h"
 #include "et_runtime.h"
 #include "et_tracer.h"
 
@@ -39,10 +40,11 @@ typedef struct {
     uint32_t input_capacity;
     uint8_t *trace;
     uint32_t trace_capacity;
-    uint8_t *receive; /* ET_SERVER_RECEIVE_SIZE(mtu) bytes */
-    uint8_t *send;    /* mtu bytes */
-    uint8_t *encoded; /* ET_FRAME_ENCODED_SIZE(mtu) bytes */
-    uint32_t mtu;     /* ET_LINK_MIN_MTU to 65535 */
+    et_postmortem *kept; /* survives a reset, if `trace` does, too; holds the tracer */
+    uint8_t *receive;    /* ET_SERVER_RECEIVE_SIZE(mtu) bytes */
+    uint8_t *send;       /* mtu bytes */
+    uint8_t *encoded;    /* ET_FRAME_ENCODED_SIZE(mtu) bytes */
+    uint32_t mtu;        /* ET_LINK_MIN_MTU to 65535 */
 } et_server_config;
 
 /* A region being written. */
@@ -85,7 +87,6 @@ typedef struct {
 typedef struct {
     et_server_config config;
     et_frame_decoder decoder;
-    et_tracer tracer;
     et_program program;
     et_method method;
     et_staged_input inputs[ET_SERVER_MAX_INPUTS];
@@ -99,12 +100,17 @@ typedef struct {
     uint32_t good_frames;
     uint32_t corrupt_frames;
     uint32_t probe_ticks;
-    uint8_t state; /* ET_LINK_STATE_* */
-    bool loaded;   /* method is valid */
+    uint8_t state;      /* ET_LINK_STATE_* */
+    uint8_t postmortem; /* ET_POSTMORTEM_CONDITION_*: what config.kept holds from before a reset */
+    bool loaded;        /* method is valid */
 } et_server;
 
-/* Measures the tracer's own cost and becomes ready for a HELLO. */
+/* Looks at what a reset has left in config.kept, measures the tracer's own cost in the arena, and becomes
+ * ready for a HELLO. */
 void et_server_init(et_server *server, const et_server_config *config);
+
+/* Tells a host that may be waiting for an answer or for the end of a run that it waits in vain. */
+void et_server_announce(et_server *server);
 
 /* Handles what has arrived and sends the next part of a running download; returns without waiting for
  * more. Returns false when there was nothing to do. */

@@ -39,6 +39,20 @@ typedef struct {
     int32_t last_id;
 } et_event_filter;
 
+/* Scopes within each other that are remembered while they are open: Method::execute, OPERATOR_CALL, the
+ * kernel, an event of its delegate. */
+#define ET_TRACER_SCOPES 4
+
+/* An event that has started. After a crash these tell what was going on (et_postmortem.h). */
+typedef struct {
+    et_name name;
+    uint16_t zero;
+    int32_t id; /* integer delegate id */
+    int32_t chain;
+    uint32_t handle;
+    uint32_t start;
+} et_open_scope;
+
 /* A tracer. Fields are private; read them through the functions below. */
 typedef struct {
     uint8_t *buffer;
@@ -65,12 +79,15 @@ typedef struct {
     uint8_t profiling_level;
     bool selective; /* some events are left out by choice */
     bool full;
+    uint8_t open_count; /* started events that have not ended; those beyond open[] count, too */
+    et_open_scope open[ET_TRACER_SCOPES];
 } et_tracer;
 
 /* What et_end_profiling needs to know of the start. Kept by the caller, usually on its stack. */
 typedef struct {
     et_name name;
     uint8_t choice; /* whether to log it, decided at the start */
+    uint8_t depth;  /* events that were open when it started */
     int32_t chain;
     uint32_t handle;
     uint32_t start;

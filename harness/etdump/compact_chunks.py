@@ -136,6 +136,26 @@ def _read_chunk(data: bytes, place: int) -> Chunk:
     return Chunk(place, end - place, header, names, records, _count_carried(chunk))
 
 
+def log_header(
+    *,
+    full: bool,
+    record_count: int,
+    name_count: int,
+    names_size: int,
+    dropped_events: int,
+    dropped_blocks: int,
+    filtered_events: int,
+    chunk: int,
+    first_record: int,
+) -> bytes:
+    """Return the header of a log with these counts, for one whose own header is lost."""
+    return _HEADER.pack(
+        *(fmt.MAGIC, fmt.VERSION, fmt.RECORD_SIZE, fmt.HEADER_SIZE, fmt.FLAG_FULL * full),
+        *(record_count, name_count, 0, names_size, dropped_events, dropped_blocks),
+        *(filtered_events, 0, 0, chunk, first_record, 0, 0, 0),
+    )
+
+
 def _read_header(data: bytes, place: int) -> _Header:
     if len(data) < fmt.HEADER_SIZE:
         raise FormatError(

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
-from harness.errors import LinkError
+from harness.errors import LinkError, RestartedError
 from harness.link.frames import CorruptFrame, CorruptReason, Frame, FrameDecoder, Text, encode
 from harness.link.messages import MalformedBodyError, parse_refusal
 from harness.link.refusal import refusal_error
@@ -31,6 +31,7 @@ class Exchange:
         retries: How often a request is repeated.
         board: Name of the target in messages.
         statistics: What has been carried and lost.
+        greeted: The device has answered HELLO; when it says that it starts now, that is a failure.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Exchange:
         self.retries = retries
         self.board = board
         self.statistics = LinkStatistics()
+        self.greeted = False
         self.clock_ns = clock_ns
         self._transport = transport
         self._console = console
@@ -99,8 +101,17 @@ class Exchange:
 
         Raises:
             LinkError: The stream ended.
-            TargetError: It did because the target is dead.
+            RestartedError: The device says that it has started again.
+            TargetError: The stream ended because the target is dead.
         """
+        while (frame := self._next_frame(until)) is not None:
+            if frame.type != Op.NOTE_STARTED:
+                break
+            if self.greeted:
+                raise self.restarted()
+        return frame
+
+    def _next_frame(self, until: float) -> Frame | None:
         while not self._frames:
             # Nothing is read past the time, so that a device that never stops talking cannot
             # hold up whoever waits for something else.
@@ -200,6 +211,13 @@ class Exchange:
         """
         if self._check_alive is not None:
             self._check_alive()
+
+    def restarted(self) -> RestartedError:
+        """Return the error of a device that does not know us any more."""
+        return RestartedError(
+            f"{self.board}: the board restarted by itself",
+            hint="its console text may say why: a fault, a watchdog, the supply",
+        )
 
     def failure(self, message: str, *, hint: str = "") -> LinkError:
         """Return the error of giving up on the link.

@@ -125,6 +125,7 @@ _CLOCK_TAG = Struct(
 )
 _PROBE_TAG = Struct("ticks" / Int32ul, "pairs" / Int32ul, Terminated)
 _NUMBER_TAG = Struct("value" / Int32ul, Terminated)
+_BYTE_TAG = Struct("value" / Int8ul, Terminated)
 
 
 class MalformedBodyError(ValueError):
@@ -309,8 +310,8 @@ def _text_tag(name: str) -> Callable[[bytes], dict[str, Any]]:
     return lambda value: {name: _printable(value)}
 
 
-def _number_tag(name: str) -> Callable[[bytes], dict[str, Any]]:
-    return lambda value: {name: _parse(_NUMBER_TAG, value).value}
+def _number_tag(name: str, layout: Construct = _NUMBER_TAG) -> Callable[[bytes], dict[str, Any]]:
+    return lambda value: {name: _parse(layout, value).value}
 
 
 def _probe(value: bytes) -> dict[str, Any]:
@@ -328,4 +329,5 @@ _TAGS: Final[dict[int, Callable[[bytes], dict[str, Any]]]] = {
     Info.TRACE_CAPACITY: _number_tag("trace_capacity"),
     Info.PROBE_COST: _probe,
     Info.OPERATORS: _number_tag("operators"),
+    Info.POSTMORTEM: _number_tag("postmortem", _BYTE_TAG),
 }

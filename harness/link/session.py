@@ -110,6 +110,7 @@ class Session:
             TargetError: The target died.
         """
         exchange = self._exchange
+        exchange.greeted = False
         sequence = exchange.next_sequence()
         body = messages.hello_request(self._id)
         deadline = exchange.now() + timeout_s
@@ -157,10 +158,7 @@ class Session:
         if self.target is not None and status.session != self._id:
             board = self._exchange.board
             if status.session == 0:
-                raise TargetError(
-                    f"{board}: the board restarted by itself",
-                    hint="its console text may say why: a fault, a watchdog, the supply",
-                )
+                raise self._exchange.restarted()
             raise LinkError(f"{board}: another host has begun a session with this board")
         return status
 
@@ -241,7 +239,7 @@ class Session:
         """Read a region whole and checked against the device's digest.
 
         Args:
-            region: OUTPUT or TRACE.
+            region: OUTPUT, TRACE or POSTMORTEM.
             index: Number of the output.
             progress: Called with (bytes received, bytes in all).
             window: Bytes under way; None chooses by the MTU.
@@ -255,7 +253,9 @@ class Session:
             return download(self._exchange, region, index, progress, window)
 
     def reset(self, kind: Reset = Reset.SESSION) -> None:
-        """Make the device forget model, inputs and trace, or reboot; then HELLO comes first.
+        """Make the device forget model, inputs and trace, or what a crash has left, or reboot.
+
+        After a reboot HELLO comes first.
 
         Raises:
             LinkError: No answer in time.
@@ -264,6 +264,7 @@ class Session:
         self._exchange.request(Op.RESET, messages.reset_request(kind), messages.parse_empty)
         if kind == Reset.REBOOT:
             self.target = None
+            self._exchange.greeted = False
             self._exchange.mtu = MIN_MTU
 
     def _greet(self, info: TargetInfo) -> TargetInfo:
@@ -272,6 +273,7 @@ class Session:
                 f"{info.board}: the device chose link version {info.version}, not {VERSION}"
             )
         self.target = info
+        self._exchange.greeted = True
         self._exchange.board = info.board or self._exchange.board
         self._exchange.mtu = info.mtu
         return info

@@ -46,6 +46,8 @@ class Op(IntEnum):
     """Unasked: executions completed so far."""
     NOTE_DONE = 0x41
     """Unasked: the run ended, and how."""
+    NOTE_STARTED = 0x42
+    """Unasked: the firmware has started, and knows nothing of what was before."""
 
 
 class Region(IntEnum):
@@ -59,6 +61,8 @@ class Region(IntEnum):
     """Bytes of output tensor number `index`."""
     TRACE = 0x4
     """The trace of the last run: index 0 its compact log, or the ETDump of a runtime that makes one; index 1 the debug buffer of such an ETDump."""
+    POSTMORTEM = 0x5
+    """What has survived a reset (postmortem.toml); there until the next RUN."""
 
 
 class State(IntEnum):
@@ -97,6 +101,8 @@ class Info(IntEnum):
     """U32 ticks, u32 pairs: time that so many empty start/end pairs took at start-up."""
     OPERATORS = 0xA
     """U32 number of kernels linked in."""
+    POSTMORTEM = 0xB
+    """U8 condition (postmortem.toml): there is a region POSTMORTEM to read."""
 
 
 class Reset(IntEnum):
@@ -106,6 +112,8 @@ class Reset(IntEnum):
     """Forget model, inputs and trace."""
     REBOOT = 0x1
     """Restart the firmware after answering."""
+    POSTMORTEM = 0x2
+    """Forget what has survived a reset."""
 
 
 class Status(IntEnum):

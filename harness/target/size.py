@@ -10,7 +10,17 @@ from pathlib import Path
 from harness.errors import InfrastructureError
 from harness.target.build import Firmware, compiler_for
 
-ROOMS = ("tracer", "etdump", "link", "serial", "server", "runtime", "kernels", "delegates")
+ROOMS = (
+    "tracer",
+    "etdump",
+    "link",
+    "serial",
+    "postmortem",
+    "server",
+    "runtime",
+    "kernels",
+    "delegates",
+)
 """Folders of ``firmware_stub/src`` in the order in which they build on each other."""
 
 _DEADLINE_S = 30.0

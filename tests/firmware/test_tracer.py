@@ -75,6 +75,7 @@ class Event(ct.Structure):
     _fields_ = [
         ("name", ct.c_uint16),
         ("choice", ct.c_uint8),
+        ("depth", ct.c_uint8),
         ("chain", ct.c_int32),
         ("handle", ct.c_uint32),
         ("start", ct.c_uint32),
@@ -102,7 +103,7 @@ class CTracer:
         self.size, self.now = size, 0
         self._library = library
         self._memory = (ct.c_uint8 * (GUARD + size + GUARD))(*([0xA5] * (GUARD + size + GUARD)))
-        self._state = (ct.c_uint64 * 32)()
+        self._state = (ct.c_uint64 * 64)()
         self._ticks = ct.CFUNCTYPE(ct.c_uint32)(self._tick)
         library.et_start_profiling.restype = Event
         library.et_start_profiling_interned.restype = Event

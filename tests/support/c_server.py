@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes as ct
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
+from harness.etdump.postmortem_format import REGISTERS
 from harness.link import messages
 from harness.link.frames import CorruptFrame, Frame, FrameDecoder, Text, encode
 from harness.link.wire import RESPONSE, Op, Region
@@ -13,6 +15,9 @@ from tests.support.runtime import Memory
 
 TICK = 3
 MTU = 512
+BUILD_ID = b"build"
+KEPT = 512
+"""Bytes, more than et_postmortem has."""
 
 _READ = ct.CFUNCTYPE(ct.c_uint32, ct.POINTER(ct.c_uint8), ct.c_uint32)
 _WRITE = ct.CFUNCTYPE(None, ct.POINTER(ct.c_uint8), ct.c_uint32)
@@ -31,6 +36,9 @@ class _Port(ct.Structure):
         ("reboot", _VOID),
         ("quiet", _QUIET),
         ("overruns", _TICKS),
+        ("reset_reason", _TICKS),
+        ("stack_bottom", ct.c_void_p),
+        ("stack_top", ct.c_void_p),
     ]
 
 
@@ -70,6 +78,7 @@ class _Config(ct.Structure):
         ("input_capacity", ct.c_uint32),
         ("trace", ct.c_void_p),
         ("trace_capacity", ct.c_uint32),
+        ("kept", ct.c_void_p),
         ("receive", ct.c_void_p),
         ("send", ct.c_void_p),
         ("encoded", ct.c_void_p),
@@ -81,6 +90,9 @@ class CServer:
     """A device in this process, with small memory.
 
     Attributes:
+        kept: Memory that survives a reset: the record, and
+        log: the tracer's buffer.
+        on_tick: Called whenever it reads its clock.
         restarts: How often its clock was restarted.
         reboots: How often it wanted to reboot.
         overruns: How often its port says it lost bytes.
@@ -93,6 +105,7 @@ class CServer:
         self.calls: list[str] = []
         self.answers: list[Frame] = []
         self._library = library
+        self.on_tick: Callable[[], None] = lambda: None
         self._now = 0
         self._received = bytearray()
         self._decoder = FrameDecoder(MTU)
@@ -105,18 +118,32 @@ class CServer:
             *(_QUIET(self._quiet), _TICKS(lambda: self.overruns)),
         )
         longest = MTU + MTU // 254
-        sizes = [4096, 16384, inputs, trace, longest + 1, MTU, longest + 3]
+        sizes = [4096, 16384, inputs, trace, KEPT, longest + 1, MTU, longest + 3]
         self._memory = [Memory(size) for size in sizes]
-        model, arena, staged, log, receive, send, encoded = self._memory
+        model, arena, staged, log, kept, receive, send, encoded = self._memory
+        self.kept, self.log = kept, log
         self._config = _Config(
-            *(ct.pointer(self._port), ct.pointer(self._target), b"build"),
+            *(ct.pointer(self._port), ct.pointer(self._target), BUILD_ID),
             *(model.address, model.size, arena.address, arena.size),
             *(staged.address, staged.size, log.address, log.size),
+            kept.address,
             *(receive.address, send.address, encoded.address, MTU),
         )
         self._state = (ct.c_uint64 * 512)()  # opaque, and larger than et_server
         library.et_server_poll.restype = ct.c_bool
-        library.et_server_init(ct.byref(self._state), ct.byref(self._config))
+        self.start()
+
+    def start(self) -> None:
+        """Start as after a reset: all state is new, memory is as it was."""
+        ct.memset(self._state, 0x5A, ct.sizeof(self._state))
+        self._library.et_server_init(ct.byref(self._state), ct.byref(self._config))
+
+    def fault(self, kind: int, number: int, registers: dict[int, int]) -> None:
+        """What a fault handler does."""
+        values = [registers.get(i, 0) for i in range(REGISTERS)]
+        known = sum(1 << i for i in registers)
+        words = (ct.c_uint32 * (3 + REGISTERS))(kind, number, known, *values)
+        self._library.et_postmortem_fault(ct.c_void_p(self.kept.address), words)
 
     def _read(self, out: Any, size: int) -> int:
         count = min(size, len(self._received))
@@ -131,6 +158,7 @@ class CServer:
             self.answers.append(item)
 
     def _ticks(self) -> int:
+        self.on_tick()
         self._now += TICK
         return self._now
 

@@ -12,6 +12,9 @@
 /* A device register. */
 #define REGISTER(address) (*(volatile uint32_t *)(uintptr_t)(address))
 
+/* The stack, from the linker script. */
+extern uint32_t stack_bottom[], stack_top[];
+
 /* What the board and its counter are. */
 extern const et_target port_target;
 

@@ -66,6 +66,8 @@ int main(void) {
         .reboot = reboot,
         .quiet = quiet,
         .overruns = overruns,
+        .stack_bottom = stack_bottom,
+        .stack_top = stack_top,
     };
     et_serial_init(&serial, &uart, receive_ring, sizeof receive_ring, send_ring, sizeof send_ring);
     core_start_interrupts();

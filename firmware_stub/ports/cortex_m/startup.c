@@ -23,18 +23,28 @@
 #define MPU_RASR_NO_ACCESS_16K (13u << 1 | 1u)
 #define GUARD_SIZE 0x4000u
 
-/* What the CPU pushes at an exception; the link register and the address that faulted are among it. */
-#define FRAME_WORDS 8
-#define FRAME_PC 6
+#define CFSR 0xE000ED28u /* fault status and addresses; Armv6-M has none */
+#define HFSR 0xE000ED2Cu
+#define MMFAR 0xE000ED34u
+#define BFAR 0xE000ED38u
+#define CFSR_MMFAR_VALID (1u << 7)
+#define CFSR_BFAR_VALID (1u << 15)
+
+/* What the CPU pushes at an exception: R0 to R3, R12, LR, PC and XPSR, as the first registers of a fault. */
+#define FRAME_WORDS 8u
+#define FRAME_KNOWN ((1u << FRAME_WORDS) - 1u)
+#define FPU_WORDS 18u
+#define EXC_RETURN_NO_FPU (1u << 4)
+#define XPSR_REALIGNED (1u << 9)
 
 /* From the linker script. */
-extern uint32_t stack_bottom[], stack_top[], data_start[], data_end[], bss_start[], bss_end[];
+extern uint32_t data_start[], data_end[], bss_start[], bss_end[];
 extern const uint32_t data_load[];
 
 _Noreturn void reset(void);
 int *__errno(void);
 void fault(void);
-_Noreturn void report_fault(const uint32_t *frame);
+_Noreturn void report_fault(const uint32_t *frame, uint32_t exc_return);
 
 __attribute__((section(".vectors"), used)) static const uintptr_t vectors[] = {
     (uintptr_t)stack_top,
@@ -117,11 +127,52 @@ _Noreturn void core_reset(void) {
 /* The stack may be what broke: report on a fresh one. */
 __attribute__((naked)) void fault(void) {
     __asm volatile("mov r0, sp\n"
-                   "ldr r1, =stack_top\n"
-                   "mov sp, r1\n"
-                   "ldr r1, =report_fault\n"
-                   "bx r1\n"
+                   "mov r1, lr\n"
+                   "ldr r2, =stack_top\n"
+                   "mov sp, r2\n"
+                   "ldr r2, =report_fault\n"
+                   "bx r2\n"
                    ".ltorg\n");
+}
+
+static void set(et_fault *fault, uint32_t number, uint32_t value) {
+    fault->registers[number] = value;
+    fault->known |= 1u << number;
+}
+
+static void read_fault_status(et_fault *fault) {
+#ifndef __ARM_ARCH_6M__
+    uint32_t status = REGISTER(CFSR);
+    set(fault, ET_POSTMORTEM_CORTEX_M_CFSR, status);
+    set(fault, ET_POSTMORTEM_CORTEX_M_HFSR, REGISTER(HFSR));
+    if ((status & CFSR_MMFAR_VALID) != 0) {
+        set(fault, ET_POSTMORTEM_CORTEX_M_MMFAR, REGISTER(MMFAR));
+    }
+    if ((status & CFSR_BFAR_VALID) != 0) {
+        set(fault, ET_POSTMORTEM_CORTEX_M_BFAR, REGISTER(BFAR));
+    }
+#else
+    (void)fault;
+#endif
+}
+
+/* The frame may lie beyond the stack: then it was never written. */
+static void read_frame(et_fault *fault, const uint32_t *frame, uint32_t exc_return) {
+    set(fault, ET_POSTMORTEM_CORTEX_M_EXC_RETURN, exc_return);
+    if (frame < stack_bottom || frame + FRAME_WORDS > stack_top) {
+        return;
+    }
+    memcpy(fault->registers, frame, FRAME_WORDS * sizeof *frame);
+    fault->known |= FRAME_KNOWN;
+    uint32_t words = FRAME_WORDS + ((exc_return & EXC_RETURN_NO_FPU) != 0 ? 0u : FPU_WORDS);
+    words += (fault->registers[ET_POSTMORTEM_CORTEX_M_XPSR] & XPSR_REALIGNED) != 0;
+    set(fault, ET_POSTMORTEM_CORTEX_M_SP, (uint32_t)(uintptr_t)(frame + words));
+}
+
+static uint32_t exception_number(void) {
+    uint32_t number;
+    __asm volatile("mrs %0, ipsr" : "=r"(number));
+    return number;
 }
 
 static void put_hex(char *at, uint32_t value) {
@@ -131,15 +182,22 @@ static void put_hex(char *at, uint32_t value) {
     }
 }
 
-_Noreturn void report_fault(const uint32_t *frame) {
+_Noreturn void report_fault(const uint32_t *frame, uint32_t exc_return) {
     /* The zero ends a frame that was being sent, or the text would be taken for a part of it. */
     static const char text[] = "\0hard fault at pc=0x????????\n";
+    static et_fault fault;           /* on the fresh stack it could overwrite the frame */
+    memset(&fault, 0, sizeof fault); /* it may be too early for start-up to have done so */
+    fault.kind = ET_POSTMORTEM_FAULT_CORTEX_M;
+    fault.number = exception_number();
+    read_frame(&fault, frame, exc_return);
+    read_fault_status(&fault);
+    et_app_fault(&fault);
     char line[sizeof text];
     for (size_t i = 0; i < sizeof text; i++) {
         line[i] = text[i];
     }
-    if (frame >= stack_bottom && frame + FRAME_WORDS <= stack_top) {
-        put_hex(line + sizeof text - 10, frame[FRAME_PC]);
+    if ((fault.known & 1u << ET_POSTMORTEM_CORTEX_M_PC) != 0) {
+        put_hex(line + sizeof text - 10, fault.registers[ET_POSTMORTEM_CORTEX_M_PC]);
     }
     port_console((const uint8_t *)line, sizeof text - 1);
     port_finish_sending();

@@ -46,7 +46,7 @@ extern uint32_t bss_start[], bss_end[];
 
 void reset(void);
 _Noreturn void start(void);
-_Noreturn void fault(void);
+_Noreturn void fault(uint32_t sp, uint32_t ra);
 void external_interrupt(void);
 
 /* Interrupts are vectored: number 11, from outside the core, has the twelfth word of the table, and a fault
@@ -57,6 +57,8 @@ __attribute__((naked, section(".text.reset"))) void reset(void) {
                    "csrw mtvec, t0\n"
                    "j start\n"
                    "fault_entry:\n"
+                   "mv a0, sp\n"
+                   "mv a1, ra\n"
                    "la sp, stack_top\n"
                    "j fault\n"
                    ".option push\n"
@@ -73,7 +75,7 @@ _Noreturn void start(void) {
     port_start();
     memset(bss_start, 0, (uintptr_t)bss_end - (uintptr_t)bss_start);
     (void)main();
-    fault();
+    core_reset();
 }
 
 void port_start(void) {
@@ -167,12 +169,29 @@ static void put_hex(char *at, uint32_t value) {
     }
 }
 
+static void set(et_fault *kept, uint32_t number, uint32_t value) {
+    kept->registers[number] = value;
+    kept->known |= 1u << number;
+}
+
+#define READ_CSR(name, value) __asm volatile("csrr %0, " name : "=r"(value))
+
 /* A line of text, then a reset, so that a crashed board is noticed and can be used again. */
-_Noreturn void fault(void) {
+_Noreturn void fault(uint32_t sp, uint32_t ra) {
     /* The zero ends a frame that was being sent, or the text would be taken for a part of it. */
     char line[] = "\0fault at pc=0x????????\n";
-    uint32_t pc;
-    __asm volatile("csrr %0, mepc" : "=r"(pc));
+    et_fault kept = {.kind = ET_POSTMORTEM_FAULT_RISCV};
+    uint32_t pc, value, status;
+    READ_CSR("mcause", kept.number);
+    READ_CSR("mepc", pc);
+    READ_CSR("mtval", value);
+    READ_CSR("mstatus", status);
+    set(&kept, ET_POSTMORTEM_RISCV_PC, pc);
+    set(&kept, ET_POSTMORTEM_RISCV_RA, ra);
+    set(&kept, ET_POSTMORTEM_RISCV_SP, sp);
+    set(&kept, ET_POSTMORTEM_RISCV_TVAL, value);
+    set(&kept, ET_POSTMORTEM_RISCV_STATUS, status);
+    et_app_fault(&kept);
     put_hex(line + sizeof line - 10, pc);
     port_console((const uint8_t *)line, sizeof line - 1);
     port_finish_sending();

@@ -8,14 +8,24 @@
 alignas(16) static uint8_t model[ET_MODEL_CAPACITY];
 alignas(16) static uint8_t arena[ET_ARENA_CAPACITY];
 alignas(16) static uint8_t inputs[ET_INPUT_CAPACITY];
-alignas(16) static uint8_t trace[ET_TRACE_CAPACITY];
 static uint8_t receive[ET_SERVER_RECEIVE_SIZE(ET_MTU)];
 static uint8_t send[ET_MTU];
 static uint8_t encoded[ET_FRAME_ENCODED_SIZE(ET_MTU)];
 static et_server server;
 
+/* Left alone by start-up, so that what a crash leaves can be read after the reset. One thing, so that it can
+ * also be dumped as one. */
+static struct {
+    et_postmortem record;
+    alignas(16) uint8_t trace[ET_TRACE_CAPACITY];
+} kept __attribute__((section(".noinit")));
+
 static void print(const et_port *port, const char *text) {
     port->write((const uint8_t *)text, (uint32_t)strlen(text));
+}
+
+void et_app_fault(const et_fault *fault) {
+    et_postmortem_fault(&kept.record, fault);
 }
 
 _Noreturn void et_app_main(const et_port *port, const et_target *target) {
@@ -29,8 +39,9 @@ _Noreturn void et_app_main(const et_port *port, const et_target *target) {
         .arena_capacity = sizeof arena,
         .inputs = inputs,
         .input_capacity = sizeof inputs,
-        .trace = trace,
-        .trace_capacity = sizeof trace,
+        .trace = kept.trace,
+        .trace_capacity = sizeof kept.trace,
+        .kept = &kept.record,
         .receive = receive,
         .send = send,
         .encoded = encoded,
@@ -39,7 +50,10 @@ _Noreturn void et_app_main(const et_port *port, const et_target *target) {
     et_server_init(&server, &config);
     print(port, "etdump stub " ET_BUILD_ID " on ");
     print(port, target->board);
-    print(port, "\n");
+    print(port, server.postmortem == ET_POSTMORTEM_CONDITION_NONE
+                    ? "\n"
+                    : "\nit crashed or was reset in a run: `etharness postmortem` tells\n");
+    et_server_announce(&server);
     for (;;) {
         if (!et_server_poll(&server)) {
             port->idle();

@@ -23,9 +23,12 @@ static const struct {
     {ET_LINK_OP_READ, 12, false, et_server_read},
 };
 
-static uint32_t measure_probe(et_server *server) {
-    et_tracer *tracer = &server->tracer;
-    et_ticks_fn ticks = server->config.port->ticks;
+/* With a tracer of its own: the other one's log may be what a crash has left. */
+static uint32_t measure_probe(const et_server_config *config) {
+    et_ticks_fn ticks = config->port->ticks;
+    et_tracer probe;
+    et_tracer *tracer = &probe;
+    et_tracer_init(tracer, config->arena, config->arena_capacity, ticks);
     et_name name = et_intern(tracer, "probe");
     uint32_t start = ticks();
     for (uint32_t i = 0; i < ET_SERVER_PROBE_PAIRS; i++) {
@@ -38,8 +41,11 @@ void et_server_init(et_server *server, const et_server_config *config) {
     memset(server, 0, sizeof *server);
     server->config = *config;
     et_frame_decoder_init(&server->decoder, config->receive, ET_SERVER_RECEIVE_SIZE(config->mtu));
-    et_tracer_init(&server->tracer, config->trace, config->trace_capacity, config->port->ticks);
-    server->probe_ticks = measure_probe(server);
+    const et_port *port = config->port;
+    uint32_t reason = port->reset_reason != NULL ? port->reset_reason() : 0u;
+    server->postmortem = et_postmortem_open(config->kept, config->build_id, config->trace,
+                                            config->trace_capacity, reason, et_stack_read(port));
+    server->probe_ticks = measure_probe(config);
     et_server_drop_model(server);
     et_server_quiet(server, false);
 }

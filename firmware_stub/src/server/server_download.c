@@ -7,19 +7,27 @@
 
 /* The bytes of a readable region. */
 typedef struct {
-    const uint8_t *bytes; /* NULL: they are the tracer's log */
-    uint32_t size;
+    const uint8_t *bytes;
+    uint32_t count;          /* of `bytes` */
+    uint32_t size;           /* with the log behind them */
+    const et_tracer *tracer; /* whose log it is; NULL for none */
 } et_source;
 
+static et_source bytes_and_log(const void *bytes, uint32_t count, const et_tracer *tracer) {
+    return (et_source){bytes, count, count + et_log_size(tracer), tracer};
+}
+
 static et_status find_trace(const et_server *server, uint8_t index, et_source *source, et_error *error) {
-    source->bytes = et_method_trace(&server->method, index, &source->size);
-    if (source->bytes != NULL) {
+    uint32_t size;
+    const void *bytes = et_method_trace(&server->method, index, &size);
+    if (bytes != NULL) {
+        *source = bytes_and_log(bytes, size, NULL);
         return ET_LINK_STATUS_OK;
     }
     if (index != 0) {
         return et_fail(error, ET_LINK_STATUS_BAD_REGION, index, "the trace is one file", NULL);
     }
-    source->size = et_log_size(&server->tracer);
+    *source = bytes_and_log(NULL, 0, &server->config.kept->tracer);
     return ET_LINK_STATUS_OK;
 }
 
@@ -32,7 +40,16 @@ static et_status find_output(const et_server *server, uint8_t index, et_source *
     if (tensor == NULL || tensor->data == NULL) {
         return et_fail(error, ET_LINK_STATUS_BAD_REGION, index, "the model has no such output", NULL);
     }
-    *source = (et_source){tensor->data, tensor->nbytes};
+    *source = bytes_and_log(tensor->data, tensor->nbytes, NULL);
+    return ET_LINK_STATUS_OK;
+}
+
+static et_status find_postmortem(const et_server *server, uint8_t index, et_source *source, et_error *error) {
+    if (server->postmortem == ET_POSTMORTEM_CONDITION_NONE || index != 0) {
+        return et_fail(error, ET_LINK_STATUS_BAD_REGION, index, "nothing is kept from before a reset", NULL);
+    }
+    const et_postmortem *kept = server->config.kept;
+    *source = bytes_and_log(kept, sizeof *kept, et_postmortem_tracer(kept, server->config.trace_capacity));
     return ET_LINK_STATUS_OK;
 }
 
@@ -40,24 +57,30 @@ static et_status find_output(const et_server *server, uint8_t index, et_source *
 static et_status find_source(const et_server *server, const uint8_t *body, et_source *source,
                              et_error *error) {
     uint8_t region = body[0];
+    uint8_t index = body[1];
+    if (region == ET_LINK_REGION_POSTMORTEM) {
+        return find_postmortem(server, index, source, error);
+    }
     if (region != ET_LINK_REGION_TRACE && region != ET_LINK_REGION_OUTPUT) {
         return et_fail(error, ET_LINK_STATUS_BAD_REGION, region, "cannot be read", NULL);
     }
     if (server->state != ET_LINK_STATE_DONE) {
         return et_fail(error, ET_LINK_STATUS_WRONG_STATE, server->state, "nothing has run", NULL);
     }
-    return region == ET_LINK_REGION_TRACE ? find_trace(server, body[1], source, error)
-                                          : find_output(server, body[1], source, error);
+    return region == ET_LINK_REGION_TRACE ? find_trace(server, index, source, error)
+                                          : find_output(server, index, source, error);
 }
 
 /* Copies bytes of a source; offset and count are within its size. */
-static void copy(const et_server *server, const et_source *source, uint32_t offset, void *out,
-                 uint32_t count) {
-    if (source->bytes == NULL) {
-        (void)et_log_read(&server->tracer, offset, out, count);
-    } else {
-        memcpy(out, source->bytes + offset, count);
+static void copy(const et_source *source, uint32_t offset, uint8_t *out, uint32_t count) {
+    uint32_t plain = offset < source->count ? source->count - offset : 0u;
+    if (plain > count) {
+        plain = count;
     }
+    if (plain > 0) {
+        memcpy(out, source->bytes + offset, plain);
+    }
+    (void)et_log_read(source->tracer, offset + plain - source->count, out + plain, count - plain);
 }
 
 et_status et_server_stat(et_server *server, et_request *request, et_writer *answer, et_error *error) {
@@ -73,7 +96,7 @@ et_status et_server_stat(et_server *server, et_request *request, et_writer *answ
     for (uint32_t offset = 0; offset < source.size;) {
         uint32_t left = source.size - offset;
         uint32_t count = left < sizeof chunk ? left : (uint32_t)sizeof chunk;
-        copy(server, &source, offset, chunk, count);
+        copy(&source, offset, chunk, count);
         et_sha256_update(&sha, chunk, count);
         offset += count;
     }
@@ -143,7 +166,7 @@ bool et_server_stream(et_server *server) {
     write_data_header(&body, download->region, download->index, download->offset);
     uint32_t room = body.capacity - DATA_HEADER_SIZE;
     uint32_t count = left < room ? left : room;
-    copy(server, &source, download->offset, et_write(&body, count), count);
+    copy(&source, download->offset, et_write(&body, count), count);
     download->offset += count;
     et_server_send(server, ET_LINK_OP_READ | ET_LINK_RESPONSE, download->sequence, &body);
     return true;

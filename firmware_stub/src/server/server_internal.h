@@ -4,6 +4,7 @@
 #define ET_SERVER_INTERNAL_H
 
 #include "et_server.h"
+#include "stack.h"
 #include "wire.h"
 
 /* A request being served. */
@@ -35,6 +36,8 @@ et_status et_server_hello(et_server *server, et_request *request, et_writer *ans
 et_status et_server_ping(et_server *server, et_request *request, et_writer *answer, et_error *error);
 et_status et_server_status(et_server *server, et_request *request, et_writer *answer, et_error *error);
 et_status et_server_reset(et_server *server, et_request *request, et_writer *answer, et_error *error);
+
+void et_server_clear_postmortem(et_server *server);
 
 /* server_upload.c; bodies of OPEN, WRITE and COMMIT begin with the region and its index. COMMIT's may go on
  * with the name of a method. */

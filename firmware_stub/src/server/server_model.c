@@ -6,7 +6,6 @@
 #define MAX_COUNT UINT8_MAX /* of inputs or outputs in the description */
 
 void et_server_drop_model(et_server *server) {
-    const et_server_config *config = &server->config;
     et_method_unload(&server->method);
     server->state = ET_LINK_STATE_IDLE;
     server->loaded = false;
@@ -15,7 +14,6 @@ void et_server_drop_model(et_server *server) {
     server->upload.open = false;
     server->run.repeatable = false;
     et_server_stop_download(server);
-    et_tracer_init(&server->tracer, config->trace, config->trace_capacity, config->port->ticks);
 }
 
 /* Gives every input a place of its own in the staging buffer. */

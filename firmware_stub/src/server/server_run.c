@@ -28,13 +28,14 @@ static et_status execute_all(et_server *server, et_error *error) {
     et_run *run = &server->run;
     et_method_unload(&server->method);
     et_status status = et_method_load(&server->method, &server->program, server->method.name, config->arena,
-                                      config->arena_capacity, &server->tracer, error);
+                                      config->arena_capacity, &config->kept->tracer, error);
     server->loaded = status == ET_LINK_STATUS_OK;
     while (status == ET_LINK_STATUS_OK && run->completed < run->count) {
         copy_inputs(server);
         status = et_method_execute(&server->method, error);
         if (status == ET_LINK_STATUS_OK) {
             run->completed++;
+            config->kept->run.completed = run->completed;
             send_note(server, ET_LINK_OP_NOTE_PROGRESS);
         }
     }
@@ -45,11 +46,17 @@ static void start_run(et_server *server) {
     const et_server_config *config = &server->config;
     server->state = ET_LINK_STATE_RUNNING;
     et_server_stop_download(server);
+    et_server_clear_postmortem(server);
+    et_stack_paint(config->port);
     et_server_quiet(server, true);
     config->port->restart_clock();
     server->epoch++;
-    et_tracer_init(&server->tracer, config->trace, server->run.trace_capacity, config->port->ticks);
+    et_tracer_init(&config->kept->tracer, config->trace, server->run.trace_capacity, config->port->ticks);
+    et_postmortem_begin_run(config->kept, server->run.id, server->run.count);
     (void)execute_all(server, &server->run.error);
+    et_postmortem_end_run(config->kept);
+    et_stack_use stack = et_stack_read(config->port);
+    et_set_stack_used(&config->kept->tracer, stack.used, stack.size);
     server->state = ET_LINK_STATE_DONE;
     et_server_quiet(server, false);
     send_note(server, ET_LINK_OP_NOTE_DONE);

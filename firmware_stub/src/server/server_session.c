@@ -46,6 +46,14 @@ static void write_probe_tag(et_writer *answer, uint32_t ticks) {
     et_write_u32(answer, ET_SERVER_PROBE_PAIRS);
 }
 
+static void write_postmortem_tag(et_writer *answer, uint8_t condition) {
+    if (condition != ET_POSTMORTEM_CONDITION_NONE) {
+        et_write_u8(answer, ET_LINK_INFO_POSTMORTEM);
+        et_write_u8(answer, 1);
+        et_write_u8(answer, condition);
+    }
+}
+
 et_status et_server_hello(et_server *server, et_request *request, et_writer *answer, et_error *error) {
     if (request->body[0] > ET_LINK_VERSION || request->body[1] < ET_LINK_VERSION) {
         return et_fail(error, ET_LINK_STATUS_BAD_VERSION, ET_LINK_VERSION, "no common link version", NULL);
@@ -72,6 +80,7 @@ et_status et_server_hello(et_server *server, et_request *request, et_writer *ans
     write_u32_tag(answer, ET_LINK_INFO_TRACE_CAPACITY, config->trace_capacity);
     write_probe_tag(answer, server->probe_ticks);
     write_u32_tag(answer, ET_LINK_INFO_OPERATORS, et_kernel_count);
+    write_postmortem_tag(answer, server->postmortem);
     return ET_LINK_STATUS_OK;
 }
 
@@ -100,6 +109,18 @@ et_status et_server_status(et_server *server, et_request *request, et_writer *an
     return ET_LINK_STATUS_OK;
 }
 
+void et_server_clear_postmortem(et_server *server) {
+    et_postmortem_clear(server->config.kept, server->config.build_id);
+    server->postmortem = ET_POSTMORTEM_CONDITION_NONE;
+    et_server_stop_download(server);
+}
+
+void et_server_announce(et_server *server) {
+    et_writer note = et_server_begin_body(server);
+    et_write_u8(&note, server->postmortem);
+    et_server_send(server, ET_LINK_OP_NOTE_STARTED, 0, &note);
+}
+
 static void reboot(et_server *server) {
     et_method_unload(&server->method);
     server->config.port->reboot();
@@ -112,6 +133,12 @@ et_status et_server_reset(et_server *server, et_request *request, et_writer *ans
         break;
     case ET_LINK_RESET_REBOOT:
         request->then = reboot;
+        break;
+    case ET_LINK_RESET_POSTMORTEM:
+        /* The log of a run that has ended since stays; there is nothing else to forget then. */
+        if (server->postmortem != ET_POSTMORTEM_CONDITION_NONE) {
+            et_server_clear_postmortem(server);
+        }
         break;
     default:
         return et_fail(error, ET_LINK_STATUS_BAD_REQUEST, request->body[0], "no such kind of reset", NULL);

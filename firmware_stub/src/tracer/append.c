@@ -53,6 +53,7 @@ void et_end_profiling(et_tracer *tracer, et_event event) {
         return;
     }
     uint32_t end = tracer->ticks();
+    et_close_scope(tracer, &event);
     uint32_t chain = (uint32_t)event.chain;
     uint32_t used = tracer->record_count * ET_LOG_RECORD_SIZE;
     bool narrow = event.chain == (int16_t)event.chain && event.handle == (uint16_t)event.handle;

@@ -18,6 +18,7 @@ void et_end_profiling_delegate(et_tracer *tracer, et_delegate_event event, const
         return;
     }
     uint32_t end = tracer->ticks();
+    et_close_scope(tracer, &event.event);
     et_delegate_prefix delegate = prefix(event.event.name, event.id, metadata, length);
     et_append_profile(tracer, &event.event, &delegate, 0, end);
 }

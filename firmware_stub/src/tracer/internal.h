@@ -72,6 +72,13 @@ typedef struct {
 /* Reads the item at record `number`; returns the number of the record behind it. */
 uint32_t et_read_item(const et_tracer *tracer, uint32_t number, et_item *item);
 
+/* Takes note of the end of an event, and of all that started within it. */
+static inline void et_close_scope(et_tracer *tracer, const et_event *event) {
+    if (event->depth < tracer->open_count) {
+        tracer->open_count = event->depth;
+    }
+}
+
 /* First word of a record: kind, one byte, and a 16-bit field. */
 static inline uint32_t et_head(uint32_t kind, uint32_t byte, uint32_t field) {
     return kind | byte << 8 | field << 16;

@@ -73,6 +73,20 @@ uint32_t et_read_ticks(const et_tracer *tracer) {
     return tracer != NULL ? tracer->ticks() : 0;
 }
 
+/* Takes note of an event that starts; its tick is still to be filled in. What is nested too deep replaces the
+ * innermost. */
+static et_open_scope *open_scope(et_tracer *tracer, et_event *event, int32_t id) {
+    uint32_t depth = tracer->open_count;
+    et_open_scope *scope = &tracer->open[depth < ET_TRACER_SCOPES ? depth : ET_TRACER_SCOPES - 1u];
+    scope->name = event->name;
+    scope->id = id;
+    scope->chain = event->chain;
+    scope->handle = event->handle;
+    event->depth = (uint8_t)depth;
+    tracer->open_count = (uint8_t)(depth + (depth < UINT8_MAX));
+    return scope;
+}
+
 et_event et_start_event(et_tracer *tracer, et_name name, const char *text, int32_t id, int32_t chain,
                         uint32_t handle) {
     et_event event = {.name = name, .chain = chain, .handle = handle};
@@ -84,7 +98,9 @@ et_event et_start_event(et_tracer *tracer, et_name name, const char *text, int32
         if (tracer->selective) {
             event.choice = et_choose(tracer, name, text, id, event.chain);
         }
+        et_open_scope *scope = open_scope(tracer, &event, id);
         event.start = tracer->ticks(); /* last, so that the event does not contain its own start */
+        scope->start = event.start;
     }
     return event;
 }

@@ -1,0 +1,30 @@
+#include "stack.h"
+
+#include <stddef.h>
+
+#define PAINT 0x57AC6B05u
+#define MARGIN_WORDS 16 /* below this function's frame, for what the compiler keeps there */
+
+__attribute__((noinline)) void et_stack_paint(const et_port *port) {
+    if (port->stack_bottom == NULL) {
+        return;
+    }
+    volatile uint32_t *here = __builtin_frame_address(0);
+    for (volatile uint32_t *at = port->stack_bottom; at < here - MARGIN_WORDS; at++) {
+        *at = PAINT;
+    }
+}
+
+et_stack_use et_stack_read(const et_port *port) {
+    et_stack_use use = {0, 0};
+    if (port->stack_bottom == NULL) {
+        return use;
+    }
+    volatile const uint32_t *at = port->stack_bottom;
+    while (at < port->stack_top && *at == PAINT) {
+        at++;
+    }
+    use.used = (uint32_t)((uintptr_t)port->stack_top - (uintptr_t)at);
+    use.size = (uint32_t)((uintptr_t)port->stack_top - (uintptr_t)port->stack_bottom);
+    return use;
+}
