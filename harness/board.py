@@ -58,6 +58,16 @@ class Timer(_Strict, frozen=True):
     hz: Positive
 
 
+class Memory(_Strict, frozen=True):
+    """Bytes the board has, as its linker script knows them.
+
+    ``code`` is the flash, or what stands in for it; without it the code is in RAM too.
+    """
+
+    ram: Positive
+    code: Positive | None = None
+
+
 class Deadlines(_Strict, frozen=True):
     """Longest waits in seconds: until HELLO is answered, per request, per execution of a model."""
 
@@ -77,9 +87,10 @@ class Board(_Strict, frozen=True):
         timer: The counter behind the ticks.
         build: How to make its firmware.
         target: How to start it and reach its link.
+        memory: What it has; none is stated for a process of this host.
         deadlines: How long to wait for what.
         budget: Budget file it is checked against by default, relative to the board file.
-        tested: Where this board file has been tried.
+        tested: Where this board file has been tried: which simulator, which real board.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=1, le=1)]
@@ -89,6 +100,7 @@ class Board(_Strict, frozen=True):
     timer: Timer
     build: Build
     target: NativeTarget | QemuTarget | SerialTarget
+    memory: Memory | None = None
     deadlines: Deadlines = Deadlines()
     budget: str | None = None
     tested: str = "no"

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import click
 
-from harness.board import board_names, load_board
+from harness.board import (
+    Memory,
+    NativeTarget,
+    QemuTarget,
+    SerialTarget,
+    board_names,
+    load_board,
+)
 from harness.cli.common import Output, output_options
+
+_RUNS = {NativeTarget: "on this host", QemuTarget: "simulated", SerialTarget: "real"}
 
 
 @click.command(name="boards")
@@ -22,15 +31,29 @@ def command(output: Output) -> None:
 
     show_table(
         output.console(),
-        ("board", "cpu", "timer", "how it runs", "tested"),
+        ("board", "core", "RAM", "flash", "timer", "runs", "what it is", "tested"),
         [
             (
                 board.name,
                 board.cpu,
+                *_memory(board.memory),
                 f"{board.timer.hz} Hz, {board.timer.bits} bits",
+                _RUNS[type(board.target)],
                 board.description,
                 board.tested,
             )
             for board in boards
         ],
     )
+
+
+def _memory(memory: Memory | None) -> tuple[str, str]:
+    """RAM and flash in KiB or MiB."""
+    if memory is None:
+        return "", ""
+    return _size(memory.ram), _size(memory.code) if memory.code else "in RAM"
+
+
+def _size(count: int) -> str:
+    mib, rest = divmod(count, 1 << 20)
+    return f"{mib} MiB" if mib and not rest else f"{count >> 10} KiB"
