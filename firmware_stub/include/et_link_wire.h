@@ -14,6 +14,8 @@
 #define ET_LINK_RESPONSE 0x80
 /* bytes of a SHA-256 digest */
 #define ET_LINK_DIGEST_SIZE 0x20
+/* READs that the device keeps waiting at most, the one under way included */
+#define ET_LINK_READ_QUEUE 0x4
 /* first byte of every encoded frame; never part of console text */
 #define ET_LINK_SOH 0x1
 
@@ -45,6 +47,8 @@ enum {
     ET_LINK_OP_NOTE_DONE = 0x41,
     /* unasked: the firmware has started, and knows nothing of what was before */
     ET_LINK_OP_NOTE_STARTED = 0x42,
+    /* unasked: a frame from the host arrived corrupt */
+    ET_LINK_OP_NOTE_DAMAGED = 0x43,
 };
 
 /* what OPEN, WRITE, COMMIT, STAT and READ address */

@@ -8,7 +8,8 @@
 #include "et_postmortem.h"
 
 typedef struct {
-    /* Takes up to `size` received bytes without waiting; returns how many. */
+    /* Takes up to `size` received bytes without waiting; returns how many. What arrives while the server is
+     * sending must be kept, at least the 32 bytes of a request: a FIFO or a ring filled by an interrupt. */
     uint32_t (*read)(uint8_t *bytes, uint32_t size);
     /* Sends all the bytes, waiting for the line as needed. */
     void (*write)(const uint8_t *bytes, uint32_t size);

@@ -24,6 +24,9 @@
 /* Empty start/end pairs that et_server_init times to learn the tracer's own cost. */
 #define ET_SERVER_PROBE_PAIRS 64
 
+/* Pieces of an upload that may have arrived ahead of a missing one. */
+#define ET_SERVER_UPLOAD_PIECES 4
+
 /* Bytes of the receive buffer for a given MTU: a whole encoded frame, decoded in place. */
 #define ET_SERVER_RECEIVE_SIZE(mtu) ((mtu) + (mtu) / 254u + 1u)
 
@@ -47,17 +50,25 @@ typedef struct {
     uint32_t mtu;        /* ET_LINK_MIN_MTU to 65535 */
 } et_server_config;
 
+/* Bytes from start up to end. */
+typedef struct {
+    uint32_t start;
+    uint32_t end;
+} et_range;
+
 /* A region being written. */
 typedef struct {
     uint8_t *bytes;
     uint32_t size;
-    uint32_t next; /* bytes received without a hole */
+    uint32_t next;                            /* bytes received without a hole */
+    et_range pieces[ET_SERVER_UPLOAD_PIECES]; /* received behind a hole; they neither overlap nor touch */
+    uint8_t piece_count;
     uint8_t region;
     uint8_t index;
     bool open;
 } et_upload;
 
-/* A region being streamed out; done when offset == end. */
+/* Part of a region to be streamed out; done when offset == end. */
 typedef struct {
     uint32_t offset;
     uint32_t end;
@@ -91,7 +102,7 @@ typedef struct {
     et_method method;
     et_staged_input inputs[ET_SERVER_MAX_INPUTS];
     et_upload upload;
-    et_download download;
+    et_download downloads[ET_LINK_READ_QUEUE]; /* in the order they were asked for */
     et_run run;
     uint32_t input_count;
     uint32_t model_size;
@@ -100,6 +111,7 @@ typedef struct {
     uint32_t good_frames;
     uint32_t corrupt_frames;
     uint32_t probe_ticks;
+    uint8_t download_count;
     uint8_t state;      /* ET_LINK_STATE_* */
     uint8_t postmortem; /* ET_POSTMORTEM_CONDITION_*: what config.kept holds from before a reset */
     bool loaded;        /* method is valid */

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from typing import Final
 
+from harness.errors import LinkError
 from harness.link.answers import RegionPart
-from harness.link.exchange import Exchange, Progress
-from harness.link.frames import CorruptReason
+from harness.link.exchange import Damage, Exchange, Progress
+from harness.link.frames import OVERHEAD, CorruptReason, Frame
 from harness.link.messages import (
+    READ_OVERHEAD,
     MalformedBodyError,
     parse_read,
     parse_stat,
     read_request,
     stat_request,
 )
+from harness.link.patience import Patience
 from harness.link.ranges import MissingRanges
-from harness.link.wire import RESPONSE, Op, Region
+from harness.link.wire import READ_QUEUE, RESPONSE, Op, Region
 
 WINDOW_FRAMES: Final = 32
 """The window is so many times the MTU unless the caller says otherwise."""
@@ -58,6 +62,12 @@ def download(
 
 
 class _Reader:
+    """Asks for parts in order and gets them in order.
+
+    So when a later part comes, an earlier one that has not is lost, and is asked for again, behind
+    what has been asked for meanwhile.
+    """
+
     def __init__(
         self,
         exchange: Exchange,
@@ -70,94 +80,159 @@ class _Reader:
         self._exchange = exchange
         self._region, self._index = region, index
         self._progress = progress
-        self._window = max(2, window or WINDOW_FRAMES * exchange.mtu)
-        self._ahead = self._window // 2
-        """With so many bytes of what is asked for outstanding, more is asked for."""
+        self._step = max(2, window or WINDOW_FRAMES * exchange.mtu) // 2
+        self._hears_while_sending = True
         self._data = bytearray(size)
         self._missing = MissingRanges(size)
         self._known: set[int] = set()
-        """Sequence numbers of all READs: late parts of an earlier stream are good bytes."""
-        self._streaming: set[int] = set()
-        """Those of the present stream, whose parts come in ascending order."""
-        self._asked = 0
-        self._last_offset = 0
-        self._position = 0
-        self._stalls = 0
+        """Sequence numbers of all READs: late parts of what was given up are good bytes."""
+        self._current: set[int] = set()
+        """Those of what is asked for now, whose parts come in order."""
+        self._asked_ahead: set[int] = set()
+        """Those of READs that were sent while parts were to come."""
+        self._wanted: deque[tuple[int, int]] = deque([(0, size)])
+        """What to ask for next."""
+        self._asked: deque[list[int]] = deque()
+        """What has been asked for and has not come: [start, end], as the device queues it."""
+        self._last = (0, 0)
+        self._damaged = 0
+        self._deaf_signs = 0
+        self._patience = Patience(exchange, self._failure)
 
     def run(self) -> bytes:
-        first = True
         while self._missing:
-            if not first:
-                self._exchange.statistics.holes += 1
-            first = False
-            self._stream(*self._missing.first())
+            self._ask_ahead()
+            heard = self._exchange.listen(self._patience.until())
+            if heard is None:
+                self._silence()
+            elif heard is Damage.THERE:
+                self._ask_last_again()
+            elif heard is Damage.HERE:
+                self._damaged += 1
+                self._check_tail()
+            elif isinstance(heard, Frame) and (part := self._parse(heard)) is not None:
+                self._place(part, heard.sequence)
         return bytes(self._data)
 
-    def _stream(self, start: int, end: int) -> None:
-        """Ask for ``start`` to ``end`` and take what comes; what is lost stays missing."""
-        exchange = self._exchange
-        self._streaming.clear()
-        self._position = start
-        self._ask(start, min(end, start + self._window))
-        until = exchange.now() + exchange.deadline_s
-        while self._position < end:
-            if self._asked < end and self._asked - self._position <= self._ahead:
-                step = self._ahead or self._window
-                self._ask(self._asked, min(end, self._asked + step))
-            part = self._receive(until)
-            if part is None:
-                self._stall()
-                return
-            if self._place(part):
-                until = exchange.now() + exchange.deadline_s
+    def _outstanding(self) -> int:
+        return sum(end - start for start, end in self._asked)
+
+    def _ask_ahead(self) -> None:
+        """Keep the device supplied: half a window or more of what it is to send."""
+        ahead = self._step if self._hears_while_sending else 0
+        while self._wanted and len(self._asked) < READ_QUEUE and self._outstanding() <= ahead:
+            start, end = self._wanted.popleft()
+            if end - start > self._step:
+                self._wanted.appendleft((start + self._step, end))
+                end = start + self._step
+            self._ask(start, end)
+            if not ahead:
+                break
 
     def _ask(self, start: int, end: int) -> None:
         sequence = self._exchange.next_sequence()
         body = read_request(self._region, self._index, start, end - start)
         self._exchange.send(Op.READ, sequence, body)
         self._known.add(sequence)
-        self._streaming.add(sequence)
-        self._last_offset, self._asked = start, end
+        self._current.add(sequence)
+        if self._asked:
+            self._asked_ahead.add(sequence)
+        self._last = (start, end)
+        if self._asked and self._asked[-1][1] == start:
+            self._asked[-1][1] = end
+        else:
+            self._asked.append([start, end])
 
-    def _receive(self, until: float) -> RegionPart | None:
+    def _parse(self, frame: Frame) -> RegionPart | None:
         exchange = self._exchange
-        while (frame := exchange.receive(until)) is not None:
-            if frame.type != Op.READ | RESPONSE or frame.sequence not in self._known:
-                exchange.statistics.stale_answers += 1
-                continue
-            try:
-                part = exchange.read_answer(Op.READ, frame, parse_read)
-            except MalformedBodyError:
-                continue
-            end = part.offset + len(part.data)
-            if (part.region, part.index) != (self._region, self._index) or end > len(self._data):
-                exchange.statistics.corrupt[CorruptReason.BODY] += 1
-                continue
-            if frame.sequence in self._streaming:
-                self._position = max(self._position, end)
-            return part
-        return None
-
-    def _place(self, part: RegionPart) -> bool:
-        """Put the bytes where they belong; False when all had been there already."""
+        if frame.type != Op.READ | RESPONSE or frame.sequence not in self._known:
+            exchange.statistics.stale_answers += 1
+            return None
+        try:
+            part = exchange.read_answer(Op.READ, frame, parse_read)
+        except MalformedBodyError:
+            return None
         end = part.offset + len(part.data)
-        if not self._missing.remove(part.offset, end):
-            return False
-        self._data[part.offset : end] = part.data
-        self._stalls = 0
-        if self._progress is not None:
-            self._progress(len(self._data) - self._missing.count, len(self._data))
-        return True
+        if (part.region, part.index) != (self._region, self._index) or end > len(self._data):
+            exchange.statistics.corrupt[CorruptReason.BODY] += 1
+            return None
+        return part
 
-    def _stall(self) -> None:
-        self._stalls += 1
-        if self._stalls > self._exchange.retries:
-            raise self._exchange.failure(
-                f"{self._region.name} {self._index} stopped with {self._missing.count} of "
-                f"{len(self._data)} bytes missing, asked for {self._stalls} times"
-            )
-        self._exchange.check_alive()
-        if self._position == self._last_offset:
-            # Everything before the last READ came, nothing of it: a device that cannot hear
-            # while it sends. From now on it is asked when it is silent.
-            self._ahead = 0
+    def _place(self, part: RegionPart, sequence: int) -> None:
+        """Put the bytes where they belong; what should have come before them is lost."""
+        end = part.offset + len(part.data)
+        self._data[part.offset : end] = part.data
+        gained = self._missing.remove(part.offset, end)
+        if sequence in self._asked_ahead:
+            self._deaf_signs = 0
+        if sequence in self._current:
+            self._follow(part.offset, end)
+        if gained:
+            self._patience.moved()
+            if self._progress is not None:
+                self._progress(len(self._data) - self._missing.count, len(self._data))
+
+    def _follow(self, start: int, end: int) -> None:
+        if not any(first <= start < last for first, last in self._asked):
+            return
+        self._damaged = 0
+        while not self._asked[0][0] <= start < self._asked[0][1]:
+            self._want_again(*self._asked.popleft())
+        self._want_again(self._asked[0][0], start)
+        self._asked[0][0] = end
+        if self._asked[0][0] >= self._asked[0][1]:
+            self._asked.popleft()
+
+    def _want_again(self, start: int, end: int) -> None:
+        for piece in self._missing.within(start, end):
+            self._exchange.statistics.holes += 1
+            self._wanted.appendleft(piece)
+            self._patience.fruitless(READ_QUEUE * WINDOW_FRAMES)
+
+    def _check_tail(self) -> None:
+        """When no more can come than was damaged, there is nothing to wait for."""
+        frame = self._exchange.mtu - OVERHEAD - READ_OVERHEAD
+        if self._outstanding() <= self._damaged * frame:
+            while self._asked:
+                self._want_again(*self._asked.pop())
+            self._damaged = 0
+
+    def _ask_last_again(self) -> None:
+        """The device got a damaged frame: the last READ, if nothing of it has come."""
+        if not self._hears_while_sending:
+            # More likely the rest of an earlier one, and now it sends.
+            return
+        start, end = self._last
+        if self._asked and self._asked[-1][0] <= start < end == self._asked[-1][1]:
+            self._doubt_hearing()
+            self._asked[-1][1] = start
+            if self._asked[-1][0] == start:
+                self._asked.pop()
+            self._want_again(start, end)
+
+    def _doubt_hearing(self) -> None:
+        """A device may be unable to hear while it sends: then it is asked when it is silent."""
+        self._deaf_signs += 1
+        if self._deaf_signs > 1:
+            self._hears_while_sending = False
+
+    def _silence(self) -> None:
+        """Nothing more comes: ask again for all that was asked for."""
+        stalled = self._patience.silent()
+        if self._asked and self._asked[0][0] == self._last[0]:
+            # Everything before the last READ came, nothing of it.
+            self._doubt_hearing()
+        if stalled:
+            # Should the device be only slow, it is not to send everything twice.
+            stop = self._exchange.next_sequence()
+            self._known.add(stop)
+            self._exchange.send(Op.READ, stop, read_request(self._region, self._index, 0, 0))
+        self._current.clear()
+        while self._asked:
+            self._want_again(*self._asked.pop())
+
+    def _failure(self, times: int) -> LinkError:
+        return self._exchange.failure(
+            f"{self._region.name} {self._index} stopped with {self._missing.count} of "
+            f"{len(self._data)} bytes missing, asked for {times} times"
+        )

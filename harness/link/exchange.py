@@ -6,6 +6,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import TypeVar
 
 from harness.errors import LinkError, RestartedError
@@ -21,6 +22,15 @@ _T = TypeVar("_T")
 
 Progress = Callable[[int, int], None]
 """Called with (done, total)."""
+
+
+class Damage(Enum):
+    """What is heard of a frame that did not arrive whole; which one it was is not known."""
+
+    HERE = auto()
+    """The device's, on its way to us."""
+    THERE = auto()
+    """Ours: the device says so."""
 
 
 class Exchange:
@@ -58,7 +68,7 @@ class Exchange:
         self._sequence = first_sequence % 0x10000
         self._mtu = MIN_MTU
         self._decoder = FrameDecoder(MIN_MTU)
-        self._frames: deque[Frame] = deque()
+        self._heard: deque[Frame | Damage] = deque()
 
     @property
     def mtu(self) -> int:
@@ -104,15 +114,27 @@ class Exchange:
             RestartedError: The device says that it has started again.
             TargetError: The stream ended because the target is dead.
         """
-        while (frame := self._next_frame(until)) is not None:
-            if frame.type != Op.NOTE_STARTED:
+        while isinstance(heard := self.listen(until), Damage):
+            pass
+        return heard
+
+    def listen(self, until: float) -> Frame | Damage | None:
+        """Return the next good frame or sign of damage, or None when ``until`` has come.
+
+        Raises:
+            LinkError: The stream ended.
+            RestartedError: The device says that it has started again.
+            TargetError: The stream ended because the target is dead.
+        """
+        while (heard := self._next(until)) is not None:
+            if isinstance(heard, Damage) or heard.type != Op.NOTE_STARTED:
                 break
             if self.greeted:
                 raise self.restarted()
-        return frame
+        return heard
 
-    def _next_frame(self, until: float) -> Frame | None:
-        while not self._frames:
+    def _next(self, until: float) -> Frame | Damage | None:
+        while not self._heard:
             # Nothing is read past the time, so that a device that never stops talking cannot
             # hold up whoever waits for something else.
             wait = until - self.now()
@@ -124,7 +146,7 @@ class Exchange:
                 self.check_alive()
                 raise
             self._take(data)
-        return self._frames.popleft()
+        return self._heard.popleft()
 
     def request(
         self, op: Op, body: bytes, parse: Callable[[bytes], _T], *, patient: bool = False
@@ -151,7 +173,7 @@ class Exchange:
                 self.check_alive()
                 _log.info("%s: no answer to %s, asking again", self.board, op.name)
             wait = self.deadline_s * (2**attempt if patient else 1)
-            answer = self.attempt(op, sequence, body, parse, self.now() + wait)
+            answer = self.attempt(op, sequence, body, parse, self.now() + wait, self.retries)
             if answer is not None:
                 return answer[0]
         waited = self.now() - began
@@ -160,9 +182,24 @@ class Exchange:
         )
 
     def attempt(
-        self, op: Op, sequence: int, body: bytes, parse: Callable[[bytes], _T], until: float
+        self,
+        op: Op,
+        sequence: int,
+        body: bytes,
+        parse: Callable[[bytes], _T],
+        until: float,
+        repeats: int = 0,
     ) -> tuple[_T] | None:
-        """Send a request once; return its answer in a tuple, or None when none is usable.
+        """Send a request; return its answer in a tuple, or None when none is usable.
+
+        Args:
+            op: Type of the request.
+            sequence: Its sequence number.
+            body: Its body.
+            parse: Reads the body of an answer whose status is OK.
+            until: When to stop waiting.
+            repeats: How often it is sent again at once when a frame was damaged, for it or its
+                answer was on the way.
 
         Raises:
             DeviceRefusedError: The device answered with an error.
@@ -170,7 +207,13 @@ class Exchange:
             TargetError: It did because the target is dead.
         """
         self.send(op, sequence, body)
-        while (frame := self.receive(until)) is not None:
+        while (frame := self.listen(until)) is not None:
+            if isinstance(frame, Damage):
+                if repeats:
+                    repeats -= 1
+                    self.statistics.retries += 1
+                    self.send(op, sequence, body)
+                continue
             if frame.type != op | RESPONSE or frame.sequence != sequence:
                 self.statistics.stale_answers += 1
                 continue
@@ -245,9 +288,14 @@ class Exchange:
             match item:
                 case Frame():
                     self.statistics.frames_received += 1
-                    self._frames.append(item)
+                    if item.type == Op.NOTE_DAMAGED:
+                        self.statistics.damage_notes += 1
+                        self._heard.append(Damage.THERE)
+                    else:
+                        self._heard.append(item)
                 case CorruptFrame():
                     self.statistics.corrupt[item.reason] += 1
+                    self._heard.append(Damage.HERE)
                     _log.debug("%s: corrupt frame (%s)", self.board, item.reason)
                 case Text():
                     self.statistics.text_bytes += len(item.data)

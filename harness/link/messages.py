@@ -45,6 +45,8 @@ from harness.timebase import ClockDomain
 
 WRITE_OVERHEAD: Final = 8
 """Bytes of a WRITE's body that are not data."""
+READ_OVERHEAD: Final = 8
+"""The same of an answer to READ."""
 
 _ADDRESS = ("region" / Int8ul, "index" / Int8ul, Padding(2))
 

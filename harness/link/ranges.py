@@ -21,6 +21,14 @@ class MissingRanges:
         """Return the first range as (start, end)."""
         return self._ranges[0]
 
+    def within(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return what is missing between ``start`` and ``end``, in ascending order."""
+        return [
+            (max(low, start), min(high, end))
+            for low, high in self._ranges
+            if low < end and start < high
+        ]
+
     def remove(self, start: int, end: int) -> int:
         """Take ``start`` to ``end`` out; return how many bytes of it had been missing."""
         left = []

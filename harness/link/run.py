@@ -8,7 +8,7 @@ from typing import Final
 
 from harness.errors import LinkError, TargetError, TransportClosedError
 from harness.link.answers import DeviceStatus, Outcome, RunNote
-from harness.link.exchange import Exchange, Progress
+from harness.link.exchange import Damage, Exchange, Progress
 from harness.link.frames import Frame
 from harness.link.messages import (
     MalformedBodyError,
@@ -74,8 +74,11 @@ class Run:
         self._give_up_at = self._exchange.now() + self._timeout_s
         self._send()
         while True:
-            frame = self._exchange.receive(min(self._ask_at, self._give_up_at))
-            note = self._silence() if frame is None else self._read(frame)
+            heard = self._exchange.listen(min(self._ask_at, self._give_up_at))
+            if isinstance(heard, Damage):
+                self._hurry(heard)
+                continue
+            note = self._silence() if heard is None else self._read(heard)
             if note is not None and note.outcome is not None:
                 return self._finish(note, note.outcome)
 
@@ -125,6 +128,14 @@ class Run:
             self._ask_at = now + self._exchange.deadline_s
         if news and self._progress is not None:
             self._progress(self._completed, self._count)
+
+    def _hurry(self, damage: Damage) -> None:
+        """Do not wait for what was most likely the damaged frame."""
+        if damage is Damage.THERE and not self._accepted:
+            # It listens, so it does not run.
+            self._ask_at = self._exchange.now()
+        elif damage is Damage.HERE and self._completed >= self._count:
+            self._ask_at = self._exchange.now()
 
     def _silence(self) -> RunNote | None:
         """Nothing came for long enough: ask again, or ask how it stands."""

@@ -21,7 +21,8 @@ class LinkStatistics:
         skipped_bytes: Bytes passed over behind over-long frames.
         retries: Requests sent again because no answer came.
         stale_answers: Good frames that nobody was waiting for.
-        rewinds: Times an upload went back because bytes had not arrived.
+        damage_notes: Frames sent that the device reported corrupt.
+        resent: Pieces of uploads that were lost, as far as is known, and sent again.
         holes: Pieces of downloads that were missing and asked for again.
         digest_mismatches: Whole transfers repeated because the digest was wrong.
         corrupt: Frames rejected, by reason.
@@ -35,7 +36,8 @@ class LinkStatistics:
     skipped_bytes: int = 0
     retries: int = 0
     stale_answers: int = 0
-    rewinds: int = 0
+    damage_notes: int = 0
+    resent: int = 0
     holes: int = 0
     digest_mismatches: int = 0
     corrupt: Counter[CorruptReason] = field(default_factory=Counter)
@@ -43,7 +45,7 @@ class LinkStatistics:
     @property
     def loss(self) -> float:
         """Share of the frames of both directions that were lost or damaged, as far as is known."""
-        lost = self.retries + self.rewinds + self.holes + self.corrupt.total()
+        lost = self.retries + self.resent + self.holes + self.corrupt.total()
         return lost / max(1, lost + self.frames_received)
 
     def as_dict(self) -> dict[str, int]:

@@ -1,14 +1,16 @@
-"""Writes a region of the device: several WRITEs under way, going back when bytes are missing."""
+"""Writes a region of the device: several WRITEs under way, and only what is lost sent again."""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
+from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from harness.errors import DeviceRefusedError
+from harness.errors import DeviceRefusedError, LinkError
 from harness.link.exchange import Exchange, Progress
-from harness.link.frames import OVERHEAD, CorruptReason
+from harness.link.frames import OVERHEAD, CorruptReason, Frame
 from harness.link.messages import (
     WRITE_OVERHEAD,
     MalformedBodyError,
@@ -18,11 +20,13 @@ from harness.link.messages import (
     parse_write,
     write_request,
 )
+from harness.link.patience import Patience
+from harness.link.ranges import MissingRanges
 from harness.link.wire import RESPONSE, Op, Region, Status
 
 _T = TypeVar("_T")
 
-WINDOW_FRAMES: Final = 8
+WINDOW_FRAMES: Final = 32
 """Most WRITEs under way."""
 
 _WORTH_REPEATING: Final = (Status.GAP, Status.DIGEST_MISMATCH)
@@ -63,6 +67,13 @@ def upload(
 
 
 class _Writer:
+    """Sends pieces in order and hears of them in order.
+
+    Neither the line nor the device changes the order of frames. So when the answer to a later
+    WRITE comes, an earlier one without answer is lost, or its answer is; which of the two, the
+    answer's ``next`` may tell. Only what may be lost is sent again.
+    """
+
     def __init__(
         self,
         exchange: Exchange,
@@ -75,74 +86,134 @@ class _Writer:
         self._region, self._index, self._data = region, index, data
         self._progress = progress
         self._chunk = exchange.mtu - OVERHEAD - WRITE_OVERHEAD
-        self._window = float(WINDOW_FRAMES)
-        self._arrived = 0
-        """Bytes the device has without a hole."""
+        self._window = _Window()
+        self._missing = MissingRanges(len(data))
+        """What the device is not known to have."""
         self._sent = 0
-        self._pending: dict[int, int] = {}
-        """Sequence numbers of WRITEs under way, and the offset each ends at."""
-        self._rewound_at = -1
-        self._stalls = 0
+        """Up to here everything has been sent once."""
+        self._lost: deque[tuple[int, int]] = deque()
+        self._pending: dict[int, tuple[int, int]] = {}
+        """WRITEs under way by sequence number, in the order they were sent."""
+        self._known: dict[int, tuple[int, int]] = {}
+        """All WRITEs: an answer may come late."""
+        self._patience = Patience(exchange, self._failure)
 
     def run(self) -> None:
-        while self._arrived < len(self._data):
+        while self._missing:
             self._fill_window()
-            if self._advance():
-                if self._progress is not None:
-                    self._progress(self._arrived, len(self._data))
-            else:
-                self._rewind()
+            heard = self._exchange.listen(self._patience.until())
+            if isinstance(heard, Frame):
+                self._read(heard)
+            elif heard is None:
+                self._silence()
+            elif self._pending:
+                # The oldest: whatever came of those before it has been heard.
+                self._lose([next(iter(self._pending))])
 
     def _fill_window(self) -> None:
-        while self._sent < len(self._data) and len(self._pending) < int(self._window):
-            part = self._data[self._sent : self._sent + self._chunk]
-            sequence = self._exchange.next_sequence()
-            body = write_request(self._region, self._index, self._sent, part)
-            self._exchange.send(Op.WRITE, sequence, body)
-            self._sent += len(part)
-            self._pending[sequence] = self._sent
+        while len(self._pending) < self._window.size:
+            if self._lost:
+                start, end = self._lost.popleft()
+                pieces = self._missing.within(start, end)
+                self._exchange.statistics.resent += len(pieces)
+            elif self._sent < len(self._data):
+                pieces = [(self._sent, min(len(self._data), self._sent + self._chunk))]
+                self._sent = pieces[0][1]
+            else:
+                return
+            for piece in pieces:
+                self._send(*piece)
 
-    def _advance(self) -> bool:
-        """Wait until the device has more; False when it misses something or stays silent."""
-        exchange = self._exchange
-        until = exchange.now() + exchange.deadline_s
-        while self._pending and (frame := exchange.receive(until)) is not None:
-            if frame.type != Op.WRITE | RESPONSE or frame.sequence not in self._pending:
-                exchange.statistics.stale_answers += 1
-                continue
-            try:
-                arrived = exchange.read_answer(Op.WRITE, frame, parse_write)
-            except MalformedBodyError:
-                continue
-            except DeviceRefusedError as error:
-                if error.status != Status.GAP:
-                    raise
-                self._arrived = min(error.detail, self._sent)
-                return False
-            if arrived > self._sent:
-                exchange.statistics.corrupt[CorruptReason.BODY] += 1
-                continue
-            del self._pending[frame.sequence]
-            advanced = arrived > self._arrived
-            self._arrived = arrived
-            self._pending = {s: end for s, end in self._pending.items() if end > arrived}
-            if advanced:
-                self._window = min(WINDOW_FRAMES, self._window + 1 / self._window)
-                return True
-        return False
+    def _send(self, start: int, end: int) -> None:
+        sequence = self._exchange.next_sequence()
+        body = write_request(self._region, self._index, start, self._data[start:end])
+        self._exchange.send(Op.WRITE, sequence, body)
+        self._pending[sequence] = self._known[sequence] = (start, end)
 
-    def _rewind(self) -> None:
-        """Send again from where the device is, and less at once: its line may be overrun."""
+    def _read(self, frame: Frame) -> None:
         exchange = self._exchange
-        exchange.statistics.rewinds += 1
-        self._stalls = 1 if self._arrived > self._rewound_at else self._stalls + 1
-        if self._stalls > exchange.retries:
-            raise exchange.failure(
-                f"{self._region.name} {self._index} got no further than byte {self._arrived} of "
-                f"{len(self._data)}, sent {self._stalls} times"
-            )
-        exchange.check_alive()
-        self._rewound_at = self._arrived
-        self._sent = self._arrived
-        self._pending.clear()
-        self._window = max(1.0, self._window / 2)
+        if frame.type != Op.WRITE | RESPONSE or frame.sequence not in self._known:
+            exchange.statistics.stale_answers += 1
+            return
+        try:
+            arrived = exchange.read_answer(Op.WRITE, frame, parse_write)
+        except MalformedBodyError:
+            return
+        except DeviceRefusedError as error:
+            if error.status != Status.GAP:
+                raise
+            self._overtake(frame.sequence)
+            self._lose([frame.sequence] if frame.sequence in self._pending else [])
+            return
+        if arrived > self._sent:
+            exchange.statistics.corrupt[CorruptReason.BODY] += 1
+            return
+        gained = self._missing.remove(0, arrived)
+        gained += self._missing.remove(*self._known[frame.sequence])
+        self._overtake(frame.sequence)
+        self._pending.pop(frame.sequence, None)
+        if gained:
+            self._advance()
+
+    def _overtake(self, sequence: int) -> None:
+        """What was sent before ``sequence`` and has not been answered will not be."""
+        if sequence in self._pending:
+            self._lose(list(itertools.takewhile(lambda s: s != sequence, self._pending)))
+
+    def _lose(self, sequences: list[int]) -> None:
+        pieces = [self._pending.pop(sequence) for sequence in sequences]
+        for piece in pieces:
+            if missing := self._missing.within(*piece):
+                self._lost.extend(missing)
+                self._window.shrink()
+                self._patience.fruitless(WINDOW_FRAMES)
+
+    def _advance(self) -> None:
+        self._window.grow()
+        self._patience.moved()
+        if self._progress is not None:
+            self._progress(len(self._data) - self._missing.count, len(self._data))
+
+    def _silence(self) -> None:
+        """Send the oldest piece again: its answer tells what became of all others."""
+        if self._patience.silent():
+            self._window.shrink()
+        if self._pending:
+            piece = self._pending.pop(next(iter(self._pending)))
+            self._exchange.statistics.resent += 1
+            self._send(*piece)
+
+    def _failure(self, times: int) -> LinkError:
+        start, _ = self._missing.first()
+        return self._exchange.failure(
+            f"{self._region.name} {self._index} got no further than byte {start} of "
+            f"{len(self._data)}, sent {times} times"
+        )
+
+
+class _Window:
+    """How many WRITEs may be under way: as many as the board can take.
+
+    A lost frame now and then is the line's noise. When another is lost soon after, the board's
+    receiver is overrun, and half as many are sent at once.
+    """
+
+    def __init__(self) -> None:
+        self._size = 8.0
+        self._probing = True
+        self._since_loss = WINDOW_FRAMES
+
+    @property
+    def size(self) -> int:
+        return int(self._size)
+
+    def grow(self) -> None:
+        step = 1.0 if self._probing else 1 / self._size
+        self._size = min(WINDOW_FRAMES, self._size + step)
+        self._since_loss += 1
+
+    def shrink(self) -> None:
+        if self._since_loss < self._size:
+            self._size = max(1.0, self._size / 2)
+            self._probing = False
+        self._since_loss = 0

@@ -15,6 +15,8 @@ RESPONSE: Final = 0x80
 """Set in the type of a frame that answers a request."""
 DIGEST_SIZE: Final = 0x20
 """Bytes of a SHA-256 digest."""
+READ_QUEUE: Final = 0x4
+"""READs that the device keeps waiting at most, the one under way included."""
 SOH: Final = 0x1
 """First byte of every encoded frame; never part of console text."""
 
@@ -48,6 +50,8 @@ class Op(IntEnum):
     """Unasked: the run ended, and how."""
     NOTE_STARTED = 0x42
     """Unasked: the firmware has started, and knows nothing of what was before."""
+    NOTE_DAMAGED = 0x43
+    """Unasked: a frame from the host arrived corrupt."""
 
 
 class Region(IntEnum):

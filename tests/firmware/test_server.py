@@ -268,14 +268,17 @@ def test_writes_with_holes_and_beyond_the_end_are_refused(server: CServer) -> No
     assert (too_large.status, too_large.detail) == (Status.TOO_LARGE, 4096)
     server.ask(Op.OPEN, messages.open_request(*region, 100))
     assert messages.parse_write(server.ask(Op.WRITE, write(*region, 0, bytes(40)))) == 40
-    gap = server.refusal(Op.WRITE, write(*region, 41, b"x"))
+    for start in (42, 52, 62, 72):
+        assert messages.parse_write(server.ask(Op.WRITE, write(*region, start, b"x" * 5))) == 40
+    gap = server.refusal(Op.WRITE, write(*region, 82, b"x"))
     assert (gap.status, gap.detail) == (Status.GAP, 40)
-    assert messages.parse_write(server.ask(Op.WRITE, write(*region, 10, bytes(10)))) == 40
+    assert messages.parse_write(server.ask(Op.WRITE, write(*region, 40, b"xx"))) == 47
+    assert messages.parse_write(server.ask(Op.WRITE, write(*region, 10, bytes(10)))) == 47
     for offset, size in [(40, 61), (0, 101), (2**32 - 1, 1)]:
         outcome = server.refusal(Op.WRITE, write(*region, offset, bytes(size)))
-        assert outcome.status in (Status.BAD_REGION, Status.GAP)
+        assert outcome.status == Status.BAD_REGION
     commit = messages.commit_request(*region, bytes(32))
-    assert server.refusal(Op.COMMIT, commit).detail == 40
+    assert server.refusal(Op.COMMIT, commit).detail == 47
     assert messages.parse_write(server.ask(Op.WRITE, write(*region, 40, bytes(60)))) == 100
 
 
@@ -356,15 +359,50 @@ def test_reads_are_windows_that_extend_each_other(server: CServer) -> None:
     assert max(full) == MTU - 8
 
 
-def test_another_read_replaces_the_one_under_way(server: CServer) -> None:
+def test_other_reads_wait_their_turn_and_push_out_the_first(server: CServer) -> None:
     image = traced(server)
-    server.feed(encode(Op.READ, 100, read(0, len(image))))
-    server.poll()
-    server.poll()
-    server.feed(encode(Op.READ, 101, read(40, 60)))
+    pieces = [(40, 60), (0, 10), (900, 50), (300, 600), (950, 1)]
+    request = b"".join(encode(Op.READ, 100 + n, read(*piece)) for n, piece in enumerate(pieces))
+    assert len(request) <= 128, "one look at the line"
+    server.feed(request)
     parts = [messages.parse_read(frame.body) for frame in server.settle()]
-    assert [part.offset for part in parts] == [0, 40]
-    assert parts[1].data == image[40:100]
+    assert [part.offset for part in parts] == [0, 900, 300, 796, 950]
+    for part in parts:
+        assert part.data == image[part.offset : part.offset + len(part.data)]
+
+
+@settings(deadline=None)
+@given(pieces=st.lists(st.tuples(st.integers(0, 100), st.integers(0, 60)), max_size=30))
+def test_writes_may_come_in_any_order(etstub: ct.CDLL, pieces: list[tuple[int, int]]) -> None:
+    """Against a model that remembers every byte: whatever was not refused has arrived."""
+    server = CServer(etstub)
+    server.ask(Op.OPEN, messages.open_request(Region.MODEL, 0, 120))
+    arrived = bytearray(120)
+    for start, length in pieces:
+        answer = server.ask(Op.WRITE, messages.write_request(Region.MODEL, 0, start, bytes(length)))
+        if start + length > 120:
+            assert answer[0] == Status.BAD_REGION
+            continue
+        if answer[0] == Status.OK:
+            arrived[start : start + length] = b"\1" * length
+        prefix = (arrived + b"\0").index(0)
+        if answer[0] == Status.OK:
+            assert messages.parse_write(answer) == prefix
+        else:
+            outcome = messages.parse_refusal(answer)
+            assert (outcome.status, outcome.detail) == (Status.GAP, prefix)
+            assert start > prefix
+
+
+def test_a_host_is_told_of_damage_once_it_has_said_hello(server: CServer) -> None:
+    damaged = encode(Op.PING, 7, b"")[:-3] + b"\x77\0"
+    server.feed(damaged)
+    assert server.settle() == []
+    server.ask(Op.HELLO, messages.hello_request(1))
+    server.feed(damaged * 2)
+    frames = server.settle()
+    assert [(frame.type, frame.sequence) for frame in frames] == [(Op.NOTE_DAMAGED, 0)] * 2
+    assert frames[-1].body == (3).to_bytes(4, "little")
 
 
 def test_requests_are_answered_in_the_midst_of_a_download(server: CServer) -> None:

@@ -55,7 +55,7 @@ def test_a_bad_line_brings_everything_over_byte_for_byte(
         again = bench.new_session()
         again.hello(5)
         assert trace == again.read(Region.TRACE)
-    lost = ("corrupt", "retries", "rewinds", "holes", "skipped", "text")
+    lost = ("corrupt", "retries", "resent", "damage_notes", "holes", "skipped", "text")
     noticed = sum(count for name, count in figures.items() if name.startswith(lost))
     assert noticed or not proxy.done, f"{proxy.done} faults left no mark: {figures}"
 
@@ -65,7 +65,7 @@ def test_a_hopeless_line_is_blamed_and_the_board_survives_it(
     seed: int, vector: tuple[bytes, bytes]
 ) -> None:
     with started("native") as bench:
-        proxy = FaultProxy(bench.target.transport, mixed(seed, 3e-3))
+        proxy = FaultProxy(bench.target.transport, mixed(seed, 2e-2))
         with pytest.raises(InfrastructureError) as caught:
             session_over(bench, proxy, vector[0])
         assert caught.value.exit_code == 75

@@ -100,7 +100,15 @@ class CServer:
         answers: Frames it sent that nobody has taken yet.
     """
 
-    def __init__(self, library: ct.CDLL, *, inputs: int = 4096, trace: int = 8192) -> None:
+    def __init__(
+        self,
+        library: ct.CDLL,
+        *,
+        model: int = 4096,
+        inputs: int = 4096,
+        trace: int = 8192,
+        mtu: int = MTU,
+    ) -> None:
         self.restarts = self.reboots = self.overruns = 0
         self.calls: list[str] = []
         self.answers: list[Frame] = []
@@ -108,7 +116,7 @@ class CServer:
         self.on_tick: Callable[[], None] = lambda: None
         self._now = 0
         self._received = bytearray()
-        self._decoder = FrameDecoder(MTU)
+        self._decoder = FrameDecoder(mtu)
         self._sequence = 0
         npu = ct.pointer(_Clock(b"npu", 1_000_000, 3, 24, True))
         self._target = _Target(b"test board", b"host", b"test clock", 1000, 1, 32, 1, npu)
@@ -117,17 +125,16 @@ class CServer:
             *(_VOID(self._restart), _VOID(self._reboot)),
             *(_QUIET(self._quiet), _TICKS(lambda: self.overruns)),
         )
-        longest = MTU + MTU // 254
-        sizes = [4096, 16384, inputs, trace, KEPT, longest + 1, MTU, longest + 3]
+        longest = mtu + mtu // 254
+        sizes = [model, 16384, inputs, trace, KEPT, longest + 1, mtu, longest + 3]
         self._memory = [Memory(size) for size in sizes]
-        model, arena, staged, log, kept, receive, send, encoded = self._memory
+        program, arena, staged, log, kept, receive, send, encoded = self._memory
         self.kept, self.log = kept, log
         self._config = _Config(
             *(ct.pointer(self._port), ct.pointer(self._target), BUILD_ID),
-            *(model.address, model.size, arena.address, arena.size),
-            *(staged.address, staged.size, log.address, log.size),
-            kept.address,
-            *(receive.address, send.address, encoded.address, MTU),
+            *(program.address, program.size, arena.address, arena.size),
+            *(staged.address, staged.size, log.address, log.size, kept.address),
+            *(receive.address, send.address, encoded.address, mtu),
         )
         self._state = (ct.c_uint64 * 512)()  # opaque, and larger than et_server
         library.et_server_poll.restype = ct.c_bool

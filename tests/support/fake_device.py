@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from harness.errors import TransportClosedError
 from harness.link.frames import CorruptFrame, Frame, FrameDecoder, encode
-from harness.link.wire import MIN_MTU, RESPONSE, Op, Region, State, Status
+from harness.link.ranges import MissingRanges
+from harness.link.wire import MIN_MTU, READ_QUEUE, RESPONSE, Op, Region, State, Status
 from tests.support.clock import VirtualClock
 
 MODEL_MAGIC = b"FAKE"
@@ -45,6 +46,7 @@ class Behaviour:
     trace_size: int = 20_000
     model_capacity: int = 1 << 20
     deaf_while_sending: bool = False
+    in_order_only: bool = False
     hang_in_execution: int | None = None
     restart_in_execution: int | None = None
     run_outcome: tuple[int, int, bytes] = (Status.OK, 0, b"")
@@ -110,8 +112,8 @@ class FakeDevice:
         self.inputs: dict[int, bytes] = {}
         self.output, self.trace = b"", b""
         self._upload: tuple[int, int] | None = None
-        self._received, self._size = bytearray(), 0
-        self._stream: tuple[int, int, int, int, int] | None = None
+        self._received, self._missing = bytearray(), MissingRanges(0)
+        self._streams: deque[list[int]] = deque()
         self._good = self._corrupt = 0
         self._decoder = FrameDecoder(self.behaviour.mtu)
         self._hung = False
@@ -120,7 +122,7 @@ class FakeDevice:
         if self._hung:
             return float("inf")
         heard = max(self._inbox[0][0], self._now) if self._inbox else float("inf")
-        sent = max(self._line_free, self._now) if self._stream else float("inf")
+        sent = max(self._line_free, self._now) if self._streams else float("inf")
         return min(heard, sent)
 
     def _step(self) -> None:
@@ -141,6 +143,8 @@ class FakeDevice:
                 self._handle(item)
             elif isinstance(item, CorruptFrame):
                 self._corrupt += 1
+                if self.session:
+                    self._send(Op.NOTE_DAMAGED, 0, struct.pack("<I", self._corrupt))
 
     def say(self, text: bytes) -> None:
         """Send console text."""
@@ -153,16 +157,16 @@ class FakeDevice:
         self.say(encode(type_, sequence, body))
 
     def _send_part(self) -> None:
-        assert self._stream is not None
-        region, index, offset, end, sequence = self._stream
+        region, index, offset, end, sequence = self._streams[0]
         part = self._readable(region, index)[offset : min(end, offset + self.behaviour.mtu - 16)]
         self._send(
             Op.READ | RESPONSE,
             sequence,
             struct.pack("<BBBxI", Status.OK, region, index, offset) + part,
         )
-        offset += len(part)
-        self._stream = (region, index, offset, end, sequence) if offset < end else None
+        self._streams[0][2] += len(part)
+        if offset + len(part) >= end:
+            self._streams.popleft()
 
     def _readable(self, region: int, index: int) -> bytes:
         return self.output if region == Region.OUTPUT else self.trace
@@ -257,26 +261,32 @@ class FakeDevice:
         if size > capacity:
             self._refuse(frame, Status.TOO_LARGE, capacity, b"too large")
             return
-        self._upload, self._received, self._size = (region, index), bytearray(), size
+        self._upload, self._received = (region, index), bytearray(size)
+        self._missing = MissingRanges(size)
         self._answer(frame)
 
     def _write(self, frame: Frame) -> None:
         region, index, offset = struct.unpack_from("<BBxxI", frame.body)
         if self._upload != (region, index):
             self._refuse(frame, Status.WRONG_STATE)
-        elif offset > len(self._received):
-            self._refuse(frame, Status.GAP, len(self._received))
+        elif offset > self._next() and self.behaviour.in_order_only:
+            self._refuse(frame, Status.GAP, self._next())
         else:
-            self._received[offset : offset + len(frame.body) - 8] = frame.body[8:]
-            self._answer(frame, struct.pack("<xxxI", len(self._received)))
+            end = offset + len(frame.body) - 8
+            self._received[offset:end] = frame.body[8:]
+            self._missing.remove(offset, end)
+            self._answer(frame, struct.pack("<xxxI", self._next()))
+
+    def _next(self) -> int:
+        return self._missing.first()[0] if self._missing else len(self._received)
 
     def _commit(self, frame: Frame) -> None:
         region, index = struct.unpack_from("<BBxx", frame.body)
         if self._upload != (region, index):
             self._refuse(frame, Status.WRONG_STATE)
             return
-        if len(self._received) < self._size:
-            self._refuse(frame, Status.GAP, len(self._received))
+        if self._missing:
+            self._refuse(frame, Status.GAP, self._next())
             return
         data = bytes(self._received)
         if hashlib.sha256(data).digest() != frame.body[4:36]:
@@ -328,7 +338,7 @@ class FakeDevice:
 
     def _inbox_floor(self) -> None:
         """A new run ends what was being sent."""
-        self._stream = None
+        self._streams.clear()
 
     def _end_run(self, count: int) -> None:
         self.outcome, self.state = self.behaviour.run_outcome, State.DONE
@@ -354,9 +364,16 @@ class FakeDevice:
         region, index, offset, length = struct.unpack("<BBxxII", frame.body)
         if offset + length > len(self._readable(region, index)) or self.state != State.DONE:
             self._refuse(frame, Status.BAD_REGION)
-        elif self._stream and self._stream[3] == offset and self._stream[:2] == (region, index):
-            self._stream = (region, index, self._stream[2], offset + length, frame.sequence)
-        elif length:
-            self._stream = (region, index, offset, offset + length, frame.sequence)
+        elif not length:
+            self._streams.clear()
+            body = struct.pack("<BBBxI", Status.OK, region, index, offset)
+            self._send(Op.READ | RESPONSE, frame.sequence, body)
+        elif self._streams and [region, index, offset] == [
+            *self._streams[-1][:2],
+            self._streams[-1][3],
+        ]:
+            self._streams[-1][3:] = [offset + length, frame.sequence]
         else:
-            self._stream = None
+            if len(self._streams) == READ_QUEUE:
+                self._streams.popleft()
+            self._streams.append([region, index, offset, offset + length, frame.sequence])

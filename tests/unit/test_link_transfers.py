@@ -181,7 +181,7 @@ def test_lost_writes_are_sent_again_from_the_gap() -> None:
     bench.line.lose_to = every(5, Op.WRITE)  # type: ignore[assignment]
     bench.session.load_model(MODEL)
     assert bench.device.model == MODEL
-    assert bench.session.statistics.rewinds
+    assert bench.session.statistics.resent
     assert bench.clock.now < 1, "a GAP says at once what is missing"
 
 
@@ -215,7 +215,7 @@ def test_an_upload_damaged_past_the_crc_is_sent_again() -> None:
 
 def test_an_upload_that_gets_nowhere_is_given_up_with_figures() -> None:
     bench = Bench()
-    bench.line.lose_to = lambda frame: frame.type == Op.WRITE and len(bench.device._received) > 3000
+    bench.line.lose_to = lambda frame: frame.type == Op.WRITE and bench.device._next() > 3000
     with pytest.raises(LinkError, match=r"MODEL 0 got no further than byte 3\d+ of 16388, sent"):
         bench.session.load_model(MODEL)
 

@@ -120,6 +120,17 @@ static void serve_frame(et_server *server) {
     }
 }
 
+/* Tells the host at once, so that it need not wait until an answer is overdue. One that has not said HELLO
+ * may be no host. */
+static void report_damage(et_server *server) {
+    server->corrupt_frames++;
+    if (server->session != 0) {
+        et_writer note = et_server_begin_body(server);
+        et_write_u32(&note, server->corrupt_frames);
+        et_server_send(server, ET_LINK_OP_NOTE_DAMAGED, 0, &note);
+    }
+}
+
 static void take_byte(et_server *server, uint8_t byte) {
     switch (et_frame_decode(&server->decoder, byte)) {
     case ET_FRAME_NOTHING:
@@ -130,7 +141,7 @@ static void take_byte(et_server *server, uint8_t byte) {
         serve_frame(server);
         break;
     default:
-        server->corrupt_frames++;
+        report_damage(server);
         break;
     }
 }

@@ -108,7 +108,12 @@ et_status et_server_stat(et_server *server, et_request *request, et_writer *answ
 }
 
 void et_server_stop_download(et_server *server) {
-    server->download = (et_download){0};
+    server->download_count = 0;
+}
+
+static void drop_first_download(et_server *server) {
+    server->download_count--;
+    memmove(server->downloads, server->downloads + 1, server->download_count * sizeof server->downloads[0]);
 }
 
 /* Header of a data frame; its bytes follow. */
@@ -120,12 +125,28 @@ static void write_data_header(et_writer *body, uint8_t region, uint8_t index, ui
     et_write_u32(body, offset);
 }
 
+/* Puts a download behind those that wait. One that goes on where the last ends becomes part of it. */
+static void enqueue(et_server *server, const et_download *wanted) {
+    et_download *queue = server->downloads;
+    if (server->download_count > 0) {
+        et_download *last = &queue[server->download_count - 1];
+        if (last->region == wanted->region && last->index == wanted->index && last->end == wanted->offset) {
+            last->end = wanted->end;
+            last->sequence = wanted->sequence;
+            return;
+        }
+    }
+    if (server->download_count == ET_LINK_READ_QUEUE) {
+        drop_first_download(server);
+    }
+    queue[server->download_count++] = *wanted;
+}
+
 et_status et_server_read(et_server *server, et_request *request, et_writer *answer, et_error *error) {
     uint8_t region = request->body[0];
     uint8_t index = request->body[1];
     uint32_t offset = et_get_u32(request->body + 4);
     uint32_t length = et_get_u32(request->body + 8);
-    et_download *download = &server->download;
     if (length == 0) {
         /* An empty data frame says that no other will follow. */
         et_server_stop_download(server);
@@ -140,26 +161,29 @@ et_status et_server_read(et_server *server, et_request *request, et_writer *answ
     if (offset > source.size || length > source.size - offset) {
         return et_fail(error, ET_LINK_STATUS_BAD_REGION, source.size, "beyond the end of the region", NULL);
     }
-    bool same = download->region == region && download->index == index;
-    uint32_t start = same && download->end == offset ? download->offset : offset;
-    *download = (et_download){
-        .offset = start,
+    const et_download wanted = {
+        .offset = offset,
         .end = offset + length,
         .sequence = request->sequence,
         .region = region,
         .index = index,
     };
+    enqueue(server, &wanted);
     request->streamed = true;
     return ET_LINK_STATUS_OK;
 }
 
 bool et_server_stream(et_server *server) {
-    et_download *download = &server->download;
+    if (server->download_count == 0) {
+        return false;
+    }
+    et_download *download = &server->downloads[0];
     uint32_t left = download->end - download->offset;
     const uint8_t region[2] = {download->region, download->index};
     et_source source = {0};
     /* It was found when the READ came, and whatever takes it away stops the download. */
-    if (left == 0 || find_source(server, region, &source, NULL) != ET_LINK_STATUS_OK) {
+    if (find_source(server, region, &source, NULL) != ET_LINK_STATUS_OK) {
+        et_server_stop_download(server);
         return false;
     }
     et_writer body = et_server_begin_body(server);
@@ -169,5 +193,8 @@ bool et_server_stream(et_server *server) {
     copy(&source, download->offset, et_write(&body, count), count);
     download->offset += count;
     et_server_send(server, ET_LINK_OP_READ | ET_LINK_RESPONSE, download->sequence, &body);
+    if (download->offset == download->end) {
+        drop_first_download(server);
+    }
     return true;
 }

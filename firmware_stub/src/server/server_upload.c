@@ -61,6 +61,31 @@ et_status et_server_open(et_server *server, et_request *request, et_writer *answ
     return ET_LINK_STATUS_OK;
 }
 
+/* Adds a range to what has arrived. False when there is no room to remember it. */
+static bool take_range(et_upload *upload, uint32_t start, uint32_t end) {
+    uint32_t apart = 0;
+    for (uint32_t i = 0; i < upload->piece_count; i++) {
+        et_range piece = upload->pieces[i];
+        if (piece.end < start || end < piece.start) {
+            upload->pieces[apart++] = piece;
+        } else {
+            start = piece.start < start ? piece.start : start;
+            end = piece.end > end ? piece.end : end;
+        }
+    }
+    upload->piece_count = (uint8_t)apart;
+    if (start <= upload->next) {
+        upload->next = end > upload->next ? end : upload->next;
+        return true;
+    }
+    if (apart == ET_SERVER_UPLOAD_PIECES) {
+        return false;
+    }
+    upload->pieces[apart] = (et_range){start, end};
+    upload->piece_count++;
+    return true;
+}
+
 et_status et_server_write(et_server *server, et_request *request, et_writer *answer, et_error *error) {
     et_upload *upload = &server->upload;
     if (!is_open(upload, request->body)) {
@@ -69,16 +94,13 @@ et_status et_server_write(et_server *server, et_request *request, et_writer *ans
     uint32_t offset = et_get_u32(request->body + 4);
     const uint8_t *bytes = request->body + 8;
     uint32_t count = request->size - 8;
-    if (offset > upload->next) {
-        return et_fail(error, ET_LINK_STATUS_GAP, upload->next, "bytes are missing before this offset", NULL);
-    }
-    if (count > upload->size - offset) {
+    if (offset > upload->size || count > upload->size - offset) {
         return et_fail(error, ET_LINK_STATUS_BAD_REGION, upload->size, "beyond the size announced", NULL);
     }
-    memcpy(upload->bytes + offset, bytes, count);
-    if (offset + count > upload->next) {
-        upload->next = offset + count;
+    if (!take_range(upload, offset, offset + count)) {
+        return et_fail(error, ET_LINK_STATUS_GAP, upload->next, "too many pieces are missing before", NULL);
     }
+    memcpy(upload->bytes + offset, bytes, count);
     et_write_status(answer, ET_LINK_STATUS_OK);
     et_write_u32(answer, upload->next);
     return ET_LINK_STATUS_OK;

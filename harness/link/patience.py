@@ -1,0 +1,79 @@
+"""How long a transfer waits for the next sign of life, and when it gives up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from harness.errors import LinkError
+from harness.link.exchange import Exchange
+
+_QUIET_SHARE: Final = 1 / 8
+"""A transfer looks whether the line still carries after this share of the deadline."""
+_QUIET_GAPS: Final = 3
+"""But not before so many times the longest gap it has seen: on a slow line frames take long."""
+
+
+class Patience:
+    """The waits of one transfer. Silence is first answered with a probe, then it is a stall."""
+
+    def __init__(self, exchange: Exchange, give_up: Callable[[int], LinkError]) -> None:
+        """Begin waiting.
+
+        Args:
+            exchange: The link.
+            give_up: Makes the error to raise, given how often the transfer has been tried.
+        """
+        self._exchange = exchange
+        self._give_up = give_up
+        self._moved_at = exchange.now()
+        self._longest_gap = 0.0
+        self._probed = False
+        self._stalls = 0
+        self._fruitless = 0
+
+    def until(self) -> float:
+        """When silence calls for the next step."""
+        deadline = self._exchange.deadline_s
+        if self._probed:
+            return self._moved_at + deadline
+        quiet = max(deadline * _QUIET_SHARE, self._longest_gap * _QUIET_GAPS)
+        return self._moved_at + min(deadline, quiet)
+
+    def moved(self) -> None:
+        """New bytes have arrived."""
+        now = self._exchange.now()
+        self._longest_gap = max(self._longest_gap, now - self._moved_at)
+        self._moved_at = now
+        self._stalls = self._fruitless = 0
+        self._probed = False
+
+    def silent(self) -> bool:
+        """Nothing has arrived by `until`: time to probe, and when that did not help, a stall.
+
+        Returns:
+            Whether it is a stall.
+
+        Raises:
+            LinkError: One too many.
+            TargetError: The target is dead.
+        """
+        stalled = self._probed
+        self._probed = not stalled
+        if stalled:
+            self._moved_at = self._exchange.now()
+            self._stalls += 1
+            if self._stalls > self._exchange.retries:
+                raise self._give_up(self._stalls)
+            self._exchange.check_alive()
+        return stalled
+
+    def fruitless(self, limit: int) -> None:
+        """Something was lost again; ``limit`` times per retry without new bytes is too often.
+
+        Raises:
+            LinkError: It is.
+        """
+        self._fruitless += 1
+        if self._fruitless > limit * (self._exchange.retries + 1):
+            raise self._give_up(self._fruitless)
