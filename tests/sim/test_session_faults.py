@@ -65,7 +65,7 @@ def test_a_hopeless_line_is_blamed_and_the_board_survives_it(
     seed: int, vector: tuple[bytes, bytes]
 ) -> None:
     with started("native") as bench:
-        proxy = FaultProxy(bench.target.transport, mixed(seed, 2e-2))
+        proxy = FaultProxy(bench.target.transport, Faults(seed, flip=3e-3, drop=3e-3))
         with pytest.raises(InfrastructureError) as caught:
             session_over(bench, proxy, vector[0])
         assert caught.value.exit_code == 75
