@@ -8,14 +8,20 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from harness.board import Board
 from harness.errors import InfrastructureError, UsageError
 from harness.resources import data_directory
 
 _DEADLINE_S = 300.0
+_BUILT = "etharness-built"
+"""File in a build directory that says what was built there."""
 
 EXECUTORCH_REMEDY = "pip install 'etdump-harness[build,oracle]'"
 """How to get the executorch package, in the version this is tested with."""
@@ -67,19 +73,32 @@ def build_directory(source: Path, preset: str, root: Path | None = None) -> Path
 def build_firmware(board: Board, *, root: Path | None = None) -> Firmware:
     """Build a board's firmware, or bring an earlier build up to date.
 
+    A build of the same sources with the same options is taken as it is, without asking CMake, which
+    takes seconds to find that nothing has changed.
+
     Raises:
         UsageError: A tool the build needs is missing (the hint names the package), or the sources
             do not compile (the message carries the end of the output).
-        InfrastructureError: The build took too long.
+        InfrastructureError: The build took too long, or another one of the same board did.
     """
     source = data_directory("firmware_stub")
     directory = build_directory(source, board.build.preset, root)
     build_id = source_digest(source)
     options = {"ET_BUILD_ID": build_id}
     if board.build.executorch:
-        options["executorch_DIR"] = str(_require_executorch(board.name) / "share" / "cmake")
-    build_preset(source, board.build.preset, directory, options)
-    return Firmware(directory / board.build.image, build_id, directory)
+        executorch = _require_executorch(board.name)
+        options["executorch_DIR"] = str(executorch / "share" / "cmake")
+        wanted = f"{options} {executorch.stat().st_mtime_ns}"
+    else:
+        wanted = str(options)
+    image, built = directory / board.build.image, directory / _BUILT
+    cmake = _require_tools(board.build.preset)
+    with _alone_in(directory, board.build.preset):
+        if not (image.exists() and built.exists() and built.read_text() == wanted):
+            built.unlink(missing_ok=True)
+            _build(cmake, source, board.build.preset, directory, options)
+            built.write_text(wanted)
+    return Firmware(image, build_id, directory)
 
 
 def build_preset(source: Path, preset: str, directory: Path, options: dict[str, str]) -> None:
@@ -87,9 +106,32 @@ def build_preset(source: Path, preset: str, directory: Path, options: dict[str, 
 
     Raises:
         UsageError: CMake or the compiler is missing, or configuring or compiling failed.
-        InfrastructureError: It took too long.
+        InfrastructureError: It took too long, or another build in ``directory`` did.
     """
     cmake = _require_tools(preset)
+    with _alone_in(directory, preset):
+        _build(cmake, source, preset, directory, options)
+
+
+@contextmanager
+def _alone_in(directory: Path, preset: str) -> Iterator[None]:
+    """Keep other processes from building in ``directory``, and wait for one that does."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(directory.with_name(f"{directory.name}.lock"), timeout=_DEADLINE_S)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise InfrastructureError(
+            f"another process has been building {preset!r} in {directory} for {_DEADLINE_S:.0f} s",
+            hint=f"end it, or set ETHARNESS_BUILD_DIR; it holds {lock.lock_file}",
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _build(cmake: str, source: Path, preset: str, directory: Path, options: dict[str, str]) -> None:
     definitions = [f"-D{key}={value}" for key, value in options.items()]
     _run([cmake, "--preset", preset, "-B", str(directory), *definitions], source, preset)
     _run([cmake, "--build", str(directory), "--parallel", str(os.cpu_count() or 1)], source, preset)

@@ -1,18 +1,36 @@
-"""Two copies of the project on one machine build side by side."""
+"""Builds side by side: copies of the project, processes at the same time, the same again."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
-from harness.target.build import build_directory, build_preset
+from harness.board import load_board
+from harness.errors import InfrastructureError, UsageError
+from harness.target import build
+from harness.target.build import build_directory, build_firmware, build_preset
 
 PROJECT = """
 cmake_minimum_required(VERSION 3.22)
 project(copy NONE)
 file(WRITE "${CMAKE_BINARY_DIR}/whose" "${CMAKE_SOURCE_DIR}")
+file(WRITE "${CMAKE_BINARY_DIR}/firmware" "${ET_BUILD_ID}")
+file(APPEND "${CMAKE_BINARY_DIR}/times" "x")
 """
+NOT_TWICE_AT_ONCE = (
+    PROJECT
+    + """
+if(EXISTS "${CMAKE_BINARY_DIR}/busy")
+  message(FATAL_ERROR "another one is at it")
+endif()
+file(WRITE "${CMAKE_BINARY_DIR}/busy" "")
+execute_process(COMMAND "${CMAKE_COMMAND}" -E sleep 0.5)
+file(REMOVE "${CMAKE_BINARY_DIR}/busy")
+"""
+)
 PRESETS = """
 {"version": 3, "configurePresets": [{"name": "native", "generator": "Unix Makefiles"}]}
 """
@@ -35,3 +53,59 @@ def test_each_copy_of_the_sources_has_its_own_build(
         assert directory.parent == tmp_path / "cache"
         build_preset(source, "native", directory, {})
         assert (directory / "whose").read_text() == str(source)
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ETHARNESS_BUILD_DIR", str(tmp_path / "cache"))
+    sources = copy_of_project(tmp_path / "sources")
+    monkeypatch.setattr(build, "data_directory", lambda _: sources)
+    return sources
+
+
+def test_the_same_sources_are_not_built_again(sources: Path) -> None:
+    board, _ = load_board("native")
+    first, again = build_firmware(board), build_firmware(board)
+    assert first == again
+    assert (first.directory / "times").read_text() == "x"
+    (sources / "more.c").write_text("")
+    changed = build_firmware(board)
+    assert changed.build_id != first.build_id
+    assert changed.image.read_text() == changed.build_id
+    assert (first.directory / "times").read_text() == "xx"
+    changed.image.unlink()
+    assert build_firmware(board).image.exists()
+
+
+def test_a_build_that_failed_is_tried_again(sources: Path) -> None:
+    board, _ = load_board("native")
+    good = (sources / "CMakeLists.txt").read_text()
+    build_firmware(board)
+    (sources / "CMakeLists.txt").write_text(good + 'message(FATAL_ERROR "no")')
+    for _ in range(2):
+        with pytest.raises(UsageError, match="building 'native' failed"):
+            build_firmware(board)
+    (sources / "CMakeLists.txt").write_text(good)
+    firmware = build_firmware(board)
+    assert firmware.image.read_text() == firmware.build_id
+
+
+def test_builds_in_one_directory_wait_for_each_other(sources: Path) -> None:
+    (sources / "CMakeLists.txt").write_text(NOT_TWICE_AT_ONCE)
+    directory = build_directory(sources, "native")
+    with ThreadPoolExecutor(3) as pool:
+        builds = [pool.submit(build_preset, sources, "native", directory, {}) for _ in range(3)]
+    assert [done.result() for done in builds] == [None] * 3
+    assert (directory / "times").read_text() == "xxx"
+
+
+def test_waiting_for_another_build_has_a_deadline(
+    sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "_DEADLINE_S", 0.05)
+    directory = build_directory(sources, "native")
+    directory.parent.mkdir()
+    with FileLock(f"{directory}.lock"), pytest.raises(InfrastructureError) as caught:
+        build_preset(sources, "native", directory, {})
+    assert "another process has been building 'native'" in caught.value.message
+    assert f"{directory.name}.lock" in caught.value.hint
