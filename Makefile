@@ -52,4 +52,4 @@ lint:
 
 measure:
 	@tools/setup test
-	$(PYTHON) benchmarks/measure.py
+	$(PYTHON) -m benchmarks.measure

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks import line_goodput
 from harness.board import load_board
 from harness.etdump.log_format import HEADER_SIZE, RECORD_SIZE
 from harness.lab.run import RunRequest, run_model
@@ -35,7 +36,7 @@ GOODPUT_EXECUTIONS = 2000
 
 def main() -> None:
     sections = ["# Measurements", "", f"Written by `benchmarks/measure.py` on {_machine()}."]
-    for part in (command_times(), trace_size(), code_size(), goodput()):
+    for part in (command_times(), trace_size(), code_size(), line_goodput.section(), goodput()):
         sections += ["", *part]
     page = ROOT / "docs/measurements.md"
     page.write_text("\n".join(sections) + "\n")

@@ -91,16 +91,24 @@ class WiredServer(CServer):
         self._line_free = start + len(data) * wire.byte_s
         return self._line_free
 
-    def _read(self, out: Any, size: int) -> int:
+    def arrive(self) -> None:
+        """Take into the ring what has come by now."""
         while self.arriving and self.arriving[0][0] <= self.now:
             _, piece = self.arriving.popleft()
             room = self.wire.ring - len(self._received)
             self._received += piece[:room]
             self.overrun += max(0, len(piece) - room)
+
+    def _read(self, out: Any, size: int) -> int:
+        self.arrive()
         return super()._read(out, size)
 
     def _write(self, data: Any, size: int) -> None:
-        wire, sent = self.wire, ct.string_at(data, size)
+        self.put(ct.string_at(data, size))
+
+    def put(self, sent: bytes) -> None:
+        """Send, and wait until the last byte is out."""
+        wire, size = self.wire, len(sent)
         self.sent += size
         damaged = self._damage(sent)
         for place in range(0, size, _PACKET):

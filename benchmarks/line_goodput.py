@@ -1,0 +1,109 @@
+"""Goodput on a rate-limited line, side by side with what is done without this link.
+
+    python -m benchmarks.line_goodput
+
+The line and both clocks are virtual, so the figures are the same on every machine; the device's
+server is the firmware's own C code, taking no time to compute.
+"""
+
+from __future__ import annotations
+
+import ctypes as ct
+import random
+from collections.abc import Iterator
+
+from benchmarks import rivals
+from harness.link.frames import OVERHEAD, encode
+from harness.link.messages import WRITE_OVERHEAD
+from harness.link.session import Session
+from harness.link.wire import RESPONSE, Op, Region
+from harness.resources import data_directory
+from harness.target.build import build_directory, build_preset
+from tests.support.line import Line, Wire, WiredServer
+from tests.support.tiny_model import relu_model
+
+MTU = 1024
+SIZE = 1 << 20
+EXECUTIONS = 16_000
+BAUDS = (115_200, 921_600, 3_000_000)
+LATENCIES_S = (0.001, 0.016)
+
+
+def section() -> Iterator[str]:
+    """The part of docs/measurements.md."""
+    library = _library()
+    yield "## Goodput on a rate-limited line"
+    yield ""
+    yield "KB/s of a 1 MiB model up and a trace of 1 MiB down, in virtual time, on a line with a"
+    yield "USB adapter that holds incomplete packets for its latency time. Allowed: the same bytes"
+    yield f"in frames of {MTU} bytes back to back. XMODEM-1K and base64 lines carry the same bytes on"
+    yield "the same line; base64 lines check nothing, and need a device that never falls behind."
+    yield ""
+    yield "| baud | latency | direction | allowed | ours | of allowed | XMODEM-1K | ours / XMODEM |"
+    yield "|---|---|---|---|---|---|---|---|"
+    rows, console = [], []
+    for baud in BAUDS:
+        for latency_s in LATENCIES_S:
+            wire = Wire(baud, latency_s)
+            for row, base in _compare(library, wire):
+                rows.append(row)
+                console.append(base)
+    yield from rows
+    yield ""
+    yield "| baud | latency | direction | base64 on the console | ours / base64 |"
+    yield "|---|---|---|---|---|"
+    yield from console
+
+
+def _compare(library: ct.CDLL, wire: Wire) -> Iterator[tuple[str, str]]:
+    model, up, trace, down = _ours(library, wire)
+    cases = (
+        ("up", model, Op.WRITE, up, rivals.xmodem_up, rivals.console_up),
+        ("down", trace, Op.READ | RESPONSE, down, rivals.xmodem_down, rivals.console_down),
+    )
+    place = f"{wire.baud} | {wire.latency_s * 1e3:.0f} ms"
+    for name, data, type_, ours_s, xmodem, console in cases:
+        allowed_s = framed_size(data, type_) * wire.byte_s
+        xmodem_s, console_s = (rival(library, wire, data) for rival in (xmodem, console))
+        rates = [len(data) / time / 1e3 for time in (allowed_s, ours_s, xmodem_s, console_s)]
+        yield (
+            f"| {place} | {name} | {rates[0]:.1f} | {rates[1]:.1f} | {allowed_s / ours_s:.1%} "
+            f"| {rates[2]:.1f} | {xmodem_s / ours_s:.2f} |",
+            f"| {place} | {name} | {rates[3]:.1f} | {console_s / ours_s:.2f} |",
+        )
+
+
+def framed_size(data: bytes, type_: int, mtu: int = MTU) -> int:
+    """Bytes on the wire of the data in frames of the MTU."""
+    room = mtu - OVERHEAD - WRITE_OVERHEAD
+    pieces = (data[at : at + room] for at in range(0, len(data), room))
+    return sum(len(encode(type_, 1, bytes(WRITE_OVERHEAD) + piece)) for piece in pieces)
+
+
+def _ours(library: ct.CDLL, wire: Wire) -> tuple[bytes, float, bytes, float]:
+    """A model, seconds to bring it up; a trace, seconds to bring it down."""
+    tiny = relu_model([4])
+    # A program says where it ends, so bytes behind it make a longer upload and change nothing else.
+    model = tiny + random.Random(1).randbytes(SIZE - len(tiny))
+    line = Line(WiredServer(library, wire, model=SIZE, trace=SIZE, mtu=MTU))
+    session = Session(line, clock_ns=line.clock, seed=1)
+    session.hello(10)
+    began = line.clock.now
+    session.load_model(model)
+    up = line.clock.now - began
+    session.set_input(0, bytes(16))
+    session.run(EXECUTIONS, timeout_s=60)
+    began = line.clock.now
+    trace = session.read(Region.TRACE)
+    return model, up, trace, line.clock.now - began
+
+
+def _library() -> ct.CDLL:
+    source = data_directory("firmware_stub")
+    directory = build_directory(source, "native")
+    build_preset(source, "native", directory, {})
+    return ct.CDLL(str(directory / "libetstub.so"))
+
+
+if __name__ == "__main__":
+    print("\n".join(section()))
