@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -40,6 +41,18 @@ def durations(trace: Trace) -> Ticks:
         rows = np.flatnonzero(trace.clock == number)
         result[rows] = forward(domain, trace.start[rows], trace.end[rows])
     return result
+
+
+def without_wraps(trace: Trace) -> Trace:
+    """Return the same events with every end at its start plus its duration, as wide as that gets.
+
+    For readers that subtract and know nothing of a counter's width, such as ExecuTorch's Inspector.
+    """
+    return replace(
+        trace,
+        end=trace.start + durations(trace),
+        clocks=tuple(replace(clock, bits=64, down=False) for clock in trace.clocks),
+    ).sealed()
 
 
 def nanoseconds_per_tick(domain: ClockDomain) -> Fraction | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
+from harness.clock.ticks import without_wraps
 from harness.errors import DeviceRefusedError
 from harness.etdump.ed00 import left_out, write_ed00
 from harness.lab.directory import DEBUG_BUFFER, ETDUMP, LOG, RunDirectory, from_clock_domain
@@ -59,6 +60,7 @@ def pull_trace(
 
     The ED00 copy holds what ExecuTorch itself would have written: no allocation events, which
     make its Inspector refuse the whole file. The raw log has them; the summary says how many.
+    Events during which a counter wrapped end beyond its range there, as Inspector subtracts.
 
     Raises:
         FormatError: The log contradicts itself; the raw bytes are kept all the same.
@@ -72,7 +74,7 @@ def pull_trace(
             directory.write(DEBUG_BUFFER, buffer)
     trace = read_trace(image, info.clocks)
     if is_device_log(image):
-        directory.write(ETDUMP, write_ed00(trace, allocation_events=False))
+        directory.write(ETDUMP, write_ed00(without_wraps(trace), allocation_events=False))
         skipped = left_out(trace, allocation_events=False).allocations
     else:
         skipped = 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from harness.check.verdict import Check, Verdict
 from harness.report.text import TICKS, Unit, printable, time_unit
+from harness.timebase import ClockDomain
 from harness.trace import Trace
 from harness.view.allocators import allocator_totals
 from harness.view.statistics import Operator, Summary, operator_statistics
@@ -70,19 +71,16 @@ def print_operators(console: Console, trace: Trace, block: str, *, detailed: boo
 
     The scopes around each operator (``OPERATOR_CALL``) repeat its time; they are shown only
     when ``detailed``, which also keeps the order of the log. Shares are of the scope with the
-    largest total time in the same clock domain, normally ``Method::execute``; scopes nest, so
-    shares do not add up to 100 %.
+    largest total time, normally ``Method::execute``; scopes nest, so shares do not add up to 100 %.
+    On a clock of unknown rate, they are of the largest scope on that clock.
     """
     operators = operator_statistics(trace, block)
     if not operators:
         _line(console, f"no profile events in block {block!r}")
         _line(console)
         return
-    outer = {
-        clock: max(_total(op) for op in operators if op.clock == clock)
-        for clock in _clocks(operators)
-    }
     known = [op for op in operators if op.ns is not None]
+    outer = {clock: _largest(operators, clock) for clock in _clocks(operators)}
     unit = time_unit(op.ns.max for op in known if op.ns is not None) if known else TICKS
     if not detailed:
         operators = [op for op in operators if op.name != WRAPPER]
@@ -252,8 +250,14 @@ def _line(console: Console, text: str = "", *, style: str | None = None) -> None
     )
 
 
-def _clocks(operators: Sequence[Operator]) -> list[object]:
+def _clocks(operators: Sequence[Operator]) -> list[ClockDomain]:
     return list(dict.fromkeys(op.clock for op in operators))
+
+
+def _largest(operators: Sequence[Operator], clock: ClockDomain) -> float:
+    """The largest total that totals on ``clock`` compare with."""
+    comparable = (op for op in operators if op.clock == clock or (clock.hz and op.clock.hz))
+    return max(_total(op) for op in comparable)
 
 
 def _total(op: Operator) -> float:
@@ -263,7 +267,7 @@ def _total(op: Operator) -> float:
 def _delegated(op: Operator) -> str:
     """The event's name and its delegate id."""
     delegate = op.delegate_str if op.delegate_str is not None else op.delegate_int
-    return op.name if delegate == -1 else f"{op.name} [{delegate}]"
+    return op.name if delegate == -1 else f"{op.name} [{delegate}]".strip()
 
 
 def _times(op: Operator, unit: Unit) -> list[str]:

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.clock.ticks import durations, exact_nanoseconds, to_nanoseconds
+from harness.clock.ticks import durations, exact_nanoseconds, to_nanoseconds, without_wraps
 from harness.clock.unwrap import default_jitter, unwrap
 from harness.errors import FormatError
 from harness.timebase import HOST_NANOSECONDS, ClockDomain
@@ -122,3 +122,15 @@ def test_nanoseconds_are_rounded_once(ticks: int, hz: Fraction, nanoseconds: flo
 def test_a_clock_without_a_rate_gives_no_time() -> None:
     with pytest.raises(ValueError, match="no known rate"):
         to_nanoseconds(np.zeros(1, np.uint64), UP32)
+
+
+@pytest.mark.parametrize("bits", [8, 24, 32, 63, 64])
+@pytest.mark.parametrize("down", [False, True])
+def test_ends_without_wraps_are_a_subtraction_away(bits: int, down: bool) -> None:
+    last = 2**bits - 1
+    start, end = (2, last - 2) if down else (last - 2, 2)
+    trace = profile_trace([start, 7], [end, 7], ClockDomain("c", None, bits, down))
+    plain = without_wraps(trace)
+    assert (plain.end - plain.start).tolist() == durations(trace).tolist() == [5, 0]
+    assert plain.start.tolist() == trace.start.tolist()
+    assert durations(plain).tolist() == [5, 0]

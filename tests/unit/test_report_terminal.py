@@ -120,3 +120,25 @@ def test_rich_is_imported_only_to_print() -> None:
     code = "import sys, harness.report.terminal; print('rich' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def npu_lines(npu: ClockDomain) -> dict[str, list[str]]:
+    """The printed cells of a trace with events on a second clock, by event."""
+    log = CompactLog().block("Execute").profile("Method::execute", 0, 1000, chain=-1)
+    log.delegate(None, 3).profile(None, 0xFFFFFF, 99, clock=1)
+    log.delegate("0:linear").profile(None, 99, 149, clock=1)
+    lines = printed(read_log(log.image(), [SYSTICK, npu])).splitlines()
+    return {line.split()[0]: line.split()[1:] for line in lines if line}
+
+
+def test_shares_compare_across_clocks_of_known_rates() -> None:
+    cells = npu_lines(ClockDomain("npu", Fraction(9_375_000), 24))
+    assert cells["[3]"] == ["0", "1", *["10.667"] * 4, "26.7"]
+    assert cells["[0:linear]"][-1] == "13.3"
+
+
+def test_shares_of_a_clock_of_unknown_rate_are_among_its_own() -> None:
+    cells = npu_lines(ClockDomain("npu", None, 24))
+    assert cells["[3]"][-1] == "100.0"
+    assert cells["[0:linear]"][-1] == "50.0"
+    assert cells["Method::execute"][-1] == "100.0"

@@ -27,16 +27,18 @@ class _Supported(OperatorSupportBase):
         self.parameters = program.graph_signature.inputs_to_parameters
 
     def is_node_supported(self, _submodules: Any, node: torch.fx.Node) -> bool:
-        if node.op != "call_function" or node.target not in OPS or not _is_matrix(node):
+        if node.op != "call_function" or node.target not in OPS or not self.fits(node):
             return False
-        tensors = [argument for argument in node.args if argument is not None]
-        if node.kwargs or not all(_is_matrix(argument) for argument in tensors):
-            return False
-        if node.target == LINEAR:
-            return all(argument.name in self.parameters for argument in tensors[1:])
         if node.target in (ADD, MULTIPLY):  # the machine does not broadcast
-            return all(t.meta["val"].shape == node.meta["val"].shape for t in tensors)
-        return True
+            return all(t.meta["val"].shape == node.meta["val"].shape for t in node.args)
+        return node.target != LINEAR or self.has_constant_weights(node)
+
+    def fits(self, node: torch.fx.Node) -> bool:
+        tensors = [node, *(argument for argument in node.args if argument is not None)]
+        return not node.kwargs and all(_is_matrix(tensor) for tensor in tensors)
+
+    def has_constant_weights(self, node: torch.fx.Node) -> bool:
+        return all(weights is None or weights.name in self.parameters for weights in node.args[1:])
 
 
 @final
@@ -51,10 +53,14 @@ class NpuPartitioner(Partitioner):
         self.delegation = DelegationSpec(SimulatedNpu.__name__, compile_specs(named=named))
 
     def ops_to_not_decompose(
-        self,
-        ep: ExportedProgram,  # noqa: ARG002
+        self, ep: ExportedProgram
     ) -> tuple[list[torch._ops.OpOverload], Callable[[torch.fx.Node], bool] | None]:
-        return [torch.ops.aten.linear.default], None
+        supported = _Supported(ep)
+
+        def keep(node: torch.fx.Node) -> bool:
+            return supported.fits(node) and supported.has_constant_weights(node)
+
+        return [torch.ops.aten.linear.default], keep
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         finder = CapabilityBasedPartitioner(
