@@ -36,7 +36,9 @@ def section() -> Iterator[str]:
     yield ""
     yield "KB/s of a 1 MiB model up and a trace of 1 MiB down, in virtual time, on a line with a"
     yield "USB adapter that holds incomplete packets for its latency time. Allowed: the same bytes"
-    yield f"in frames of {MTU} bytes back to back. XMODEM-1K and base64 lines carry the same bytes on"
+    yield (
+        f"in frames of {MTU} bytes back to back. XMODEM-1K and base64 lines carry the same bytes on"
+    )
     yield "the same line; base64 lines check nothing, and need a device that never falls behind."
     yield ""
     yield "| baud | latency | direction | allowed | ours | of allowed | XMODEM-1K | ours / XMODEM |"

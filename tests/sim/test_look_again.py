@@ -15,6 +15,7 @@ from harness.lab.run import RunRequest, run_model
 from harness.link.session import Session
 from harness.link.streams import open_serial
 from harness.target.build import build_firmware
+from harness.target.size import ROOMS
 from tests.conftest import FIXTURES, MODELS, CommandResult
 from tests.support.documents import document
 
@@ -148,17 +149,7 @@ def test_build_reports_the_size_of_every_part(etharness: Etharness, tmp_path: Pa
     assert built["image"] == str(tmp_path / "fw")
     assert (tmp_path / "fw").stat().st_size > 0
     sizes = {size["part"]: size["text"] for size in built["sizes"]}
-    assert list(sizes) == [
-        "tracer",
-        "etdump",
-        "link",
-        "serial",
-        "server",
-        "runtime",
-        "kernels",
-        "delegates",
-        "image",
-    ]
+    assert list(sizes) == [*ROOMS, "image"]
     assert all(sizes.values())
     assert "tracer " in etharness("build", "--board", "native").out
 
