@@ -53,12 +53,21 @@ typedef struct {
     uint32_t start;
 } et_open_scope;
 
+/* Where the name of a pointer was last found. */
+typedef struct {
+    uint16_t from_end; /* its entry's distance from the end of the buffer; 0 when there is none */
+    et_name name;
+} et_recent_name;
+
+#define ET_RECENT_BITS 4u
+
 /* A tracer. Fields are private; read them through the functions below. */
 typedef struct {
     uint8_t *buffer;
     uint32_t capacity;
     et_ticks_fn ticks;
     uint32_t record_count;
+    uint32_t record_limit; /* as many as fit below the names; 0 when the log is full */
     uint32_t names_size;
     uint32_t dropped_events;
     uint32_t dropped_blocks;
@@ -81,6 +90,7 @@ typedef struct {
     bool full;
     uint8_t open_count; /* started events that have not ended; those beyond open[] count, too */
     et_open_scope open[ET_TRACER_SCOPES];
+    et_recent_name recent[1u << ET_RECENT_BITS]; /* by a hash of the pointer */
 } et_tracer;
 
 /* What et_end_profiling needs to know of the start. Kept by the caller, usually on its stack. */
@@ -113,7 +123,9 @@ void et_set_stack_used(et_tracer *tracer, uint32_t used, uint32_t size);
 /* What the clock of domain 0 reads now; 0 without a tracer. */
 uint32_t et_read_ticks(const et_tracer *tracer);
 
-/* Interns a name (cut to 255 bytes). Returns ET_LOG_NO_NAME for NULL or when the log is full. */
+/* Interns a name (cut to 255 bytes). Returns ET_LOG_NO_NAME for NULL, and for a new name when the log is
+ * full.
+ */
 et_name et_intern(et_tracer *tracer, const char *name);
 
 /* Begins a block; later events belong to it. */

@@ -199,11 +199,11 @@ class Model:
         return self.size - RECORD_SIZE * len(self.records) - self.names_size()
 
     def intern(self, name: bytes | None) -> int:
-        if name is None or self.full:
+        if name is None:
             return NO_NAME
         name = name[:MAX_NAME]
         if name not in self.names:
-            if 1 + len(name) > self.room():
+            if self.full or 1 + len(name) > self.room():
                 self.full = True
                 return NO_NAME
             self.names.append(name)
@@ -503,6 +503,24 @@ def test_metadata_that_does_not_fit_drops_its_event_whole(etstub: ct.CDLL) -> No
     trace = read_log(tracer.image())
     assert trace.metadata_of(0) == b"m" * 17
     assert trace.losses == Losses(events=2, blocks=0)
+
+
+def test_one_place_may_hold_many_names(etstub: ct.CDLL) -> None:
+    tracer = CTracer(etstub, 4096)
+    place = ct.create_string_buffer(300)
+    texts = [b"a", b"ab", b"a", b"", b"b", b"n" * 254, b"n" * 255, b"n" * 256, b"n" * 254, b"ab"]
+    numbers = []
+    for text in texts:
+        place.value = text
+        numbers.append(tracer.call("intern", place) & 0xFFFF)
+    assert numbers == [0, 1, 0, 2, 3, 4, 5, 5, 4, 1]
+
+
+def test_many_names_are_found_again_wherever_they_stand(etstub: ct.CDLL) -> None:
+    tracer = CTracer(etstub, 1 << 17)  # more than a short distance from the end
+    names = [ct.create_string_buffer(b"%d" % number + b"." * 200) for number in range(500)]
+    for _ in range(3):
+        assert [tracer.call("intern", name) & 0xFFFF for name in names] == list(range(500))
 
 
 def test_a_filter_decides_in_a_full_log_too(etstub: ct.CDLL) -> None:

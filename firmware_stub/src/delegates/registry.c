@@ -12,7 +12,7 @@
 #undef ET_DELEGATE
 
 const et_delegate *const et_delegates[] = {
-#define ET_DELEGATE(name, delegate) &delegate,
+#define ET_DELEGATE(name, delegate) &(delegate),
 #include ET_DELEGATE_LIST
 #undef ET_DELEGATE
     NULL,

@@ -28,7 +28,7 @@ static void append_allocation(et_tracer *tracer, uint32_t flags, uint32_t alloca
     uint32_t now = tracer->ticks();
     /* An id that the record cannot hold is dropped like an event that does not fit, not cut to another id. */
     if (allocator > UINT16_MAX) {
-        tracer->full = true;
+        et_set_full(tracer, true);
     }
     uint8_t *at = allocator > 0 ? et_append(tracer, 1) : NULL;
     if (at == NULL) {

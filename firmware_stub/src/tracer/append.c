@@ -3,14 +3,18 @@
 
 /* A log that stops is a true prefix of what happened; one with holes is not. */
 uint8_t *et_append(et_tracer *tracer, uint32_t count) {
-    uint32_t used = tracer->record_count * ET_LOG_RECORD_SIZE;
-    uint32_t room = tracer->capacity - tracer->names_size - used;
-    if (tracer->full || count > room / ET_LOG_RECORD_SIZE) {
-        tracer->full = true;
+    uint32_t used = tracer->record_count;
+    if (tracer->full || count > tracer->record_limit - used) {
+        et_set_full(tracer, true);
         return NULL;
     }
-    tracer->record_count += count;
-    return tracer->buffer + used;
+    tracer->record_count = used + count;
+    return tracer->buffer + used * ET_LOG_RECORD_SIZE;
+}
+
+void et_set_full(et_tracer *tracer, bool full) {
+    tracer->full = full;
+    tracer->record_limit = full ? 0 : (tracer->capacity - tracer->names_size) / ET_LOG_RECORD_SIZE;
 }
 
 static uint8_t *put_delegate(uint8_t *at, const et_delegate_prefix *delegate) {
@@ -28,7 +32,7 @@ static uint8_t *put_delegate(uint8_t *at, const et_delegate_prefix *delegate) {
 }
 
 uint8_t *et_append_event(et_tracer *tracer, et_context *context, uint32_t count) {
-    bool wide = context->chain != (int16_t)context->chain || context->handle != (uint16_t)context->handle;
+    bool wide = !et_is_narrow(context->chain, context->handle);
     count += wide;
     if (context->delegate != NULL) {
         count += 1u + et_records_of(context->delegate->length);
@@ -47,7 +51,7 @@ uint8_t *et_append_event(et_tracer *tracer, et_context *context, uint32_t count)
     return context->delegate != NULL ? put_delegate(at, context->delegate) : at;
 }
 
-/* Apart from et_append_profile because nearly all events are like this: chosen, narrow, of no delegate. */
+/* Apart from et_append_profile because nearly all events are plain and of no delegate. */
 void et_end_profiling(et_tracer *tracer, et_event event) {
     if (tracer == NULL) {
         return;
@@ -55,15 +59,13 @@ void et_end_profiling(et_tracer *tracer, et_event event) {
     uint32_t end = tracer->ticks();
     et_close_scope(tracer, &event);
     uint32_t chain = (uint32_t)event.chain;
-    uint32_t used = tracer->record_count * ET_LOG_RECORD_SIZE;
-    bool narrow = event.chain == (int16_t)event.chain && event.handle == (uint16_t)event.handle;
-    if (!narrow || event.choice != ET_KEEP || tracer->full ||
-        tracer->capacity - tracer->names_size - used < ET_LOG_RECORD_SIZE) {
+    uint32_t number = tracer->record_count;
+    if (!et_is_plain(&event) || number >= tracer->record_limit) {
         et_append_profile(tracer, &event, NULL, 0, end);
         return;
     }
-    tracer->record_count++;
-    et_put_record(tracer->buffer + used, et_head(ET_LOG_RECORD_PROFILE, 0, event.name),
+    tracer->record_count = number + 1u;
+    et_put_record(tracer->buffer + number * ET_LOG_RECORD_SIZE, et_head(ET_LOG_RECORD_PROFILE, 0, event.name),
                   event.handle | chain << 16, event.start, end);
 }
 

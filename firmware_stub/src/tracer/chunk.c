@@ -28,7 +28,7 @@ void et_log_recycle(et_tracer *tracer) {
             carry(tracer, item.record);
         }
     }
-    tracer->full = false;
+    et_set_full(tracer, false);
     tracer->record_count = tracer->carried;
     if (goes_on) {
         tracer->block_offset = tracer->carried * ET_LOG_RECORD_SIZE;

@@ -8,6 +8,9 @@
 #include "et_tracer.h"
 
 /* block_offset when there is no current block, or none with a record: it did not fit. */
+/* For what nearly every event passes through: a call would cost as much as its work. */
+#define ET_INLINE static inline __attribute__((always_inline))
+
 #define ET_NO_BLOCK UINT32_MAX
 #define ET_LOST_BLOCK (UINT32_MAX - 1u)
 
@@ -33,11 +36,6 @@ enum {
     ET_FILTERED,
 };
 
-/* Starts an event of a name, which may also be given as text, and an integer delegate id or
- * ET_UNSET_DELEGATE_ID; both decide whether it is kept. */
-et_event et_start_event(et_tracer *tracer, et_name name, const char *text, int32_t id, int32_t chain,
-                        uint32_t handle);
-
 /* Whether to log an event, as et_event.choice. */
 uint8_t et_choose(const et_tracer *tracer, et_name name, const char *text, int32_t id, int32_t chain);
 
@@ -52,6 +50,9 @@ bool et_append_block(et_tracer *tracer, et_name name);
 
 /* Space for `count` records, or NULL: then the log is full from now on, even for what would still fit. */
 uint8_t *et_append(et_tracer *tracer, uint32_t count);
+
+/* A full log takes nothing more. Also keeps record_limit true, when names have taken space. */
+void et_set_full(et_tracer *tracer, bool full);
 
 /* Appends the prefixes that the context needs and makes room for `count` records of the event itself, all
  * or nothing. Returns their place, or NULL after counting a dropped event. Chain and handle that a prefix
@@ -95,6 +96,84 @@ static inline void et_put_record(uint8_t *at, uint32_t word0, uint32_t word1, ui
 /* Records that `size` bytes fill, the last one padded. */
 static inline uint32_t et_records_of(uint32_t size) {
     return size / ET_LOG_RECORD_SIZE + (size % ET_LOG_RECORD_SIZE != 0);
+}
+
+/* Whether a record has room for both. */
+ET_INLINE bool et_is_narrow(int32_t chain, uint32_t handle) {
+    return chain == (int16_t)chain && handle == (uint16_t)handle;
+}
+
+/* Whether an event is kept, and needs no prefix for where it belongs. */
+ET_INLINE bool et_is_plain(const et_event *event) {
+    return et_is_narrow(event->chain, event->handle) && event->choice == ET_KEEP;
+}
+
+/* Takes note of an event that starts; its tick is still to be filled in. What is nested too deep replaces the
+ * innermost. */
+ET_INLINE et_open_scope *et_note_scope(et_tracer *tracer, et_event *event, int32_t id) {
+    uint32_t depth = tracer->open_count;
+    uint32_t place = depth;
+    uint32_t count = depth + 1u;
+    if (depth >= ET_TRACER_SCOPES) {
+        place = ET_TRACER_SCOPES - 1u;
+        count -= depth == UINT8_MAX;
+    }
+    et_open_scope *scope = &tracer->open[place];
+    scope->name = event->name;
+    scope->id = id;
+    scope->chain = event->chain;
+    scope->handle = event->handle;
+    event->depth = (uint8_t)depth;
+    tracer->open_count = (uint8_t)count;
+    return scope;
+}
+
+/* Starts an event of a name, which may also be given as text, and an integer delegate id or
+ * ET_UNSET_DELEGATE_ID; both decide whether it is kept. */
+ET_INLINE et_event et_start_event(et_tracer *tracer, et_name name, const char *text, int32_t id,
+                                  int32_t chain, uint32_t handle) {
+    if (chain == ET_UNSET_CHAIN) {
+        chain = tracer->chain;
+        handle = tracer->handle;
+    }
+    et_event event = {.name = name, .chain = chain, .handle = handle};
+    if (tracer->selective) {
+        event.choice = et_choose(tracer, name, text, id, chain);
+    }
+    et_open_scope *scope = et_note_scope(tracer, &event, id);
+    event.start = tracer->ticks(); /* last, so that the event does not contain its own start */
+    scope->start = event.start;
+    return event;
+}
+
+/* A name is remembered in one of two places, which its pointer decides. */
+ET_INLINE uint32_t et_hash(const char *name) {
+    return (uint32_t)(uintptr_t)name * 0x9E3779B1u;
+}
+
+ET_INLINE et_recent_name *et_first_place(et_tracer *tracer, uint32_t hash) {
+    return &tracer->recent[hash >> (32u - ET_RECENT_BITS)];
+}
+
+/* Whether the name is the one remembered there. Most names are literals, so that the same pointer comes again
+ * and again; what it points to may have changed all the same. */
+ET_INLINE bool et_recall(const et_tracer *tracer, const et_recent_name *recent, const char *name) {
+    if (recent->from_end == 0) {
+        return false;
+    }
+    const uint8_t *entry = tracer->buffer + (tracer->capacity - recent->from_end);
+    uint32_t length = entry[0];
+    return strncmp(name, (const char *)entry + 1, length) == 0 &&
+           (name[length] == '\0' || length == ET_LOG_MAX_NAME);
+}
+
+/* et_intern's usual case. */
+ET_INLINE et_name et_intern_quickly(et_tracer *tracer, const char *name) {
+    if (name == NULL) {
+        return ET_LOG_NO_NAME;
+    }
+    const et_recent_name *place = et_first_place(tracer, et_hash(name));
+    return et_recall(tracer, place, name) ? place->name : et_intern(tracer, name);
 }
 
 #endif

@@ -11,21 +11,20 @@ uint32_t et_name_length(const char *name) {
 
 static et_name add_name(et_tracer *tracer, const char *name, uint32_t length) {
     uint32_t used = tracer->record_count * ET_LOG_RECORD_SIZE + tracer->names_size;
-    if (1u + length > tracer->capacity - used || tracer->name_count == ET_LOG_NO_NAME) {
-        tracer->full = true;
+    if (tracer->full || 1u + length > tracer->capacity - used || tracer->name_count == ET_LOG_NO_NAME) {
+        et_set_full(tracer, true);
         return ET_LOG_NO_NAME;
     }
     tracer->names_size += 1u + length;
+    et_set_full(tracer, false); /* fewer records fit now */
     uint8_t *entry = tracer->buffer + (tracer->capacity - tracer->names_size);
     entry[0] = (uint8_t)length;
     memcpy(entry + 1, name, length);
     return tracer->name_count++;
 }
 
-et_name et_intern(et_tracer *tracer, const char *name) {
-    if (tracer == NULL || name == NULL || tracer->full) {
-        return ET_LOG_NO_NAME;
-    }
+/* Looks through all names, and adds this one if it is not among them. */
+static et_name find_name(et_tracer *tracer, const char *name) {
     uint32_t length = et_name_length(name);
     uint32_t id = tracer->name_count; /* of the entry before the newest, which comes first */
     for (uint32_t at = tracer->capacity - tracer->names_size; id > 0; at += 1u + tracer->buffer[at]) {
@@ -35,6 +34,39 @@ et_name et_intern(et_tracer *tracer, const char *name) {
         }
     }
     return add_name(tracer, name, length);
+}
+
+static et_recent_name *second_place(et_tracer *tracer, uint32_t hash) {
+    return &tracer->recent[hash >> (32u - 2u * ET_RECENT_BITS) & ((1u << ET_RECENT_BITS) - 1u)];
+}
+
+static void remember(const et_tracer *tracer, et_recent_name *place, et_name name) {
+    uint32_t from_end = (uint32_t)(tracer->buffer + tracer->capacity - et_name_entry(tracer, name));
+    if (from_end <= UINT16_MAX) {
+        *place = (et_recent_name){(uint16_t)from_end, name};
+    }
+}
+
+et_name et_intern(et_tracer *tracer, const char *name) {
+    if (tracer == NULL || name == NULL) {
+        return ET_LOG_NO_NAME;
+    }
+    uint32_t hash = et_hash(name);
+    et_recent_name *place = et_first_place(tracer, hash);
+    if (et_recall(tracer, place, name)) {
+        return place->name;
+    }
+    if (place->from_end != 0) {
+        place = second_place(tracer, hash);
+        if (et_recall(tracer, place, name)) {
+            return place->name;
+        }
+    }
+    et_name found = find_name(tracer, name);
+    if (found != ET_LOG_NO_NAME) {
+        remember(tracer, place, found);
+    }
+    return found;
 }
 
 const uint8_t *et_name_entry(const et_tracer *tracer, et_name name) {

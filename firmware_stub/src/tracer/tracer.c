@@ -17,6 +17,7 @@ void et_tracer_init(et_tracer *tracer, void *buffer, uint32_t size, et_ticks_fn 
         .handle = ET_UNSET_HANDLE,
         .profiling_level = ET_PROFILE_ALL_EVENTS,
     };
+    et_set_full(tracer, false);
 }
 
 void et_set_tracer_number(et_tracer *tracer, uint16_t number) {
@@ -73,42 +74,16 @@ uint32_t et_read_ticks(const et_tracer *tracer) {
     return tracer != NULL ? tracer->ticks() : 0;
 }
 
-/* Takes note of an event that starts; its tick is still to be filled in. What is nested too deep replaces the
- * innermost. */
-static et_open_scope *open_scope(et_tracer *tracer, et_event *event, int32_t id) {
-    uint32_t depth = tracer->open_count;
-    et_open_scope *scope = &tracer->open[depth < ET_TRACER_SCOPES ? depth : ET_TRACER_SCOPES - 1u];
-    scope->name = event->name;
-    scope->id = id;
-    scope->chain = event->chain;
-    scope->handle = event->handle;
-    event->depth = (uint8_t)depth;
-    tracer->open_count = (uint8_t)(depth + (depth < UINT8_MAX));
-    return scope;
-}
-
-et_event et_start_event(et_tracer *tracer, et_name name, const char *text, int32_t id, int32_t chain,
-                        uint32_t handle) {
-    et_event event = {.name = name, .chain = chain, .handle = handle};
-    if (tracer != NULL) {
-        if (chain == ET_UNSET_CHAIN) {
-            event.chain = tracer->chain;
-            event.handle = tracer->handle;
-        }
-        if (tracer->selective) {
-            event.choice = et_choose(tracer, name, text, id, event.chain);
-        }
-        et_open_scope *scope = open_scope(tracer, &event, id);
-        event.start = tracer->ticks(); /* last, so that the event does not contain its own start */
-        scope->start = event.start;
-    }
-    return event;
-}
-
 et_event et_start_profiling_interned(et_tracer *tracer, et_name name, int32_t chain, uint32_t handle) {
+    if (tracer == NULL) {
+        return (et_event){0};
+    }
     return et_start_event(tracer, name, NULL, ET_UNSET_DELEGATE_ID, chain, handle);
 }
 
 et_event et_start_profiling(et_tracer *tracer, const char *name, int32_t chain, uint32_t handle) {
-    return et_start_event(tracer, et_intern(tracer, name), name, ET_UNSET_DELEGATE_ID, chain, handle);
+    if (tracer == NULL) {
+        return (et_event){0};
+    }
+    return et_start_event(tracer, et_intern_quickly(tracer, name), name, ET_UNSET_DELEGATE_ID, chain, handle);
 }
