@@ -81,6 +81,7 @@ class TraceSummary(_Record, frozen=True):
     dropped_blocks: int
     missing_chunks: int
     missing_records: int
+    streaming_ticks: int
     stack_used: int
     etdp_left_out_allocations: int
 

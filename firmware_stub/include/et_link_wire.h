@@ -49,6 +49,14 @@ enum {
     ET_LINK_OP_NOTE_STARTED = 0x42,
     /* unasked: a frame from the host arrived corrupt */
     ET_LINK_OP_NOTE_DAMAGED = 0x43,
+    /* unasked: part of a chunk of the log, sent while the run goes on */
+    ET_LINK_OP_NOTE_LOG = 0x44,
+};
+
+/* flags of RUN */
+enum {
+    /* send the log in chunks while the run goes on */
+    ET_LINK_RUN_STREAM = 0x1,
 };
 
 /* what OPEN, WRITE, COMMIT, STAT and READ address */

@@ -114,6 +114,9 @@ typedef struct {
     uint32_t value_count;
     uint32_t instruction_count;
     uint32_t chain_count;
+    /* Called after each instruction, outside its scope; NULL for nothing. Set after loading. */
+    void (*between)(void *context);
+    void *between_context;
     uint32_t instruction_budget;
     et_name execute_name;
     uint32_t input_count;

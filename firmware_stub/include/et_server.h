@@ -91,6 +91,7 @@ typedef struct {
     uint32_t count; /* executions asked for */
     uint32_t completed;
     uint32_t trace_capacity; /* bytes the log may take */
+    bool stream;             /* send the log while the run goes on */
     bool repeatable;         /* a RUN with this id is a repetition */
 } et_run;
 

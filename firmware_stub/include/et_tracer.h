@@ -188,6 +188,9 @@ void et_track_allocation_failure(et_tracer *tracer, uint32_t allocator, uint32_t
  * full goes on; the current block and the allocators are carried over. Cumulative counts stay. */
 void et_log_recycle(et_tracer *tracer);
 
+/* True when records take half the space that names leave them, or the log is full. */
+bool et_log_half_full(const et_tracer *tracer);
+
 /* Size in bytes of the log's image as the host reads it: header, records, names. */
 uint32_t et_log_size(const et_tracer *tracer);
 

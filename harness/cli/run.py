@@ -44,6 +44,7 @@ from harness.lab.run import RunRequest, run_model
     type=click.IntRange(0, 2**32 - 1),
     help="Bytes of log the device may use; 0: all it has.",
 )
+@click.option("--stream", is_flag=True, help="Send the log while it runs: it may be any length.")
 @output_options
 def command(
     board: str,
@@ -56,11 +57,12 @@ def command(
     port: str | None,
     budget: Path | None,
     trace_limit: int,
+    stream: bool,
     output: Output,
 ) -> int:
     """Run a model on a board, pull its trace and check it."""
     request = RunRequest(
-        board, model, runs, directory, inputs, seed, port, budget, trace_limit, method
+        board, model, runs, directory, inputs, seed, port, budget, trace_limit, method, stream
     )
     with output.stages() as stages:
         outcome = run_model(request, stages)

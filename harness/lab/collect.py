@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from harness.clock.ticks import without_wraps
+from harness.clock.ticks import durations, without_wraps
 from harness.errors import DeviceRefusedError
 from harness.etdump.ed00 import left_out, write_ed00
 from harness.lab.directory import DEBUG_BUFFER, ETDUMP, LOG, RunDirectory, from_clock_domain
@@ -15,6 +16,9 @@ from harness.link.session import Session
 from harness.link.wire import Region, Status
 from harness.result import Ping, Target, TraceSummary
 from harness.trace import Trace
+
+STREAMING: Final = "Link::stream"
+"""The event that covers sending the log while a run goes on."""
 
 PINGS = 5
 """Pings before and after a run: the narrowest bracket of a handful is close to the line's best."""
@@ -52,11 +56,12 @@ def pull_trace(
     info: TargetInfo,
     directory: RunDirectory,
     progress: Callable[[int, int], None] = lambda *_: None,
+    chunks: Sequence[bytes] = (),
 ) -> tuple[Trace, TraceSummary]:
     """Pull the trace of the last run and decode it; keep a device log raw and as ED00.
 
     A runtime that traces itself gives an ED00 file, which is kept as it is, with the debug buffer
-    it may refer to.
+    it may refer to. ``chunks`` are what came of the log while the run went on.
 
     The ED00 copy holds what ExecuTorch itself would have written: no allocation events, which
     make its Inspector refuse the whole file. The raw log has them; the summary says how many.
@@ -65,7 +70,7 @@ def pull_trace(
     Raises:
         FormatError: The log contradicts itself; the raw bytes are kept all the same.
     """
-    image = session.read(Region.TRACE, progress=progress)
+    image = b"".join(chunks) + session.read(Region.TRACE, progress=progress)
     if is_device_log(image):
         directory.write(LOG, image)
     else:
@@ -87,9 +92,17 @@ def pull_trace(
         dropped_blocks=trace.losses.blocks,
         missing_chunks=trace.losses.chunks,
         missing_records=trace.losses.records,
+        streaming_ticks=_streaming_ticks(trace),
         stack_used=max((stack.used for stack in trace.stacks), default=0),
         etdp_left_out_allocations=skipped,
     )
+
+
+def _streaming_ticks(trace: Trace) -> int:
+    """Ticks that the device spent sending its log between two operators."""
+    if STREAMING not in trace.names:
+        return 0
+    return int(durations(trace)[trace.name == trace.names.index(STREAMING)].sum())
 
 
 def _debug_buffer(session: Session) -> bytes:

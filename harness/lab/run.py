@@ -55,6 +55,7 @@ class RunRequest:
         port: Serial port, for boards that need one.
         budget: Budget file; None for the board's own.
         trace_limit: Bytes of log the device may use; 0 for all it has.
+        stream: Have it send the log while it runs, so that it may be longer than that.
         method: The method to run.
     """
 
@@ -68,6 +69,7 @@ class RunRequest:
     budget: Path | None = None
     trace_limit: int = 0
     method: str = "forward"
+    stream: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +171,18 @@ class _Run:
                 outcome = session.run(
                     self.request.runs,
                     trace_limit=self.request.trace_limit,
+                    stream=self.request.stream,
                     timeout_s=deadlines.execute_s,
                     progress=lambda done, total: self.stages("running", done, total),
                 )
                 self._learn(runs_completed=outcome.completed, pings=pings + record_pings(session))
                 self._keep_outputs(session, model_info)
                 trace, summary = pull_trace(
-                    session, target_info, self.directory, lambda d, t: self.stages("pulling", d, t)
+                    session,
+                    target_info,
+                    self.directory,
+                    lambda d, t: self.stages("pulling", d, t),
+                    outcome.chunks,
                 )
                 self._learn(trace=summary)
             finally:

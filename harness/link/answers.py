@@ -147,3 +147,14 @@ class RunNote:
     run_id: int
     completed: int
     outcome: Outcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogPart:
+    """Bytes at an offset of the image, of ``size`` bytes, of a chunk of a run's log."""
+
+    run_id: int
+    chunk: int
+    size: int
+    offset: int
+    data: bytes

@@ -32,6 +32,7 @@ from construct import (
 from harness.link.answers import (
     DeviceClock,
     DeviceStatus,
+    LogPart,
     ModelInfo,
     Outcome,
     RegionInfo,
@@ -55,7 +56,13 @@ _RESET = Struct("kind" / Int8ul)
 _OPEN = Struct(*_ADDRESS, "size" / Int32ul)
 _WRITE = Struct(*_ADDRESS, "offset" / Int32ul, "data" / GreedyBytes)
 _COMMIT = Struct(*_ADDRESS, "digest" / Bytes(DIGEST_SIZE), "method" / GreedyBytes)
-_RUN = Struct("run_id" / Int32ul, "count" / Int32ul, "trace_limit" / Int32ul)
+_RUN = Struct(
+    "run_id" / Int32ul,
+    "count" / Int32ul,
+    "trace_limit" / Int32ul,
+    Padding(3),
+    "flags" / Int8ul,
+)
 _STAT = Struct(*_ADDRESS)
 _READ = Struct(*_ADDRESS, "offset" / Int32ul, "length" / Int32ul)
 
@@ -115,6 +122,13 @@ _READ_ANSWER = Struct(
     "data" / GreedyBytes,
 )
 _PROGRESS_NOTE = Struct("run_id" / Int32ul, "completed" / Int32ul, Terminated)
+_LOG_NOTE = Struct(
+    "run_id" / Int32ul,
+    "chunk" / Int32ul,
+    "size" / Int32ul,
+    "offset" / Int32ul,
+    "data" / GreedyBytes,
+)
 _DONE_NOTE = Struct("run_id" / Int32ul, "completed" / Int32ul, "outcome" / _REFUSAL)
 
 _CLOCK_TAG = Struct(
@@ -166,9 +180,9 @@ def commit_request(region: Region, index: int, digest: bytes, method: str = "") 
     return _build(_COMMIT, region=region, index=index, digest=digest, method=method.encode())
 
 
-def run_request(run_id: int, count: int, trace_limit: int) -> bytes:
+def run_request(run_id: int, count: int, trace_limit: int, flags: int = 0) -> bytes:
     """Return the body of a RUN; ``trace_limit`` is in bytes, 0 for all there is."""
-    return _build(_RUN, run_id=run_id, count=count, trace_limit=trace_limit)
+    return _build(_RUN, run_id=run_id, count=count, trace_limit=trace_limit, flags=flags)
 
 
 def stat_request(region: Region, index: int) -> bytes:
@@ -263,6 +277,14 @@ def parse_progress(body: bytes) -> RunNote:
     """Read a NOTE_PROGRESS."""
     note = _parse(_PROGRESS_NOTE, body)
     return RunNote(note.run_id, note.completed)
+
+
+def parse_log(body: bytes) -> LogPart:
+    """Read a NOTE_LOG."""
+    note = _parse(_LOG_NOTE, body)
+    if note.offset + len(note.data) > note.size:
+        raise MalformedBodyError(f"{len(note.data)} bytes at {note.offset} of {note.size}")
+    return LogPart(note.run_id, note.chunk, note.size, note.offset, note.data)
 
 
 def parse_done(body: bytes) -> RunNote:

@@ -7,18 +7,21 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.errors import LinkError, TargetError, TransportClosedError
-from harness.link.answers import DeviceStatus, Outcome, RunNote
+from harness.link.answers import DeviceStatus, LogPart, Outcome, RunNote
+from harness.link.chunks import LogChunks
 from harness.link.exchange import Damage, Exchange, Progress
 from harness.link.frames import Frame
 from harness.link.messages import (
     MalformedBodyError,
     parse_done,
     parse_empty,
+    parse_log,
     parse_progress,
     run_request,
 )
 from harness.link.refusal import refusal_error
 from harness.link.wire import RESPONSE, Op, State, Status
+from harness.link.wire import Run as RunFlag
 
 _NOISY: Final = 0.25
 """Share of lost frames above which silence is blamed on the line and not on the device."""
@@ -26,10 +29,19 @@ _NOISY: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """A run that ended well: its number, and how many executions it made."""
+    """A run that ended well.
+
+    Attributes:
+        run_id: Its number.
+        completed: How many executions it made.
+        chunks: Chunks of its log that came while it went on; the last one is still on the device.
+        broken_chunks: Chunks of which only parts arrived.
+    """
 
     run_id: int
     completed: int
+    chunks: tuple[bytes, ...] = ()
+    broken_chunks: int = 0
 
 
 class Run:
@@ -47,13 +59,16 @@ class Run:
         count: int,
         *,
         trace_limit: int,
+        stream: bool,
         timeout_s: float,
         progress: Progress | None,
     ) -> None:
         self._exchange = exchange
         self._status = status
         self._run_id, self._count = run_id, count
-        self._body = run_request(run_id, count, trace_limit)
+        flags = RunFlag.STREAM if stream else 0
+        self._body = run_request(run_id, count, trace_limit, flags)
+        self._chunks = LogChunks()
         self._timeout_s = timeout_s
         self._progress = progress
         self._sequence = exchange.next_sequence()
@@ -94,6 +109,9 @@ class Run:
                 exchange.read_answer(Op.RUN, frame, parse_empty)
                 self._accept()
                 return None
+            if frame.type == Op.NOTE_LOG:
+                self._keep(exchange.read_body(frame, parse_log))
+                return None
             if frame.type == Op.NOTE_PROGRESS:
                 note = exchange.read_body(frame, parse_progress)
             elif frame.type == Op.NOTE_DONE:
@@ -108,6 +126,14 @@ class Run:
         self._accept()
         self._advance(note.completed)
         return note
+
+    def _keep(self, part: LogPart) -> None:
+        if part.run_id != self._run_id:
+            self._exchange.statistics.stale_answers += 1
+            return
+        self._accept()
+        self._chunks.add(part)
+        self._give_up_at = self._ask_at = self._exchange.now() + self._timeout_s
 
     def _accept(self) -> None:
         if self._accepted:
@@ -184,7 +210,8 @@ class Run:
                 f"{self._exchange.board}: {self._count} executions were asked for, but the device "
                 f"says it made {note.completed}"
             )
-        return RunOutcome(self._run_id, note.completed)
+        chunks = self._chunks
+        return RunOutcome(self._run_id, note.completed, chunks.whole(), chunks.broken())
 
     def _unanswered(self, loss: float) -> TargetError | LinkError:
         """Who is to blame for a device that went silent in a run."""

@@ -198,6 +198,7 @@ class Session:
         count: int,
         *,
         trace_limit: int = 0,
+        stream: bool = False,
         timeout_s: float,
         progress: Progress | None = None,
     ) -> RunOutcome:
@@ -206,6 +207,7 @@ class Session:
         Args:
             count: Number of executions.
             trace_limit: Bytes of log the device may use; 0 for all it has.
+            stream: Have it send the log while it runs, so that it may be longer than that.
             timeout_s: Longest wait for the end of the next execution, seconds.
             progress: Called with (executions completed, ``count``).
 
@@ -224,6 +226,7 @@ class Session:
                 run_id,
                 count,
                 trace_limit=trace_limit,
+                stream=stream,
                 timeout_s=timeout_s,
                 progress=progress,
             ).execute()

@@ -52,6 +52,15 @@ class Op(IntEnum):
     """Unasked: the firmware has started, and knows nothing of what was before."""
     NOTE_DAMAGED = 0x43
     """Unasked: a frame from the host arrived corrupt."""
+    NOTE_LOG = 0x44
+    """Unasked: part of a chunk of the log, sent while the run goes on."""
+
+
+class Run(IntEnum):
+    """Flags of RUN."""
+
+    STREAM = 0x1
+    """Send the log in chunks while the run goes on."""
 
 
 class Region(IntEnum):

@@ -449,7 +449,7 @@ def test_reset_forgets_or_reboots(server: CServer) -> None:
 
 @pytest.mark.parametrize("op", [op for op in Op if op < Op.NOTE_PROGRESS])
 def test_bodies_of_a_wrong_size_are_refused(server: CServer, op: Op) -> None:
-    sizes = {Op.HELLO: 8, Op.RESET: 1, Op.OPEN: 8, Op.WRITE: 8, Op.COMMIT: 36, Op.RUN: 12}
+    sizes = {Op.HELLO: 8, Op.RESET: 1, Op.OPEN: 8, Op.WRITE: 8, Op.COMMIT: 36, Op.RUN: 16}
     sizes |= {Op.STAT: 4, Op.READ: 12, Op.PING: 0, Op.STATUS: 0}
     wrong = {sizes[op] - 1, 0} if op in (Op.WRITE, Op.COMMIT) else {sizes[op] - 1, sizes[op] + 1}
     for size in wrong - {-1}:
@@ -510,7 +510,10 @@ REQUEST = st.one_of(
         st.just(Op.COMMIT),
         st.sampled_from([MODEL, *INPUTS]).map(lambda data: bytes((1, 0, 0, 0)) + digest_of(data)),
     ),
-    st.tuples(st.just(Op.RUN), st.integers(0, 3).map(lambda n: struct.pack("<III", n, n, 64 * n))),
+    st.tuples(
+        st.just(Op.RUN),
+        st.integers(0, 3).map(lambda n: struct.pack("<IIIxxxB", n, n, 64 * n, n & 1)),
+    ),
     st.tuples(st.sampled_from([Op.PING, Op.STATUS]), st.just(b"")),
     st.tuples(st.integers(0, 127), st.binary(max_size=20)),
 )

@@ -228,10 +228,10 @@ class CServer:
         return answers[-1].body
 
     def run(
-        self, run_id: int, count: int = 1, *, trace_limit: int = 0, times: int = 1
+        self, run_id: int, count: int = 1, *, trace_limit: int = 0, flags: int = 0, times: int = 1
     ) -> list[Frame]:
         """RUN, and all that came of it."""
-        body = messages.run_request(run_id, count, trace_limit)
+        body = messages.run_request(run_id, count, trace_limit, flags)
         return self.request(Op.RUN, body, times=times)
 
     def stat(self, region: Region, index: int = 0) -> Any:

@@ -309,7 +309,7 @@ class FakeDevice:
         self._answer(frame, struct.pack("<BBxII", 1, 1, 1000, 200) + tensor + tensor)
 
     def _run(self, frame: Frame) -> None:
-        run_id, count, _limit = struct.unpack("<III", frame.body)
+        run_id, count, _limit = struct.unpack("<IIIxxxx", frame.body)
         if run_id == self.run_id:
             self._answer(frame)
             return

@@ -90,5 +90,5 @@ def test_requests_by_hand() -> None:
     assert messages.open_request(Region.INPUT, 3, 0x100) == b"\2\3\0\0\0\1\0\0"
     assert messages.write_request(Region.MODEL, 0, 7, b"ab") == b"\1\0\0\0\7\0\0\0ab"
     assert messages.commit_request(Region.MODEL, 0, bytes(32)) == b"\1\0\0\0" + bytes(32)
-    assert messages.run_request(1, 2, 3) == b"\1\0\0\0\2\0\0\0\3\0\0\0"
+    assert messages.run_request(1, 2, 3) == b"\1\0\0\0\2\0\0\0\3\0\0\0\0\0\0\0"
     assert messages.read_request(Region.TRACE, 0, 1, 2) == b"\4\0\0\0\1\0\0\0\2\0\0\0"

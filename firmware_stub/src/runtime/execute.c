@@ -107,6 +107,9 @@ static et_status run_chain(et_method *method, uint32_t c, uint32_t *budget, et_e
         et_event event = et_start_profiling_interned(method->tracer, instruction->scope, (int32_t)c, i);
         status = run_instruction(method, instruction, i, &next, error);
         et_end_profiling(method->tracer, event);
+        if (method->between != NULL) {
+            method->between(method->between_context);
+        }
     }
     return status;
 }

@@ -18,7 +18,7 @@ static const struct {
     {ET_LINK_OP_OPEN, 8, false, et_server_open},
     {ET_LINK_OP_WRITE, 8, true, et_server_write},
     {ET_LINK_OP_COMMIT, COMMIT_SIZE, true, et_server_commit},
-    {ET_LINK_OP_RUN, 12, false, et_server_run},
+    {ET_LINK_OP_RUN, 16, false, et_server_run},
     {ET_LINK_OP_STAT, 4, false, et_server_stat},
     {ET_LINK_OP_READ, 12, false, et_server_read},
 };

@@ -54,6 +54,9 @@ void et_server_describe_model(const et_server *server, et_writer *answer);
 /* server_run.c */
 et_status et_server_run(et_server *server, et_request *request, et_writer *answer, et_error *error);
 
+/* server_stream.c: sends the log and empties it, if that is wanted and the log is half full. */
+void et_server_stream_log(et_server *server);
+
 /* server_download.c. et_server_stream sends one frame of a running download; false when there is none. */
 et_status et_server_stat(et_server *server, et_request *request, et_writer *answer, et_error *error);
 et_status et_server_read(et_server *server, et_request *request, et_writer *answer, et_error *error);

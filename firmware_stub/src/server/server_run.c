@@ -4,6 +4,8 @@
 
 #include "server_internal.h"
 
+#define ET_RUN_FLAGS_AT 15
+
 static void send_note(et_server *server, uint8_t type) {
     const et_run *run = &server->run;
     et_writer note = et_server_begin_body(server);
@@ -23,6 +25,10 @@ static void copy_inputs(et_server *server) {
     }
 }
 
+static void between_instructions(void *context) {
+    et_server_stream_log(context);
+}
+
 static et_status execute_all(et_server *server, et_error *error) {
     const et_server_config *config = &server->config;
     et_run *run = &server->run;
@@ -30,10 +36,15 @@ static et_status execute_all(et_server *server, et_error *error) {
     et_status status = et_method_load(&server->method, &server->program, server->method.name, config->arena,
                                       config->arena_capacity, &config->kept->tracer, error);
     server->loaded = status == ET_LINK_STATUS_OK;
+    if (run->stream) {
+        server->method.between = between_instructions;
+        server->method.between_context = server;
+    }
     while (status == ET_LINK_STATUS_OK && run->completed < run->count) {
         copy_inputs(server);
         status = et_method_execute(&server->method, error);
         if (status == ET_LINK_STATUS_OK) {
+            et_server_stream_log(server);
             run->completed++;
             config->kept->run.completed = run->completed;
             send_note(server, ET_LINK_OP_NOTE_PROGRESS);
@@ -97,6 +108,7 @@ et_status et_server_run(et_server *server, et_request *request, et_writer *answe
         .id = id,
         .count = count,
         .trace_capacity = limit > 0 && limit < capacity ? limit : capacity,
+        .stream = (request->body[ET_RUN_FLAGS_AT] & ET_LINK_RUN_STREAM) != 0,
         .repeatable = true,
     };
     request->then = start_run;

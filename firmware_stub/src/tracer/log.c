@@ -48,6 +48,11 @@ static void copy_part(window *window, const uint8_t *part, uint32_t size) {
     window->skip = 0;
 }
 
+bool et_log_half_full(const et_tracer *tracer) {
+    return tracer != NULL && (tracer->full || tracer->record_count * ET_LOG_RECORD_SIZE >=
+                                                  (tracer->capacity - tracer->names_size) / 2);
+}
+
 uint32_t et_log_size(const et_tracer *tracer) {
     if (tracer == NULL) {
         return 0;
