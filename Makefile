@@ -52,4 +52,5 @@ lint:
 
 measure:
 	@tools/setup test
-	$(PYTHON) -m benchmarks.measure
+	@tools/setup oracle
+	.venv-oracle/bin/python -m benchmarks.measure

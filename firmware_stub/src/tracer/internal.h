@@ -167,13 +167,16 @@ ET_INLINE bool et_recall(const et_tracer *tracer, const et_recent_name *recent, 
            (name[length] == '\0' || length == ET_LOG_MAX_NAME);
 }
 
-/* et_intern's usual case. */
+/* Finds or adds a name that does not stand in its first place. */
+et_name et_find_name(et_tracer *tracer, const char *name);
+
+/* et_intern for a tracer that is there. */
 ET_INLINE et_name et_intern_quickly(et_tracer *tracer, const char *name) {
     if (name == NULL) {
         return ET_LOG_NO_NAME;
     }
     const et_recent_name *place = et_first_place(tracer, et_hash(name));
-    return et_recall(tracer, place, name) ? place->name : et_intern(tracer, name);
+    return et_recall(tracer, place, name) ? place->name : et_find_name(tracer, name);
 }
 
 #endif

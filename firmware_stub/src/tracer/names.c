@@ -24,7 +24,7 @@ static et_name add_name(et_tracer *tracer, const char *name, uint32_t length) {
 }
 
 /* Looks through all names, and adds this one if it is not among them. */
-static et_name find_name(et_tracer *tracer, const char *name) {
+static et_name find_or_add(et_tracer *tracer, const char *name) {
     uint32_t length = et_name_length(name);
     uint32_t id = tracer->name_count; /* of the entry before the newest, which comes first */
     for (uint32_t at = tracer->capacity - tracer->names_size; id > 0; at += 1u + tracer->buffer[at]) {
@@ -47,26 +47,24 @@ static void remember(const et_tracer *tracer, et_recent_name *place, et_name nam
     }
 }
 
-et_name et_intern(et_tracer *tracer, const char *name) {
-    if (tracer == NULL || name == NULL) {
-        return ET_LOG_NO_NAME;
-    }
+et_name et_find_name(et_tracer *tracer, const char *name) {
     uint32_t hash = et_hash(name);
     et_recent_name *place = et_first_place(tracer, hash);
-    if (et_recall(tracer, place, name)) {
-        return place->name;
-    }
     if (place->from_end != 0) {
         place = second_place(tracer, hash);
         if (et_recall(tracer, place, name)) {
             return place->name;
         }
     }
-    et_name found = find_name(tracer, name);
+    et_name found = find_or_add(tracer, name);
     if (found != ET_LOG_NO_NAME) {
         remember(tracer, place, found);
     }
     return found;
+}
+
+et_name et_intern(et_tracer *tracer, const char *name) {
+    return tracer != NULL ? et_intern_quickly(tracer, name) : ET_LOG_NO_NAME;
 }
 
 const uint8_t *et_name_entry(const et_tracer *tracer, et_name name) {

@@ -1,0 +1,196 @@
+"""What an event costs: our tracer beside ExecuTorch's ETDumpGen, in instructions, bytes and RAM.
+
+    python -m benchmarks.tracer_cost
+
+Both are called by a small program on this machine, `tracers/ours.c` and `tracers/etdumpgen.cpp`,
+with a counter as the clock; valgrind's callgrind counts. What starting the program costs drops out,
+because it is the same for more events. The figures are of the compiler and C library, not of the
+hour. Our side is compiled as the firmware is, with -Os; theirs is the executorch wheel's library.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.board import load_board
+from harness.resources import data_directory
+from harness.target.build import (
+    EXECUTORCH_REMEDY,
+    build_firmware,
+    cxx_compiler,
+    find_executorch,
+)
+from harness.target.size import firmware_sizes
+
+HERE = Path(__file__).parent / "tracers"
+SCENARIOS = {
+    "unnamed": "start and end, no name",
+    "interned": "start and end, a name interned before",
+    "named": "start and end, a name of 20 bytes",
+    "network": "start and end, a network's 10 names in turn",
+    "delegate": "start and end of a delegate's event, integer id",
+    "afterwards": "a delegate's event after the fact, string id of 20 bytes",
+}
+FEW, MANY = 1000, 2000
+LARGEST_STATIC_BUFFER = 4 << 20
+
+
+@dataclass(frozen=True)
+class Tracers:
+    """The two programs.
+
+    Attributes:
+        ours: Calls our tracer.
+        theirs: Calls ETDumpGen; None without the executorch package.
+    """
+
+    ours: Path
+    theirs: Path | None
+
+
+def missing() -> str | None:
+    """Why nothing can be counted here, if so."""
+    if shutil.which("valgrind") is None:
+        return "valgrind is not installed: apt-get install valgrind"
+    return None
+
+
+def build(directory: Path) -> Tracers:
+    """Compile both programs."""
+    source = data_directory("firmware_stub")
+    ours = directory / "ours"
+    tracer = [str(path) for path in sorted((source / "src/tracer").glob("*.c"))]
+    flags = ["-std=c11", "-Os", "-ffunction-sections", "-fdata-sections", f"-I{source}/include"]
+    compiler = os.environ.get("CC") or "cc"
+    _run([compiler, *flags, str(HERE / "ours.c"), *tracer, "-Wl,--gc-sections", "-o", str(ours)])
+    package = find_executorch()
+    return Tracers(ours, _build_theirs(package, directory / "etdumpgen") if package else None)
+
+
+def _build_theirs(package: Path, program: Path) -> Path:
+    headers = package / "include"
+    system = (headers, headers / "executorch/runtime/core/portable_type/c10")
+    options = ["-std=c++17", "-O2", *(word for path in system for word in ("-isystem", str(path)))]
+    options += ["-DC10_USING_CUSTOM_GENERATED_MACROS", "-DET_EVENT_TRACER_ENABLED"]
+    libraries = [f"-L{package / 'lib'}", "-lexecutorch", "-lexecutorch_etdump"]
+    libraries += [f"-Wl,-rpath,{package / 'lib'}"]
+    _run([cxx_compiler(), *options, str(HERE / "etdumpgen.cpp"), *libraries, "-o", str(program)])
+    return program
+
+
+def instructions(program: Path, scenario: str) -> float:
+    """Instructions per event."""
+    few, many = (_count(program, scenario, count) for count in (FEW, MANY))
+    return (many - few) / (MANY - FEW)
+
+
+def log_bytes(program: Path, scenario: str) -> float:
+    """Bytes of log per event."""
+    few, many = (int(_run([str(program), scenario, str(count)])) for count in (FEW, MANY))
+    return (many - few) / (MANY - FEW)
+
+
+def smallest_static_buffer(theirs: Path) -> int:
+    """Bytes of the smallest static buffer that ETDumpGen accepts."""
+    refused, accepted = 0, LARGEST_STATIC_BUFFER
+    while accepted - refused > 1:
+        size = (refused + accepted) // 2
+        done = subprocess.run([theirs, "fits", str(size)], capture_output=True, check=False)
+        refused, accepted = (size, accepted) if done.returncode else (refused, size)
+    return accepted
+
+
+def section() -> Iterator[str]:
+    """The part of docs/measurements.md."""
+    yield "## What an event costs, beside ETDumpGen"
+    yield ""
+    reason = missing()
+    if reason:
+        yield f"Not measured: {reason}."
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        tracers = build(Path(scratch))
+        yield from _costs(tracers)
+        yield from _footprint(tracers)
+    if tracers.theirs is None:
+        yield ""
+        yield f"ETDumpGen was not measured: {EXECUTORCH_REMEDY} brings it."
+
+
+def _costs(tracers: Tracers) -> Iterator[str]:
+    yield "Instructions on x86-64 (callgrind), and bytes of log, of one event:"
+    yield ""
+    yield "| event | ours | ETDumpGen | ratio | bytes | ETDumpGen |"
+    yield "|---|---|---|---|---|---|"
+    for scenario, meaning in SCENARIOS.items():
+        ours = instructions(tracers.ours, scenario)
+        size = f"{log_bytes(tracers.ours, scenario):.0f}"
+        if tracers.theirs is None:
+            yield f"| {meaning} | {ours:.0f} | - | - | {size} | - |"
+            continue
+        theirs = instructions(tracers.theirs, scenario)
+        their_size = f"{log_bytes(tracers.theirs, scenario):.0f}"
+        ratio = f"1/{theirs / ours:.1f}"
+        yield f"| {meaning} | {ours:.0f} | {theirs:.0f} | {ratio} | {size} | {their_size} |"
+    yield ""
+    yield "The clock's two readings and the loop around are within these figures, a few"
+    yield "instructions each. ETDumpGen has no interned names: its figure is that of a name of"
+    yield "20 bytes. Our own runtime interns all names when it loads a method."
+
+
+def _footprint(tracers: Tracers) -> Iterator[str]:
+    board, _ = load_board("qemu-mps2-an385")
+    firmware = build_firmware(board)
+    [tracer] = [s for s in firmware_sizes(firmware, board.build.preset) if s.part == "tracer"]
+    state = int(_run([str(tracers.ours), "state", "0"]))
+    yield ""
+    yield "| on x86-64 | ours | ETDumpGen |"
+    yield "|---|---|---|"
+    if tracers.theirs is None:
+        yield f"| state object, bytes | {state} | - |"
+        return
+    package = find_executorch()
+    assert package is not None
+    library = package / "lib" / "libexecutorch_etdump.so"
+    buffer = smallest_static_buffer(tracers.theirs)
+    yield f"| state object, bytes | {state} | {int(_run([str(tracers.theirs), 'state', '0']))} |"
+    yield f"| smallest buffer, bytes | 0 | {buffer} |"
+    yield f"| text, bytes | {_text(tracers.ours)} | {_text(library)} |"
+    yield ""
+    yield "Texts are of `ours` with its main function, and of the wheel's library, which holds"
+    yield f"FlatBuffers' builder, too. On the Cortex-M3 the tracer's text is {tracer.text} bytes."
+
+
+def _text(image: Path) -> int:
+    """Bytes of the section `.text`."""
+    for line in _run(["size", "-A", str(image)]).splitlines():
+        if line.startswith(".text "):
+            return int(line.split()[1])
+    raise ValueError(f"{image} has no section .text")
+
+
+def _count(program: Path, scenario: str, count: int) -> int:
+    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", str(program)]
+    environment = {**os.environ, "COUNT_ONLY": "1"}
+    done = subprocess.run(
+        [*command, scenario, str(count)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(done.stderr.rsplit("Collected :", 1)[1].split()[0])
+
+
+def _run(command: list[str]) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+if __name__ == "__main__":
+    print("\n".join(section()))
