@@ -90,5 +90,17 @@ class LinkError(InfrastructureError):
     """The link gave no usable answer in time, or contradicted itself."""
 
 
+class PartialReadError(LinkError):
+    """A region could not be read whole.
+
+    Attributes:
+        data: Its bytes up to the first that is missing.
+    """
+
+    def __init__(self, message: str, *, data: bytes, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.data = data
+
+
 class TransportClosedError(LinkError):
     """The byte stream to the target ended."""

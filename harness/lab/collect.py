@@ -7,9 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from harness.clock.ticks import durations, without_wraps
-from harness.errors import DeviceRefusedError
+from harness.errors import DeviceRefusedError, PartialReadError
 from harness.etdump.ed00 import left_out, write_ed00
-from harness.lab.directory import DEBUG_BUFFER, ETDUMP, LOG, RunDirectory, from_clock_domain
+from harness.lab.directory import (
+    DEBUG_BUFFER,
+    ETDUMP,
+    LOG,
+    PARTIAL,
+    RunDirectory,
+    from_clock_domain,
+)
 from harness.lab.source import is_device_log, read_trace
 from harness.link.answers import TargetInfo
 from harness.link.session import Session
@@ -70,7 +77,12 @@ def pull_trace(
     Raises:
         FormatError: The log contradicts itself; the raw bytes are kept all the same.
     """
-    image = b"".join(chunks) + session.read(Region.TRACE, progress=progress)
+    image = b"".join(chunks)
+    try:
+        image += session.read(Region.TRACE, progress=progress)
+    except PartialReadError as error:
+        directory.write(PARTIAL, image + error.data)
+        raise
     if is_device_log(image):
         directory.write(LOG, image)
     else:

@@ -2,6 +2,7 @@
 
 result.json      what ran, what was measured, how it ended (schema/result.schema.json)
 trace.etlog      the device's own log, lossless; absent when ExecuTorch itself traced
+trace.partial    the beginning of the log, when the link broke while it was read
 trace.etdp       the same as ED00, size-prefixed, as ExecuTorch writes it, or as it wrote it
 debug_buffer.bin tensors that an ETDump of ExecuTorch refers to, if it logged any
 inputs/N.npy     what was fed
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 RESULT = "result.json"
 LOG = "trace.etlog"
+PARTIAL = "trace.partial"
 ETDUMP = "trace.etdp"
 DEBUG_BUFFER = "debug_buffer.bin"
 CONSOLE = "console.log"
@@ -46,7 +48,7 @@ class RunDirectory:
         """
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is a file, not a directory")
-        earlier = [path / name for name in (RESULT, LOG, ETDUMP, DEBUG_BUFFER, CONSOLE)]
+        earlier = [path / name for name in (RESULT, LOG, PARTIAL, ETDUMP, DEBUG_BUFFER, CONSOLE)]
         earlier += [*path.glob("inputs/*.npy"), *path.glob("outputs/*.npy")]
         earlier = [file for file in earlier if file.exists()]
         if earlier and not (path / RESULT).is_file():

@@ -6,7 +6,7 @@ import hashlib
 from collections import deque
 from typing import Final
 
-from harness.errors import LinkError
+from harness.errors import LinkError, PartialReadError
 from harness.link.answers import RegionPart
 from harness.link.exchange import Damage, Exchange, Progress
 from harness.link.frames import OVERHEAD, CorruptReason, Frame
@@ -48,11 +48,21 @@ def download(
     Raises:
         DeviceRefusedError: There is nothing to read.
         LinkError: It could not be brought over whole.
+        PartialReadError: Not all of it could be brought over.
         TargetError: The target died meanwhile.
     """
     for _ in range(_WHOLE_ATTEMPTS):
         info = exchange.request(Op.STAT, stat_request(region, index), parse_stat, patient=True)
-        data = _Reader(exchange, region, index, info.size, progress, window).run()
+        reader = _Reader(exchange, region, index, info.size, progress, window)
+        try:
+            data = reader.run()
+        except LinkError as error:
+            kept = reader.prefix()
+            raise PartialReadError(
+                f"{error.message}; {len(kept)} of {info.size} bytes had come over whole",
+                data=kept,
+                hint=error.hint,
+            ) from error
         if hashlib.sha256(data).digest() == info.digest:
             return data
         exchange.statistics.digest_mismatches += 1
@@ -113,6 +123,10 @@ class _Reader:
             elif isinstance(heard, Frame) and (part := self._parse(heard)) is not None:
                 self._place(part, heard.sequence)
         return bytes(self._data)
+
+    def prefix(self) -> bytes:
+        """The bytes before the first that is missing."""
+        return bytes(self._data[: self._missing.first()[0] if self._missing else None])
 
     def _outstanding(self) -> int:
         return sum(end - start for start, end in self._asked)

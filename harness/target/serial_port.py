@@ -6,7 +6,8 @@ from typing import Self
 
 from harness.board import Board, SerialTarget
 from harness.errors import UsageError
-from harness.link.streams import SerialTransport, open_serial
+from harness.link.reopen import ReopeningTransport
+from harness.link.streams import open_serial
 
 
 class SerialPortTarget:
@@ -17,7 +18,7 @@ class SerialPortTarget:
         description: Which port at which rate.
     """
 
-    def __init__(self, transport: SerialTransport, description: str) -> None:
+    def __init__(self, transport: ReopeningTransport, description: str) -> None:
         self.transport = transport
         self.description = description
 
@@ -51,4 +52,5 @@ def open_serial_port(board: Board, target: SerialTarget, port: str | None) -> Se
             f"board {board.name} is on a serial port, and none was named",
             hint="give --port, such as /dev/ttyACM0; `ls /dev/serial/by-id` shows what there is",
         )
-    return SerialPortTarget(open_serial(port, target.baud), f"{port} at {target.baud} baud")
+    transport = ReopeningTransport(lambda: open_serial(port, target.baud), board.deadlines.reopen_s)
+    return SerialPortTarget(transport, f"{port} at {target.baud} baud")

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from harness.errors import InfrastructureError
+from harness.link.reopen import ReopeningTransport
+from harness.link.streams import open_serial
+from harness.link.transport import Transport
 from harness.link.wire import Region
 from tests.conftest import FIXTURES
 from tests.support.boards import KWS, Bench, started
@@ -84,3 +87,29 @@ def test_a_line_that_is_cut_is_blamed_and_can_be_mended(
         assert caught.value.exit_code == 75
         mended = FaultProxy(bench.target.transport, Faults(0))
         assert session_over(bench, mended, vector[0])[0] == vector[1]
+
+
+@pytest.mark.parametrize("after", [0, 30_000, 60_000, 75_000, 100_000])
+def test_a_port_that_vanishes_and_comes_back_is_no_failure(
+    after: int, vector: tuple[bytes, bytes]
+) -> None:
+    """The pseudo-terminal is really closed and opened again by its path."""
+    with started("native") as bench:
+        path = bench.target.description.rpartition(" on ")[2]
+        bench.target.transport.close()
+        limits = [after]
+
+        def open_port() -> Transport:
+            limit = limits.pop() if limits else None
+            return FaultProxy(open_serial(path, 115_200), Faults(0, cut_after=limit))
+
+        line = ReopeningTransport(open_port, 5)
+        session = bench.new_session(line, deadline_s=1)
+        session.hello(5)
+        session.load_model(KWS.read_bytes())
+        session.set_input(0, vector[0])
+        session.run(RUNS, timeout_s=5)
+        assert session.read(Region.OUTPUT) == vector[1]
+        assert session.read(Region.TRACE) == session.read(Region.TRACE)
+        assert line.reopened == 1
+        line.close()
