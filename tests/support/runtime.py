@@ -55,6 +55,8 @@ class Method(ct.Structure):
         ("value_count", ct.c_uint32),
         ("instruction_count", ct.c_uint32),
         ("chain_count", ct.c_uint32),
+        ("between", ct.c_void_p),
+        ("between_context", ct.c_void_p),
         ("instruction_budget", ct.c_uint32),
         ("execute_name", ct.c_uint16),
         ("input_count", ct.c_uint32),
