@@ -12,6 +12,7 @@ import pytest
 
 from harness.board import board_names
 from harness.errors import TargetError
+from harness.etdump.log_format import HEADER_SIZE
 from harness.lab.run import RunRequest, run_model
 from harness.resources import data_directory
 from tests.conftest import MODELS, CommandResult
@@ -182,7 +183,7 @@ def test_a_full_buffer_reports_the_exact_number_of_dropped_events(
     assert code == 1, "dropped events exceed the budget"
     limited = json.loads(out)
     assert limited["runs_completed"] == 3
-    assert limited["trace"]["log_bytes"] <= 2048 + 32
+    assert limited["trace"]["log_bytes"] <= 2048 + HEADER_SIZE
     assert limited["trace"]["dropped_events"] > 0
     assert limited["trace"]["events"] + limited["trace"]["dropped_events"] == complete["events"]
     assert limited["trace"]["blocks"] + limited["trace"]["dropped_blocks"] == complete["blocks"]
