@@ -60,7 +60,8 @@ def outputs(
             yield from_bytes(bench.session.read(Region.OUTPUT), info.outputs[0])[0], expected
         assert bench.session.status().state is State.DONE
         assert bench.session.statistics.loss == 0
-        assert bench.session.statistics.stale_answers == 0
+        # A machine that starts slowly is greeted twice, and answers both.
+        assert bench.session.statistics.stale_answers <= 1
 
 
 @on_boards
