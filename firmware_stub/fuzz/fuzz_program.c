@@ -46,11 +46,12 @@ static void read_outputs(const et_method *method) {
     (void)last;
 }
 
-/* Executes, and compares what describes the method before and after. Its values come first and may move. */
+/* Executes, and compares what describes the method before and after. Its values come first and may move;
+ * delegates have their memory elsewhere. */
 static void execute(et_method *method, const uint8_t *arena) {
     const uint32_t values_size = method->value_count * (uint32_t)sizeof(et_value);
-    const uint32_t size = method->method_bytes - values_size;
-    uint8_t *before = duplicate(arena, method->method_bytes);
+    const uint32_t size = method->method_bytes - method->delegate_bytes - values_size;
+    uint8_t *before = duplicate(arena, values_size + size);
     et_error error;
     method->instruction_budget = INSTRUCTION_BUDGET;
     zero_inputs(method);
@@ -77,11 +78,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         et_method_load(&method, &program, "forward", scratch, ARENA_SIZE, NULL, &error) ==
             ET_LINK_STATUS_OK) {
         uint32_t needed = method.method_bytes + method.planned_bytes;
+        et_method_unload(&method);
         uint8_t *arena = duplicate(scratch, needed < 16 ? 16 : needed);
         if (et_method_load(&method, &program, "forward", arena, needed, NULL, &error) != ET_LINK_STATUS_OK) {
             abort();
         }
         execute(&method, arena);
+        et_method_unload(&method);
         free(arena);
     }
     free(file);

@@ -35,7 +35,7 @@ def run(board: Path, model: Path, *, trace_limit: int = 0) -> Outcome:
     return run_model(request)
 
 
-@pytest.mark.parametrize("model", ["kws_f32", "kws_int8"])
+@pytest.mark.parametrize("model", ["kws_f32", "kws_int8", "npu_int", "npu_str"])
 @pytest.mark.parametrize("trace_limit", [0, 1024, 100])
 def test_a_sanitized_board_runs_the_models(board: Path, model: str, trace_limit: int) -> None:
     outcome = run(board, MODELS / f"{model}.pte", trace_limit=trace_limit)
@@ -65,6 +65,10 @@ def test_fuzzing_finds_nothing(name: str, tmp_path: Path) -> None:
     if name == "fuzz_program":
         for model in MODELS.glob("*.pte"):
             (corpus / model.name).write_bytes(model.read_bytes())
+    if name == "fuzz_npu":
+        for model in MODELS.glob("npu_*.pte"):
+            for number, part in enumerate(model.read_bytes().split(b"ENPU")[1:]):
+                (corpus / f"{model.stem}_{number}").write_bytes(b"ENPU" + part)
     done = subprocess.run(
         [
             directory / name,

@@ -1,0 +1,92 @@
+/* Checks whatever it is given as a job of the simulated NPU, and executes it if it passes. Seed it with the
+ * jobs in firmware_stub/models/npu_*.pte, which begin with "ENPU".
+ *
+ * Job, local memory and arguments are heap blocks of exactly the right size. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../src/delegates/npu.h"
+
+#define MAX_ARGUMENTS 8u
+
+/* Keep an input from looking like a hang, or like a leak. */
+#define MAX_CYCLES 200000u
+#define MAX_BYTES (1u << 20)
+
+typedef struct {
+    et_value values[MAX_ARGUMENTS];
+    et_tensor tensors[MAX_ARGUMENTS];
+    uint32_t args[MAX_ARGUMENTS];
+} arguments;
+
+static uint8_t *zeros(size_t size) {
+    uint8_t *block = calloc(size == 0 ? 1 : size, 1);
+    if (block == NULL) {
+        abort();
+    }
+    return block;
+}
+
+/* A float matrix as the operand says; the last operand of an argument wins, others must be alike. */
+static void make_argument(arguments *all, const npu_operand *operand) {
+    et_tensor *tensor = &all->tensors[operand->argument];
+    const uint64_t bytes = (uint64_t)operand->rows * operand->columns * sizeof(float);
+    free(tensor->data);
+    *tensor = (et_tensor){
+        .sizes = {(int32_t)operand->rows, (int32_t)operand->columns},
+        .strides = {(int32_t)operand->columns, 1},
+        .dim_order = {0, 1},
+        .ndim = 2,
+        .dtype = ET_FLOAT,
+        .nbytes = bytes <= MAX_BYTES ? (uint32_t)bytes : 0,
+    };
+    tensor->data = zeros(tensor->nbytes);
+}
+
+static void execute(const npu_job *job, arguments *all) {
+    const et_call call = {all->values, MAX_ARGUMENTS, all->args, job->argument_count};
+    for (uint32_t i = 0; i < MAX_ARGUMENTS; i++) {
+        all->args[i] = i;
+        all->values[i].kind = all->tensors[i].data == NULL ? ET_VALUE_NONE : ET_VALUE_TENSOR;
+        all->values[i].as.tensor = &all->tensors[i];
+    }
+    if (npu_check_arguments(job, &call) == NULL) {
+        for (uint32_t i = 0; i < job->command_count; i++) {
+            const npu_command command = npu_command_at(job, i);
+            npu_compute(job, &command, &call);
+        }
+    }
+}
+
+static void run(npu_job *job) {
+    arguments all;
+    memset(&all, 0, sizeof all);
+    for (uint32_t i = 0; i < job->operand_count; i++) {
+        const npu_operand operand = npu_operand_at(job, i);
+        if (operand.place == ET_NPU_PLACE_ARGUMENT) {
+            make_argument(&all, &operand);
+        }
+    }
+    job->scratch = zeros(job->scratch_size);
+    execute(job, &all);
+    free(job->scratch);
+    for (uint32_t i = 0; i < MAX_ARGUMENTS; i++) {
+        free(all.tensors[i].data);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    uint8_t *copy = zeros(size);
+    memcpy(copy, data, size);
+    npu_job job = {.bytes = copy, .size = (uint32_t)size, .lanes = ET_NPU_DEFAULT_LANES};
+    if (npu_check(&job) == NULL && job.argument_count <= MAX_ARGUMENTS && job.cycles <= MAX_CYCLES &&
+        job.scratch_size <= MAX_BYTES) {
+        run(&job);
+    }
+    free(copy);
+    return 0;
+}
