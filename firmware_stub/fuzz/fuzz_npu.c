@@ -33,14 +33,15 @@ static uint8_t *zeros(size_t size) {
 static void make_argument(arguments *all, const npu_operand *operand) {
     et_tensor *tensor = &all->tensors[operand->argument];
     const uint64_t bytes = (uint64_t)operand->rows * operand->columns * sizeof(float);
+    const bool fits = bytes <= MAX_BYTES; /* the loader knows a limit, too */
     free(tensor->data);
     *tensor = (et_tensor){
-        .sizes = {(int32_t)operand->rows, (int32_t)operand->columns},
+        .sizes = {fits ? (int32_t)operand->rows : 0, (int32_t)operand->columns},
         .strides = {(int32_t)operand->columns, 1},
         .dim_order = {0, 1},
         .ndim = 2,
         .dtype = ET_FLOAT,
-        .nbytes = bytes <= MAX_BYTES ? (uint32_t)bytes : 0,
+        .nbytes = fits ? (uint32_t)bytes : 0,
     };
     tensor->data = zeros(tensor->nbytes);
 }

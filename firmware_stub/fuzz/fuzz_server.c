@@ -170,14 +170,21 @@ static void step(uint8_t kind, const uint8_t *bytes, uint32_t size) {
 }
 
 /* Memory of exactly the right size, so that a sanitizer sees every access behind its end. */
-static uint8_t *block(uint32_t size) {
+static void *block(uint32_t size) {
     uint8_t *bytes = calloc(1, size);
     check(bytes != NULL && (uintptr_t)bytes % 16 == 0);
     return bytes;
 }
 
 static et_server_config configure(void) {
-    static const et_port port = {port_read, port_write, nothing, ticks, nothing, nothing, NULL, NULL, NULL};
+    static const et_port port = {
+        .read = port_read,
+        .write = port_write,
+        .idle = nothing,
+        .ticks = ticks,
+        .restart_clock = nothing,
+        .reboot = nothing,
+    };
     static const et_clock npu = {"npu", 1, 3, 24, true};
     static const et_target target = {"fuzz", "host", "clock", 1000, 1, 32, 1, &npu};
     return (et_server_config){

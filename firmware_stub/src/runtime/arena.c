@@ -7,7 +7,8 @@ void *et_arena_take(et_arena *arena, uint32_t count, uint32_t size) {
     uint64_t bytes = ((uint64_t)count * size + mask) & ~mask;
     uint64_t offset = arena->used;
     arena->used += bytes;
-    return et_arena_overflowed(arena) ? NULL : arena->base + offset;
+    const bool counts_only = arena->base == NULL;
+    return counts_only || et_arena_overflowed(arena) ? NULL : arena->base + offset;
 }
 
 bool et_arena_overflowed(const et_arena *arena) {

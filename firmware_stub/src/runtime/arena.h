@@ -15,7 +15,8 @@ typedef struct {
     uint64_t used; /* or needed, when more than capacity */
 } et_arena;
 
-/* Takes count pieces of `size` bytes, each below 4 GiB. NULL when they do not fit. */
+/* Takes count pieces of `size` bytes, each below 4 GiB. NULL when they do not fit, and from an arena without
+ * memory, which only counts. */
 void *et_arena_take(et_arena *arena, uint32_t count, uint32_t size);
 
 bool et_arena_overflowed(const et_arena *arena);
