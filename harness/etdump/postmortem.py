@@ -73,6 +73,8 @@ class Postmortem:
         stack_size: Bytes of stack there are; 0 unknown.
         scopes: Open events, outermost first.
         depth: How many were open; more than ``scopes`` has when they were nested too deep.
+        log: The log as an image, without what the crash has left unfinished; empty when it cannot
+            be read.
         trace: The log up to the crash; None when it cannot be read.
         damage: What does not agree with its check or makes no sense, in words.
     """
@@ -92,6 +94,7 @@ class Postmortem:
     stack_size: int
     scopes: tuple[Scope, ...]
     depth: int
+    log: bytes
     trace: Trace | None
     damage: tuple[str, ...]
 
@@ -142,7 +145,7 @@ class _Reader:
         kept, resets, faults, reason, used, stack = _AFTER.unpack_from(self.data, after)
         if kept != fmt.KEPT:  # a dump from before the reset
             resets = faults = reason = used = stack = 0
-        trace, names = self._log()
+        log, trace, names = self._log()
         scopes, depth = self._scopes(names)
         return Postmortem(
             build_id=self.build_id.rstrip(b"\0").decode("ascii", "replace"),
@@ -160,6 +163,7 @@ class _Reader:
             stack_size=stack,
             scopes=scopes,
             depth=depth,
+            log=log,
             trace=trace,
             damage=tuple(self.damage),
         )
@@ -183,11 +187,11 @@ class _Reader:
         at = self.tracer + self.fields[field]
         return int.from_bytes(self.data[at : at + size], "little")
 
-    def _log(self) -> tuple[Trace | None, Sequence[str]]:
+    def _log(self) -> tuple[bytes, Trace | None, Sequence[str]]:
         image = self._image()
         if image is None:
             self.damage.append("the log's counts make no sense, or it is not there")
-            return None, []
+            return b"", None, []
         first_error = ""
         for torn in range(_TORN + 1):
             try:
@@ -198,9 +202,9 @@ class _Reader:
             else:
                 if torn:
                     self.damage.append(f"the last {torn} records of the log are unfinished")
-                return trace, read_tracer_logs(shorter)[0].names
+                return shorter, trace, read_tracer_logs(shorter)[0].names
         self.damage.append(f"the log contradicts itself: {first_error}")
-        return None, []
+        return b"", None, []
 
     def _image(self) -> bytes | None:
         """The log as an image: as it is, or put together from the tracer's buffer."""

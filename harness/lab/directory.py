@@ -8,6 +8,9 @@ debug_buffer.bin tensors that an ETDump of ExecuTorch refers to, if it logged an
 inputs/N.npy     what was fed
 outputs/N.npy    what came out of the last execution
 console.log      text the board printed
+postmortem.json  when the board crashed in the run: what it was doing; postmortem.bin as it sent it,
+                 and trace.etlog is the log up to the crash
+earlier_*        the same of a crash before the run, which the run has made the board forget
 """
 
 from __future__ import annotations
@@ -29,6 +32,14 @@ PARTIAL = "trace.partial"
 ETDUMP = "trace.etdp"
 DEBUG_BUFFER = "debug_buffer.bin"
 CONSOLE = "console.log"
+POSTMORTEM = "postmortem.json"
+POSTMORTEM_IMAGE = "postmortem.bin"
+EARLIER_POSTMORTEM = "earlier_postmortem.json"
+EARLIER_POSTMORTEM_IMAGE = "earlier_postmortem.bin"
+_FILES = (
+    *(RESULT, LOG, PARTIAL, ETDUMP, DEBUG_BUFFER, CONSOLE, POSTMORTEM, POSTMORTEM_IMAGE),
+    *(EARLIER_POSTMORTEM, EARLIER_POSTMORTEM_IMAGE),
+)
 
 
 class RunDirectory:
@@ -48,7 +59,7 @@ class RunDirectory:
         """
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is a file, not a directory")
-        earlier = [path / name for name in (RESULT, LOG, PARTIAL, ETDUMP, DEBUG_BUFFER, CONSOLE)]
+        earlier = [path / name for name in _FILES]
         earlier += [*path.glob("inputs/*.npy"), *path.glob("outputs/*.npy")]
         earlier = [file for file in earlier if file.exists()]
         if earlier and not (path / RESULT).is_file():

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from harness import __version__
-from harness.board import SerialTarget, load_board
+from harness.board import load_board
 from harness.errors import TargetError
+from harness.lab.attach import attached
 from harness.lab.collect import describe_target, pull_trace, record_pings
 from harness.lab.directory import CONSOLE, RunDirectory
 from harness.lab.run import Outcome
@@ -37,11 +36,9 @@ def pull(
     """
     began = time.monotonic()
     board, _ = load_board(board_name)
-    serial = board.target if isinstance(board.target, SerialTarget) else SerialTarget()
-    attached = replace(board, target=replace(serial, baud=baud or serial.baud))
     directory = RunDirectory.create(output)
     console = bytearray()
-    with start_target(attached, None, port=port) as target:
+    with start_target(attached(board, baud), None, port=port) as target:
         session = Session(
             target.transport, deadline_s=board.deadlines.request_s, console=console.extend
         )

@@ -21,11 +21,13 @@ from harness.errors import (
     FormatError,
     HarnessError,
     InfrastructureError,
+    RestartedError,
     TargetError,
     UsageError,
 )
 from harness.lab.collect import describe_target, pull_trace, record_pings
 from harness.lab.directory import CONSOLE, RunDirectory
+from harness.lab.postmortem import explain, keep_earlier, symbols_of_board
 from harness.lab.tensors import from_bytes, read_inputs, to_bytes
 from harness.link.answers import ModelInfo, TargetInfo
 from harness.link.session import Session
@@ -164,6 +166,7 @@ class _Run:
                 target_info = session.hello(deadlines.boot_s)
                 self._identify(target_info, firmware)
                 _log.info("%s answers, firmware %s", target_info.board, target_info.build_id)
+                keep_earlier(session, self.directory)
                 model_info = self._load(session, target_info)
                 _log.info("loaded %s, %d bytes", self.request.model, len(self.model))
                 self._feed(session, model_info)
@@ -185,6 +188,13 @@ class _Run:
                     outcome.chunks,
                 )
                 self._learn(trace=summary)
+            except RestartedError as error:
+                explained, completed = explain(
+                    *(error, session, deadlines.boot_s, self.directory),
+                    symbols_of_board(self.board),
+                )
+                self._learn(runs_completed=completed or 0)
+                raise explained from error
             finally:
                 self._learn(link=session.statistics.as_dict())
         return trace

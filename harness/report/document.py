@@ -8,6 +8,7 @@ import msgspec
 
 from harness.board import Board
 from harness.check.verdict import Check, Verdict
+from harness.report.postmortem import PostmortemDocument
 from harness.report.text import printable
 from harness.result import encode
 from harness.target.doctor import Finding
@@ -63,6 +64,7 @@ SCHEMAS: dict[str, Any] = {
     "check": VerdictDocument,
     "decode": TraceDocument,
     "doctor": list[Finding],
+    "postmortem": PostmortemDocument,
 }
 """Types of documents by the command that prints them; ``run`` and ``pull`` print a Result."""
 

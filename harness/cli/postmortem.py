@@ -1,0 +1,90 @@
+"""``etharness postmortem``: what a board was doing when it crashed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from harness.board import load_board
+from harness.cli.common import Output, output_options
+from harness.errors import UsageError
+from harness.lab.postmortem import (
+    Finding,
+    Lookup,
+    postmortem_of_board,
+    postmortem_of_path,
+    symbols_of_board,
+    symbols_of_image,
+)
+
+
+@click.command(name="postmortem")
+@click.argument("path", required=False, type=click.Path(path_type=Path))
+@click.option("--board", "board_name", help="Board name (see `etharness boards`) or board file.")
+@click.option("-p", "--port", help="Serial port the board is on.")
+@click.option("--baud", type=click.IntRange(min=1), help="Instead of the board file's.")
+@click.option(
+    "--image",
+    type=click.Path(path_type=Path),
+    help="ELF file to look up functions and lines in, instead of the board's firmware.",
+)
+@click.option("-o", "--output", "saved", type=click.Path(path_type=Path), help="Save it here, too.")
+@click.option("--clear", is_flag=True, help="Make the board forget it; the next run does anyway.")
+@output_options
+def command(
+    path: Path | None,
+    board_name: str | None,
+    port: str | None,
+    baud: int | None,
+    image: Path | None,
+    saved: Path | None,
+    clear: bool,
+    output: Output,
+) -> None:
+    """Say what a board was doing when it crashed: from the board, or from PATH.
+
+    PATH is a run directory, a file that -o saved, or a dump of the device's memory.
+    """
+    finding = _find(path, board_name, port, baud, image, clear=clear)
+    if finding is None:
+        click.echo("null" if output.json else f"{board_name} on {port} has nothing to tell")
+        return
+    if saved is not None:
+        saved.write_bytes(finding.image)
+    if output.json:
+        from harness.result import encode
+
+        click.echo(encode(finding.document), nl=False)
+        return
+    if output.verbosity < 0:
+        click.echo(finding.document.message)
+        return
+    from harness.report.postmortem import print_postmortem
+
+    print_postmortem(output.console(), finding.found, finding.document)
+
+
+def _find(
+    path: Path | None,
+    board_name: str | None,
+    port: str | None,
+    baud: int | None,
+    image: Path | None,
+    *,
+    clear: bool,
+) -> Finding | None:
+    board = load_board(board_name)[0] if board_name else None
+    lookup: Lookup | None = None
+    if image is not None:
+        lookup = symbols_of_image(image)
+    elif board is not None:
+        lookup = symbols_of_board(board)
+    if path is not None and port is None:
+        return postmortem_of_path(path, lookup)
+    if path is None and port is not None and board is not None and lookup is not None:
+        return postmortem_of_board(board, port, baud, lookup, clear=clear)
+    raise UsageError(
+        "it is not clear what to look at",
+        hint="give either PATH, or --board and --port of a board that is running",
+    )

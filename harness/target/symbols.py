@@ -1,0 +1,46 @@
+"""Functions and lines of addresses in a firmware image, by the toolchain's addr2line."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Final
+
+_DEADLINE_S: Final = 30.0
+_MACHINE_AT: Final = 18
+"""Offset of ``e_machine`` in an ELF file."""
+_PREFIXES: Final = {40: "arm-none-eabi-", 243: "riscv64-unknown-elf-"}
+"""Prefix of the toolchain by ``e_machine``; other images are this host's."""
+
+
+class Symbols:
+    """Looks up addresses in one image; when that cannot be done, nothing is known of any."""
+
+    def __init__(self, image: Path) -> None:
+        """Take an ELF file; nothing is started yet.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+        with image.open("rb") as file:
+            header = file.read(_MACHINE_AT + 2)
+        prefix = _PREFIXES.get(int.from_bytes(header[_MACHINE_AT:], "little"), "")
+        self._command = [f"{prefix}addr2line", "-f", "-e", str(image)]
+
+    def place(self, address: int) -> str | None:
+        """Return ``function at file:line``, or as much as is known, or None."""
+        try:
+            done = subprocess.run(
+                [*self._command, hex(address)],
+                capture_output=True,
+                text=True,
+                timeout=_DEADLINE_S,
+                check=True,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return None
+        function, _, line = done.stdout.strip().partition("\n")
+        if not function or function.startswith("?"):
+            return None
+        file, _, number = line.partition(" ")[0].rpartition(":")
+        return f"{function} at {Path(file).name}:{number}" if number.isdigit() else function
