@@ -12,7 +12,7 @@ find_package(executorch CONFIG REQUIRED)
 
 list(FILTER ET_SOURCES EXCLUDE REGEX "/src/(runtime|kernels|delegates)/")
 list(APPEND ET_SOURCES src/runtime/error.c executorch/runtime.cpp)
-list(APPEND ET_SHARED_PORT_SOURCES ports/native/main.c ports/native/pty.c)
+list(APPEND ET_SHARED_PORT_SOURCES ports/native/crash.c ports/native/main.c ports/native/pty.c)
 set_source_files_properties(ports/native/main.c PROPERTIES COMPILE_DEFINITIONS ET_BOARD_NAME="${ET_BOARD}")
 
 # The variables of the wheel's package work with every CMake, its targets from 3.28 on only.

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "crash.h"
 #include "et_npu.h"
 #include "et_port.h"
 #include "pty.h"
@@ -14,7 +15,7 @@
 #define ET_BOARD_NAME "native"
 #endif
 
-static jmp_buf boot;
+static sigjmp_buf boot;
 static uint32_t clock_zero;
 
 static uint32_t nanoseconds(void) {
@@ -33,14 +34,19 @@ static void restart_clock(void) {
 
 /* A new process would bring a new pseudo-terminal; a board keeps its port. */
 static void reboot(void) {
-    longjmp(boot, 1);
+    siglongjmp(boot, 1);
+}
+
+static void idle(void) {
+    crash_settled();
+    pty_wait();
 }
 
 int main(void) {
     static const et_port port = {
         .read = pty_read,
         .write = pty_write,
-        .idle = pty_wait,
+        .idle = idle,
         .ticks = ticks,
         .restart_clock = restart_clock,
         .reboot = reboot,
@@ -63,7 +69,8 @@ int main(void) {
     }
     (void)printf("link: %s\n", path);
     (void)fflush(stdout);
-    (void)setjmp(boot);
+    crash_catch(reboot);
+    (void)sigsetjmp(boot, 1);
     restart_clock();
     et_app_main(&port, &target);
 }
