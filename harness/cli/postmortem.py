@@ -42,9 +42,10 @@ def command(
     clear: bool,
     output: Output,
 ) -> None:
-    """Say what a board was doing when it crashed: from the board, or from PATH.
+    """Say what a board was doing when it crashed.
 
-    PATH is a run directory, a file that -o saved, or a dump of the device's memory.
+    It is read from the board, or from PATH: a run directory, a file that -o saved, or a dump of
+    the device's memory.
     """
     finding = _find(path, board_name, port, baud, image, clear=clear)
     if finding is None:
