@@ -5,6 +5,7 @@
  * The arena is divided once per load: planned buffers, what describes the method, and for kernels' scratch
  * its last quarter. There is one server in a firmware, so there is one of everything here. */
 #include <executorch/extension/data_loader/buffer_data_loader.h>
+#include <executorch/runtime/core/exec_aten/util/tensor_util.h>
 #include <executorch/runtime/executor/program.h>
 #include <executorch/runtime/platform/runtime.h>
 
@@ -135,6 +136,7 @@ bool describe(const Tensor &tensor, et_tensor *out) {
     }
     *out = et_tensor{};
     out->data = static_cast<uint8_t *>(tensor.mutable_data_ptr());
+    out->capacity = static_cast<uint32_t>(tensor.nbytes());
     out->nbytes = static_cast<uint32_t>(tensor.nbytes());
     out->ndim = static_cast<uint8_t>(tensor.dim());
     out->dtype = static_cast<uint8_t>(tensor.scalar_type());
@@ -144,6 +146,28 @@ bool describe(const Tensor &tensor, et_tensor *out) {
         out->dim_order[i] = tensor.dim_order()[i];
     }
     return true;
+}
+
+void set_strides(et_tensor &tensor) {
+    int32_t stride = 1;
+    for (size_t i = tensor.ndim; i-- > 0; stride *= tensor.sizes[tensor.dim_order[i]]) {
+        tensor.strides[tensor.dim_order[i]] = stride;
+    }
+}
+
+/* The largest sizes of a tensor, in the file; null unless its shape is dynamic. */
+const uint8_t *bounds_of(const EValue &value, const TensorInfo &info) {
+    return value.isTensor() && value.toTensor().shape_dynamism() != TensorShapeDynamism::STATIC
+               ? reinterpret_cast<const uint8_t *>(info.sizes().data())
+               : nullptr;
+}
+
+/* Deprecated in favour of metadata, which do not tell whether a shape is dynamic. */
+const EValue &input_value(size_t index) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    return loaded.method->get_input(index);
+#pragma GCC diagnostic pop
 }
 
 /* Memory that ExecuTorch gave a file's tensor may be shared with others, or missing. So each input has a
@@ -159,7 +183,8 @@ Error stage_input(size_t index, MemoryAllocator &memory) {
         return Error::NotSupported;
     }
     *input = et_tensor{};
-    input->nbytes = static_cast<uint32_t>(info->nbytes());
+    input->nbytes = input->capacity = static_cast<uint32_t>(info->nbytes());
+    input->bounds = bounds_of(input_value(index), *info);
     input->data = static_cast<uint8_t *>(memory.allocate(info->nbytes()));
     input->ndim = static_cast<uint8_t>(ndim);
     input->dtype = static_cast<uint8_t>(info->scalar_type());
@@ -167,17 +192,14 @@ Error stage_input(size_t index, MemoryAllocator &memory) {
         input->sizes[i] = info->sizes()[i];
         input->dim_order[i] = info->dim_order()[i];
     }
-    int32_t stride = 1;
-    for (size_t i = ndim; i-- > 0; stride *= input->sizes[input->dim_order[i]]) {
-        input->strides[input->dim_order[i]] = stride;
-    }
+    set_strides(*input);
     void *place = memory.allocate(sizeof(TensorImpl), alignof(TensorImpl));
     if (place == nullptr || input->data == nullptr) {
         return Error::MemoryAllocationFailed;
     }
     loaded.staged[index] =
         new (place) TensorImpl(info->scalar_type(), static_cast<ssize_t>(ndim), input->sizes, input->data,
-                               input->dim_order, input->strides);
+                               input->dim_order, input->strides, TensorShapeDynamism::DYNAMIC_BOUND);
     return Error::Ok;
 }
 
@@ -197,9 +219,12 @@ Error place_output(size_t index, MemoryAllocator &memory) {
 
 bool describe_outputs() {
     for (size_t i = 0; i < loaded.method->outputs_size(); i++) {
-        if (!describe(loaded.method->get_output(i).toTensor(), &loaded.outputs[i])) {
+        const EValue &value = loaded.method->get_output(i);
+        const Result<TensorInfo> info = loaded.method->method_meta().output_tensor_meta(i);
+        if (!info.ok() || !describe(value.toTensor(), &loaded.outputs[i])) {
             return false;
         }
+        loaded.outputs[i].bounds = bounds_of(value, *info);
     }
     return true;
 }
@@ -355,6 +380,23 @@ void et_method_unload(et_method *) {
 
 et_tensor *et_method_input(const et_method *method, uint32_t index) {
     return index < method->input_count ? &loaded.inputs[index] : nullptr;
+}
+
+bool et_method_resize_input(et_method *method, uint32_t index, const int32_t *sizes) {
+    if (index >= method->input_count) {
+        return false;
+    }
+    et_tensor &input = loaded.inputs[index];
+    int32_t
+        wanted[ET_MAX_DIMS]; /* the staged tensor's sizes are the input's: resizing reads and writes them */
+    std::memcpy(wanted, sizes, input.ndim * sizeof *sizes);
+    TensorImpl *staged = loaded.staged[index];
+    if (resize_tensor(Tensor(staged), {wanted, input.ndim}) != Error::Ok) {
+        return false;
+    }
+    input.nbytes = static_cast<uint32_t>(staged->nbytes());
+    set_strides(input);
+    return true;
 }
 
 et_tensor *et_method_output(const et_method *method, uint32_t index) {

@@ -7,7 +7,7 @@
 /* The arguments of one call, in the file's order: inputs, out tensors, and once more what the operator
  * returns. Read them through src/kernels/arguments.h, which checks kinds and ranges. */
 typedef struct {
-    const et_value *values; /* all values of the method; lists refer to them */
+    et_value *values; /* all values of the method; lists refer to them */
     uint32_t value_count;
     const uint32_t *args; /* indexes into values, checked */
     uint32_t count;       /* at least the kernel's min_args */
@@ -24,6 +24,10 @@ struct et_kernel {
     uint32_t min_args;
     et_kernel_fn run;
 };
+
+/* Gives a tensor these sizes. False when it has another number of dimensions, when its shape is not dynamic
+ * and differs, or when the elements would be more than its bounds hold. */
+bool et_resize(et_tensor *tensor, const int32_t *sizes, uint32_t ndim);
 
 /* The kernels linked in. Operators are found by name and overload. */
 extern const et_kernel *const et_kernels[];

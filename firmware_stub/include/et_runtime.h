@@ -32,12 +32,34 @@ enum {
     ET_BOOL = 11,
 };
 
+/* Bytes of an element, 0 for types that the runtime does not know. */
+static inline uint32_t et_element_size(uint8_t dtype) {
+    switch (dtype) {
+    case ET_BYTE:
+    case ET_CHAR:
+    case ET_BOOL:
+        return 1;
+    case ET_SHORT:
+        return 2;
+    case ET_INT:
+    case ET_FLOAT:
+        return 4;
+    case ET_LONG:
+    case ET_DOUBLE:
+        return 8;
+    default:
+        return 0;
+    }
+}
+
 #define ET_MAX_DIMS 8
 
 typedef struct {
-    uint8_t *data; /* NULL until memory is known */
+    uint8_t *data;         /* NULL until memory is known */
+    const uint8_t *bounds; /* in the file: the largest sizes, i32 each; NULL when sizes never change */
     uint32_t nbytes;
-    int32_t sizes[ET_MAX_DIMS];     /* elements per dimension */
+    uint32_t capacity;              /* bytes that the data may grow to with the sizes */
+    int32_t sizes[ET_MAX_DIMS];     /* elements per dimension; after loading, the largest */
     int32_t strides[ET_MAX_DIMS];   /* elements; from the file's dim_order */
     uint8_t dim_order[ET_MAX_DIMS]; /* outermost first */
     uint8_t ndim;
@@ -143,6 +165,10 @@ void et_method_unload(et_method *method);
  * are written through the tensor's data pointer before each execution: planning may reuse their memory. */
 et_tensor *et_method_input(const et_method *method, uint32_t index);
 et_tensor *et_method_output(const et_method *method, uint32_t index);
+
+/* Gives an input of dynamic shape its sizes for the executions to come; false unless they are within its
+ * bounds. Sizes that are an input's already are always right. */
+bool et_method_resize_input(et_method *method, uint32_t index, const int32_t *sizes);
 
 /* Executes all chains; traces OPERATOR_CALL and native_call_* for each instruction, then
  * Method::execute, into a block "Execute" of its own. */

@@ -80,7 +80,8 @@ typedef struct {
 /* An input as staged between executions: its place in config.inputs. */
 typedef struct {
     uint32_t offset;
-    uint32_t size; /* of the input's tensor */
+    uint32_t capacity; /* of its bytes; behind them stand the sizes, i32 each, of one of dynamic shape */
+    uint32_t size;     /* of the bytes that it has now */
     bool ready;
 } et_staged_input;
 

@@ -154,6 +154,41 @@ def export_arenas(modules: Modules) -> bytes:
     return export_forward(modules, sample(2, 4), config)
 
 
+class Dynamic(nn.Module):
+    """Up to eight rows; what stands in a row, and how often, depends on how many there are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(6)
+        self.layer = nn.Linear(6, 3)
+        self.embedding = nn.Embedding(4, 3)
+
+    def forward(self, x: torch.Tensor, index: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        rows = x.shape[0]
+        y = self.layer(self.norm(x))
+        z = y.reshape(-1)[:rows] + x.mean(1)
+        weights = torch.softmax(y, 1) * rows
+        product = torch.matmul(weights, y.permute(1, 0))
+        both = torch.cat([y, self.embedding(index)], 1).reshape(rows * 2, 3)
+        return z, both, product.unsqueeze(0), torch.relu(y).sum(0, keepdim=True).expand(rows, 3)
+
+
+def make_dynamic() -> Modules:
+    torch.manual_seed(SEED)
+    return {"forward": Dynamic()}
+
+
+def dynamic_inputs(rows: int) -> tuple[torch.Tensor, ...]:
+    return sample(rows, 6), torch.arange(rows) % 4
+
+
+def export_dynamic(modules: Modules) -> bytes:
+    rows = torch.export.Dim("rows", min=2, max=8)
+    shapes = ({0: rows}, {0: rows})
+    program = torch.export.export(modules["forward"], dynamic_inputs(4), dynamic_shapes=shapes)
+    return bytes(to_edge(program).to_executorch().buffer)
+
+
 def export_forward(modules: Modules, x: torch.Tensor, config: ExecutorchBackendConfig) -> bytes:
     program = to_edge(torch.export.export(modules["forward"], (x,)))
     return bytes(program.to_executorch(config).buffer)
@@ -176,6 +211,12 @@ FEATURES = (
         "unplanned", make_branches, export_unplanned, (Case("whole", (sample(2, 4),), runs=2),)
     ),
     Feature("arenas", make_branches, export_arenas, (Case("whole", (sample(2, 4),)),)),
+    Feature(
+        "dynamic",
+        make_dynamic,
+        export_dynamic,
+        tuple(Case(f"rows{rows}", dynamic_inputs(rows), runs=2) for rows in (2, 5, 8)),
+    ),
 )
 
 

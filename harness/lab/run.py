@@ -268,9 +268,10 @@ class _Run:
         arrays = read_inputs(self.request.inputs, info.inputs, self.request.seed)
         inputs = []
         for index, (array, tensor) in enumerate(zip(arrays, info.inputs, strict=True)):
-            session.set_input(index, to_bytes(array, tensor))
+            sizes = array.shape if tensor.dynamic else ()
+            session.set_input(index, to_bytes(array, tensor), sizes=sizes)
             file = self.directory.write_tensor(f"inputs/{index}.npy", array)
-            inputs.append(Tensor(tensor.scalar_type, tensor.sizes, tensor.nbytes, file))
+            inputs.append(Tensor(tensor.scalar_type, array.shape, array.nbytes, file))
         self._learn(
             model=Model(
                 file=str(self.request.model),
@@ -286,7 +287,8 @@ class _Run:
 
     def _keep_outputs(self, session: Session, info: ModelInfo) -> None:
         outputs = []
-        for index, tensor in enumerate(info.outputs):
+        for index, declared in enumerate(info.outputs):
+            tensor = session.output_info(index, declared)
             array = from_bytes(session.read(Region.OUTPUT, index), tensor)
             file = self.directory.write_tensor(f"outputs/{index}.npy", array)
             outputs.append(Tensor(tensor.scalar_type, tensor.sizes, tensor.nbytes, file))

@@ -78,12 +78,20 @@ def _load(path: Path, info: TensorInfo, index: int) -> np.ndarray:
     except (OSError, ValueError, EOFError) as error:
         raise UsageError(f"{path}: not a readable .npy file: {error}") from error
     dtype = dtype_of(info.scalar_type)
-    if not isinstance(array, np.ndarray) or array.shape != info.sizes or array.dtype != dtype:
+    if not isinstance(array, np.ndarray) or array.dtype != dtype or not _fits(array.shape, info):
         found = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else "archive"
+        most = " at most" if info.dynamic else ""
         raise UsageError(
-            f"{path}: input {index} must be {dtype}{list(info.sizes)}, but the file holds {found}"
+            f"{path}: input {index} must be {dtype}{list(info.sizes)}{most}, "
+            f"but the file holds {found}"
         )
     return array
+
+
+def _fits(shape: tuple[int, ...], info: TensorInfo) -> bool:
+    if not info.dynamic or len(shape) != len(info.sizes):
+        return shape == info.sizes
+    return all(size <= bound for size, bound in zip(shape, info.sizes, strict=True))
 
 
 def _random(info: TensorInfo, generator: np.random.Generator) -> np.ndarray:

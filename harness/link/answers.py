@@ -97,12 +97,14 @@ class TensorInfo:
         sizes: Elements per dimension.
         nbytes: Size in bytes.
         dim_order: Dimensions from the outermost to the innermost in memory.
+        dynamic: Whether its shape may be smaller than ``sizes``, which then are its bounds.
     """
 
     scalar_type: int
     sizes: tuple[int, ...]
     nbytes: int
     dim_order: tuple[int, ...]
+    dynamic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +126,11 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class RegionInfo:
-    """Size in bytes and SHA-256 of a readable region."""
+    """Size in bytes and SHA-256 of a readable region; of an output also its sizes."""
 
     size: int
     digest: bytes
+    sizes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

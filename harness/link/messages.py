@@ -6,7 +6,7 @@ Functions that read a body raise `MalformedBodyError` when it does not have the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
@@ -53,7 +53,7 @@ _ADDRESS = ("region" / Int8ul, "index" / Int8ul, Padding(2))
 
 _HELLO = Struct("lowest" / Int8ul, "highest" / Int8ul, Padding(2), "session" / Int32ul)
 _RESET = Struct("kind" / Int8ul)
-_OPEN = Struct(*_ADDRESS, "size" / Int32ul)
+_OPEN = Struct(*_ADDRESS, "size" / Int32ul, "sizes" / GreedyRange(Int32sl))
 _WRITE = Struct(*_ADDRESS, "offset" / Int32ul, "data" / GreedyBytes)
 _COMMIT = Struct(*_ADDRESS, "digest" / Bytes(DIGEST_SIZE), "method" / GreedyBytes)
 _RUN = Struct(
@@ -94,7 +94,8 @@ _WRITE_ANSWER = Struct(Int8ul, Padding(3), "next" / Int32ul, Terminated)
 _TENSOR = Struct(
     "scalar_type" / Int8ul,
     "dimensions" / Int8ul,
-    Padding(2),
+    "dynamic" / Int8ul,
+    Padding(1),
     "nbytes" / Int32ul,
     "sizes" / Array(this.dimensions, Int32sl),
     "dim_order" / Array(this.dimensions, Int8ul),
@@ -111,7 +112,12 @@ _MODEL_ANSWER = Struct(
     Terminated,
 )
 _STAT_ANSWER = Struct(
-    Int8ul, Padding(3), "size" / Int32ul, "digest" / Bytes(DIGEST_SIZE), Terminated
+    Int8ul,
+    Padding(3),
+    "size" / Int32ul,
+    "digest" / Bytes(DIGEST_SIZE),
+    "sizes" / GreedyRange(Int32sl),
+    Terminated,
 )
 _READ_ANSWER = Struct(
     Int8ul,
@@ -158,9 +164,9 @@ def reset_request(kind: Reset) -> bytes:
     return _build(_RESET, kind=kind)
 
 
-def open_request(region: Region, index: int, size: int) -> bytes:
-    """Return the body of an OPEN for ``size`` bytes."""
-    return _build(_OPEN, region=region, index=index, size=size)
+def open_request(region: Region, index: int, size: int, sizes: Sequence[int] = ()) -> bytes:
+    """Return the body of an OPEN for ``size`` bytes; ``sizes`` are of an input of dynamic shape."""
+    return _build(_OPEN, region=region, index=index, size=size, sizes=sizes)
 
 
 def write_request(region: Region, index: int, offset: int, data: bytes) -> bytes:
@@ -264,7 +270,7 @@ def parse_model(body: bytes) -> ModelInfo:
 def parse_stat(body: bytes) -> RegionInfo:
     """Read the answer to STAT."""
     answer = _parse(_STAT_ANSWER, body)
-    return RegionInfo(answer.size, answer.digest)
+    return RegionInfo(answer.size, answer.digest, tuple(answer.sizes))
 
 
 def parse_read(body: bytes) -> RegionPart:
@@ -318,7 +324,9 @@ def _tensor(parsed: Any) -> TensorInfo:
     dim_order = tuple(parsed.dim_order)
     if sorted(dim_order) != list(range(len(dim_order))):
         raise MalformedBodyError(f"dim order {dim_order} is no permutation")
-    return TensorInfo(parsed.scalar_type, tuple(parsed.sizes), parsed.nbytes, dim_order)
+    return TensorInfo(
+        parsed.scalar_type, tuple(parsed.sizes), parsed.nbytes, dim_order, bool(parsed.dynamic)
+    )
 
 
 def _clock(value: bytes) -> ClockDomain:

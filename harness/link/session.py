@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from harness.errors import DeviceRefusedError, LinkError, TargetError
 from harness.link import messages
-from harness.link.answers import DeviceClock, DeviceStatus, ModelInfo, TargetInfo
+from harness.link.answers import DeviceClock, DeviceStatus, ModelInfo, TargetInfo, TensorInfo
 from harness.link.download import download
 from harness.link.exchange import Exchange, Progress
 from harness.link.run import Run, RunOutcome
@@ -182,8 +182,13 @@ class Session:
                 self._exchange, Region.MODEL, 0, data, messages.parse_model, progress, method
             )
 
-    def set_input(self, index: int, data: bytes) -> None:
+    def set_input(self, index: int, data: bytes, *, sizes: Sequence[int] = ()) -> None:
         """Stage the bytes of an input tensor for the executions to come.
+
+        Args:
+            index: Number of the input.
+            data: Its elements, in the order they have in memory.
+            sizes: Of an input of dynamic shape: its sizes; none for the largest.
 
         Raises:
             DeviceRefusedError: There is no such input, or it has another size.
@@ -191,7 +196,26 @@ class Session:
             TargetError: The device restarted or died.
         """
         with self._noticing_restart():
-            upload(self._exchange, Region.INPUT, index, data, messages.parse_empty)
+            upload(*(self._exchange, Region.INPUT, index, data, messages.parse_empty), sizes=sizes)
+
+    def output_info(self, index: int, declared: TensorInfo) -> TensorInfo:
+        """Return what an output is after a run: one of dynamic shape may be smaller than declared.
+
+        Raises:
+            DeviceRefusedError: There is no such output.
+            LinkError: No answer in time.
+            TargetError: The device restarted or died.
+        """
+        if not declared.dynamic:
+            return declared
+        with self._noticing_restart():
+            info = self._exchange.request(
+                Op.STAT,
+                messages.stat_request(Region.OUTPUT, index),
+                messages.parse_stat,
+                patient=True,
+            )
+        return replace(declared, sizes=info.sizes, nbytes=info.size)
 
     def run(
         self,

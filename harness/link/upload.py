@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from harness.errors import DeviceRefusedError, LinkError
@@ -40,10 +40,11 @@ def upload(
     parse: Callable[[bytes], _T],
     progress: Progress | None = None,
     method: str = "",
+    sizes: Sequence[int] = (),
 ) -> _T:
     """Write ``data`` into a region and commit it; ``parse`` reads the answer to COMMIT.
 
-    ``method`` is the one to load of a model.
+    ``method`` is the one to load of a model, ``sizes`` those of an input of dynamic shape.
 
     Raises:
         DeviceRefusedError: The device does not want it.
@@ -52,7 +53,7 @@ def upload(
     """
     digest = hashlib.sha256(data).digest()
     for _ in range(exchange.retries + 1):
-        exchange.request(Op.OPEN, open_request(region, index, len(data)), parse_empty)
+        exchange.request(Op.OPEN, open_request(region, index, len(data), sizes), parse_empty)
         try:
             _Writer(exchange, region, index, data, progress).run()
             commit = commit_request(region, index, digest, method)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes as ct
+import math
+import operator
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from harness.link.wire import Status
+from tests.support.kernels import scalar
 from tests.support.programs import ProgramBuilder
 from tests.support.runtime import RuntimeFailure, load
 
@@ -48,7 +51,7 @@ def test_several_planned_buffers(etstub: ct.CDLL) -> None:
 @pytest.mark.parametrize(
     ("tensor", "message"),
     [
-        ({"dynamism": 1}, "dynamic shape"),
+        ({"dynamism": 2}, "dynamic shape without a bound"),
         ({"storage_offset": 1}, "storage offset"),
         ({"scalar_type": 5}, "scalar type"),
         ({"location": 1, "name": "layer.weight"}, "data outside the program (.ptd): layer.weight"),
@@ -255,3 +258,148 @@ def test_an_instruction_that_fails_is_numbered(etstub: ct.CDLL) -> None:
     program.call("aten::relu", x, program.value("null"))
     refused = failure(etstub, program.finish([x], [y]))
     assert (refused.status, refused.detail) == (Status.KERNEL_FAILED, 1)
+
+
+def dynamic_program(bound: int, out_bound: int) -> bytes:
+    """Applies relu to at most ``bound`` floats, into an output of at most ``out_bound``."""
+    program = ProgramBuilder([0, 128])
+    x = program.tensor((bound,), memory=(1, 0), dynamism=1)
+    y = program.tensor((out_bound,), memory=(1, 64), dynamism=1)
+    program.call("aten::relu", x, y)
+    return program.finish([x], [y])
+
+
+def test_outputs_follow_their_inputs(etstub: ct.CDLL) -> None:
+    loaded = load(etstub, dynamic_program(6, 6))
+    for values in (VALUES[:2], VALUES, VALUES[:0], VALUES):
+        assert loaded.resize(0, values.shape)
+        np.testing.assert_array_equal(loaded.run(values), np.maximum(values, 0))
+    for sizes in ((7,), (-1,), (1 << 30,)):
+        assert not loaded.resize(0, sizes)
+
+
+def test_an_output_does_not_outgrow_its_bound(etstub: ct.CDLL) -> None:
+    loaded = load(etstub, dynamic_program(6, 3))
+    assert loaded.resize(0, (3,))
+    np.testing.assert_array_equal(loaded.run(VALUES[:3]), [1, 0, 3])
+    assert loaded.resize(0, (4,))
+    with pytest.raises(RuntimeFailure, match=r"aten::relu\.out: .* shape or layout"):
+        loaded.execute()
+
+
+def test_a_view_shares_memory_and_may_not_outgrow_it(etstub: ct.CDLL) -> None:
+    program = ProgramBuilder([0, 128])
+    x = program.tensor((4,), memory=(1, 0))
+    large = program.tensor((8,), memory=(1, 32))
+    view = program.tensor((2, 4), dynamism=1)
+    program.call("executorch_prim::et_view", x, program.integers(2, -1), view, overload="default")
+    program.call("aten::relu", view, view)
+    program.call("aten::view_copy", large, program.integers(2, 4), view)
+    loaded = load(etstub, program.finish([x], [x]))
+    with pytest.raises(RuntimeFailure, match=r"aten::view_copy\.out: output size"):
+        loaded.run(VALUES)
+    np.testing.assert_array_equal(np.frombuffer(loaded.output(0), np.float32), [1, 0, 3, 0])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shape", "reason"),
+    [
+        ((3, -1), (2, 2), "size"),
+        ((-1, -1), (2, 2), "size"),
+        ((2, 3), (2, 2), "size"),
+        ((-2, 2), (2, 2), "size"),
+        ((2, 2), (4,), "output size"),
+        ((1 << 40, 2), (2, 2), "size"),
+    ],
+)
+def test_views_of_another_size_are_refused(
+    etstub: ct.CDLL, sizes: tuple[int, ...], shape: tuple[int, ...], reason: str
+) -> None:
+    program = ProgramBuilder([0, 64])
+    x = program.tensor((4,), memory=(1, 0))
+    view = program.tensor(shape, memory=(1, 0))
+    program.call("executorch_prim::et_view", x, program.integers(*sizes), view, overload="default")
+    refused = failure(etstub, program.finish([x], [view]))
+    assert refused.message == f"executorch_prim::et_view.default: {reason}"
+
+
+def test_a_view_of_a_constant_is_no_output(etstub: ct.CDLL) -> None:
+    program = ProgramBuilder([0, 64])
+    fixed, view = program.constant(VALUES), program.tensor((2, 2), memory=(1, 0))
+    sizes = program.integers(2, 2)
+    program.call("executorch_prim::et_view", fixed, sizes, view, overload="default")
+    program.call("aten::relu", view, view)
+    assert "aten::relu" in failure(etstub, program.finish([], [view])).message
+
+
+PRIMS: dict[str, Callable[..., object]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "floordiv": operator.floordiv,
+    "truediv": operator.truediv,
+    "mod": operator.mod,
+    "eq": operator.eq,
+    "ge": operator.ge,
+    "gt": operator.gt,
+    "le": operator.le,
+    "lt": operator.lt,
+    "sym_max": max,
+    "sym_min": min,
+    "neg": operator.neg,
+    "ceil": math.ceil,
+    "round": round,
+    "trunc": math.trunc,
+    "sym_int": int,
+    "sym_float": float,
+    "sym_not": operator.not_,
+}
+UNARY_PRIMS = {"neg", "ceil", "round", "trunc", "sym_int", "sym_float", "sym_not"}
+NUMBERS = [0, 3, -3, 2.5, -2.5, 7, 1 << 30, True]
+
+
+@pytest.mark.parametrize("name", PRIMS)
+@pytest.mark.parametrize("a", NUMBERS)
+def test_scalars_are_computed_as_python_computes_them(etstub: ct.CDLL, name: str, a: float) -> None:
+    for b in NUMBERS[:1] if name in UNARY_PRIMS else NUMBERS:
+        arguments = [a] if name in UNARY_PRIMS else [a, b]
+        program = ProgramBuilder([0, 32])
+        numbers = [scalar(program, value) for value in arguments]
+        result = program.value("int", ("i64", 0))
+        filled = program.tensor((), np.float64, memory=(1, 0))
+        program.call(f"executorch_prim::{name}", *numbers, result, overload="Scalar")
+        program.call("aten::scalar_tensor", result, filled)
+        loaded = load(etstub, program.finish([], [filled]))
+        whole = not any(isinstance(value, float) for value in arguments)
+        if name in ("truediv", "floordiv", "mod") and b == 0:
+            with pytest.raises(RuntimeFailure, match=r"division by zero|only integers"):
+                loaded.execute()
+        elif name in ("floordiv", "mod") and not whole:
+            with pytest.raises(RuntimeFailure, match="only integers"):
+                loaded.execute()
+        else:
+            assert loaded.run(dtype=np.float64)[0] == PRIMS[name](*arguments)
+
+
+def test_a_program_asks_for_sizes_and_elements(etstub: ct.CDLL) -> None:
+    program = ProgramBuilder([0, 72])
+    x = program.tensor((3, 2), np.int64, memory=(1, 0))
+    one = program.constant(np.array([[7]], np.int64))
+    results = [program.value("int", ("i64", 0)) for _ in range(3)]
+    last = program.value("int", ("i64", -1))
+    program.call("aten::sym_size", x, last, results[0], overload="int")
+    program.call("aten::sym_numel", x, results[1], overload="")
+    program.call("aten::_local_scalar_dense", one, results[2], overload="")
+    places = (48, 56, 64)
+    outputs = [program.tensor((), np.int64, memory=(1, place)) for place in places]
+    for result, output in zip(results, outputs, strict=True):
+        program.call("aten::scalar_tensor", result, output)
+    loaded = load(etstub, program.finish([], outputs))
+    loaded.execute()
+    found = [int.from_bytes(loaded.output(index), "little") for index in range(3)]
+    assert found == [2, 6, 7]
+
+    wrong = ProgramBuilder([0, 64])
+    x = wrong.tensor((3, 2), np.int64, memory=(1, 0))
+    wrong.call("aten::sym_numel", x, x, overload="")
+    assert "not a number" in failure(etstub, wrong.finish([x], [x])).message

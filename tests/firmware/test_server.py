@@ -8,6 +8,7 @@ from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from harness.link.wire import RESPONSE, VERSION, Op, Region, Reset, State, Statu
 from harness.resources import data_directory
 from harness.trace import Losses
 from tests.support.c_server import MTU, TICK, CServer, join
+from tests.support.programs import ProgramBuilder
 from tests.support.tiny_model import relu_model
 
 SIZES = [4, 3]
@@ -304,6 +306,94 @@ def test_inputs_have_the_size_of_their_tensors(server: CServer) -> None:
     assert server.refusal(Op.COMMIT, commit).status == Status.WRONG_STATE
 
 
+def shaped_model() -> bytes:
+    """Applies relu to at most 4x2 numbers."""
+    program = ProgramBuilder([0, 64])
+    x, y = (program.tensor((4, 2), memory=(1, at), dynamism=1) for at in (0, 32))
+    program.call("aten::relu", x, y)
+    return program.finish([x], [y])
+
+
+def shaped_input(server: CServer, *sizes: int) -> bytes:
+    data = np.arange(-2, np.prod(sizes) - 2, dtype=np.float32).tobytes()
+    opened = server.ask(Op.OPEN, messages.open_request(Region.INPUT, 0, len(data), sizes))
+    assert opened == b"\0"
+    server.ask(Op.WRITE, messages.write_request(Region.INPUT, 0, 0, data))
+    server.ask(Op.COMMIT, messages.commit_request(Region.INPUT, 0, digest_of(data)))
+    return data
+
+
+def test_an_input_of_dynamic_shape_says_its_sizes(server: CServer) -> None:
+    model = shaped_model()
+    described = messages.parse_model(server.upload(Region.MODEL, 0, model))
+    assert [(t.sizes, t.nbytes, t.dynamic) for t in described.inputs + described.outputs] == [
+        ((4, 2), 32, True)
+    ] * 2
+    for run_id, sizes in enumerate([(3, 2), (1, 1), (4, 2), (0, 2)], start=1):
+        shaped_input(server, *sizes)
+        server.run(run_id, count=2)
+        info = server.stat(Region.OUTPUT)
+        assert (info.sizes, info.size) == (sizes, 4 * sizes[0] * sizes[1])
+        expected = np.maximum(np.arange(-2, np.prod(sizes) - 2), 0)
+        found = np.frombuffer(server.fetch(Region.OUTPUT) if info.size else b"", np.float32)
+        np.testing.assert_array_equal(found, expected)
+    # What the model is does not depend on what has run.
+    commit = messages.commit_request(Region.MODEL, 0, digest_of(model))
+    assert messages.parse_model(server.ask(Op.COMMIT, commit)) == described
+    # Without sizes an input has the largest.
+    server.upload(Region.INPUT, 0, bytes(32))
+    server.run(9)
+    assert server.stat(Region.OUTPUT).sizes == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ((5, 1), "beyond the bounds of its shape"),
+        ((-1, 2), "beyond the bounds of its shape"),
+        ((4, 2, 1), "not as many sizes as dimensions"),
+        ((4,), "not as many sizes as dimensions"),
+    ],
+)
+def test_sizes_that_an_input_cannot_have_are_refused(
+    server: CServer, sizes: tuple[int, ...], message: str
+) -> None:
+    server.upload(Region.MODEL, 0, shaped_model())
+    body = messages.open_request(Region.INPUT, 0, 16, sizes)
+    outcome = server.refusal(Op.OPEN, body)
+    assert (outcome.status, outcome.detail, outcome.message) == (Status.BAD_INPUT, 32, message)
+    assert server.refusal(Op.OPEN, body[:-1]).status == Status.BAD_REQUEST
+
+
+def test_an_input_of_dynamic_shape_has_the_bytes_of_its_sizes(server: CServer) -> None:
+    server.upload(Region.MODEL, 0, shaped_model())
+    server.ask(Op.OPEN, messages.open_request(Region.INPUT, 0, 20, [2, 2]))
+    server.ask(Op.WRITE, messages.write_request(Region.INPUT, 0, 0, bytes(20)))
+    commit = messages.commit_request(Region.INPUT, 0, digest_of(bytes(20)))
+    outcome = server.refusal(Op.COMMIT, commit)
+    assert (outcome.status, outcome.detail) == (Status.BAD_INPUT, 16)
+
+
+def test_a_static_input_takes_no_sizes(server: CServer) -> None:
+    server.upload(Region.MODEL, 0, MODEL)
+    outcome = server.refusal(Op.OPEN, messages.open_request(Region.INPUT, 0, 16, [4]))
+    assert outcome.status == Status.BAD_INPUT
+
+
+def test_a_model_that_makes_an_input_something_else_is_refused(server: CServer) -> None:
+    program = ProgramBuilder([0, 64])
+    x, y = (program.tensor((4,), memory=(1, at)) for at in (0, 32))
+    fixed = program.constant(np.zeros(4, np.float32))
+    program.call("aten::relu", x, y)
+    program.call("executorch_prim::et_view", fixed, program.integers(4), x, overload="default")
+    server.upload(Region.MODEL, 0, program.finish([x], [y]))
+    server.upload(Region.INPUT, 0, bytes(16))
+    server.run(1, count=2)
+    status = server.status()
+    assert (status.completed, status.outcome.status) == (1, Status.BAD_INPUT)
+    assert status.outcome.message == "the model has changed an input"
+
+
 def test_an_input_opened_again_must_be_committed_again(server: CServer) -> None:
     prepare(server)
     server.ask(Op.OPEN, messages.open_request(Region.INPUT, 0, 16))
@@ -451,7 +541,8 @@ def test_reset_forgets_or_reboots(server: CServer) -> None:
 def test_bodies_of_a_wrong_size_are_refused(server: CServer, op: Op) -> None:
     sizes = {Op.HELLO: 8, Op.RESET: 1, Op.OPEN: 8, Op.WRITE: 8, Op.COMMIT: 36, Op.RUN: 16}
     sizes |= {Op.STAT: 4, Op.READ: 12, Op.PING: 0, Op.STATUS: 0}
-    wrong = {sizes[op] - 1, 0} if op in (Op.WRITE, Op.COMMIT) else {sizes[op] - 1, sizes[op] + 1}
+    longer = op in (Op.OPEN, Op.WRITE, Op.COMMIT)
+    wrong = {sizes[op] - 1, 0 if longer else sizes[op] + 1}
     for size in wrong - {-1}:
         outcome = server.refusal(op, bytes(size))
         assert (outcome.status, outcome.detail) == (Status.BAD_REQUEST, sizes[op])

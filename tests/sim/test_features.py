@@ -44,6 +44,23 @@ def test_each_arena_is_an_allocator(name: str, expected: dict[str, int], tmp_pat
     assert 0 <= model.method_bytes - method.total_bytes < 16 * method.count
 
 
+def test_an_input_beyond_its_bound_is_refused_with_the_bound(
+    etharness: Callable[..., CommandResult], tmp_path: Path
+) -> None:
+    model, rows = MODELS / "dynamic.pte", tmp_path / "rows.npy"
+    index = tmp_path / "index.npy"
+    arguments = ("run", "--board", "native", "--model", model, "-o", tmp_path / "run")
+    for shape, code in (((9, 6), 2), ((3, 7), 2), ((3,), 2), ((3, 6), 0)):
+        np.save(rows, np.zeros(shape, np.float32))
+        np.save(index, np.zeros(shape[0], np.int64))
+        done = etharness(*arguments, "--input", rows, "--input", index)
+        assert done.code == code
+        assert code == 0 or "must be float32[8, 6] at most, but the file holds" in done.err
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["model"]["inputs"][0]["sizes"] == [3, 6]
+    assert result["model"]["outputs"][0]["sizes"] == [3]
+
+
 def test_the_command_line_chooses_the_method(
     etharness: Callable[..., CommandResult], tmp_path: Path
 ) -> None:

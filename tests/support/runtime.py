@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as ct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +34,9 @@ class Program(ct.Structure):
 class Tensor(ct.Structure):
     _fields_ = [
         ("data", ct.c_void_p),
+        ("bounds", ct.c_void_p),
         ("nbytes", ct.c_uint32),
+        ("capacity", ct.c_uint32),
         ("sizes", ct.c_int32 * MAX_DIMS),
         ("strides", ct.c_int32 * MAX_DIMS),
         ("dim_order", ct.c_uint8 * MAX_DIMS),
@@ -137,6 +140,12 @@ class Loaded:
             ct.memmove(tensor.data, value.tobytes(), value.nbytes)
         self.execute()
         return np.frombuffer(self.output(0), dtype)
+
+    def resize(self, index: int, sizes: Sequence[int]) -> bool:
+        """Give an input of dynamic shape its sizes."""
+        resize = self.library.et_method_resize_input
+        resize.restype = ct.c_bool
+        return bool(resize(ct.byref(self.method), index, (ct.c_int32 * len(sizes))(*sizes)))
 
     def output(self, index: int) -> bytes:
         """What is in an output's memory."""

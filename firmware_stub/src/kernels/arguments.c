@@ -8,6 +8,11 @@ static const et_value *argument(const et_call *call, uint32_t i) {
     return &call->values[call->args[i]];
 }
 
+et_value *et_arg_result(const et_call *call, uint32_t i) {
+    et_value *value = &call->values[call->args[i]];
+    return value->kind <= ET_VALUE_DOUBLE ? value : NULL;
+}
+
 static const et_tensor *tensor_of(const et_value *value) {
     return value->kind == ET_VALUE_TENSOR && value->as.tensor->data != NULL ? value->as.tensor : NULL;
 }
@@ -123,6 +128,32 @@ bool et_arg_list_int(const et_call *call, uint32_t i, uint32_t item, int32_t min
     return number < call->value_count && int_within(&call->values[number], min, max, value);
 }
 
+bool et_arg_view_sizes(const et_call *call, uint32_t i, const et_tensor *input, int32_t sizes[ET_MAX_DIMS],
+                       uint32_t *ndim) {
+    const uint32_t numel = et_numel(input);
+    uint64_t known = 1;
+    int32_t *unknown = NULL;
+    *ndim = et_arg_list_count(call, i);
+    if (*ndim > ET_MAX_DIMS || argument(call, i)->kind != ET_VALUE_INT_LIST) {
+        return false;
+    }
+    for (uint32_t d = 0; d < *ndim; d++) {
+        if (!et_arg_list_int(call, i, d, -1, INT32_MAX, &sizes[d]) || (sizes[d] < 0 && unknown != NULL)) {
+            return false;
+        }
+        unknown = sizes[d] < 0 ? &sizes[d] : unknown;
+        known *= sizes[d] < 0 ? 1u : (uint32_t)sizes[d];
+        if (known > INT32_MAX) {
+            return false;
+        }
+    }
+    if (unknown != NULL && known != 0) {
+        *unknown = (int32_t)(numel / (uint32_t)known);
+        known *= (uint32_t)*unknown;
+    }
+    return known == numel && (unknown == NULL || *unknown >= 0);
+}
+
 const et_tensor *et_arg_list_tensor(const et_call *call, uint32_t i, uint32_t item) {
     const et_value *list = argument(call, i);
     if (list->kind != ET_VALUE_TENSOR_LIST || item >= list->as.list.count) {
@@ -192,4 +223,26 @@ bool et_is_contiguous(const et_tensor *tensor) {
         stride *= tensor->sizes[d];
     }
     return true;
+}
+
+bool et_resize_like(et_tensor *out, const et_tensor *input) {
+    return et_resize(out, input->sizes, input->ndim);
+}
+
+bool et_take_layout(et_tensor *out, const et_tensor *input) {
+    return et_resize_like(out, input) && et_same_layout(input, out);
+}
+
+bool et_resize_broadcast(et_tensor *out, const et_tensor *a, const et_tensor *b) {
+    const uint32_t ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
+    int32_t sizes[ET_MAX_DIMS];
+    for (uint32_t back = 1; back <= ndim; back++) {
+        const int32_t from_a = back <= a->ndim ? a->sizes[a->ndim - back] : 1;
+        const int32_t from_b = back <= b->ndim ? b->sizes[b->ndim - back] : 1;
+        if (from_a != from_b && from_a != 1 && from_b != 1) {
+            return false;
+        }
+        sizes[ndim - back] = from_a == 1 ? from_b : from_a;
+    }
+    return et_resize(out, sizes, ndim);
 }

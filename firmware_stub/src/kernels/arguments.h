@@ -37,6 +37,14 @@ uint32_t et_arg_list_count(const et_call *call, uint32_t i);
 bool et_arg_list_int(const et_call *call, uint32_t i, uint32_t item, int32_t min, int32_t max,
                      int32_t *value);
 
+/* Where a kernel writes a number or a truth value. NULL for a value of another kind: others rely on those. */
+et_value *et_arg_result(const et_call *call, uint32_t i);
+
+/* The sizes that a view of the input is asked to have; one of them may be -1, for whatever the others leave.
+ * False unless they make as many elements. */
+bool et_arg_view_sizes(const et_call *call, uint32_t i, const et_tensor *input, int32_t sizes[ET_MAX_DIMS],
+                       uint32_t *ndim);
+
 /* Item `item` of a tensor list. */
 const et_tensor *et_arg_list_tensor(const et_call *call, uint32_t i, uint32_t item);
 
@@ -59,6 +67,15 @@ bool et_is_contiguous(const et_tensor *tensor);
 
 /* Whether both have the same sizes. */
 bool et_same_shape(const et_tensor *a, const et_tensor *b);
+
+/* Gives the output the input's sizes; false when it cannot have them. */
+bool et_resize_like(et_tensor *out, const et_tensor *input);
+
+/* The same for an output whose elements must then be in the places of the input's. */
+bool et_take_layout(et_tensor *out, const et_tensor *input);
+
+/* Gives the output the sizes that two inputs broadcast to. */
+bool et_resize_broadcast(et_tensor *out, const et_tensor *a, const et_tensor *b);
 
 static inline const float *et_floats(const et_tensor *tensor) {
     return (const float *)(const void *)tensor->data;

@@ -23,7 +23,7 @@ static const char *batch_norm(const et_call *call) {
     if (!et_is_type(input, ET_FLOAT) || !et_is_type(out, ET_FLOAT) || input->ndim < 2) {
         return "only float32 with channels";
     }
-    if (!et_same_layout(input, out)) {
+    if (!et_take_layout(out, input)) {
         return "input and output differ in shape or layout";
     }
     int32_t channels = input->sizes[1];

@@ -5,22 +5,20 @@
 static const char *multiply(const et_call *call, uint8_t ndim) {
     const et_tensor *a = et_arg_tensor(call, 0);
     const et_tensor *b = et_arg_tensor(call, 1);
-    const et_tensor *out = et_arg_out(call, 2);
-    if (!et_is(a, ET_FLOAT, ndim) || !et_is(b, ET_FLOAT, ndim) || !et_is(out, ET_FLOAT, ndim)) {
+    et_tensor *out = et_arg_out(call, 2);
+    if (!et_is(a, ET_FLOAT, ndim) || !et_is(b, ET_FLOAT, ndim) || !et_is_type(out, ET_FLOAT)) {
         return ndim == 2 ? "only float32 matrices" : "only batches of float32 matrices";
     }
-    const int32_t batches = ndim == 2 ? 1 : out->sizes[0];
-    et_matrix first = et_matrix_of(a, 0);
-    et_matrix second = et_matrix_of(b, 0);
-    et_matrix product = et_matrix_of(out, 0);
-    if (!et_product_fits(&first, &second, &product) ||
-        (ndim == 3 && (a->sizes[0] != batches || b->sizes[0] != batches))) {
+    const int32_t batches = ndim == 2 ? 1 : a->sizes[0];
+    const int32_t sizes[] = {batches, a->sizes[ndim - 2], b->sizes[ndim - 1]};
+    if (a->sizes[ndim - 1] != b->sizes[ndim - 2] || (ndim == 3 && b->sizes[0] != batches) ||
+        !et_resize(out, sizes + (3 - ndim), ndim)) {
         return "sizes do not match";
     }
     for (int32_t batch = 0; batch < batches; batch++) {
-        first = et_matrix_of(a, batch);
-        second = et_matrix_of(b, batch);
-        product = et_matrix_of(out, batch);
+        const et_matrix first = et_matrix_of(a, batch);
+        const et_matrix second = et_matrix_of(b, batch);
+        const et_matrix product = et_matrix_of(out, batch);
         et_multiply(&first, &second, &product);
     }
     return NULL;

@@ -19,17 +19,27 @@ static int32_t cut(int32_t pad) {
 }
 
 /* Plans the copy of what is left of the input when negative pads have cut it. */
-static const char *plan_walks(const et_call *call, const et_tensor *input, const et_tensor *out,
-                              et_walk *from, et_walk *to) {
+static const char *plan_walks(const et_call *call, const et_tensor *input, et_tensor *out, et_walk *from,
+                              et_walk *to) {
+    int32_t sizes[ET_MAX_DIMS];
     for (uint32_t d = 0; d < input->ndim; d++) {
         int32_t pads[2];
         if (!read_pads(call, input, d, pads)) {
             return "pad";
         }
-        const int32_t kept = input->sizes[d] - cut(pads[0]) - cut(pads[1]);
-        if (kept < 0 || (int64_t)input->sizes[d] + pads[0] + pads[1] != out->sizes[d]) {
+        const int64_t size = (int64_t)input->sizes[d] + pads[0] + pads[1];
+        if (size < 0 || size > INT32_MAX || input->sizes[d] - cut(pads[0]) - cut(pads[1]) < 0) {
             return "output size";
         }
+        sizes[d] = (int32_t)size;
+    }
+    if (!et_resize(out, sizes, input->ndim)) {
+        return "output size";
+    }
+    for (uint32_t d = 0; d < input->ndim; d++) {
+        int32_t pads[2];
+        (void)read_pads(call, input, d, pads);
+        const int32_t kept = input->sizes[d] - cut(pads[0]) - cut(pads[1]);
         from->offset += (uint32_t)cut(pads[0]) * (uint32_t)input->strides[d];
         to->offset += (uint32_t)(pads[0] > 0 ? pads[0] : 0) * (uint32_t)out->strides[d];
         et_walk_add(from, kept, input->strides[d]);
@@ -52,8 +62,7 @@ static const char *constant_pad_nd(const et_call *call) {
     if (pads % 2 != 0 || pads > 2u * input->ndim || out->ndim != input->ndim) {
         return "pad";
     }
-    value.is_real = !et_arg_int64(call, 2, &value.integer);
-    if (value.is_real && !et_arg_number(call, 2, &value.real)) {
+    if (!et_arg_scalar(call, 2, &value)) {
         return "value";
     }
     const char *refusal = plan_walks(call, input, out, &from, &to);

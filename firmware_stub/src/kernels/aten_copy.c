@@ -8,7 +8,7 @@ static const char *copy_to(const et_call *call, et_tensor *out) {
     if (!et_is_numeric(self) || !et_is_numeric(source) || !et_is_type(out, self->dtype)) {
         return "type of self, src or output";
     }
-    if (!et_same_shape(self, out)) {
+    if (!et_resize_like(out, self)) {
         return "output size";
     }
     return et_assign(source, out) ? NULL : "src does not broadcast to self";

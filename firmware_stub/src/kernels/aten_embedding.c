@@ -3,17 +3,12 @@
 #include "kernels.h"
 #include "number.h"
 
-/* Whether the output is one row of the table for each index. */
-static bool output_size_is_sound(const et_tensor *table, const et_tensor *indices, const et_tensor *out) {
-    if (out->ndim != indices->ndim + 1u || out->sizes[indices->ndim] != table->sizes[1]) {
-        return false;
-    }
-    for (uint32_t d = 0; d < indices->ndim; d++) {
-        if (out->sizes[d] != indices->sizes[d]) {
-            return false;
-        }
-    }
-    return true;
+/* Makes the output one row of the table for each index. */
+static bool resize_output(et_tensor *out, const et_tensor *table, const et_tensor *indices) {
+    int32_t sizes[ET_MAX_DIMS + 1];
+    memcpy(sizes, indices->sizes, sizeof indices->sizes);
+    sizes[indices->ndim] = table->sizes[1];
+    return et_resize(out, sizes, indices->ndim + 1u);
 }
 
 /* embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse, *, out); what stands between indices
@@ -28,11 +23,11 @@ static const char *embedding(const et_call *call) {
     if (table == NULL || !et_is_type(out, table->dtype) || table->ndim != 2) {
         return "weight is no matrix of the output's type";
     }
+    if (!resize_output(out, table, indices)) {
+        return "output size";
+    }
     if (!et_is_contiguous(table) || !et_is_contiguous(indices) || !et_is_contiguous(out)) {
         return "only contiguous tensors";
-    }
-    if (!output_size_is_sound(table, indices, out)) {
-        return "output size";
     }
     const uint32_t count = et_numel(indices);
     for (uint32_t i = 0; i < count; i++) {

@@ -2,20 +2,17 @@
 #include "kernels.h"
 #include "walk.h"
 
-/* Each size is the output's, or -1: the input's, in a dimension that it has. */
-static bool sizes_are_sound(const et_call *call, const et_tensor *input, const et_tensor *out) {
-    if (et_arg_list_count(call, 1) != out->ndim) {
+/* The output's sizes: as asked for, where -1 means the input's in a dimension that it has. */
+static bool read_sizes(const et_call *call, const et_tensor *input, uint32_t ndim, int32_t *sizes) {
+    if (ndim > ET_MAX_DIMS || ndim < input->ndim) {
         return false;
     }
-    for (uint32_t d = 0; d < out->ndim; d++) {
-        int32_t size;
-        if (!et_arg_list_int(call, 1, d, -1, INT32_MAX, &size) || (size >= 0 && size != out->sizes[d])) {
+    for (uint32_t d = 0; d < ndim; d++) {
+        const int32_t least = d < ndim - input->ndim ? 0 : -1;
+        if (!et_arg_list_int(call, 1, d, least, INT32_MAX, &sizes[d])) {
             return false;
         }
-        const int32_t from = (int32_t)d + input->ndim - out->ndim;
-        if (size < 0 && (from < 0 || input->sizes[from] != out->sizes[d])) {
-            return false;
-        }
+        sizes[d] = sizes[d] < 0 ? input->sizes[d + input->ndim - ndim] : sizes[d];
     }
     return true;
 }
@@ -24,17 +21,19 @@ static bool sizes_are_sound(const et_call *call, const et_tensor *input, const e
 static const char *expand_copy(const et_call *call) {
     const et_tensor *input = et_arg_tensor(call, 0);
     et_tensor *out = et_arg_out(call, 3);
+    const uint32_t ndim = et_arg_list_count(call, 1);
+    int32_t sizes[ET_MAX_DIMS];
     int32_t strides[ET_MAX_DIMS];
     et_walk from = {0};
     et_walk to = {0};
     if (input == NULL || !et_is_type(out, input->dtype)) {
         return "input and output differ in type";
     }
-    if (!et_broadcast_strides(input, out, strides)) {
-        return "input does not broadcast to the output";
-    }
-    if (!sizes_are_sound(call, input, out)) {
+    if (!read_sizes(call, input, ndim, sizes)) {
         return "size";
+    }
+    if (!et_resize(out, sizes, ndim) || !et_broadcast_strides(input, out, strides)) {
+        return "input does not broadcast to the output";
     }
     for (uint32_t d = 0; d < out->ndim; d++) {
         et_walk_add(&from, out->sizes[d], strides[d]);

@@ -34,6 +34,15 @@ static bool read_row(const et_call *call, const et_tensor *input, uint32_t *leng
     return true;
 }
 
+/* Gives mean or rstd their sizes: the input's, with ones where it is normalized. */
+static bool resize_statistic(et_tensor *statistic, const et_tensor *input, uint32_t dims) {
+    int32_t sizes[ET_MAX_DIMS];
+    for (uint32_t d = 0; d < input->ndim; d++) {
+        sizes[d] = d < input->ndim - dims ? input->sizes[d] : 1;
+    }
+    return et_is_type(statistic, ET_FLOAT) && et_resize(statistic, sizes, input->ndim);
+}
+
 static bool is_dense(const et_tensor *tensor, uint32_t numel) {
     return et_is_type(tensor, ET_FLOAT) && et_is_contiguous(tensor) && et_numel(tensor) == numel;
 }
@@ -54,12 +63,12 @@ static bool read_parameter(const et_call *call, uint32_t i, uint32_t length, con
 /* native_layer_norm(input, normalized_shape, weight?, bias?, eps, *, out, mean, rstd) */
 static const char *read_arguments(const et_call *call, et_layer_norm *norm) {
     const et_tensor *input = et_arg_tensor(call, 0);
-    const et_tensor *out = et_arg_out(call, 5);
-    const et_tensor *mean = et_arg_out(call, 6);
-    const et_tensor *inverse_deviation = et_arg_out(call, 7);
+    et_tensor *out = et_arg_out(call, 5);
+    et_tensor *mean = et_arg_out(call, 6);
+    et_tensor *inverse_deviation = et_arg_out(call, 7);
     double epsilon;
-    if (!et_is_type(input, ET_FLOAT) || input->nbytes == 0 || !is_dense(out, et_numel(input)) ||
-        !et_is_contiguous(input) || !et_same_shape(input, out)) {
+    if (!et_is_type(input, ET_FLOAT) || input->nbytes == 0 || !et_is_type(out, ET_FLOAT) ||
+        !et_resize_like(out, input) || !et_is_contiguous(input) || !et_is_contiguous(out)) {
         return "only contiguous float32 that is not empty";
     }
     if (!read_row(call, input, &norm->length)) {
@@ -70,7 +79,9 @@ static const char *read_arguments(const et_call *call, et_layer_norm *norm) {
         !read_parameter(call, 3, norm->length, &norm->bias) || !et_arg_number(call, 4, &epsilon)) {
         return "weight, bias or eps";
     }
-    if (!is_dense(mean, norm->rows) || !is_dense(inverse_deviation, norm->rows)) {
+    const uint32_t dims = et_arg_list_count(call, 1);
+    if (!resize_statistic(mean, input, dims) || !resize_statistic(inverse_deviation, input, dims) ||
+        !et_is_contiguous(mean) || !et_is_contiguous(inverse_deviation)) {
         return "outputs for mean and rstd";
     }
     norm->input = et_floats(input);

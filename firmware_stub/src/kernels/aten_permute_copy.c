@@ -8,20 +8,21 @@ static const char *permute_copy(const et_call *call) {
     et_tensor *out = et_arg_out(call, 2);
     uint8_t dims[ET_MAX_DIMS];
     uint8_t count;
+    int32_t sizes[ET_MAX_DIMS];
     if (input == NULL || !et_is_type(out, input->dtype)) {
         return "input and output differ in type";
     }
-    if (!et_arg_dims(call, 1, input->ndim, dims, &count) || count != input->ndim ||
-        out->ndim != input->ndim) {
+    if (!et_arg_dims(call, 1, input->ndim, dims, &count) || count != input->ndim) {
         return "dims";
     }
     et_walk from = {0};
     et_walk to = {0};
-    for (uint32_t d = 0; d < out->ndim; d++) {
-        if (out->sizes[d] != input->sizes[dims[d]]) {
-            return "output size";
-        }
+    for (uint32_t d = 0; d < count; d++) {
+        sizes[d] = input->sizes[dims[d]];
         et_walk_add(&from, input->sizes[dims[d]], input->strides[dims[d]]);
+    }
+    if (!et_resize(out, sizes, count)) {
+        return "output size";
     }
     et_walk_add_dims(&to, out, out->ndim);
     et_copy_along(input, &from, out, &to);

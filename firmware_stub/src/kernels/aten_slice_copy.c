@@ -14,6 +14,7 @@ typedef struct {
 static const char *copy_slice(const et_tensor *input, const et_slice *slice, bool drop, et_tensor *out) {
     et_walk from = {.offset = (uint32_t)slice->first * (uint32_t)input->strides[slice->dim]};
     et_walk to = {0};
+    int32_t sizes[ET_MAX_DIMS];
     uint32_t d = 0; /* of the output */
     for (uint32_t i = 0; i < input->ndim; i++) {
         const bool sliced = i == slice->dim;
@@ -21,13 +22,11 @@ static const char *copy_slice(const et_tensor *input, const et_slice *slice, boo
         if (sliced && drop) {
             continue;
         }
-        if (d >= out->ndim || out->sizes[d] != size) {
-            return "output size";
-        }
+        sizes[d] = size;
         et_walk_add(&from, size, sliced && size > 1 ? input->strides[i] * slice->step : input->strides[i]);
         d++;
     }
-    if (d != out->ndim) {
+    if (!et_resize(out, sizes, d)) {
         return "output size";
     }
     et_walk_add_dims(&to, out, out->ndim);

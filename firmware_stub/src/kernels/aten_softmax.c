@@ -30,7 +30,7 @@ static const char *softmax(const et_call *call) {
         half_to_float) {
         return "only float32";
     }
-    if (!et_same_layout(input, out)) {
+    if (!et_take_layout(out, input)) {
         return "input and output differ in shape or layout";
     }
     if (!et_arg_dim(call, 1, input->ndim, &dim)) {

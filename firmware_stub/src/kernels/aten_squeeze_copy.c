@@ -2,21 +2,9 @@
 #include "kernels.h"
 #include "walk.h"
 
-/* Copies between tensors whose sizes are the same but for dimensions of one element in the set `single` of
- * `longer`, the one of more dimensions. */
-static const char *copy_singles(const et_tensor *input, et_tensor *out, const et_tensor *longer,
-                                const et_tensor *shorter, uint32_t single) {
-    uint32_t d = 0; /* of the shorter one */
-    for (uint32_t i = 0; i < longer->ndim; i++) {
-        if ((single & (1u << i)) != 0 && longer->sizes[i] == 1) {
-            continue;
-        }
-        if (d >= shorter->ndim || shorter->sizes[d] != longer->sizes[i]) {
-            return "output size";
-        }
-        d++;
-    }
-    if (d != shorter->ndim) {
+/* Copies to the output under these sizes. */
+static const char *copy_as(const et_tensor *input, et_tensor *out, const int32_t *sizes, uint32_t ndim) {
+    if (!et_resize(out, sizes, ndim)) {
         return "output size";
     }
     et_copy_in_order(input, out);
@@ -34,14 +22,18 @@ static const char *unsqueeze(const et_call *call) {
     const et_tensor *input;
     et_tensor *out;
     uint8_t dim;
+    int32_t sizes[ET_MAX_DIMS];
     const char *refusal = read_tensors(call, &input, &out);
     if (refusal != NULL) {
         return refusal;
     }
-    if (out->ndim != input->ndim + 1u || !et_arg_dim(call, 1, out->ndim, &dim) || out->sizes[dim] != 1) {
+    if (out->ndim != input->ndim + 1u || !et_arg_dim(call, 1, out->ndim, &dim)) {
         return "dim or output size";
     }
-    return copy_singles(input, out, out, input, 1u << dim);
+    for (uint32_t d = 0; d < out->ndim; d++) {
+        sizes[d] = d == dim ? 1 : input->sizes[d > dim ? d - 1 : d];
+    }
+    return copy_as(input, out, sizes, out->ndim);
 }
 
 /* squeeze_copy(input, dim, *, out), where dim is one dimension or a list; those of more than one element
@@ -52,6 +44,8 @@ static const char *squeeze(const et_call *call) {
     uint8_t dims[ET_MAX_DIMS];
     uint8_t count = 1;
     uint32_t single = 0;
+    int32_t sizes[ET_MAX_DIMS];
+    uint32_t ndim = 0;
     const char *refusal = read_tensors(call, &input, &out);
     if (refusal != NULL) {
         return refusal;
@@ -62,7 +56,12 @@ static const char *squeeze(const et_call *call) {
     for (uint32_t i = 0; i < count; i++) {
         single |= 1u << dims[i];
     }
-    return copy_singles(input, out, input, out, single);
+    for (uint32_t d = 0; d < input->ndim; d++) {
+        if ((single & (1u << d)) == 0 || input->sizes[d] != 1) {
+            sizes[ndim++] = input->sizes[d];
+        }
+    }
+    return copy_as(input, out, sizes, ndim);
 }
 
 const et_kernel et_aten_unsqueeze_copy = {"aten::unsqueeze_copy", "out", "native_call_unsqueeze_copy.out", 3,

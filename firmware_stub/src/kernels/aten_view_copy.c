@@ -6,11 +6,16 @@
 static const char *view_copy(const et_call *call) {
     const et_tensor *input = et_arg_tensor(call, 0);
     et_tensor *out = et_arg_out(call, 2);
+    int32_t sizes[ET_MAX_DIMS];
+    uint32_t ndim;
     if (input == NULL || !et_is_type(out, input->dtype)) {
         return "input and output differ in type";
     }
-    if (input->nbytes != out->nbytes) {
-        return "input and output differ in size";
+    if (!et_arg_view_sizes(call, 1, input, sizes, &ndim)) {
+        return "size";
+    }
+    if (!et_resize(out, sizes, ndim)) {
+        return "output size";
     }
     et_copy_in_order(input, out);
     return NULL;

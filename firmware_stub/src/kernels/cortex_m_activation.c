@@ -15,7 +15,7 @@ static const char *quantized_activation(const et_call *call) {
     if (!et_is_vector(table, ET_CHAR, ENTRIES)) {
         return "table";
     }
-    if (!et_same_layout(input, out)) {
+    if (!et_take_layout(out, input)) {
         return "input and output differ in shape or layout";
     }
     const int8_t *x = et_int8s(input);

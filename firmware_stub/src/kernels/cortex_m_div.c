@@ -38,7 +38,7 @@ static const char *read_arguments(const et_call *call, et_quantized_div *div) {
     if (!read_tensors(call, div)) {
         return "only int8 or int16";
     }
-    if (!et_same_layout(div->a, div->out) || !et_same_layout(div->b, div->out)) {
+    if (!et_take_layout(div->out, div->a) || !et_same_layout(div->b, div->out)) {
         return "inputs and output differ in shape or layout";
     }
     if (!et_arg_int(call, 1, div->min, div->max, &div->a_zero_point) ||

@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "arguments.h"
 #include "dot.h"
 #include "kernels.h"
@@ -21,17 +23,12 @@ typedef struct {
 
 static bool shapes_match(const et_linear *linear) {
     const et_tensor *input = linear->input;
-    const et_tensor *out = linear->out;
-    if (out->ndim != input->ndim || input->nbytes == 0 || out->nbytes == 0) {
-        return false;
-    }
-    uint32_t last = input->ndim - 1u;
-    for (uint32_t d = 0; d < last; d++) {
-        if (out->sizes[d] != input->sizes[d]) {
-            return false;
-        }
-    }
-    return input->sizes[last] == linear->weight->sizes[1] && out->sizes[last] == linear->weight->sizes[0];
+    const uint32_t last = input->ndim - 1u;
+    int32_t sizes[ET_MAX_DIMS];
+    memcpy(sizes, input->sizes, sizeof sizes);
+    sizes[last] = linear->weight->sizes[0];
+    return input->nbytes != 0 && input->sizes[last] == linear->weight->sizes[1] &&
+           et_resize(linear->out, sizes, input->ndim);
 }
 
 /* quantized_linear(input, weights, bias?, kernel_sum?, input_offset, filter_offset, output_offset,

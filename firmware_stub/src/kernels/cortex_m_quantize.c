@@ -22,7 +22,7 @@ static const char *read_arguments(const et_call *call, uint8_t from, uint8_t to,
         !et_arg_int(call, 5, ET_CHAR, ET_CHAR, &dtype)) {
         return "only between float32 and int8";
     }
-    if (!et_same_layout(quantization->input, quantization->out)) {
+    if (!et_take_layout(quantization->out, quantization->input)) {
         return "input and output differ in shape or layout";
     }
     if (!et_arg_number(call, 1, &quantization->scale) || !(quantization->scale > 0.0) ||

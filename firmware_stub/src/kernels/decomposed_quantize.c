@@ -51,7 +51,7 @@ static const char *read_range(const et_call *call, uint32_t first, uint32_t out,
     if (!et_is_type(real, ET_FLOAT) || !is_quantized(quantized, to_float)) {
         return "only between float32 and int8, uint8 or int16, or from int32";
     }
-    if (!et_same_layout(affine->input, affine->out)) {
+    if (!et_take_layout(affine->out, affine->input)) {
         return "input and output differ in shape or layout";
     }
     if (!read_limits(call, first, quantized->dtype, affine)) {

@@ -9,7 +9,7 @@ static const char *dim_order_copy(const et_call *call) {
     if (!et_is_numeric(input) || !et_is_numeric(out)) {
         return "type of input or output";
     }
-    return et_same_shape(input, out) && et_assign(input, out) ? NULL : "input and output differ in shape";
+    return et_resize_like(out, input) && et_assign(input, out) ? NULL : "input and output differ in shape";
 }
 
 const et_kernel et_dim_order_to_copy = {"dim_order_ops::_to_dim_order_copy", "out",

@@ -11,25 +11,6 @@ typedef struct {
     et_line line;
 } et_broadcast;
 
-/* Broadcasting makes no dimension that neither input has. */
-static bool output_size_is_sound(const et_broadcast *broadcast) {
-    const et_tensor *a = broadcast->tensors[A];
-    const et_tensor *b = broadcast->tensors[B];
-    const et_tensor *out = broadcast->tensors[OUT];
-    if (out->ndim != (a->ndim > b->ndim ? a->ndim : b->ndim)) {
-        return false;
-    }
-    for (uint32_t back = 1; back <= out->ndim; back++) {
-        int32_t size = out->sizes[out->ndim - back];
-        bool from_a = back <= a->ndim && a->sizes[a->ndim - back] == size;
-        bool from_b = back <= b->ndim && b->sizes[b->ndim - back] == size;
-        if (!from_a && !from_b) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Whether each tensor goes on along dimension d where a line of `count` elements ends. */
 static bool goes_on(const et_broadcast *broadcast, uint32_t d, uint32_t count, const uint32_t *steps) {
     for (uint32_t t = 0; t < TENSORS; t++) {
@@ -118,8 +99,8 @@ static bool read_alpha(const et_call *call, uint8_t dtype, et_alpha *alpha) {
 
 const char *et_run_binary(const et_call *call, const et_binary *operation, bool has_alpha) {
     et_alpha alpha = {1.0f, 1};
-    et_broadcast broadcast = {
-        .tensors = {et_arg_tensor(call, 0), et_arg_tensor(call, 1), et_arg_out(call, has_alpha ? 3 : 2)}};
+    et_tensor *out = et_arg_out(call, has_alpha ? 3 : 2);
+    et_broadcast broadcast = {.tensors = {et_arg_tensor(call, 0), et_arg_tensor(call, 1), out}};
     const et_tensor *const *tensors = broadcast.tensors;
     if (tensors[OUT] == NULL || !et_is_type(tensors[A], tensors[OUT]->dtype) ||
         !et_is_type(tensors[B], tensors[OUT]->dtype)) {
@@ -132,13 +113,11 @@ const char *et_run_binary(const et_call *call, const et_binary *operation, bool 
     if (has_alpha && !read_alpha(call, tensors[OUT]->dtype, &alpha)) {
         return "alpha";
     }
-    for (uint32_t t = 0; t < TENSORS; t++) {
-        if (!et_broadcast_strides(tensors[t], tensors[OUT], broadcast.strides[t])) {
-            return "inputs do not broadcast to the output";
-        }
+    if (!et_resize_broadcast(out, tensors[A], tensors[B])) {
+        return "inputs do not broadcast to the output";
     }
-    if (!output_size_is_sound(&broadcast)) {
-        return "output size";
+    for (uint32_t t = 0; t < TENSORS; t++) {
+        (void)et_broadcast_strides(tensors[t], out, broadcast.strides[t]);
     }
     plan_lines(&broadcast);
     run_lines(&broadcast, compute, &alpha);
@@ -154,11 +133,11 @@ typedef struct {
 
 static const char *read_mapping(const et_call *call, uint32_t out_index, et_mapping *mapping) {
     const et_tensor *input = et_arg_tensor(call, 0);
-    const et_tensor *out = et_arg_out(call, out_index);
+    et_tensor *out = et_arg_out(call, out_index);
     if (!et_is_type(input, ET_FLOAT) || !et_is_type(out, ET_FLOAT)) {
         return "only float32";
     }
-    if (!et_same_layout(input, out)) {
+    if (!et_take_layout(out, input)) {
         return "input and output differ in shape or layout";
     }
     *mapping = (et_mapping){et_floats(input), et_out_floats(out), et_numel(out)};

@@ -11,15 +11,11 @@ const char *et_read_int8_pairs(const et_call *call, uint32_t a, uint32_t b, uint
         !et_is_type(pairs->out, ET_CHAR)) {
         return "only int8";
     }
-    if (!et_broadcast_strides(pairs->a, pairs->out, pairs->a_strides) ||
-        !et_broadcast_strides(pairs->b, pairs->out, pairs->b_strides)) {
+    if (!et_resize_broadcast(pairs->out, pairs->a, pairs->b)) {
         return "inputs do not broadcast to the output";
     }
-    for (uint32_t d = 0; d < pairs->out->ndim; d++) {
-        if (pairs->out->sizes[d] > 1 && pairs->a_strides[d] == 0 && pairs->b_strides[d] == 0) {
-            return "output size";
-        }
-    }
+    (void)et_broadcast_strides(pairs->a, pairs->out, pairs->a_strides);
+    (void)et_broadcast_strides(pairs->b, pairs->out, pairs->b_strides);
     return NULL;
 }
 

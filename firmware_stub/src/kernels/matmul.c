@@ -7,10 +7,6 @@ et_matrix et_matrix_of(const et_tensor *tensor, int32_t batch) {
                        tensor->strides[row], tensor->strides[row + 1]};
 }
 
-bool et_product_fits(const et_matrix *a, const et_matrix *b, const et_matrix *out) {
-    return a->columns == b->rows && out->rows == a->rows && out->columns == b->columns;
-}
-
 float et_product_at(const et_matrix *a, int32_t i, const et_matrix *b, int32_t j) {
     const float *row = a->data + i * a->row_step;
     const float *column = b->data + j * b->column_step;

@@ -15,9 +15,6 @@ typedef struct {
 /* A tensor of two dimensions, or item `batch` of one of three. */
 et_matrix et_matrix_of(const et_tensor *tensor, int32_t batch);
 
-/* Whether a times b has the size of out. */
-bool et_product_fits(const et_matrix *a, const et_matrix *b, const et_matrix *out);
-
 /* Row i of a times column j of b. */
 float et_product_at(const et_matrix *a, int32_t i, const et_matrix *b, int32_t j);
 

@@ -21,6 +21,17 @@ bool et_is_numeric(const et_tensor *tensor) {
     }
 }
 
+bool et_arg_scalar(const et_call *call, uint32_t i, et_number *number) {
+    bool truth = false;
+    *number = (et_number){0};
+    if (et_arg_bool(call, i, &truth)) {
+        number->integer = truth;
+        return true;
+    }
+    number->is_real = !et_arg_int64(call, i, &number->integer);
+    return !number->is_real || et_arg_number(call, i, &number->real);
+}
+
 et_number et_load_number(const et_tensor *tensor, uint32_t place) {
     const void *data = tensor->data;
     et_number number = {0};

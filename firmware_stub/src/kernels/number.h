@@ -10,6 +10,9 @@ typedef struct {
     int64_t integer;
 } et_number;
 
+/* A PyTorch scalar: an int, a float or a truth value. */
+bool et_arg_scalar(const et_call *call, uint32_t i, et_number *number);
+
 /* Whether numbers of this type can be loaded and stored. */
 bool et_is_numeric(const et_tensor *tensor);
 

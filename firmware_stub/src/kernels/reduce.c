@@ -24,22 +24,19 @@ static const char *read_tensors(const et_call *call, uint32_t dtype_at, et_reduc
     return NULL;
 }
 
-/* Adds each input dimension to the walk that it belongs to, and checks the output against them. */
+/* Adds each input dimension to the walk that it belongs to, and gives the output its sizes. */
 static bool plan_walks(et_reduction *reduction) {
     const et_tensor *input = reduction->input;
-    const et_tensor *out = reduction->out;
+    int32_t sizes[ET_MAX_DIMS];
     uint8_t dim = 0; /* of the output */
     for (uint32_t d = 0; d < input->ndim; d++) {
         const bool is_reduced = (reduction->reduced & (1u << d)) != 0;
         et_walk_add(is_reduced ? &reduction->summed : &reduction->from, input->sizes[d], input->strides[d]);
         if (!is_reduced || reduction->keepdim) {
-            if (dim >= out->ndim || out->sizes[dim] != (is_reduced ? 1 : input->sizes[d])) {
-                return false;
-            }
-            dim++;
+            sizes[dim++] = is_reduced ? 1 : input->sizes[d];
         }
     }
-    return dim == out->ndim;
+    return et_resize(reduction->out, sizes, dim);
 }
 
 static const char *reduce(et_reduction *reduction, bool average) {

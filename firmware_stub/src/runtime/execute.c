@@ -48,8 +48,9 @@ static et_status move(et_method *method, const et_instruction *instruction, uint
     if (from->kind != to->kind) {
         return failed(index, error, "MoveCall: values of different kinds");
     }
-    if (from->kind == ET_VALUE_TENSOR && (from->as.tensor->nbytes != to->as.tensor->nbytes ||
-                                          from->as.tensor->dtype != to->as.tensor->dtype)) {
+    if (from->kind == ET_VALUE_TENSOR &&
+        (from->as.tensor->dtype != to->as.tensor->dtype ||
+         !et_resize(to->as.tensor, from->as.tensor->sizes, from->as.tensor->ndim))) {
         return failed(index, error, "MoveCall: tensors of different size");
     }
     *to = *from;

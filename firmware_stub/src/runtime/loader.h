@@ -83,6 +83,9 @@ void et_load_tensor(et_loader *loader, et_table table, et_tensor *tensor);
 /* The bytes that an input or output needs for which the file has planned no memory; else 0. */
 uint32_t et_unplanned_size(et_loader *loader, et_table table);
 
+/* resize.c: strides from sizes and dim_order. */
+void et_set_strides(et_tensor *tensor);
+
 /* values.c: counts the tensors among the values; fills method.values. */
 uint32_t et_count_tensors(et_loader *loader);
 void et_load_values(et_loader *loader);

@@ -5,32 +5,14 @@
 #include "program.h"
 #include "program_fields.h"
 
+enum { SHAPE_DYNAMIC_BOUND = 1 }; /* of TensorShapeDynamism; 0 is static */
+
 static void damaged(et_loader *loader, et_table table, const char *field, const char *problem) {
     et_reader_fail(&loader->reader, ET_LINK_STATUS_BAD_PROGRAM, table.at, field, problem);
 }
 
 static void unsupported(et_loader *loader, et_table table, const char *problem) {
     et_reader_fail(&loader->reader, ET_LINK_STATUS_UNSUPPORTED_FEATURE, table.at, "tensor", problem);
-}
-
-/* Bytes of an element, 0 for types that the runtime does not know. */
-static uint32_t element_size(uint8_t dtype) {
-    switch (dtype) {
-    case ET_BYTE:
-    case ET_CHAR:
-    case ET_BOOL:
-        return 1;
-    case ET_SHORT:
-        return 2;
-    case ET_INT:
-    case ET_FLOAT:
-        return 4;
-    case ET_LONG:
-    case ET_DOUBLE:
-        return 8;
-    default:
-        return 0;
-    }
 }
 
 /* Sizes, and nbytes from them. The product is kept below 2^31 even when a size is 0, so that strides and
@@ -42,7 +24,7 @@ static void load_sizes(et_loader *loader, et_table table, et_tensor *tensor) {
         return;
     }
     tensor->ndim = (uint8_t)sizes.count;
-    uint64_t extent = element_size(tensor->dtype);
+    uint64_t extent = et_element_size(tensor->dtype);
     bool empty = false;
     for (uint32_t i = 0; i < sizes.count; i++) {
         uint32_t size = et_u32_at(&loader->reader, sizes, i);
@@ -55,9 +37,14 @@ static void load_sizes(et_loader *loader, et_table table, et_tensor *tensor) {
         tensor->sizes[i] = (int32_t)size;
     }
     tensor->nbytes = empty ? 0 : (uint32_t)extent;
+    tensor->capacity = tensor->nbytes;
+    if (et_read_u8(&loader->reader, table, TENSOR_SHAPE_DYNAMISM, "shape_dynamism") != 0) {
+        tensor->bounds = loader->reader.data + sizes.at;
+    }
 }
 
-/* Strides from dim_order, which must name every dimension once; when absent, the dimensions' own order. */
+/* dim_order and the strides from it; it must name every dimension once; when absent, the dimensions' own
+ * order. */
 static void load_strides(et_loader *loader, et_table table, et_tensor *tensor) {
     et_vector order = et_read_vector(&loader->reader, table, TENSOR_DIM_ORDER, 1, "dim_order");
     if (order.count != tensor->ndim && order.count != 0) {
@@ -65,8 +52,7 @@ static void load_strides(et_loader *loader, et_table table, et_tensor *tensor) {
         return;
     }
     uint32_t seen = 0;
-    int32_t stride = 1;
-    for (uint32_t i = tensor->ndim; i-- > 0;) {
+    for (uint32_t i = 0; i < tensor->ndim; i++) {
         uint8_t dim = order.count == 0 ? (uint8_t)i : loader->reader.data[order.at + i];
         if (dim >= tensor->ndim || (seen & (1u << dim)) != 0) {
             damaged(loader, table, "dim_order", "not a permutation");
@@ -74,9 +60,8 @@ static void load_strides(et_loader *loader, et_table table, et_tensor *tensor) {
         }
         seen |= 1u << dim;
         tensor->dim_order[i] = dim;
-        tensor->strides[dim] = stride;
-        stride *= tensor->sizes[dim] == 0 ? 1 : tensor->sizes[dim];
     }
+    et_set_strides(tensor);
 }
 
 static uint8_t *planned_data(et_loader *loader, et_table allocation, uint32_t nbytes) {
@@ -133,7 +118,7 @@ static void load_data(et_loader *loader, et_table table, et_tensor *tensor) {
         /* The pointer stays writable in the type only: kernels refuse constants as outputs. */
         tensor->data = (uint8_t *)stored;
     }
-    uint32_t alignment = element_size(tensor->dtype);
+    uint32_t alignment = et_element_size(tensor->dtype);
     if (alignment == 0 || (uintptr_t)tensor->data % alignment != 0) {
         damaged(loader, table, "tensor", "data not aligned for their type");
     }
@@ -155,14 +140,14 @@ void et_load_tensor(et_loader *loader, et_table table, et_tensor *tensor) {
     memset(tensor, 0, sizeof *tensor);
     et_table extra = et_read_table(reader, table, TENSOR_EXTRA_TENSOR_INFO, "extra_tensor_info");
     tensor->dtype = et_read_u8(reader, table, TENSOR_SCALAR_TYPE, "scalar_type");
-    if (element_size(tensor->dtype) == 0) {
+    if (et_element_size(tensor->dtype) == 0) {
         unsupported(loader, table, "scalar type");
     }
     if (et_read_u32(reader, table, TENSOR_STORAGE_OFFSET, "storage_offset") != 0) {
         unsupported(loader, table, "storage offset");
     }
-    if (et_read_u8(reader, table, TENSOR_SHAPE_DYNAMISM, "shape_dynamism") != 0) {
-        unsupported(loader, table, "dynamic shape");
+    if (et_read_u8(reader, table, TENSOR_SHAPE_DYNAMISM, "shape_dynamism") > SHAPE_DYNAMIC_BOUND) {
+        unsupported(loader, table, "dynamic shape without a bound");
     }
     if (et_read_u8(reader, extra, EXTRA_TENSOR_INFO_DEVICE_TYPE, "device_type") != 0) {
         unsupported(loader, table, "memory of another device");

@@ -15,7 +15,7 @@ static const struct {
     {ET_LINK_OP_PING, 0, false, et_server_ping},
     {ET_LINK_OP_STATUS, 0, false, et_server_status},
     {ET_LINK_OP_RESET, 1, false, et_server_reset},
-    {ET_LINK_OP_OPEN, 8, false, et_server_open},
+    {ET_LINK_OP_OPEN, OPEN_SIZE, true, et_server_open},
     {ET_LINK_OP_WRITE, 8, true, et_server_write},
     {ET_LINK_OP_COMMIT, COMMIT_SIZE, true, et_server_commit},
     {ET_LINK_OP_RUN, 16, false, et_server_run},

@@ -11,10 +11,11 @@ typedef struct {
     uint32_t count;          /* of `bytes` */
     uint32_t size;           /* with the log behind them */
     const et_tracer *tracer; /* whose log it is; NULL for none */
+    const et_tensor *tensor; /* which output it is; NULL for none */
 } et_source;
 
 static et_source bytes_and_log(const void *bytes, uint32_t count, const et_tracer *tracer) {
-    return (et_source){bytes, count, count + et_log_size(tracer), tracer};
+    return (et_source){.bytes = bytes, .count = count, .size = count + et_log_size(tracer), .tracer = tracer};
 }
 
 static et_status find_trace(const et_server *server, uint8_t index, et_source *source, et_error *error) {
@@ -41,6 +42,7 @@ static et_status find_output(const et_server *server, uint8_t index, et_source *
         return et_fail(error, ET_LINK_STATUS_BAD_REGION, index, "the model has no such output", NULL);
     }
     *source = bytes_and_log(tensor->data, tensor->nbytes, NULL);
+    source->tensor = tensor;
     return ET_LINK_STATUS_OK;
 }
 
@@ -104,6 +106,9 @@ et_status et_server_stat(et_server *server, et_request *request, et_writer *answ
     et_write_status(answer, ET_LINK_STATUS_OK);
     et_write_u32(answer, source.size);
     et_write_bytes(answer, digest, sizeof digest);
+    for (uint32_t d = 0; source.tensor != NULL && d < source.tensor->ndim; d++) {
+        et_write_u32(answer, (uint32_t)source.tensor->sizes[d]);
+    }
     return ET_LINK_STATUS_OK;
 }
 

@@ -42,6 +42,8 @@ void et_server_clear_postmortem(et_server *server);
 /* server_upload.c; bodies of OPEN, WRITE and COMMIT begin with the region and its index. COMMIT's may go on
  * with the name of a method. */
 #define COMMIT_SIZE (4u + ET_LINK_DIGEST_SIZE)
+/* OPEN's may go on with the sizes of an input of dynamic shape. */
+#define OPEN_SIZE 8u
 et_status et_server_open(et_server *server, et_request *request, et_writer *answer, et_error *error);
 et_status et_server_write(et_server *server, et_request *request, et_writer *answer, et_error *error);
 et_status et_server_commit(et_server *server, et_request *request, et_writer *answer, et_error *error);
@@ -50,6 +52,14 @@ et_status et_server_commit(et_server *server, et_request *request, et_writer *an
 void et_server_drop_model(et_server *server);
 et_status et_server_load_model(et_server *server, const char *method, et_error *error);
 void et_server_describe_model(const et_server *server, et_writer *answer);
+
+/* Gives an input of dynamic shape `count` sizes, i32 each, or the largest when there are none. One of static
+ * shape takes none. */
+et_status et_server_shape_input(et_server *server, uint32_t index, const uint8_t *sizes, uint32_t count,
+                                et_error *error);
+
+/* Where the sizes of an input of dynamic shape are kept. */
+int32_t *et_server_input_sizes(const et_server *server, uint32_t index);
 
 /* server_run.c */
 et_status et_server_run(et_server *server, et_request *request, et_writer *answer, et_error *error);

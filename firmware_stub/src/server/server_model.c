@@ -1,5 +1,7 @@
 /* The model on the device: parsed and dry-loaded when it is committed, so that what it cannot do is known
  * before it runs; its inputs' places; its description. */
+#include <string.h>
+
 #include "server_internal.h"
 
 #define INPUT_ALIGNMENT 16u
@@ -14,6 +16,39 @@ void et_server_drop_model(et_server *server) {
     server->upload.open = false;
     server->run.repeatable = false;
     et_server_stop_download(server);
+}
+
+int32_t *et_server_input_sizes(const et_server *server, uint32_t index) {
+    const et_staged_input *input = &server->inputs[index];
+    return (int32_t *)(void *)(server->config.inputs + input->offset + input->capacity);
+}
+
+et_status et_server_shape_input(et_server *server, uint32_t index, const uint8_t *sizes, uint32_t count,
+                                et_error *error) {
+    const et_tensor *tensor = et_method_input(&server->method, index);
+    et_staged_input *input = &server->inputs[index];
+    if (count == 0 && tensor->bounds == NULL) {
+        return ET_LINK_STATUS_OK;
+    }
+    if (count != tensor->ndim && count != 0) {
+        return et_fail(error, ET_LINK_STATUS_BAD_INPUT, input->size, "not as many sizes as dimensions", NULL);
+    }
+    if (tensor->bounds == NULL) {
+        return et_fail(error, ET_LINK_STATUS_BAD_INPUT, input->size, "its shape is not dynamic", NULL);
+    }
+    uint32_t size = et_element_size(tensor->dtype);
+    for (uint32_t d = 0; d < tensor->ndim; d++) {
+        const uint32_t bound = et_get_u32(tensor->bounds + 4u * d);
+        const uint32_t given = count == 0 ? bound : et_get_u32(sizes + 4u * d);
+        if (given > bound) {
+            return et_fail(error, ET_LINK_STATUS_BAD_INPUT, input->capacity, "beyond the bounds of its shape",
+                           NULL);
+        }
+        size *= given;
+        et_server_input_sizes(server, index)[d] = (int32_t)given;
+    }
+    input->size = size;
+    return ET_LINK_STATUS_OK;
 }
 
 /* Gives every input a place of its own in the staging buffer. */
@@ -31,12 +66,15 @@ static et_status stage_inputs(et_server *server, et_error *error) {
             return et_fail(error, ET_LINK_STATUS_UNSUPPORTED_FEATURE, i, "input is not a tensor with memory",
                            NULL);
         }
-        if (used > capacity || tensor->nbytes > capacity - used) {
+        const uint32_t sizes = tensor->bounds != NULL ? tensor->ndim * (uint32_t)sizeof(int32_t) : 0;
+        const uint32_t bytes = tensor->nbytes + (0u - tensor->nbytes) % (uint32_t)sizeof(int32_t);
+        if (used > capacity || bytes + sizes > capacity - used) {
             return et_fail(error, ET_LINK_STATUS_TOO_LARGE, capacity, "inputs exceed the staging buffer",
                            NULL);
         }
-        server->inputs[i] = (et_staged_input){.offset = used, .size = tensor->nbytes, .ready = false};
-        used += tensor->nbytes;
+        server->inputs[i] = (et_staged_input){.offset = used, .capacity = bytes, .size = tensor->nbytes};
+        memcpy(et_server_input_sizes(server, i), tensor->sizes, sizes);
+        used += bytes + sizes;
         used += (0u - used) % INPUT_ALIGNMENT;
     }
     server->input_count = method->input_count;
@@ -79,13 +117,22 @@ et_status et_server_load_model(et_server *server, const char *method, et_error *
     return status;
 }
 
+/* As loaded: of a dynamic shape the largest, also when a run has left it smaller. */
 static void describe_tensor(const et_tensor *tensor, et_writer *answer) {
+    const bool is_dynamic = tensor->bounds != NULL;
+    uint32_t sizes[ET_MAX_DIMS];
+    uint32_t nbytes = et_element_size(tensor->dtype);
+    for (uint32_t i = 0; i < tensor->ndim; i++) {
+        sizes[i] = is_dynamic ? et_get_u32(tensor->bounds + 4u * i) : (uint32_t)tensor->sizes[i];
+        nbytes *= sizes[i];
+    }
     et_write_u8(answer, tensor->dtype);
     et_write_u8(answer, tensor->ndim);
-    et_write_u16(answer, 0);
-    et_write_u32(answer, tensor->nbytes);
+    et_write_u8(answer, is_dynamic);
+    et_write_u8(answer, 0);
+    et_write_u32(answer, nbytes);
     for (uint32_t i = 0; i < tensor->ndim; i++) {
-        et_write_u32(answer, (uint32_t)tensor->sizes[i]);
+        et_write_u32(answer, sizes[i]);
     }
     et_write_bytes(answer, tensor->dim_order, tensor->ndim);
 }

@@ -17,12 +17,22 @@ static void send_note(et_server *server, uint8_t type) {
     et_server_send(server, type, 0, &note);
 }
 
-static void copy_inputs(et_server *server) {
+/* Copies the staged inputs into the model. A program whose kernels have made an input something else that
+ * does not take the bytes is refused. */
+static et_status copy_inputs(et_server *server, et_error *error) {
     for (uint32_t i = 0; i < server->input_count; i++) {
         const et_staged_input *input = &server->inputs[i];
-        et_tensor *tensor = et_method_input(&server->method, i);
+        const et_tensor *tensor = et_method_input(&server->method, i);
+        if (tensor == NULL || tensor->constant ||
+            (tensor->bounds != NULL &&
+             !et_method_resize_input(&server->method, i, et_server_input_sizes(server, i))) ||
+            tensor->nbytes != input->size) {
+            return et_fail(error, ET_LINK_STATUS_BAD_INPUT, input->size, "the model has changed an input",
+                           NULL);
+        }
         memcpy(tensor->data, server->config.inputs + input->offset, input->size);
     }
+    return ET_LINK_STATUS_OK;
 }
 
 static void between_instructions(void *context) {
@@ -41,8 +51,10 @@ static et_status execute_all(et_server *server, et_error *error) {
         server->method.between_context = server;
     }
     while (status == ET_LINK_STATUS_OK && run->completed < run->count) {
-        copy_inputs(server);
-        status = et_method_execute(&server->method, error);
+        status = copy_inputs(server, error);
+        if (status == ET_LINK_STATUS_OK) {
+            status = et_method_execute(&server->method, error);
+        }
         if (status == ET_LINK_STATUS_OK) {
             et_server_stream_log(server);
             run->completed++;

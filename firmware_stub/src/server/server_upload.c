@@ -30,7 +30,7 @@ static et_status find_region(et_server *server, const uint8_t *body, et_upload *
                        NULL);
     }
     found->bytes = config->inputs + server->inputs[index].offset;
-    found->size = server->inputs[index].size;
+    found->size = server->inputs[index].capacity;
     return ET_LINK_STATUS_OK;
 }
 
@@ -45,14 +45,24 @@ et_status et_server_open(et_server *server, et_request *request, et_writer *answ
         return status;
     }
     uint32_t size = et_get_u32(request->body + 4);
+    const uint32_t shape = request->size - OPEN_SIZE;
+    if (shape % sizeof(int32_t) != 0 || (shape != 0 && upload.region != ET_LINK_REGION_INPUT)) {
+        return et_fail(error, ET_LINK_STATUS_BAD_REQUEST, OPEN_SIZE, "wrong size of body", NULL);
+    }
     if (size > upload.size) {
         return et_fail(error, ET_LINK_STATUS_TOO_LARGE, upload.size, "does not fit", NULL);
+    }
+    if (upload.region == ET_LINK_REGION_INPUT) {
+        server->inputs[upload.index].ready = false;
+        status = et_server_shape_input(server, upload.index, request->body + OPEN_SIZE,
+                                       shape / (uint32_t)sizeof(int32_t), error);
+    }
+    if (status != ET_LINK_STATUS_OK) {
+        return status;
     }
     if (upload.region == ET_LINK_REGION_MODEL) {
         et_server_drop_model(server);
         server->model_size = size;
-    } else {
-        server->inputs[upload.index].ready = false;
     }
     upload.size = size;
     upload.open = true;

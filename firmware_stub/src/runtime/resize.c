@@ -1,0 +1,65 @@
+/* Tensors of dynamic shape: their sizes change within the bounds that the file states. */
+#include <string.h>
+
+#include "et_bytes.h"
+#include "et_kernel.h"
+#include "loader.h"
+
+void et_set_strides(et_tensor *tensor) {
+    int32_t stride = 1;
+    for (uint32_t i = tensor->ndim; i-- > 0;) {
+        const uint8_t dim = tensor->dim_order[i];
+        tensor->strides[dim] = stride;
+        stride *= tensor->sizes[dim] == 0 ? 1 : tensor->sizes[dim];
+    }
+}
+
+/* Counts the elements; false when they are too many. As at loading, a size of 0 does not hide another that is
+ * too large. */
+static bool count_elements(const int32_t *sizes, uint32_t ndim, uint32_t largest, uint32_t *numel) {
+    uint64_t extent = 1;
+    bool empty = false;
+    for (uint32_t d = 0; d < ndim; d++) {
+        if (sizes[d] < 0) {
+            return false;
+        }
+        empty = empty || sizes[d] == 0;
+        extent *= sizes[d] == 0 ? 1u : (uint32_t)sizes[d];
+        if (extent > largest) {
+            return false;
+        }
+    }
+    *numel = empty ? 0 : (uint32_t)extent;
+    return true;
+}
+
+bool et_resize(et_tensor *tensor, const int32_t *sizes, uint32_t ndim) {
+    uint32_t numel;
+    if (ndim != tensor->ndim) {
+        return false;
+    }
+    if (memcmp(sizes, tensor->sizes, ndim * sizeof *sizes) == 0) {
+        return true;
+    }
+    if (tensor->bounds == NULL ||
+        !count_elements(sizes, ndim, tensor->capacity / et_element_size(tensor->dtype), &numel)) {
+        return false;
+    }
+    memmove(tensor->sizes, sizes, ndim * sizeof *sizes);
+    tensor->nbytes = numel * et_element_size(tensor->dtype);
+    et_set_strides(tensor);
+    return true;
+}
+
+bool et_method_resize_input(et_method *method, uint32_t index, const int32_t *sizes) {
+    et_tensor *tensor = et_method_input(method, index);
+    if (tensor == NULL) {
+        return false;
+    }
+    for (uint32_t d = 0; tensor->bounds != NULL && d < tensor->ndim; d++) {
+        if (sizes[d] < 0 || (uint32_t)sizes[d] > et_get_u32(tensor->bounds + 4u * d)) {
+            return false;
+        }
+    }
+    return et_resize(tensor, sizes, tensor->ndim);
+}
