@@ -20,6 +20,7 @@ from tests.support.boards import native_board, started
 pytestmark = pytest.mark.sim
 BOARDS = ["native", "qemu-mps2-an385"]
 NETWORKS = ["kws", "ad", "ic", "vww"]
+TOLERANCE = 1e-4
 on_boards = pytest.mark.parametrize("board", BOARDS)
 of_networks = pytest.mark.parametrize("network", NETWORKS)
 
@@ -51,7 +52,8 @@ def outputs(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """What the board computes for the first inputs of the model's fixture, and what it should."""
     fixture = np.load(FIXTURES / f"{model}.npz")
-    with started(board) as bench:
+    # With time enough that a busy host is not taken for a lossy line.
+    with started(board, deadline_s=60) as bench:
         info = bench.session.load_model((MODELS / f"{model}.pte").read_bytes())
         pairs = zip(fixture["inputs"][:count], fixture["outputs"][:count], strict=True)
         for array, expected in pairs:
@@ -66,22 +68,30 @@ def outputs(
 
 @on_boards
 @of_networks
-def test_float32_logs_what_executorch_logs(board: str, network: str, tmp_path: Path) -> None:
+def test_float32_logs_what_executorch_logs_and_computes_what_pytorch_does(
+    board: str, network: str, tmp_path: Path
+) -> None:
+    """Together, because under QEMU an execution takes up to half a minute."""
     recorded = json.loads((FIXTURES / f"{network}_f32_signatures.json").read_text())
-    model, runs = MODELS / f"{network}_f32.pte", len(recorded) - 1
+    fixture = np.load(FIXTURES / f"{network}_f32.npz")
+    model, runs = MODELS / f"{network}_f32.pte", len(recorded) - 1 if board == "native" else 1
+    np.save(tmp_path / "input.npy", fixture["inputs"][0])
 
-    outcome = run_model(RunRequest(board, model, runs, tmp_path / "run"))
+    request = RunRequest(board, model, runs, tmp_path / "run", inputs=(tmp_path / "input.npy",))
+    outcome = run_model(request)
 
-    assert signatures(outcome.trace) == recorded
-    assert signatures(read_ed00((tmp_path / "run" / "trace.etdp").read_bytes())) == recorded
+    assert signatures(outcome.trace) == recorded[: 1 + runs]
+    etdump = read_ed00((tmp_path / "run/trace.etdp").read_bytes())
+    assert signatures(etdump) == recorded[: 1 + runs]
+    output = np.load(tmp_path / "run/outputs/0.npy")
+    np.testing.assert_allclose(output[0], fixture["outputs"][0], rtol=0, atol=TOLERANCE)
 
 
-@on_boards
 @of_networks
-def test_float32_outputs_are_pytorchs(board: str, network: str) -> None:
-    compared, count = 0, inputs_of(board, network)
-    for output, expected in outputs(board, f"{network}_f32", count):
-        np.testing.assert_allclose(output, expected, rtol=0, atol=1e-4)
+def test_float32_outputs_for_more_inputs_are_pytorchs(network: str) -> None:
+    compared, count = 0, inputs_of("native", network)
+    for output, expected in outputs("native", f"{network}_f32", count):
+        np.testing.assert_allclose(output, expected, rtol=0, atol=TOLERANCE)
         compared += 1
     assert compared == count
 
