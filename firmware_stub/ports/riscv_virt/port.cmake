@@ -7,8 +7,8 @@ add_link_options(-march=rv32imac -mabi=ilp32 --specs=picolibc.specs -nostartfile
 include(ports/bare_metal/bare_metal.cmake)
 
 set(ET_BOARD_DEFINITIONS
-  ET_MODEL_CAPACITY=1048576
+  ET_MODEL_CAPACITY=1310720
   ET_ARENA_CAPACITY=524288
-  ET_INPUT_CAPACITY=65536
+  ET_INPUT_CAPACITY=131072
   ET_TRACE_CAPACITY=262144
   ET_MTU=1024)
