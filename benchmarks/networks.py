@@ -1,7 +1,7 @@
 """Run every network on every board, and write docs/networks.md.
 
-    python benchmarks/networks.py            # all boards, in minutes
-    python benchmarks/networks.py BOARD...   # these only, the others stay as they are
+    python -m benchmarks.networks            # all boards, in minutes
+    python -m benchmarks.networks BOARD...   # these only, the others stay as they are
 
 What a simulated board answers is the same every time, so the page changes only with the code, the
 compiler or QEMU. A board that runs ExecuTorch's own runtime is compared in tests/oracle instead.

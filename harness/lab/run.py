@@ -188,6 +188,7 @@ class _Run:
                     outcome.chunks,
                 )
                 self._learn(trace=summary)
+                session.status()  # for what it says of the device's side of the link
             except RestartedError as error:
                 explained, completed = explain(
                     *(error, session, deadlines.boot_s, self.directory),

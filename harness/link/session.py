@@ -160,6 +160,7 @@ class Session:
             if status.session == 0:
                 raise self._exchange.restarted()
             raise LinkError(f"{board}: another host has begun a session with this board")
+        self.statistics.overruns = status.overruns
         return status
 
     def load_model(

@@ -25,6 +25,7 @@ class LinkStatistics:
         resent: Pieces of uploads that were lost, as far as is known, and sent again.
         holes: Pieces of downloads that were missing and asked for again.
         digest_mismatches: Whole transfers repeated because the digest was wrong.
+        overruns: Times the device's UART lost bytes, since it started and as it last told.
         corrupt: Frames rejected, by reason.
     """
 
@@ -40,6 +41,7 @@ class LinkStatistics:
     resent: int = 0
     holes: int = 0
     digest_mismatches: int = 0
+    overruns: int = 0
     corrupt: Counter[CorruptReason] = field(default_factory=Counter)
 
     @property

@@ -33,6 +33,14 @@ class Bench:
         return self.session
 
 
+def test_bytes_that_the_devices_uart_lost_are_among_the_losses() -> None:
+    bench = Bench()
+    session = bench.ready()
+    bench.device.overruns = 2
+    assert session.status().overruns == 2
+    assert session.statistics.as_dict()["overruns"] == 2
+
+
 def test_hello_learns_the_target() -> None:
     bench = Bench(mtu=1024)
     info = bench.session.hello(1)
