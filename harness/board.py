@@ -45,9 +45,13 @@ class QemuTarget(_Strict, frozen=True, tag="qemu", tag_field="kind"):
 
 
 class SerialTarget(_Strict, frozen=True, tag="serial", tag_field="kind"):
-    """A real board on a serial port that the user names with ``--port``."""
+    """A real board on a serial port that the user names with ``--port``.
+
+    ``baud`` is its rate after a reset, ``bauds`` what to try then, best first.
+    """
 
     baud: Positive = 115_200
+    bauds: tuple[Positive, ...] = ()
 
 
 class Timer(_Strict, frozen=True):

@@ -112,7 +112,10 @@ class Failure(_Record, frozen=True):
 
 
 class Result(_Record, frozen=True):
-    """One run of one model on one target. What a failed run never got to know is null."""
+    """One run of one model on one target. What a failed run never got to know is null.
+
+    ``baud`` is the rate of the line, 0 when it has none or is not known.
+    """
 
     tool_version: str
     started_utc: str
@@ -126,6 +129,7 @@ class Result(_Record, frozen=True):
     target: Target | None = None
     model: Model | None = None
     trace: TraceSummary | None = None
+    baud: int = 0
     link: dict[str, int] = {}
     pings: tuple[Ping, ...] = ()
     verdict: Verdict | None = None

@@ -13,6 +13,7 @@
 #include "et_sha256.h"
 
 #define MTU 256u
+#define BAUD 256u /* so small that a fuzzer finds it */
 #define MODEL_CAPACITY 1024u
 #define ARENA_CAPACITY 4096u
 #define INPUT_CAPACITY 64u
@@ -67,6 +68,11 @@ static void nothing(void) {
 
 static uint32_t ticks(void) {
     return ++now;
+}
+
+/* What the server chooses is a rate there is. */
+static void set_baud(uint32_t baud) {
+    check(baud == BAUD || baud == 2 * BAUD);
 }
 
 static void settle(void) {
@@ -177,6 +183,7 @@ static void *block(uint32_t size) {
 }
 
 static et_server_config configure(void) {
+    static const uint32_t bauds[] = {BAUD, 2 * BAUD};
     static const et_port port = {
         .read = port_read,
         .write = port_write,
@@ -184,9 +191,10 @@ static et_server_config configure(void) {
         .ticks = ticks,
         .restart_clock = nothing,
         .reboot = nothing,
+        .set_baud = set_baud,
     };
     static const et_clock npu = {"npu", 1, 3, 24, true};
-    static const et_target target = {"fuzz", "host", "clock", 1000, 1, 32, 1, &npu};
+    static const et_target target = {"fuzz", "host", "clock", 1000, 1, 32, 1, 2, bauds, &npu};
     return (et_server_config){
         .port = &port,
         .target = &target,

@@ -16,6 +16,8 @@
 #define ET_LINK_DIGEST_SIZE 0x20
 /* READs that the device keeps waiting at most, the one under way included */
 #define ET_LINK_READ_QUEUE 0x4
+/* after a change of rate, or when bytes come that are no frame: how long the device stays at a rate other than the first without hearing a good frame */
+#define ET_LINK_BAUD_TRIAL_MS 0x3E8
 /* first byte of every encoded frame; never part of console text */
 #define ET_LINK_SOH 0x1
 
@@ -29,6 +31,8 @@ enum {
     ET_LINK_OP_STATUS = 0x3,
     /* drop the model, or reboot */
     ET_LINK_OP_RESET = 0x4,
+    /* change the rate of the line, once this is answered */
+    ET_LINK_OP_BAUD = 0x5,
     /* announce the size of a region that will be written */
     ET_LINK_OP_OPEN = 0x10,
     /* put bytes into an open region */
@@ -109,6 +113,8 @@ enum {
     ET_LINK_INFO_OPERATORS = 0xA,
     /* u8 condition (postmortem.toml): there is a region POSTMORTEM to read */
     ET_LINK_INFO_POSTMORTEM = 0xB,
+    /* u32 each: rates that BAUD takes, bits per second, the one after a reset first */
+    ET_LINK_INFO_BAUDS = 0xC,
 };
 
 /* kinds of RESET */

@@ -26,6 +26,9 @@ typedef struct {
     void (*quiet)(bool on);
     /* Optional (NULL): how often received bytes were lost because nobody took them in time. */
     uint32_t (*overruns)(void);
+    /* Optional (NULL). Waits until the last byte written is on the line, then changes its rate to one of
+     * et_target.bauds. */
+    void (*set_baud)(uint32_t baud);
     /* Why the firmware has started, as ET_POSTMORTEM_REASON_* bits; NULL when the board cannot tell. */
     uint32_t (*reset_reason)(void);
     /* The whole stack, which grows down; NULL when its place is not known. */
@@ -51,6 +54,8 @@ typedef struct {
     uint32_t clock_hz_denominator;
     uint8_t clock_bits;
     uint8_t more_clock_count;
+    uint8_t baud_count;
+    const uint32_t *bauds; /* rates of the line, the one after a reset first; NULL when it has but one */
     const et_clock *more_clocks; /* domains 1, 2, ...; NULL when there are none */
 } et_target;
 

@@ -96,6 +96,15 @@ typedef struct {
     bool repeatable;         /* a RUN with this id is a repetition */
 } et_run;
 
+/* The rate of the line, when it is not the first of et_target.bauds. */
+typedef struct {
+    uint32_t wanted;  /* by the BAUD being answered */
+    uint32_t left;    /* ticks until the server goes back, if it hears no good frame */
+    uint32_t seen_at; /* the tick when that was counted last */
+    bool raised;
+    bool doubted; /* `left` runs down */
+} et_rate;
+
 /* A server. Fields are private. */
 typedef struct {
     et_server_config config;
@@ -113,6 +122,7 @@ typedef struct {
     uint32_t good_frames;
     uint32_t corrupt_frames;
     uint32_t probe_ticks;
+    et_rate rate;
     uint8_t download_count;
     uint8_t state;      /* ET_LINK_STATE_* */
     uint8_t postmortem; /* ET_POSTMORTEM_CONDITION_*: what config.kept holds from before a reset */

@@ -44,6 +44,11 @@ from harness.lab.run import RunRequest, run_model
     type=click.IntRange(0, 2**32 - 1),
     help="Bytes of log the device may use; 0: all it has.",
 )
+@click.option(
+    "--baud",
+    type=click.IntRange(min=1),
+    help="Rate to move the line to, instead of the best that the board file lists.",
+)
 @click.option("--stream", is_flag=True, help="Send the log while it runs: it may be any length.")
 @output_options
 def command(
@@ -58,11 +63,12 @@ def command(
     budget: Path | None,
     trace_limit: int,
     stream: bool,
+    baud: int | None,
     output: Output,
 ) -> int:
     """Run a model on a board, pull its trace and check it."""
     request = RunRequest(
-        board, model, runs, directory, inputs, seed, port, budget, trace_limit, method, stream
+        board, model, runs, directory, inputs, seed, port, budget, trace_limit, method, stream, baud
     )
     with output.stages() as stages:
         outcome = run_model(request, stages)

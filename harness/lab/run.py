@@ -57,6 +57,7 @@ class RunRequest:
         port: Serial port, for boards that need one.
         budget: Budget file; None for the board's own.
         trace_limit: Bytes of log the device may use; 0 for all it has.
+        baud: Rate to move the line to; None for what the board file says.
         stream: Have it send the log while it runs, so that it may be longer than that.
         method: The method to run.
     """
@@ -72,6 +73,7 @@ class RunRequest:
     trace_limit: int = 0
     method: str = "forward"
     stream: bool = False
+    baud: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,7 @@ class _Run:
             try:
                 target_info = session.hello(deadlines.boot_s)
                 self._identify(target_info, firmware)
+                self._raise_baud(session, target_info)
                 _log.info("%s answers, firmware %s", target_info.board, target_info.build_id)
                 keep_earlier(session, self.directory)
                 model_info = self._load(session, target_info)
@@ -237,6 +240,23 @@ class _Run:
             raise TargetError(
                 f"{info.board} reports a clock of {clock.hz} Hz and {clock.bits} bits, but its "
                 f"board file says {timer.hz} Hz and {timer.bits} bits"
+            )
+
+    def _raise_baud(self, session: Session, info: TargetInfo) -> None:
+        """Move to the rate that was asked for, or the best the board file lists."""
+        target, wanted = self.board.target, self.request.baud
+        if wanted is None:
+            listed = target.bauds if isinstance(target, SerialTarget) else ()
+            self._learn(baud=session.raise_baud(listed))
+            return
+        if wanted not in info.bauds:
+            rates = ", ".join(map(str, info.bauds)) or "one rate only"
+            raise UsageError(f"{info.board} cannot do {wanted} baud", hint=f"it has {rates}")
+        self._learn(baud=session.raise_baud([wanted]))
+        if self.result.baud != wanted:
+            raise InfrastructureError(
+                f"{info.board} could not be heard at {wanted} baud, only at {self.result.baud}",
+                hint="omit --baud, or ask for less: the adapter or the cable may not carry it",
             )
 
     def _load(self, session: Session, info: TargetInfo) -> ModelInfo:

@@ -35,6 +35,8 @@ class TargetInfo:
         probe_ticks: Ticks of clock 0 that ``probe_pairs`` empty start/end pairs took.
         probe_pairs: See ``probe_ticks``; 0 when the device did not measure.
         operators: Number of kernels linked in.
+        bauds: Rates of its line in bits per second, the one after a reset first; none when it
+            has but one.
         postmortem: What it has found after a reset (`postmortem_format.Condition`); when not 0,
             the region POSTMORTEM can be read.
     """
@@ -52,6 +54,7 @@ class TargetInfo:
     probe_ticks: int = 0
     probe_pairs: int = 0
     operators: int = 0
+    bauds: tuple[int, ...] = ()
     postmortem: int = 0
 
 

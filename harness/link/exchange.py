@@ -9,12 +9,12 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import TypeVar
 
-from harness.errors import LinkError, RestartedError
+from harness.errors import InfrastructureError, LinkError, RestartedError
 from harness.link.frames import CorruptFrame, CorruptReason, Frame, FrameDecoder, Text, encode
 from harness.link.messages import MalformedBodyError, parse_refusal
 from harness.link.refusal import refusal_error
 from harness.link.statistics import LinkStatistics
-from harness.link.transport import Transport
+from harness.link.transport import RatedTransport, Transport
 from harness.link.wire import MIN_MTU, RESPONSE, Op, Status
 
 _log = logging.getLogger(__name__)
@@ -63,6 +63,8 @@ class Exchange:
         self.greeted = False
         self.clock_ns = clock_ns
         self._transport = transport
+        self._rated = transport if isinstance(transport, RatedTransport) else None
+        self._first_baud = self._rated.baud if self._rated is not None else 0
         self._console = console
         self._check_alive = check_alive
         self._sequence = first_sequence % 0x10000
@@ -84,6 +86,27 @@ class Exchange:
     def now(self) -> float:
         """Return the monotonic time, seconds."""
         return self.clock_ns() * 1e-9
+
+    @property
+    def baud(self) -> int:
+        """Bits per second; 0 when the connection has no rate."""
+        return self._rated.baud if self._rated is not None else 0
+
+    def set_baud(self, baud: int) -> None:
+        """Change our end's rate.
+
+        Raises:
+            InfrastructureError: The port does not take it, or the connection has none.
+        """
+        if self._rated is None:
+            raise InfrastructureError(f"{self.board}: the connection has no rate to be changed")
+        self._rated.set_baud(baud)
+
+    def fall_back(self) -> None:
+        """Return to the rate the connection began with: where a device that hears nobody goes."""
+        if self.baud != self._first_baud:
+            self.statistics.rate_fallbacks += 1
+            self.set_baud(self._first_baud)
 
     def next_sequence(self) -> int:
         """Return a fresh sequence number; 0 is for what the device sends unasked."""
@@ -171,6 +194,8 @@ class Exchange:
             if attempt:
                 self.statistics.retries += 1
                 self.check_alive()
+                if attempt > 1:
+                    self.fall_back()
                 _log.info("%s: no answer to %s, asking again", self.board, op.name)
             wait = self.deadline_s * (2**attempt if patient else 1)
             answer = self.attempt(op, sequence, body, parse, self.now() + wait, self.retries)

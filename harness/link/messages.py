@@ -53,6 +53,7 @@ _ADDRESS = ("region" / Int8ul, "index" / Int8ul, Padding(2))
 
 _HELLO = Struct("lowest" / Int8ul, "highest" / Int8ul, Padding(2), "session" / Int32ul)
 _RESET = Struct("kind" / Int8ul)
+_BAUD = Struct("baud" / Int32ul)
 _OPEN = Struct(*_ADDRESS, "size" / Int32ul, "sizes" / GreedyRange(Int32sl))
 _WRITE = Struct(*_ADDRESS, "offset" / Int32ul, "data" / GreedyBytes)
 _COMMIT = Struct(*_ADDRESS, "digest" / Bytes(DIGEST_SIZE), "method" / GreedyBytes)
@@ -146,6 +147,7 @@ _CLOCK_TAG = Struct(
     "name" / GreedyBytes,
 )
 _PROBE_TAG = Struct("ticks" / Int32ul, "pairs" / Int32ul, Terminated)
+_BAUDS_TAG = Struct("bauds" / GreedyRange(Int32ul), Terminated)
 _NUMBER_TAG = Struct("value" / Int32ul, Terminated)
 _BYTE_TAG = Struct("value" / Int8ul, Terminated)
 
@@ -162,6 +164,11 @@ def hello_request(session: int) -> bytes:
 def reset_request(kind: Reset) -> bytes:
     """Return the body of a RESET."""
     return _build(_RESET, kind=kind)
+
+
+def baud_request(baud: int) -> bytes:
+    """Return the body of a BAUD; ``baud`` is in bits per second."""
+    return _build(_BAUD, baud=baud)
 
 
 def open_request(region: Region, index: int, size: int, sizes: Sequence[int] = ()) -> bytes:
@@ -346,6 +353,10 @@ def _number_tag(name: str, layout: Construct = _NUMBER_TAG) -> Callable[[bytes],
     return lambda value: {name: _parse(layout, value).value}
 
 
+def _bauds(value: bytes) -> dict[str, Any]:
+    return {"bauds": tuple(_parse(_BAUDS_TAG, value).bauds)}
+
+
 def _probe(value: bytes) -> dict[str, Any]:
     parsed = _parse(_PROBE_TAG, value)
     return {"probe_ticks": parsed.ticks, "probe_pairs": parsed.pairs}
@@ -360,6 +371,7 @@ _TAGS: Final[dict[int, Callable[[bytes], dict[str, Any]]]] = {
     Info.INPUT_CAPACITY: _number_tag("input_capacity"),
     Info.TRACE_CAPACITY: _number_tag("trace_capacity"),
     Info.PROBE_COST: _probe,
+    Info.BAUDS: _bauds,
     Info.OPERATORS: _number_tag("operators"),
     Info.POSTMORTEM: _number_tag("postmortem", _BYTE_TAG),
 }

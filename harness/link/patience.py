@@ -66,6 +66,7 @@ class Patience:
             if self._stalls > self._exchange.retries:
                 raise self._give_up(self._stalls)
             self._exchange.check_alive()
+            self._exchange.fall_back()
         return stalled
 
     def fruitless(self, limit: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from harness.errors import InfrastructureError, TransportClosedError
-from harness.link.transport import Transport
+from harness.link.transport import RatedTransport, Transport
 
 _log = logging.getLogger(__name__)
 
@@ -78,6 +78,24 @@ class ReopeningTransport:
             self._transport.write(data, timeout)
         except TransportClosedError as error:
             self._reopen(error)
+
+    @property
+    def baud(self) -> int:
+        """Bits per second: after it came back, those it was opened with."""
+        return self._rated().baud
+
+    def set_baud(self, baud: int) -> None:
+        """Change the rate; what has been written is out already.
+
+        Raises:
+            InfrastructureError: The port does not take it.
+        """
+        self._rated().set_baud(baud)
+
+    def _rated(self) -> RatedTransport:
+        if not isinstance(self._transport, RatedTransport):
+            raise InfrastructureError("this kind of connection has no rate that could be changed")
+        return self._transport
 
     def close(self) -> None:
         """Release the stream; further calls do nothing."""

@@ -12,6 +12,7 @@ from typing import Final
 from harness.errors import DeviceRefusedError, LinkError, TargetError
 from harness.link import messages
 from harness.link.answers import DeviceClock, DeviceStatus, ModelInfo, TargetInfo, TensorInfo
+from harness.link.baud import raise_baud
 from harness.link.download import download
 from harness.link.exchange import Exchange, Progress
 from harness.link.run import Run, RunOutcome
@@ -125,6 +126,19 @@ class Session:
             hint="is it powered, flashed with our firmware, and is this its port and baud rate?",
         )
 
+    def raise_baud(self, wanted: Sequence[int]) -> int:
+        """Move the line to the first of ``wanted`` that device, port and line can do.
+
+        Returns:
+            The rate then, bits per second; the line may also stay at the one it has.
+
+        Raises:
+            LinkError: Device and host cannot hear each other any more.
+            TargetError: The target died.
+        """
+        offered = self.target.bauds if self.target is not None else ()
+        return raise_baud(self._exchange, offered, wanted)
+
     def ping(self) -> Ping:
         """Read the device's clock.
 
@@ -135,6 +149,8 @@ class Session:
         exchange = self._exchange
         for attempt in range(exchange.retries + 1):
             exchange.statistics.retries += bool(attempt)
+            if attempt > 1:
+                exchange.fall_back()
             # A new sequence number each time: a late answer to an earlier PING must not be
             # taken for one to this, whose bracket it does not fit.
             sequence = exchange.next_sequence()

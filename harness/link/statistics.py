@@ -24,6 +24,7 @@ class LinkStatistics:
         damage_notes: Frames sent that the device reported corrupt.
         resent: Pieces of uploads that were lost, as far as is known, and sent again.
         holes: Pieces of downloads that were missing and asked for again.
+        rate_fallbacks: Times the line went back to the rate it began with.
         digest_mismatches: Whole transfers repeated because the digest was wrong.
         overruns: Times the device's UART lost bytes, since it started and as it last told.
         corrupt: Frames rejected, by reason.
@@ -40,6 +41,7 @@ class LinkStatistics:
     damage_notes: int = 0
     resent: int = 0
     holes: int = 0
+    rate_fallbacks: int = 0
     digest_mismatches: int = 0
     overruns: int = 0
     corrupt: Counter[CorruptReason] = field(default_factory=Counter)

@@ -14,6 +14,7 @@ from harness.errors import InfrastructureError, LinkError, TransportClosedError
 if TYPE_CHECKING:
     import serial
 
+_EMULATED_BAUD: Final = 115_200
 _READ_SIZE: Final = 65536
 """Asking for much costs nothing; asking byte by byte costs a system call each."""
 
@@ -23,10 +24,12 @@ class SocketTransport:
 
     Attributes:
         ended: True once the stream has been found closed.
+        baud: What the emulated UART at the other end was told; a socket has no rate.
     """
 
     def __init__(self, connection: socket.socket) -> None:
         self.ended = False
+        self.baud = _EMULATED_BAUD
         self._socket = connection
         if connection.family != socket.AF_UNIX:
             # A request is one small write, and its answer is waited for.
@@ -63,6 +66,10 @@ class SocketTransport:
             raise _blocked(data, timeout) from error
         except OSError as error:
             raise self._closed(error) from error
+
+    def set_baud(self, baud: int) -> None:
+        """Note the rate."""
+        self.baud = baud
 
     def close(self) -> None:
         """Close the connection."""
@@ -127,6 +134,28 @@ class SerialTransport:
             if not ready:
                 raise _blocked(data, timeout)
             rest = rest[sent:]
+
+    @property
+    def baud(self) -> int:
+        """Bits per second."""
+        return int(self._port.baudrate)
+
+    def set_baud(self, baud: int) -> None:
+        """Change the rate; what has been written is out already.
+
+        Raises:
+            TransportClosedError: The port is gone.
+            InfrastructureError: It does not take that rate.
+        """
+        before = self.baud
+        try:
+            self._port.baudrate = baud
+        except (OSError, ValueError) as error:
+            self._port.baudrate = before
+            raise InfrastructureError(
+                f"the serial port {self._port.port} does not take {baud} baud: {error}",
+                hint="try another rate with --baud",
+            ) from error
 
     def close(self) -> None:
         """Close the port."""

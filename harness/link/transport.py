@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Transport(Protocol):
@@ -27,4 +27,22 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """Release the stream; further calls do nothing."""
+        ...
+
+
+@runtime_checkable
+class RatedTransport(Transport, Protocol):
+    """A byte stream whose rate can be changed."""
+
+    @property
+    def baud(self) -> int:
+        """Bits per second."""
+        ...
+
+    def set_baud(self, baud: int) -> None:
+        """Change the rate; what has been written is out already.
+
+        Raises:
+            InfrastructureError: The port does not take it.
+        """
         ...

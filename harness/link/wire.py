@@ -17,6 +17,8 @@ DIGEST_SIZE: Final = 0x20
 """Bytes of a SHA-256 digest."""
 READ_QUEUE: Final = 0x4
 """READs that the device keeps waiting at most, the one under way included."""
+BAUD_TRIAL_MS: Final = 0x3E8
+"""After a change of rate, or when bytes come that are no frame: how long the device stays at a rate other than the first without hearing a good frame."""
 SOH: Final = 0x1
 """First byte of every encoded frame; never part of console text."""
 
@@ -32,6 +34,8 @@ class Op(IntEnum):
     """What the device is doing and what its link has seen."""
     RESET = 0x4
     """Drop the model, or reboot."""
+    BAUD = 0x5
+    """Change the rate of the line, once this is answered."""
     OPEN = 0x10
     """Announce the size of a region that will be written."""
     WRITE = 0x11
@@ -116,6 +120,8 @@ class Info(IntEnum):
     """U32 number of kernels linked in."""
     POSTMORTEM = 0xB
     """U8 condition (postmortem.toml): there is a region POSTMORTEM to read."""
+    BAUDS = 0xC
+    """U32 each: rates that BAUD takes, bits per second, the one after a reset first."""
 
 
 class Reset(IntEnum):

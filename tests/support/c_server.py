@@ -15,6 +15,7 @@ from tests.support.runtime import Memory
 
 TICK = 3
 MTU = 512
+BAUDS = (115_200, 921_600, 3_000_000)
 BUILD_ID = b"build"
 KEPT = 512
 """Bytes, more than et_postmortem has."""
@@ -23,6 +24,7 @@ _READ = ct.CFUNCTYPE(ct.c_uint32, ct.POINTER(ct.c_uint8), ct.c_uint32)
 _WRITE = ct.CFUNCTYPE(None, ct.POINTER(ct.c_uint8), ct.c_uint32)
 _VOID = ct.CFUNCTYPE(None)
 _TICKS = ct.CFUNCTYPE(ct.c_uint32)
+_RATE = ct.CFUNCTYPE(None, ct.c_uint32)
 _QUIET = ct.CFUNCTYPE(None, ct.c_bool)
 
 
@@ -36,6 +38,7 @@ class _Port(ct.Structure):
         ("reboot", _VOID),
         ("quiet", _QUIET),
         ("overruns", _TICKS),
+        ("set_baud", _RATE),
         ("reset_reason", _TICKS),
         ("stack_bottom", ct.c_void_p),
         ("stack_top", ct.c_void_p),
@@ -61,6 +64,8 @@ class _Target(ct.Structure):
         ("clock_hz_denominator", ct.c_uint32),
         ("clock_bits", ct.c_uint8),
         ("more_clock_count", ct.c_uint8),
+        ("baud_count", ct.c_uint8),
+        ("bauds", ct.POINTER(ct.c_uint32)),
         ("more_clocks", ct.POINTER(_Clock)),
     ]
 
@@ -97,6 +102,7 @@ class CServer:
         reboots: How often it wanted to reboot.
         overruns: How often its port says it lost bytes.
         calls: What was asked of its port, in order: quiet, loud, restart, write.
+        baud: The rate it has set.
         answers: Frames it sent that nobody has taken yet.
     """
 
@@ -111,6 +117,7 @@ class CServer:
     ) -> None:
         self.restarts = self.reboots = self.overruns = 0
         self.calls: list[str] = []
+        self.baud = BAUDS[0]
         self.answers: list[Frame] = []
         self._library = library
         self.on_tick: Callable[[], None] = lambda: None
@@ -119,11 +126,14 @@ class CServer:
         self._decoder = FrameDecoder(mtu)
         self._sequence = 0
         npu = ct.pointer(_Clock(b"npu", 1_000_000, 3, 24, True))
-        self._target = _Target(b"test board", b"host", b"test clock", 1000, 1, 32, 1, npu)
+        rates = (ct.c_uint32 * len(BAUDS))(*BAUDS)
+        self._target = _Target(
+            b"test board", b"host", b"test clock", 1000, 1, 32, 1, len(BAUDS), rates, npu
+        )
         self._port = _Port(
             *(_READ(self._read), _WRITE(self._write), _VOID(), _TICKS(self._ticks)),
             *(_VOID(self._restart), _VOID(self._reboot)),
-            *(_QUIET(self._quiet), _TICKS(lambda: self.overruns)),
+            *(_QUIET(self._quiet), _TICKS(lambda: self.overruns), _RATE(self._set_baud)),
         )
         longest = mtu + mtu // 254
         sizes = [model, 16384, inputs, trace, KEPT, longest + 1, mtu, longest + 3]
@@ -168,6 +178,9 @@ class CServer:
         self.on_tick()
         self._now += TICK
         return self._now
+
+    def _set_baud(self, baud: int) -> None:
+        self.baud = baud
 
     def _restart(self) -> None:
         self._now = 0

@@ -9,14 +9,17 @@ from __future__ import annotations
 import ctypes as ct
 import random
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import TransportClosedError
-from tests.support.c_server import CServer
+from tests.support.c_server import BAUDS, CServer
 from tests.support.clock import VirtualClock
 
 BITS_PER_BYTE = 10
+CLOCK_HZ = 1000
+"""What the C server is told of its clock."""
 _PACKET = 62
 """Bytes that an adapter's USB packet carries."""
 _LOOK = 8
@@ -61,10 +64,15 @@ class WiredServer(CServer):
 
     def __init__(self, library: ct.CDLL, wire: Wire, **memory: int) -> None:
         self.wire = wire
-        self.now = 0.0
+        self.now = self._zero = 0.0
         self.overrun = self.damaged = self.sent = 0
-        self.arriving: deque[tuple[float, bytes]] = deque()
-        """Looks at the UART to come: when, and at what."""
+        self.host_baud = BAUDS[0]
+        """The rate of the other end; what comes at another rate than one's own is noise."""
+        self.losing_to: Iterator[bool] = iter(())
+        self.losing_from: Iterator[bool] = iter(())
+        """Which of the next frames in that direction are lost."""
+        self.arriving: deque[tuple[float, bytes, int]] = deque()
+        """Looks at the UART to come: when, at what, and at which rate."""
         self.leaving: deque[tuple[float, bytes]] = deque()
         """Packets for the host: when they are with it, and what they hold."""
         self._line_free = 0.0
@@ -80,21 +88,42 @@ class WiredServer(CServer):
         changed[self._random.randrange(len(data))] ^= 1 << self._random.randrange(8)
         return bytes(changed)
 
+    def _noise(self, data: bytes) -> bytes:
+        return self._random.randbytes(len(data))
+
+    def _ticks(self) -> int:
+        return int((self.now - self._zero) * CLOCK_HZ) & 0xFFFFFFFF
+
+    def _restart(self) -> None:
+        super()._restart()
+        self._zero = self.now
+
+    def poll(self) -> bool:
+        """One step. One that only waits for time to pass takes a millisecond."""
+        before = (len(self.arriving), len(self._received), self.sent)
+        busy = super().poll()
+        if busy and before == (len(self.arriving), len(self._received), self.sent):
+            self.now += 1e-3
+        return busy
+
     def hear(self, at: float, data: bytes) -> float:
         """Put what the host sends at a time on the line; return when the last byte is over."""
         wire = self.wire
-        data = self._damage(data)
+        data = b"" if next(self.losing_to, False) else self._damage(data)
         start = max(self._line_free, at + wire.usb_s)
         for place in range(0, len(data), _LOOK):
             piece = data[place : place + _LOOK]
-            self.arriving.append((start + (place + len(piece)) * wire.byte_s, piece))
+            at = start + (place + len(piece)) * wire.byte_s
+            self.arriving.append((at, piece, self.host_baud))
         self._line_free = start + len(data) * wire.byte_s
         return self._line_free
 
     def arrive(self) -> None:
         """Take into the ring what has come by now."""
         while self.arriving and self.arriving[0][0] <= self.now:
-            _, piece = self.arriving.popleft()
+            _, piece, baud = self.arriving.popleft()
+            if baud != self.baud:
+                piece = self._noise(piece)
             room = self.wire.ring - len(self._received)
             self._received += piece[:room]
             self.overrun += max(0, len(piece) - room)
@@ -110,8 +139,11 @@ class WiredServer(CServer):
         """Send, and wait until the last byte is out."""
         wire, size = self.wire, len(sent)
         self.sent += size
-        damaged = self._damage(sent)
-        for place in range(0, size, _PACKET):
+        lost = next(self.losing_from, False)
+        damaged = b"" if lost else self._damage(sent)
+        if self.baud != self.host_baud:
+            damaged = self._noise(damaged)
+        for place in range(0, len(damaged), _PACKET):
             piece = damaged[place : place + _PACKET]
             self._leave(self.now + (place + len(piece)) * wire.byte_s, piece)
         self.now += size * wire.byte_s
@@ -181,6 +213,13 @@ class Line:
             raise TransportClosedError("the line was closed")
         self.sent += len(data)
         self.device.hear(self.clock.now, data)
+
+    @property
+    def baud(self) -> int:
+        return self.device.host_baud
+
+    def set_baud(self, baud: int) -> None:
+        self.device.host_baud = baud
 
     def close(self) -> None:
         self._closed = True

@@ -29,6 +29,9 @@ void port_interrupts(bool received, bool room);
 /* Waits until the last byte that the UART took is on the line. */
 void port_finish_sending(void);
 
+/* Changes the rate of the line to one that port_target lists; a port that lists none need not have it. */
+void port_set_baud(uint32_t baud);
+
 /* As in et_port. */
 uint32_t port_ticks(void);
 void port_restart_clock(void);

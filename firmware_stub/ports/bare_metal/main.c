@@ -50,6 +50,16 @@ static void reboot(void) {
     core_reset();
 }
 
+__attribute__((weak)) void port_set_baud(uint32_t baud) {
+    (void)baud;
+}
+
+static void set_baud(uint32_t baud) {
+    et_serial_flush(&serial);
+    port_finish_sending();
+    port_set_baud(baud);
+}
+
 int main(void) {
     static const et_uart uart = {
         .receive = port_receive,
@@ -66,6 +76,7 @@ int main(void) {
         .reboot = reboot,
         .quiet = quiet,
         .overruns = overruns,
+        .set_baud = set_baud,
         .stack_bottom = stack_bottom,
         .stack_top = stack_top,
     };

@@ -21,8 +21,14 @@
 #define INT_TX 1u
 #define INT_RX 2u
 
+const uint32_t cmsdk_uart_bauds[CMSDK_UART_BAUDS] = {BAUD, 230400, 460800, 921600};
+
+void port_set_baud(uint32_t baud) {
+    BAUDDIV = ET_UART_HZ / baud;
+}
+
 void cmsdk_uart_start(void) {
-    BAUDDIV = ET_UART_HZ / BAUD;
+    port_set_baud(BAUD);
     CTRL = CTRL_TX | CTRL_RX;
 }
 

@@ -3,6 +3,10 @@
 
 #include "bare_metal.h"
 
+/* For port_target. */
+#define CMSDK_UART_BAUDS 4
+extern const uint32_t cmsdk_uart_bauds[CMSDK_UART_BAUDS];
+
 void cmsdk_uart_start(void);
 
 #endif

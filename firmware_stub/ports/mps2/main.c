@@ -31,6 +31,8 @@ const et_target port_target = {
     .clock_hz_numerator = ET_CLOCK_HZ,
     .clock_hz_denominator = 1,
     .clock_bits = 32,
+    .baud_count = CMSDK_UART_BAUDS,
+    .bauds = cmsdk_uart_bauds,
     .more_clock_count = ET_NPU_LINKED,
     .more_clocks = &npu_clock,
 };

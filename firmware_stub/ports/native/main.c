@@ -42,6 +42,11 @@ static void idle(void) {
     pty_wait();
 }
 
+/* A pseudo-terminal has a rate, but does not keep to it. */
+static void set_baud(uint32_t baud) {
+    (void)baud;
+}
+
 int main(void) {
     static const et_port port = {
         .read = pty_read,
@@ -50,8 +55,10 @@ int main(void) {
         .ticks = ticks,
         .restart_clock = restart_clock,
         .reboot = reboot,
+        .set_baud = set_baud,
     };
     static const et_clock npu_clock = ET_NPU_CLOCK_OF(1000000000u, 1u);
+    static const uint32_t bauds[] = {115200, 921600, 3000000};
     static const et_target target = {
         .board = ET_BOARD_NAME,
         .cpu = "host",
@@ -59,6 +66,8 @@ int main(void) {
         .clock_hz_numerator = 1000000000,
         .clock_hz_denominator = 1,
         .clock_bits = 32,
+        .baud_count = sizeof bauds / sizeof bauds[0],
+        .bauds = bauds,
         .more_clock_count = ET_NPU_LINKED,
         .more_clocks = &npu_clock,
     };

@@ -3,6 +3,7 @@
 #include "bare_metal.h"
 
 #define CLOCK_HZ 16000000u
+#define BAUD 115200u
 
 #define CRYSTAL_START REGISTER(0x40000000u)
 #define CRYSTAL_STARTED REGISTER(0x40000100u)
@@ -28,7 +29,7 @@
 #define UART_TX REGISTER(0x4000251Cu)
 #define UART_BAUD REGISTER(0x40002524u)
 #define UART_ENABLED 4u
-#define UART_BAUD_115200 0x01D7E000u
+#define UART_BAUD_115200 0x01D7E000u /* other rates are multiples of this, nearly */
 #define UART_INT_RECEIVED (1u << 2)
 #define UART_INT_SENT (1u << 7)
 #define UART_ERROR_OVERRUN 1u
@@ -42,6 +43,12 @@
 #define TIMER_PRESCALER REGISTER(0x40008510u)
 #define TIMER_CAPTURED REGISTER(0x40008540u)
 #define TIMER_WIDTH_32 3u
+
+static const uint32_t bauds[] = {BAUD, 2 * BAUD, 4 * BAUD, 8 * BAUD};
+
+void port_set_baud(uint32_t baud) {
+    UART_BAUD = UART_BAUD_115200 * (baud / BAUD);
+}
 
 /* From the crystal: the oscillator after reset is too far off for a UART. */
 void port_start(void) {
@@ -117,4 +124,6 @@ const et_target port_target = {
     .clock_hz_numerator = CLOCK_HZ,
     .clock_hz_denominator = 1,
     .clock_bits = 32,
+    .baud_count = sizeof bauds / sizeof bauds[0],
+    .bauds = bauds,
 };

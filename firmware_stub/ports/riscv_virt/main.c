@@ -78,12 +78,18 @@ _Noreturn void start(void) {
     core_reset();
 }
 
-void port_start(void) {
-    uint32_t divider = UART_CLOCK_HZ / 16 / BAUD;
+static const uint32_t bauds[] = {BAUD, 2 * BAUD};
+
+void port_set_baud(uint32_t baud) {
+    uint32_t divider = UART_CLOCK_HZ / 16 / baud;
     UART_FORMAT = FORMAT_DIVIDER;
     UART_DIVIDER_LOW = (uint8_t)divider;
     UART_DIVIDER_HIGH = (uint8_t)(divider >> 8);
     UART_FORMAT = FORMAT_8_BITS;
+}
+
+void port_start(void) {
+    port_set_baud(BAUD);
     UART_FIFO = FIFO_ON;
 }
 
@@ -207,6 +213,8 @@ const et_target port_target = {
     .clock_hz_numerator = CYCLES_HZ,
     .clock_hz_denominator = 1,
     .clock_bits = 32,
+    .baud_count = sizeof bauds / sizeof bauds[0],
+    .bauds = bauds,
     .more_clock_count = ET_NPU_LINKED,
     .more_clocks = &npu_clock,
 };

@@ -63,6 +63,18 @@ static void start_clock(void) {
     SYSCTL_RCC = rcc & ~RCC_BYPASS;
 }
 
+static const uint32_t bauds[] = {BAUD, 230400, 460800, 921600};
+
+void port_set_baud(uint32_t baud) {
+    /* The divider in 64ths of CLOCK_HZ / 16 / baud, rounded. */
+    uint32_t divider = (8 * CLOCK_HZ / baud + 1) / 2;
+    UART_CTRL = 0;
+    UART_IBRD = divider / 64;
+    UART_FBRD = divider % 64;
+    UART_LCRH = LCRH_8_BITS_FIFO;
+    UART_CTRL = CTRL_ON;
+}
+
 static void start_uart(void) {
     SYSCTL_RCGC1 |= RCGC1_UART0;
     SYSCTL_RCGC2 |= RCGC2_PORT_A;
@@ -70,13 +82,7 @@ static void start_uart(void) {
     (void)SYSCTL_RCGC2;
     PORT_A_FUNCTION |= PORT_A_UART;
     PORT_A_DIGITAL |= PORT_A_UART;
-    /* The divider in 64ths of CLOCK_HZ / 16 / BAUD, rounded. */
-    uint32_t divider = (8 * CLOCK_HZ / BAUD + 1) / 2;
-    UART_CTRL = 0;
-    UART_IBRD = divider / 64;
-    UART_FBRD = divider % 64;
-    UART_LCRH = LCRH_8_BITS_FIFO;
-    UART_CTRL = CTRL_ON;
+    port_set_baud(BAUD);
 }
 
 void port_start(void) {
@@ -130,4 +136,6 @@ const et_target port_target = {
     .clock_hz_numerator = CLOCK_HZ,
     .clock_hz_denominator = 1,
     .clock_bits = 24,
+    .baud_count = sizeof bauds / sizeof bauds[0],
+    .bauds = bauds,
 };

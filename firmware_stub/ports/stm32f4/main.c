@@ -42,6 +42,12 @@
 #define TIMER_CTRL_ON 1u
 #define TIMER_EVENT_UPDATE 1u
 
+static const uint32_t bauds[] = {BAUD, 230400, 460800};
+
+void port_set_baud(uint32_t baud) {
+    UART_DIVIDER = (CLOCK_HZ + baud / 2) / baud;
+}
+
 void port_start(void) {
     RCC_AHB1ENR |= AHB1ENR_PORT_B;
     RCC_APB2ENR |= APB2ENR_USART1;
@@ -50,7 +56,7 @@ void port_start(void) {
     PORT_B_FUNCTION = (PORT_B_FUNCTION & ~FUNCTION_MASK) | FUNCTION_USART1;
     PORT_B_PULL = (PORT_B_PULL & ~PULL_MASK) | PULL_UP_PB7;
     PORT_B_MODE = (PORT_B_MODE & ~MODE_MASK) | MODE_FUNCTION;
-    UART_DIVIDER = (CLOCK_HZ + BAUD / 2) / BAUD;
+    port_set_baud(BAUD);
     UART_CTRL = CTRL_ON;
 }
 
@@ -103,4 +109,6 @@ const et_target port_target = {
     .clock_hz_numerator = ET_TIMER_HZ,
     .clock_hz_denominator = 1,
     .clock_bits = 32,
+    .baud_count = sizeof bauds / sizeof bauds[0],
+    .bauds = bauds,
 };

@@ -11,15 +11,11 @@ static const struct {
     bool longer; /* more bytes may follow */
     et_handler handler;
 } requests[] = {
-    {ET_LINK_OP_HELLO, 8, false, et_server_hello},
-    {ET_LINK_OP_PING, 0, false, et_server_ping},
-    {ET_LINK_OP_STATUS, 0, false, et_server_status},
-    {ET_LINK_OP_RESET, 1, false, et_server_reset},
-    {ET_LINK_OP_OPEN, OPEN_SIZE, true, et_server_open},
-    {ET_LINK_OP_WRITE, 8, true, et_server_write},
-    {ET_LINK_OP_COMMIT, COMMIT_SIZE, true, et_server_commit},
-    {ET_LINK_OP_RUN, 16, false, et_server_run},
-    {ET_LINK_OP_STAT, 4, false, et_server_stat},
+    {ET_LINK_OP_HELLO, 8, false, et_server_hello},   {ET_LINK_OP_PING, 0, false, et_server_ping},
+    {ET_LINK_OP_STATUS, 0, false, et_server_status}, {ET_LINK_OP_RESET, 1, false, et_server_reset},
+    {ET_LINK_OP_BAUD, 4, false, et_server_baud},     {ET_LINK_OP_OPEN, OPEN_SIZE, true, et_server_open},
+    {ET_LINK_OP_WRITE, 8, true, et_server_write},    {ET_LINK_OP_COMMIT, COMMIT_SIZE, true, et_server_commit},
+    {ET_LINK_OP_RUN, 16, false, et_server_run},      {ET_LINK_OP_STAT, 4, false, et_server_stat},
     {ET_LINK_OP_READ, 12, false, et_server_read},
 };
 
@@ -138,6 +134,7 @@ static void take_byte(et_server *server, uint8_t byte) {
         break;
     case ET_FRAME_GOOD:
         server->good_frames++;
+        server->rate.doubted = false;
         serve_frame(server);
         break;
     default:
@@ -148,9 +145,11 @@ static void take_byte(et_server *server, uint8_t byte) {
 
 bool et_server_poll(et_server *server) {
     uint8_t bytes[POLL_BYTES];
+    uint32_t good = server->good_frames;
     uint32_t count = server->config.port->read(bytes, sizeof bytes);
     for (uint32_t i = 0; i < count; i++) {
         take_byte(server, bytes[i]);
     }
-    return count > 0 || et_server_stream(server);
+    bool doubtful = et_server_watch_rate(server, count > 0 && server->good_frames == good);
+    return count > 0 || et_server_stream(server) || doubtful;
 }

@@ -39,6 +39,11 @@ et_status et_server_reset(et_server *server, et_request *request, et_writer *ans
 
 void et_server_clear_postmortem(et_server *server);
 
+/* server_baud.c. et_server_watch_rate is told whether bytes came that completed no good frame; true while the
+ * rate is in doubt, so that nobody sleeps over it. */
+et_status et_server_baud(et_server *server, et_request *request, et_writer *answer, et_error *error);
+bool et_server_watch_rate(et_server *server, bool noise);
+
 /* server_upload.c; bodies of OPEN, WRITE and COMMIT begin with the region and its index. COMMIT's may go on
  * with the name of a method. */
 #define COMMIT_SIZE (4u + ET_LINK_DIGEST_SIZE)

@@ -46,6 +46,17 @@ static void write_probe_tag(et_writer *answer, uint32_t ticks) {
     et_write_u32(answer, ET_SERVER_PROBE_PAIRS);
 }
 
+static void write_bauds_tag(et_writer *answer, const et_server_config *config) {
+    uint32_t count = config->port->set_baud != NULL ? config->target->baud_count : 0;
+    if (count > 0) {
+        et_write_u8(answer, ET_LINK_INFO_BAUDS);
+        et_write_u8(answer, 4u * count);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        et_write_u32(answer, config->target->bauds[i]);
+    }
+}
+
 static void write_postmortem_tag(et_writer *answer, uint8_t condition) {
     if (condition != ET_POSTMORTEM_CONDITION_NONE) {
         et_write_u8(answer, ET_LINK_INFO_POSTMORTEM);
@@ -81,6 +92,7 @@ et_status et_server_hello(et_server *server, et_request *request, et_writer *ans
     write_probe_tag(answer, server->probe_ticks);
     write_u32_tag(answer, ET_LINK_INFO_OPERATORS, et_kernel_count);
     write_postmortem_tag(answer, server->postmortem);
+    write_bauds_tag(answer, config);
     return ET_LINK_STATUS_OK;
 }
 

@@ -1,0 +1,70 @@
+/* BAUD: the line changes its rate, and changes back when nobody is heard at the new one. Both ends know the
+ * rate after a reset and meet there, so no loss of frames leaves them deaf to each other. */
+#include "server_internal.h"
+
+static bool is_offered(const et_server_config *config, uint32_t baud) {
+    for (uint32_t i = 0; config->port->set_baud != NULL && i < config->target->baud_count; i++) {
+        if (config->target->bauds[i] == baud) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void doubt(et_server *server) {
+    const et_target *target = server->config.target;
+    server->rate.doubted = true;
+    server->rate.left =
+        target->clock_hz_numerator / target->clock_hz_denominator / 1000u * ET_LINK_BAUD_TRIAL_MS;
+    server->rate.seen_at = server->config.port->ticks();
+}
+
+static void change(et_server *server) {
+    server->config.port->set_baud(server->rate.wanted);
+    server->rate.raised = server->rate.wanted != server->config.target->bauds[0];
+    if (server->rate.raised) {
+        doubt(server);
+    }
+}
+
+et_status et_server_baud(et_server *server, et_request *request, et_writer *answer, et_error *error) {
+    uint32_t baud = et_get_u32(request->body);
+    if (!is_offered(&server->config, baud)) {
+        return et_fail(error, ET_LINK_STATUS_UNSUPPORTED_FEATURE, baud, "the port has no such rate", NULL);
+    }
+    server->rate.wanted = baud;
+    request->then = change;
+    et_write_u8(answer, ET_LINK_STATUS_OK);
+    return ET_LINK_STATUS_OK;
+}
+
+static void go_back(et_server *server) {
+    server->config.port->set_baud(server->config.target->bauds[0]);
+    server->rate.raised = false;
+    server->rate.doubted = false;
+    et_frame_decoder_init(&server->decoder, server->decoder.payload, server->decoder.capacity);
+}
+
+bool et_server_watch_rate(et_server *server, bool noise) {
+    et_rate *rate = &server->rate;
+    if (!rate->raised) {
+        return false;
+    }
+    if (!rate->doubted) {
+        if (noise) {
+            doubt(server);
+        }
+        return noise;
+    }
+    /* Counted in steps: the counter may wrap sooner than the time is over. */
+    uint32_t now = server->config.port->ticks();
+    uint32_t bits = server->config.target->clock_bits;
+    uint32_t passed = (now - rate->seen_at) & (bits < 32 ? (1u << bits) - 1u : UINT32_MAX);
+    rate->seen_at = now;
+    if (passed < rate->left) {
+        rate->left -= passed;
+        return true;
+    }
+    go_back(server);
+    return false;
+}
