@@ -25,6 +25,7 @@
 #define STACK_BYTES 65536u
 
 /* From the linker: where the image is, whose symbols count from there. */
+/* NOLINTNEXTLINE(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the linker chose the name */
 extern const char __executable_start[], etext[];
 
 static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};

@@ -55,7 +55,7 @@ static const char *view(const et_call *call) {
     et_tensor *out = result->kind == ET_VALUE_TENSOR ? result->as.tensor : NULL;
     int32_t sizes[ET_MAX_DIMS];
     uint32_t ndim;
-    if (self == NULL || !et_is_type(out, self->dtype)) {
+    if (self == NULL || out == NULL || !et_is_type(out, self->dtype)) {
         return "input and output differ in type";
     }
     if (!et_arg_view_sizes(call, 1, self, sizes, &ndim)) {

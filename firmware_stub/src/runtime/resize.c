@@ -41,12 +41,13 @@ bool et_resize(et_tensor *tensor, const int32_t *sizes, uint32_t ndim) {
     if (memcmp(sizes, tensor->sizes, ndim * sizeof *sizes) == 0) {
         return true;
     }
-    if (tensor->bounds == NULL ||
-        !count_elements(sizes, ndim, tensor->capacity / et_element_size(tensor->dtype), &numel)) {
+    const uint32_t element = et_element_size(tensor->dtype);
+    if (tensor->bounds == NULL || element == 0 ||
+        !count_elements(sizes, ndim, tensor->capacity / element, &numel)) {
         return false;
     }
     memmove(tensor->sizes, sizes, ndim * sizeof *sizes);
-    tensor->nbytes = numel * et_element_size(tensor->dtype);
+    tensor->nbytes = numel * element;
     et_set_strides(tensor);
     return true;
 }
