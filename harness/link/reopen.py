@@ -81,21 +81,18 @@ class ReopeningTransport:
 
     @property
     def baud(self) -> int:
-        """Bits per second: after it came back, those it was opened with."""
-        return self._rated().baud
+        """Bits per second: after it came back, those it was opened with; 0 without a rate."""
+        return self._transport.baud if isinstance(self._transport, RatedTransport) else 0
 
     def set_baud(self, baud: int) -> None:
         """Change the rate; what has been written is out already.
 
         Raises:
-            InfrastructureError: The port does not take it.
+            InfrastructureError: The port does not take it, or is of a kind that has none.
         """
-        self._rated().set_baud(baud)
-
-    def _rated(self) -> RatedTransport:
         if not isinstance(self._transport, RatedTransport):
             raise InfrastructureError("this kind of connection has no rate that could be changed")
-        return self._transport
+        self._transport.set_baud(baud)
 
     def close(self) -> None:
         """Release the stream; further calls do nothing."""
