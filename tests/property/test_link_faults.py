@@ -82,7 +82,7 @@ def test_a_peer_that_talks_nonsense_is_told_from_a_device(nonsense: list[bytes],
         """Says each piece once, then repeats the last: a device of another kind on the port."""
 
         def read(self, timeout: float) -> bytes:
-            clock.wait_until(clock.now + min(timeout, 0.01))
+            clock.wait_until(clock.after(min(timeout, 0.01)))
             return nonsense.pop(0) if len(nonsense) > 1 else b"".join(nonsense)
 
         def write(self, data: bytes, timeout: float) -> None: ...

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+_SHORTEST_WAIT = 1e-9
+"""Seconds: what the clock can tell apart. Waits of less, left over by rounding, would add up to it
+only after millions of them."""
+
 
 class VirtualClock:
     """A monotonic clock that tests move. Callable like ``time.monotonic_ns``."""
@@ -11,6 +15,10 @@ class VirtualClock:
 
     def __call__(self) -> int:
         return round(self.now * 1e9)
+
+    def after(self, timeout: float) -> float:
+        """Return when a wait that begins now is over."""
+        return self.now + max(timeout, _SHORTEST_WAIT)
 
     def wait_until(self, time: float) -> None:
         self.now = max(self.now, time)

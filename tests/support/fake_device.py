@@ -80,7 +80,7 @@ class FakeDevice:
     def read(self, timeout: float) -> bytes:
         if self.closed:
             raise TransportClosedError("the fake device was closed")
-        limit = self.clock.now + timeout
+        limit = self.clock.after(timeout)
         while self._next_event() <= min(limit, self._outbox[0][0] if self._outbox else limit):
             self._step()
         if not self._outbox or self._outbox[0][0] > limit:

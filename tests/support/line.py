@@ -196,7 +196,7 @@ class Line:
     def read(self, timeout: float) -> bytes:
         if self._closed:
             raise TransportClosedError("the line was closed")
-        limit = self.clock.now + max(0.0, timeout)
+        limit = self.clock.after(timeout)
         device = self.device
         device.work_until(limit)
         if not device.leaving or device.leaving[0][0] > limit:
