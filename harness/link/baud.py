@@ -8,14 +8,15 @@ from typing import Final
 
 from harness.errors import DeviceRefusedError, InfrastructureError
 from harness.link.exchange import Exchange
-from harness.link.messages import baud_request, parse_empty, parse_ping
-from harness.link.wire import BAUD_TRIAL_MS, Op
+from harness.link.frames import Frame
+from harness.link.messages import baud_request, parse_empty
+from harness.link.wire import BAUD_TRIAL_MS, RESPONSE, Op
 
 _log = logging.getLogger(__name__)
 
 _PROBES: Final = 4
 """PINGs at the new rate, within the time that the device stays there unheard."""
-_PROBE_S: Final = BAUD_TRIAL_MS / 1000 / _PROBES
+_TRIAL_S: Final = BAUD_TRIAL_MS / 1000
 
 
 def raise_baud(exchange: Exchange, offered: Sequence[int], wanted: Sequence[int]) -> int:
@@ -33,10 +34,9 @@ def raise_baud(exchange: Exchange, offered: Sequence[int], wanted: Sequence[int]
         LinkError: The two do not find each other at the first rate, either.
         TargetError: The target died.
     """
-    first = exchange.baud
     for baud in wanted:
         if baud == exchange.baud:
-            return baud
+            break
         if baud not in offered or not _port_takes(exchange, baud):
             continue
         try:
@@ -46,29 +46,51 @@ def raise_baud(exchange: Exchange, offered: Sequence[int], wanted: Sequence[int]
             continue
         exchange.set_baud(baud)
         if _is_heard(exchange):
-            return baud
+            break
         _log.warning("%s: nothing is heard at %d baud", exchange.board, baud)
         exchange.fall_back()
-        # Wrong bytes and silence alike send the device back, too.
-        exchange.request(Op.PING, b"", parse_ping)
-    return first
+        _meet_again(exchange)
+    return exchange.baud
 
 
 def _port_takes(exchange: Exchange, baud: int) -> bool:
-    first = exchange.baud
+    before = exchange.baud
     try:
         exchange.set_baud(baud)
     except InfrastructureError as error:
         _log.info("%s", error.message)
         return False
-    exchange.set_baud(first)
+    exchange.set_baud(before)
     return True
 
 
 def _is_heard(exchange: Exchange) -> bool:
+    """PING for as long as a device that hears nobody stays where it is."""
+    asked = set()
     for _ in range(_PROBES):
         sequence = exchange.next_sequence()
-        until = exchange.now() + _PROBE_S
-        if exchange.attempt(Op.PING, sequence, b"", parse_ping, until) is not None:
-            return True
+        asked.add(sequence)
+        exchange.send(Op.PING, sequence, b"")
+        until = exchange.now() + _TRIAL_S / _PROBES
+        while (heard := exchange.listen(until)) is not None:
+            if not isinstance(heard, Frame):
+                continue
+            # An answer to an earlier one is as good: the device may be slow.
+            if heard.type == Op.PING | RESPONSE and heard.sequence in asked:
+                return True
+            exchange.statistics.stale_answers += 1
     return False
+
+
+def _meet_again(exchange: Exchange) -> None:
+    """Wait at the first rate for the device, to which our bytes are noise until it is there, too.
+
+    Raises:
+        LinkError: It does not come.
+        TargetError: The target died.
+    """
+    give_up_at = exchange.now() + _TRIAL_S + (exchange.retries + 1) * exchange.deadline_s
+    while not _is_heard(exchange):
+        exchange.check_alive()
+        if exchange.now() >= give_up_at:
+            raise exchange.failure(f"nothing is heard at {exchange.baud} baud any more, either")

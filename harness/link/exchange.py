@@ -102,11 +102,20 @@ class Exchange:
             raise InfrastructureError(f"{self.board}: the connection has no rate to be changed")
         self._rated.set_baud(baud)
 
-    def fall_back(self) -> None:
-        """Return to the rate the connection began with: where a device that hears nobody goes."""
-        if self.baud != self._first_baud:
-            self.statistics.rate_fallbacks += 1
+    def use_first_baud(self) -> bool:
+        """Return to the rate the connection began with, which a device has that starts.
+
+        Returns:
+            Whether it had another one.
+        """
+        raised = self.baud != self._first_baud
+        if raised:
             self.set_baud(self._first_baud)
+        return raised
+
+    def fall_back(self) -> None:
+        """Nobody is heard: return to where a device goes that hears nobody, either."""
+        self.statistics.rate_fallbacks += self.use_first_baud()
 
     def next_sequence(self) -> int:
         """Return a fresh sequence number; 0 is for what the device sends unasked."""

@@ -87,12 +87,18 @@ class ReopeningTransport:
     def set_baud(self, baud: int) -> None:
         """Change the rate; what has been written is out already.
 
+        Should the stream end meanwhile and come back, it has the rate it was opened with.
+
         Raises:
-            InfrastructureError: The port does not take it, or is of a kind that has none.
+            TransportClosedError: It ended and did not come back.
+            InfrastructureError: The port does not take it, or the connection has no rate.
         """
         if not isinstance(self._transport, RatedTransport):
             raise InfrastructureError("this kind of connection has no rate that could be changed")
-        self._transport.set_baud(baud)
+        try:
+            self._transport.set_baud(baud)
+        except TransportClosedError as error:
+            self._reopen(error)
 
     def close(self) -> None:
         """Release the stream; further calls do nothing."""

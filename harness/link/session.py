@@ -112,6 +112,7 @@ class Session:
         """
         exchange = self._exchange
         exchange.greeted = False
+        exchange.use_first_baud()
         sequence = exchange.next_sequence()
         body = messages.hello_request(self._id)
         deadline = exchange.now() + timeout_s

@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import socket
+import termios
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -150,12 +151,18 @@ class SerialTransport:
         before = self.baud
         try:
             self._port.baudrate = baud
-        except (OSError, ValueError) as error:
-            self._port.baudrate = before
+        except (OSError, ValueError, termios.error) as error:
+            self._restore(before)
             raise InfrastructureError(
                 f"the serial port {self._port.port} does not take {baud} baud: {error}",
                 hint="try another rate with --baud",
             ) from error
+
+    def _restore(self, baud: int) -> None:
+        try:
+            self._port.baudrate = baud
+        except (OSError, termios.error) as error:
+            raise self._closed(error) from error
 
     def close(self) -> None:
         """Close the port."""

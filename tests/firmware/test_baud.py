@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes as ct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
@@ -11,11 +14,13 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from harness.errors import LinkError
 from harness.link import messages
 from harness.link.session import Session
-from harness.link.wire import BAUD_TRIAL_MS, Op, Status
+from harness.link.wire import BAUD_TRIAL_MS, Op, Reset, Status
 from tests.support.c_server import BAUDS, CServer
 from tests.support.line import Line, Wire, WiredServer
+from tests.support.tiny_model import relu_model
 
 FIRST, FASTER, FASTEST = BAUDS
+MODEL = relu_model([4])
 
 
 def greeted(library: ct.CDLL) -> tuple[WiredServer, Line, Session]:
@@ -81,18 +86,55 @@ def test_a_host_that_dies_at_a_high_rate_leaves_no_deaf_board(etstub: ct.CDLL) -
     assert device.baud == FIRST
 
 
+def restart(device: WiredServer) -> None:
+    device.start()
+    device.baud = FIRST
+
+
 def test_a_board_that_restarts_at_a_high_rate_is_found_again(etstub: ct.CDLL) -> None:
     device, line, session = greeted(etstub)
     session.raise_baud([FASTEST])
-    device._library.et_server_init(ct.byref(device._state), ct.byref(device._config))
-    device.baud = FIRST
+    restart(device)
     session.target = None
     assert session.status().session == 0
     assert line.baud == FIRST
 
 
+def test_a_board_that_was_told_to_restart_is_greeted_at_the_first_rate(etstub: ct.CDLL) -> None:
+    device, line, session = greeted(etstub)
+    session.raise_baud([FASTEST])
+    session.reset(Reset.REBOOT)
+    assert device.reboots == 1
+    restart(device)
+    session.hello(1)
+    assert line.baud == FIRST
+    assert session.statistics.rate_fallbacks == 0, "nobody was deaf"
+
+
+@pytest.mark.parametrize(("hz", "bits"), [(250, 32), (16_000_000, 24), (4_000_000_000, 32)])
+def test_the_trial_lasts_as_long_on_every_clock(etstub: ct.CDLL, hz: int, bits: int) -> None:
+    server = CServer(etstub)
+    server._target.clock_hz_numerator, server._target.clock_bits = hz, bits
+    passed, step = 0, hz // 100
+
+    def tick() -> None:
+        nonlocal passed
+        passed += step
+        server._now = passed % (1 << bits)
+
+    server.on_tick = tick
+    server.request(Op.BAUD, messages.baud_request(FASTER))
+    assert server.baud == FIRST, "it was not idle before"
+    # One reading to decode BAUD, one to begin the trial.
+    assert (passed - 2 * step) / hz == pytest.approx(BAUD_TRIAL_MS / 1000, rel=0.02)
+
+
+SOMETIMES = st.lists(st.booleans(), max_size=12)
+
+
 class BothEnds(RuleBasedStateMachine):
-    """A host that asks for rates, dies and begins anew, on a line that loses any frame."""
+    """A host that asks for rates, dies and begins anew, a device that restarts, and a line between
+    them that loses any frame."""
 
     library: ct.CDLL
 
@@ -103,39 +145,64 @@ class BothEnds(RuleBasedStateMachine):
         self.seed = 0
         self.begin()
 
-    def begin(self) -> None:
+    def begin(self, deadline_s: float = 2.0) -> None:
         self.seed += 1
-        self.session = Session(self.line, clock_ns=self.line.clock, seed=self.seed)
+        self.session = Session(
+            self.line, clock_ns=self.line.clock, seed=self.seed, deadline_s=deadline_s
+        )
         self.session.hello(10)
+        self.restarted = False
+
+    @contextmanager
+    def losing(self, to: list[bool], back: list[bool]) -> Iterator[None]:
+        """Lose these of the next frames; giving up over it is allowed."""
+        self.device.losing_to, self.device.losing_from = iter(to), iter(back)
+        with suppress(LinkError):
+            yield
+        self.device.losing_to, self.device.losing_from = iter(()), iter(())
 
     @rule(
-        to=st.lists(st.booleans(), max_size=12),
-        back=st.lists(st.booleans(), max_size=12),
+        to=SOMETIMES,
+        back=SOMETIMES,
         wanted=st.lists(st.sampled_from(BAUDS), min_size=1, max_size=3),
     )
     def ask(self, to: list[bool], back: list[bool], wanted: list[int]) -> None:
-        self.device.losing_to, self.device.losing_from = iter(to), iter(back)
-        try:
+        with self.losing(to, back):
             baud = self.session.raise_baud(wanted)
-        except LinkError:
-            pass
-        else:
-            assert baud == self.line.baud == self.device.baud
-        self.device.losing_to, self.device.losing_from = iter(()), iter(())
+            assert baud == self.line.baud
+            # Nothing is asked of a device that is believed to be there already.
+            assert baud == self.device.baud or self.restarted
+
+    @rule(to=SOMETIMES, back=SOMETIMES)
+    def talk_into_losses(self, to: list[bool], back: list[bool]) -> None:
+        with self.losing(to, back):
+            self.session.ping()
+            assert self.line.baud == self.device.baud
 
     @rule()
     def talk(self) -> None:
         self.session.ping()
         assert self.line.baud == self.device.baud
+        self.restarted = False
+
+    @rule()
+    def bring_up_a_model(self) -> None:
+        assert self.session.load_model(MODEL)
+        assert self.line.baud == self.device.baud
+
+    @rule()
+    def restart(self) -> None:
+        restart(self.device)
+        self.restarted = True
 
     @rule(seconds=st.floats(0, 5))
     def wait(self, seconds: float) -> None:
         self.line.clock.now += seconds
 
-    @rule()
-    def die_and_begin_anew(self) -> None:
+    @rule(deadline_s=st.sampled_from([0.5, 2.0]))
+    def die_and_begin_anew(self, deadline_s: float) -> None:
         self.line.set_baud(FIRST)
-        self.begin()
+        self.begin(deadline_s)
         assert self.line.baud == self.device.baud == FIRST
 
 
@@ -143,8 +210,8 @@ def test_no_loss_of_frames_leaves_them_deaf(etstub: ct.CDLL) -> None:
     BothEnds.library = etstub
     machine = type("Both", (BothEnds,), {})
     machine.TestCase.settings = settings(  # type: ignore[attr-defined]
-        max_examples=60,
-        stateful_step_count=10,
+        max_examples=100,
+        stateful_step_count=20,
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )

@@ -13,9 +13,9 @@ static bool is_offered(const et_server_config *config, uint32_t baud) {
 
 static void doubt(et_server *server) {
     const et_target *target = server->config.target;
+    uint32_t hz = target->clock_hz_numerator / target->clock_hz_denominator;
     server->rate.doubted = true;
-    server->rate.left =
-        target->clock_hz_numerator / target->clock_hz_denominator / 1000u * ET_LINK_BAUD_TRIAL_MS;
+    server->rate.left = hz / 1000u * ET_LINK_BAUD_TRIAL_MS + hz % 1000u * ET_LINK_BAUD_TRIAL_MS / 1000u;
     server->rate.seen_at = server->config.port->ticks();
 }
 
