@@ -173,7 +173,7 @@ class _Run:
                 model_info = self._load(session, target_info)
                 _log.info("loaded %s, %d bytes", self.request.model, len(self.model))
                 self._feed(session, model_info)
-                pings = record_pings(session)
+                self._learn(pings=record_pings(session))
                 outcome = session.run(
                     self.request.runs,
                     trace_limit=self.request.trace_limit,
@@ -181,7 +181,8 @@ class _Run:
                     timeout_s=deadlines.execute_s,
                     progress=lambda done, total: self.stages("running", done, total),
                 )
-                self._learn(runs_completed=outcome.completed, pings=pings + record_pings(session))
+                self._learn(runs_completed=outcome.completed)
+                self._learn(pings=self.result.pings + record_pings(session))
                 self._keep_outputs(session, model_info)
                 trace, summary = pull_trace(
                     session,

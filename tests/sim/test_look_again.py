@@ -44,7 +44,11 @@ def test_the_directory_holds_everything(run: Path) -> None:
     result = document("result", (run / "result.json").read_text())
     assert result["runs_completed"] == RUNS
     assert result["exit_code"] == 0
-    assert len(result["pings"]) == 10
+    before, after = result["pings"][:5], result["pings"][5:]
+    assert len(before) == len(after) == 5
+    times = [t for ping in result["pings"] for t in (ping["host_before_ns"], ping["host_after_ns"])]
+    assert times == sorted(times)
+    assert {ping["epoch"] + 1 for ping in before} == {ping["epoch"] for ping in after}
 
 
 @pytest.mark.parametrize(
