@@ -27,7 +27,7 @@ class Tensor:
 class TensorList:
     """A list of tensors."""
 
-    tensors: Sequence[Tensor | Array]
+    tensors: Sequence[Array | Tensor]
 
 
 @dataclass
@@ -88,11 +88,8 @@ def argument(program: ProgramBuilder, value: object) -> int:
             raise TypeError(value)
 
 
-def run_all(library: ct.CDLL, operator: str, *arguments: object) -> list[Array]:
-    """Call one kernel, by name or by name and overload; return its outputs.
-
-    They are indexed as PyTorch indexes them.
-    """
+def one_call(operator: str, arguments: Sequence[object]) -> bytes:
+    """A program of one call, of an operator by its whole name, that gives its outputs."""
     outs = [value for value in arguments if isinstance(value, Out)]
     planned = 0
     for out in outs:
@@ -101,8 +98,17 @@ def run_all(library: ct.CDLL, operator: str, *arguments: object) -> list[Array]:
     program = ProgramBuilder([0, planned])
     numbers = [argument(program, value) for value in arguments]
     name, _, overload = operator.partition(".")
-    program.call(name, *numbers, overload=overload or "out")
-    loaded = load(library, program.finish(outputs=[out.number for out in outs]))
+    program.call(name, *numbers, overload=overload)
+    return program.finish(outputs=[out.number for out in outs])
+
+
+def run_all(library: ct.CDLL, operator: str, *arguments: object) -> list[Array]:
+    """Call one kernel, by name or by name and overload; return its outputs.
+
+    They are indexed as PyTorch indexes them.
+    """
+    outs = [value for value in arguments if isinstance(value, Out)]
+    loaded = load(library, one_call(operator if "." in operator else f"{operator}.out", arguments))
     loaded.execute()
     return [out.arrange(loaded.output(index)) for index, out in enumerate(outs)]
 

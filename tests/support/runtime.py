@@ -125,6 +125,13 @@ class Loaded:
     def needed(self) -> int:
         return self.method.method_bytes + self.method.planned_bytes
 
+    @property
+    def planned(self) -> bytes:
+        """What is in the planned memory."""
+        return ct.string_at(
+            self.arena.address + self.method.method_bytes, self.method.planned_bytes
+        )
+
     def _tensor(self, function: str, index: int) -> Tensor:
         find = getattr(self.library, function)
         find.restype = ct.POINTER(Tensor)

@@ -115,7 +115,7 @@ bool et_arg_dims(const et_call *call, uint32_t i, uint8_t ndim, uint8_t dims[ET_
 uint32_t et_arg_list_count(const et_call *call, uint32_t i) {
     const et_value *list = argument(call, i);
     bool is_list = list->kind == ET_VALUE_INT_LIST || list->kind == ET_VALUE_TENSOR_LIST;
-    return is_list ? list->as.list.count : 0;
+    return is_list ? list->as.list.count : UINT32_MAX;
 }
 
 bool et_arg_list_int(const et_call *call, uint32_t i, uint32_t item, int32_t min, int32_t max,
@@ -134,7 +134,7 @@ bool et_arg_view_sizes(const et_call *call, uint32_t i, const et_tensor *input, 
     uint64_t known = 1;
     int32_t *unknown = NULL;
     *ndim = et_arg_list_count(call, i);
-    if (*ndim > ET_MAX_DIMS || argument(call, i)->kind != ET_VALUE_INT_LIST) {
+    if (*ndim > ET_MAX_DIMS) {
         return false;
     }
     for (uint32_t d = 0; d < *ndim; d++) {

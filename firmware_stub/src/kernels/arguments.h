@@ -30,7 +30,7 @@ bool et_arg_dims(const et_call *call, uint32_t i, uint8_t ndim, uint8_t dims[ET_
 /* One int for both spatial axes, or one each: y, x. */
 bool et_arg_pair(const et_call *call, uint32_t i, int32_t min, int32_t max, int32_t pair[2]);
 
-/* How many items an int or tensor list has; 0 when it is no list. */
+/* How many items an int or tensor list has; UINT32_MAX, more than any list has, when it is no list. */
 uint32_t et_arg_list_count(const et_call *call, uint32_t i);
 
 /* Item `item` of an int list. */

@@ -45,6 +45,9 @@ static const char *read_arguments(const et_call *call, et_linear *linear) {
         !et_read_int32s(call, 3, linear->weight->sizes[0], &linear->sums)) {
         return "sizes do not match";
     }
+    if (et_arg_list_count(call, 7) != 1 || et_arg_list_count(call, 8) != 1) {
+        return "more than one scale";
+    }
     if (!et_arg_int(call, 4, -INT8_MAX, -INT8_MIN, &linear->input_offset) ||
         !et_arg_int(call, 5, -INT8_MAX, -INT8_MIN, &linear->filter_offset) ||
         !et_arg_int(call, 6, INT8_MIN, INT8_MAX, &linear->output_offset) ||

@@ -23,6 +23,17 @@ static bool read_padding(const et_call *call, uint32_t list, const et_tensor *in
     return et_arg_list_int(call, list, entry, 0, INT16_MAX, padding);
 }
 
+/* Whether a list has its entries, of which those for dimensions that the input lacks say nothing. */
+static bool list_is_sound(const et_call *call, uint32_t list, uint32_t ndim) {
+    int32_t none;
+    for (uint32_t entry = 0; entry + ndim < PADDED_DIMS; entry++) {
+        if (!et_arg_list_int(call, list, entry, 0, 0, &none)) {
+            return false;
+        }
+    }
+    return et_arg_list_count(call, list) == PADDED_DIMS;
+}
+
 /* pad(input, pre_pad, post_pad, pad_value, *, out) */
 static const char *pad(const et_call *call) {
     const et_tensor *input = et_arg_tensor(call, 0);
@@ -32,6 +43,9 @@ static const char *pad(const et_call *call) {
     if (!et_is_type(input, ET_CHAR) || !et_is_type(out, ET_CHAR) || input->ndim > PADDED_DIMS ||
         out->ndim != input->ndim) {
         return "only int8 in at most four dimensions";
+    }
+    if (!list_is_sound(call, 1, input->ndim) || !list_is_sound(call, 2, input->ndim)) {
+        return "padding";
     }
     et_tensor inside = *out; /* the input's place in the output */
     for (uint32_t d = 0; d < input->ndim; d++) {
