@@ -189,6 +189,32 @@ def export_dynamic(modules: Modules) -> bytes:
     return bytes(to_edge(program).to_executorch().buffer)
 
 
+class Images(nn.Module):
+    """Convolutions and pooling of an image of any height and width."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(2, 4, 3, stride=2, padding=1)
+        self.separate = nn.Conv2d(4, 4, 3, padding=1, groups=4)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = torch.relu(self.separate(torch.relu(self.first(x))))
+        largest = nn.functional.max_pool2d(y, 2)
+        return largest, nn.functional.avg_pool2d(y, (3, 2), stride=1), y.mean((2, 3))
+
+
+def make_images() -> Modules:
+    torch.manual_seed(SEED)
+    return {"forward": Images()}
+
+
+def export_images(modules: Modules) -> bytes:
+    height, width = (torch.export.Dim(name, min=8, max=16) for name in ("height", "width"))
+    shapes = ({2: height, 3: width},)
+    program = torch.export.export(modules["forward"], (sample(1, 2, 9, 10),), dynamic_shapes=shapes)
+    return bytes(to_edge(program).to_executorch().buffer)
+
+
 def export_forward(modules: Modules, x: torch.Tensor, config: ExecutorchBackendConfig) -> bytes:
     program = to_edge(torch.export.export(modules["forward"], (x,)))
     return bytes(program.to_executorch(config).buffer)
@@ -216,6 +242,15 @@ FEATURES = (
         make_dynamic,
         export_dynamic,
         tuple(Case(f"rows{rows}", dynamic_inputs(rows), runs=2) for rows in (2, 5, 8)),
+    ),
+    Feature(
+        "images",
+        make_images,
+        export_images,
+        tuple(
+            Case(f"{height}x{width}", (sample(1, 2, height, width),))
+            for height, width in ((16, 16), (8, 13), (11, 9))
+        ),
     ),
 )
 

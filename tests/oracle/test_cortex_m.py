@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.kernels import Array, Out, Tensor, run
+from tests.support.operators import CHAR
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch.backends.cortex_m.passes.cortex_m_pass_manager")
@@ -189,7 +190,10 @@ def test_pad(etstub: ct.CDLL, seed, shape, pads, value, last) -> None:
 
 
 def compare_images(library: ct.CDLL, name: str, x: Array, *rest: object) -> None:
-    """An operator on images, and its variant that names dimensions N, H, W, C."""
+    """An operator on images, and its variant that names dimensions N, H, W, C.
+
+    The latter into an output of dynamic shape, which must get its size.
+    """
     scratch = torch.zeros(1, dtype=torch.uint8)
     reference = [scratch if value is None else value for value in rest]
     mine = [None if value is None else value for value in rest]
@@ -201,7 +205,7 @@ def compare_images(library: ct.CDLL, name: str, x: Array, *rest: object) -> None
 
     images = np.ascontiguousarray(x.transpose(NHWC))
     expected = eager(f"{name}_nhwc", images, *reference)
-    found = ours(library, f"{name}_nhwc", Out(expected.shape, np.int8), images, *mine)
+    found = ours(library, f"{name}_nhwc", Out(expected.shape, np.int8, room=3), images, *mine)
     np.testing.assert_array_equal(found, expected)
 
 
@@ -248,12 +252,19 @@ def output_stage(seed: int, channels: int) -> tuple[Array, list[object]]:
 
 
 @generated
-@given(image=images, window=windows(), outputs=st.integers(1, 5), offset=st.integers(-127, 128))
-def test_quantized_conv2d(etstub: ct.CDLL, image, window, outputs, offset) -> None:
+@given(
+    image=images,
+    window=windows(),
+    groups=st.integers(1, 3),
+    outputs=st.integers(1, 5),
+    offset=st.integers(-127, 128),
+)
+def test_quantized_conv2d(etstub: ct.CDLL, image, window, groups, outputs, offset) -> None:
     kernel, stride, pad = window
-    x = int8s(*image)
-    w = int8s(image[0] + 1, outputs, *kernel, x.shape[1])
-    bias, stage = output_stage(image[0], outputs)
+    seed, batch, depth, *sizes = image
+    x = int8s(seed, batch, groups * depth, *sizes)
+    w = int8s(seed + 1, groups * outputs, *kernel, depth)
+    bias, stage = output_stage(seed, groups * outputs)
     arguments = [w, bias, stride, pad, [1, 1], offset, *stage, None]
     compare_images(etstub, "quantized_conv2d", x, *arguments)
 
@@ -288,3 +299,45 @@ def test_quantized_transpose_conv2d(
     extra = [int(flag and step > 1) for flag, step in zip(added, stride, strict=True)]
     arguments = [w, bias, stride, pad, extra, dilation, offset, *stage, None, None]
     compare_images(etstub, "quantized_transpose_conv2d", x, *arguments)
+
+
+@generated
+@given(
+    seed=seeds,
+    shape=st.lists(st.integers(1, 6), max_size=2),
+    sizes=st.tuples(st.integers(1, 40), st.integers(1, 12)),
+    with_sums=flags,
+    offsets=st.tuples(st.integers(-127, 128), st.just(0), zero_points),
+    scale=st.tuples(multipliers, st.integers(-12, -3)),
+)
+def test_quantized_linear(etstub: ct.CDLL, seed, shape, sizes, with_sums, offsets, scale) -> None:
+    inputs, outputs = sizes
+    x, w = int8s(seed, *shape, 3, inputs), int8s(seed + 1, outputs, inputs)
+    bias = np.random.default_rng(seed).integers(-9999, 9999, outputs, np.int32)
+    pair = [None, bias] if with_sums else [bias, None]
+    tail = [*offsets, [scale[0]], [scale[1]], 127, -128]
+    compare(etstub, "quantized_linear", x, w, *pair, *tail)
+
+
+@generated
+@given(
+    seed=seeds,
+    shape=st.lists(st.integers(1, 9), min_size=1, max_size=4),
+    scale=st.floats(0.01, 0.1),
+    zero=zero_points,
+)
+def test_quantization_and_softmax(etstub: ct.CDLL, seed, shape, scale, zero) -> None:
+    x = np.asarray(np.random.default_rng(seed).standard_normal(shape) * 4, np.float32)
+    parameters = [scale, zero, -128, 127]
+    quantized = eager("quantize_per_tensor", x, *parameters, torch.int8)
+    out = Out(x.shape, np.int8)
+    found = ours(etstub, "quantize_per_tensor", out, x, *parameters, CHAR)
+    np.testing.assert_array_equal(found, quantized)
+
+    floats = eager("dequantize_per_tensor", quantized, *parameters, torch.int8)
+    found = ours(etstub, "dequantize_per_tensor", Out(x.shape), quantized, *parameters, CHAR)
+    np.testing.assert_array_equal(found, floats)
+
+    mantissa, exponent = np.frexp(scale * (1 << 26))
+    tail = [zero, -128, round(float(mantissa) * (1 << 31)), int(exponent), -124]
+    compare(etstub, "softmax", quantized, x.ndim - 1, *tail)

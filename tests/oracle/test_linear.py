@@ -69,7 +69,7 @@ def test_convolution(etstub: ct.CDLL, spatial: int, data: st.DataObject) -> None
         *tail,
     ).numpy()
     orders = [data.draw(ordered(x.ndim)) for _ in range(3)]
-    out = Out(expected.shape, order=orders[2])
+    out = Out(expected.shape, order=orders[2], room=data.draw(st.sampled_from([0, 3])))
     arguments = [Tensor(x, orders[0]), Tensor(w, orders[1]), bias, *tail, out]
     found = run(etstub, "aten::convolution", *arguments)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-5)

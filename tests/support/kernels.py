@@ -32,17 +32,22 @@ class TensorList:
 
 @dataclass
 class Out:
-    """An output to be filled."""
+    """An output to be filled. With ``room``, each size is dynamic and may be as much larger."""
 
     shape: Sequence[int]
     dtype: type = np.float32
     order: Sequence[int] | None = None
+    room: int = 0
     number: int = field(default=-1, init=False)
     place: int = field(default=0, init=False)
 
     @property
     def nbytes(self) -> int:
-        return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
+        return int(np.prod(self.bounds)) * np.dtype(self.dtype).itemsize
+
+    @property
+    def bounds(self) -> list[int]:
+        return [size + self.room for size in self.shape]
 
     def arrange(self, stored: bytes) -> Array:
         """The elements in memory, indexed as PyTorch indexes them."""
@@ -81,7 +86,11 @@ def argument(program: ProgramBuilder, value: object) -> int:
             return program.constant(value)
         case Out():
             value.number = program.tensor(
-                value.shape, value.dtype, memory=(1, value.place), dim_order=value.order
+                value.bounds,
+                value.dtype,
+                memory=(1, value.place),
+                dim_order=value.order,
+                dynamism=1 if value.room else 0,
             )
             return value.number
         case _:

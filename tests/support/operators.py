@@ -174,7 +174,7 @@ CORTEX_M = {
     "dequantize_per_tensor.out": call(ROWS8, *QUANTIZED, Out((2, 3))),
     "maximum.out": call(ROWS8, ROWS8, out8(2, 3), accepts="0 flatter, 1 flatter"),
     "minimum.out": call(ROWS8, ROWS8, out8(2, 3), accepts="0 flatter, 1 flatter"),
-    "pad.out": call(ROWS8, [0, 0, 0, 1], [0, 0, 0, 0], 7, out8(2, 4)),
+    "pad.out": call(ROWS8, [0, 0, 0, 1], [0, 0, 0, 0], 7, out8(2, 4), accepts="1 range, 2 range"),
     "quantize_per_tensor.out": call(ROWS, *QUANTIZED, out8(2, 3)),
     "quantized_activation.out": call(ROWS8, int8s(256), out8(2, 3)),
     "quantized_add.out": call(

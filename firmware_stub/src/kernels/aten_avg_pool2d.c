@@ -28,43 +28,31 @@ static float sum_patch(const et_avg_pool *pool, const et_patch *patch, const flo
     return sum;
 }
 
-static void pool_position(const void *context, const et_patch *patch, int32_t from, int32_t to) {
+static void pool_channel(const void *context, const et_patch *patch, int32_t from, int32_t to) {
     const et_avg_pool *pool = context;
     const et_window *window = &pool->window;
-    const float *x = et_floats(window->input) + from;
-    float *y = et_out_floats(window->out) + to;
     int64_t divisor = pool->divisor;
     if (divisor == 0) {
         divisor = (int64_t)covered(&window->y, &patch->y, pool->count_padding) *
                   covered(&window->x, &patch->x, pool->count_padding);
     }
-    for (int32_t channel = 0; channel < window->input->sizes[1]; channel++) {
-        *y = sum_patch(pool, patch, x) / (float)divisor;
-        x += window->input->strides[1];
-        y += window->out->strides[1];
-    }
+    et_out_floats(window->out)[to] = sum_patch(pool, patch, et_floats(window->input) + from) / (float)divisor;
 }
 
 /* avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override?, *, out) */
 static const char *avg_pool2d(const et_call *call) {
     et_avg_pool pool = {.divisor = 0};
     bool ceil_mode;
-    const et_tensor *input = et_arg_tensor(call, 0);
-    const et_tensor *out = et_arg_out(call, 7);
-    if (!et_is_image(input, ET_FLOAT) || !et_is(out, ET_FLOAT, input->ndim)) {
+    if (!et_read_image_or_batch(call, 7, ET_FLOAT, &pool.window)) {
         return "only float32 images";
     }
     if (!et_arg_bool(call, 4, &ceil_mode) || !et_arg_bool(call, 5, &pool.count_padding) ||
         (!et_arg_is_none(call, 6) && !et_arg_int(call, 6, 1, INT32_MAX, &pool.divisor))) {
         return "ceil_mode, count_include_pad or divisor_override";
     }
-    et_tensor batch = et_as_batch(input);
-    et_tensor out_batch = et_as_batch(out);
-    pool.window.input = &batch;
-    pool.window.out = &out_batch;
     const char *refusal = et_read_pool_axes(call, ceil_mode, &pool.window);
     if (refusal == NULL) {
-        et_slide(&pool.window, pool_position, &pool);
+        et_slide_channels(&pool.window, pool_channel, &pool);
     }
     return refusal;
 }

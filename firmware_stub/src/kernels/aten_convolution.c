@@ -4,7 +4,6 @@
 
 typedef struct {
     et_window window;
-    et_tensor images[2];   /* input and output; lines as images with a single row */
     et_tensor weight;      /* O, C / groups, kernel y, kernel x */
     const et_tensor *bias; /* O, or NULL */
     int32_t groups;
@@ -12,19 +11,13 @@ typedef struct {
 
 /* Fills the tensors of a 1-d or 2-d convolution, as those of a 2-d one. */
 static bool read_tensors(const et_call *call, et_convolution *conv) {
-    const et_tensor *input = et_arg_tensor(call, 0);
     const et_tensor *weight = et_arg_tensor(call, 1);
-    const et_tensor *out = et_arg_out(call, 9);
-    if (!et_is_image(input, ET_FLOAT) || !et_is(weight, ET_FLOAT, input->ndim) ||
-        !et_is(out, ET_FLOAT, input->ndim)) {
+    if ((!et_read_images(call, 0, 9, ET_FLOAT, ET_NCHW, &conv->window) &&
+         !et_read_images(call, 0, 9, ET_FLOAT, ET_NCX, &conv->window)) ||
+        !et_is(weight, ET_FLOAT, conv->window.result->ndim)) {
         return false;
     }
-    const bool is_line = input->ndim == 3;
-    conv->images[0] = is_line ? et_as_image(input) : *input;
-    conv->images[1] = is_line ? et_as_image(out) : *out;
-    conv->weight = is_line ? et_as_image(weight) : *weight;
-    conv->window.input = &conv->images[0];
-    conv->window.out = &conv->images[1];
+    conv->weight = et_as_images(weight, conv->window.layout);
     return true;
 }
 
@@ -40,18 +33,14 @@ static const char *read_arguments(const et_call *call, et_convolution *conv) {
     const int32_t *weight = conv->weight.sizes;
     const int32_t channels = conv->window.input->sizes[1];
     if (!et_arg_int(call, 8, 1, ET_AXIS_MAX, &conv->groups) || weight[0] % conv->groups != 0 ||
-        channels % conv->groups != 0 || channels / conv->groups != weight[1] ||
-        conv->window.out->sizes[1] != weight[0]) {
+        channels % conv->groups != 0 || channels / conv->groups != weight[1]) {
         return "channels and groups";
     }
     conv->bias = et_arg_is_none(call, 2) ? NULL : et_arg_tensor(call, 2);
     if (!et_arg_is_none(call, 2) && !et_is_vector(conv->bias, ET_FLOAT, weight[0])) {
         return "bias";
     }
-    if (et_arg_tensor(call, 0)->ndim == 3) {
-        return et_read_conv_line(call, weight[3], &conv->window);
-    }
-    return et_read_conv_axes(call, weight[2], weight[3], &conv->window);
+    return et_read_conv_axes(call, weight[2], weight[3], weight[0], &conv->window);
 }
 
 /* Sum over the channels of one group and the taps of a patch; x and w point at the first tap. */

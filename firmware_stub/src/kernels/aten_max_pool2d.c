@@ -5,7 +5,7 @@
 
 typedef struct {
     et_window window;
-    et_tensor indices; /* of the maxima in their input planes */
+    int64_t *indices; /* of the maxima in their input planes */
 } et_max_pool;
 
 /* A dilated window can miss a small input; then there is no maximum. */
@@ -42,50 +42,36 @@ static float find_max(const et_max_pool *pool, const et_patch *patch, const floa
     return max;
 }
 
-static void pool_position(const void *context, const et_patch *patch, int32_t from, int32_t to) {
+static void pool_channel(const void *context, const et_patch *patch, int32_t from, int32_t to) {
     const et_max_pool *pool = context;
-    const et_window *window = &pool->window;
-    const float *x = et_floats(window->input) + from;
-    float *y = et_out_floats(window->out) + to;
-    int64_t *index = (int64_t *)(void *)pool->indices.data + to;
-    for (int32_t channel = 0; channel < window->input->sizes[1]; channel++) {
-        *y = find_max(pool, patch, x, index);
-        x += window->input->strides[1];
-        y += window->out->strides[1];
-        index += window->out->strides[1];
-    }
+    const float *x = et_floats(pool->window.input) + from;
+    et_out_floats(pool->window.out)[to] = find_max(pool, patch, x, &pool->indices[to]);
 }
 
 /* max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode, *, out, indices) */
 static const char *max_pool2d(const et_call *call) {
-    const et_tensor *input = et_arg_tensor(call, 0);
-    et_tensor *out = et_arg_out(call, 6);
-    const et_tensor *indices = et_arg_out(call, 7);
+    et_tensor *indices = et_arg_out(call, 7);
     et_max_pool pool;
     int32_t dilation[2];
     bool ceil_mode;
-    if (!et_is_image(input, ET_FLOAT) || !et_is(out, ET_FLOAT, input->ndim)) {
+    if (!et_read_image_or_batch(call, 6, ET_FLOAT, &pool.window)) {
         return "only float32 images";
-    }
-    if (!et_is_type(indices, ET_LONG) || !et_same_layout(indices, out)) {
-        return "type, shape or layout of indices";
     }
     if (!et_arg_pair(call, 4, 1, ET_AXIS_MAX, dilation) || !et_arg_bool(call, 5, &ceil_mode)) {
         return "dilation or ceil_mode";
     }
-    et_tensor batch = et_as_batch(input);
-    et_tensor out_batch = et_as_batch(out);
-    pool.indices = et_as_batch(indices);
-    pool.window.input = &batch;
-    pool.window.out = &out_batch;
     const char *refusal = et_read_dilated_pool_axes(call, dilation, ceil_mode, &pool.window);
     if (refusal != NULL) {
         return refusal;
     }
+    if (!et_is_type(indices, ET_LONG) || !et_take_layout(indices, pool.window.result)) {
+        return "type, shape or layout of indices";
+    }
     if (!every_window_has_a_tap(&pool.window.y) || !every_window_has_a_tap(&pool.window.x)) {
         return "a window that misses the input";
     }
-    et_slide(&pool.window, pool_position, &pool);
+    pool.indices = (int64_t *)(void *)indices->data;
+    et_slide_channels(&pool.window, pool_channel, &pool);
     return NULL;
 }
 

@@ -47,15 +47,11 @@ static float average(const et_avg_pool2d *pool, const et_patch *patch, const int
     return sum / (float)(patch->y.count * patch->x.count);
 }
 
-static void pool_position(const void *context, const et_patch *patch, int32_t from, int32_t to) {
+static void pool_channel(const void *context, const et_patch *patch, int32_t from, int32_t to) {
     const et_avg_pool2d *pool = context;
-    const int8_t *x = et_int8s(pool->window.input) + from;
-    int8_t *y = et_out_int8s(pool->window.out) + to;
-    for (int32_t channel = 0; channel < pool->window.input->sizes[1]; channel++) {
-        *y = et_quantize(average(pool, patch, x) / pool->scale, pool->zero_point, INT8_MIN, INT8_MAX);
-        x += pool->window.input->strides[1];
-        y += pool->window.out->strides[1];
-    }
+    const float mean = average(pool, patch, et_int8s(pool->window.input) + from);
+    et_out_int8s(pool->window.out)[to] =
+        et_quantize(mean / pool->scale, pool->zero_point, INT8_MIN, INT8_MAX);
 }
 
 static const char *run(const et_call *call, et_layout layout) {
@@ -64,7 +60,7 @@ static const char *run(const et_call *call, et_layout layout) {
     if (refusal != NULL) {
         return refusal;
     }
-    et_slide(&pool.window, pool_position, &pool);
+    et_slide_channels(&pool.window, pool_channel, &pool);
     return NULL;
 }
 

@@ -19,12 +19,12 @@ typedef struct {
 static const char *read_arguments(const et_call *call, et_batch_matmul *matmul) {
     const et_tensor *a = matmul->a = et_arg_tensor(call, 0);
     const et_tensor *b = matmul->b = et_arg_tensor(call, 2);
-    const et_tensor *out = matmul->out = et_arg_out(call, 8);
-    if (!et_is(a, ET_CHAR, 3) || !et_is(b, ET_CHAR, 3) || !et_is(out, ET_CHAR, 3)) {
+    et_tensor *out = matmul->out = et_arg_out(call, 8);
+    if (!et_is(a, ET_CHAR, 3) || !et_is(b, ET_CHAR, 3) || !et_is_type(out, ET_CHAR)) {
         return "only int8 in batches of matrices";
     }
-    if (b->sizes[0] != a->sizes[0] || b->sizes[2] != a->sizes[2] || out->sizes[0] != a->sizes[0] ||
-        out->sizes[1] != a->sizes[1] || out->sizes[2] != b->sizes[1]) {
+    const int32_t sizes[] = {a->sizes[0], a->sizes[1], b->sizes[1]};
+    if (b->sizes[0] != a->sizes[0] || b->sizes[2] != a->sizes[2] || !et_resize(out, sizes, 3)) {
         return "sizes do not match";
     }
     if (!et_arg_int(call, 1, -INT8_MAX, -INT8_MIN, &matmul->a_offset) ||

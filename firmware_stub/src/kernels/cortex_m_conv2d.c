@@ -22,14 +22,14 @@ static const char *read_arguments(const et_call *call, et_layout layout, et_conv
     const int32_t *weight = conv->weight->sizes;
     conv->groups = conv->window.input->sizes[1] / weight[3];
     if (conv->groups == 0 || conv->groups * weight[3] != conv->window.input->sizes[1] ||
-        weight[0] % conv->groups != 0 || conv->window.out->sizes[1] != weight[0]) {
+        weight[0] % conv->groups != 0) {
         return "channels and groups";
     }
     if (!et_arg_int(call, 6, -INT8_MAX, -INT8_MIN, &conv->input_offset) ||
         !et_read_output_stage(call, 7, weight[0], &conv->stage)) {
         return "quantization";
     }
-    return et_read_conv_axes(call, weight[1], weight[2], &conv->window);
+    return et_read_conv_axes(call, weight[1], weight[2], weight[0], &conv->window);
 }
 
 /* Sum over the taps of a patch and the channels of one group; x and w point at the first tap. */

@@ -23,7 +23,6 @@ static const char *read_arguments(const et_call *call, et_layout layout, et_dept
     const int32_t *weight = conv->weight->sizes;
     conv->multiplier = weight[3] / conv->window.input->sizes[1];
     if (weight[0] != 1 || conv->multiplier * conv->window.input->sizes[1] != weight[3] ||
-        conv->window.out->sizes[1] != weight[3] ||
         !et_arg_int(call, 6, conv->multiplier, conv->multiplier, &conv->multiplier)) {
         return "channels and depth multiplier";
     }
@@ -31,7 +30,7 @@ static const char *read_arguments(const et_call *call, et_layout layout, et_dept
         !et_read_output_stage(call, 8, weight[3], &conv->stage)) {
         return "quantization";
     }
-    return et_read_conv_axes(call, weight[1], weight[2], &conv->window);
+    return et_read_conv_axes(call, weight[1], weight[2], weight[3], &conv->window);
 }
 
 /* All output channels at one output position. */

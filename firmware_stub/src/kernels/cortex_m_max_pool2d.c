@@ -45,15 +45,10 @@ static int8_t largest(const et_max_pool2d *pool, const et_patch *patch, const in
     return max;
 }
 
-static void pool_position(const void *context, const et_patch *patch, int32_t from, int32_t to) {
+static void pool_channel(const void *context, const et_patch *patch, int32_t from, int32_t to) {
     const et_max_pool2d *pool = context;
-    const int8_t *x = et_int8s(pool->window.input) + from;
-    int8_t *y = et_out_int8s(pool->window.out) + to;
-    for (int32_t channel = 0; channel < pool->window.input->sizes[1]; channel++) {
-        *y = (int8_t)et_clamp(largest(pool, patch, x), pool->min, pool->max);
-        x += pool->window.input->strides[1];
-        y += pool->window.out->strides[1];
-    }
+    const int8_t max = largest(pool, patch, et_int8s(pool->window.input) + from);
+    et_out_int8s(pool->window.out)[to] = (int8_t)et_clamp(max, pool->min, pool->max);
 }
 
 static const char *run(const et_call *call, et_layout layout) {
@@ -62,7 +57,7 @@ static const char *run(const et_call *call, et_layout layout) {
     if (refusal != NULL) {
         return refusal;
     }
-    et_slide(&pool.window, pool_position, &pool);
+    et_slide_channels(&pool.window, pool_channel, &pool);
     return NULL;
 }
 

@@ -23,52 +23,43 @@ static bool read_padding(const et_call *call, uint32_t list, const et_tensor *in
     return et_arg_list_int(call, list, entry, 0, INT16_MAX, padding);
 }
 
-/* Whether a list has its entries, of which those for dimensions that the input lacks say nothing. */
-static bool list_is_sound(const et_call *call, uint32_t list, uint32_t ndim) {
-    int32_t none;
-    for (uint32_t entry = 0; entry + ndim < PADDED_DIMS; entry++) {
-        if (!et_arg_list_int(call, list, entry, 0, 0, &none)) {
-            return false;
-        }
-    }
-    return et_arg_list_count(call, list) == PADDED_DIMS;
-}
-
 /* pad(input, pre_pad, post_pad, pad_value, *, out) */
 static const char *pad(const et_call *call) {
     const et_tensor *input = et_arg_tensor(call, 0);
     et_tensor *out = et_arg_out(call, 4);
+    int32_t sizes[PADDED_DIMS];
+    int32_t before[PADDED_DIMS];
     int32_t value;
-    int32_t start = 0;
-    if (!et_is_type(input, ET_CHAR) || !et_is_type(out, ET_CHAR) || input->ndim > PADDED_DIMS ||
-        out->ndim != input->ndim) {
+    if (!et_is_type(input, ET_CHAR) || !et_is_type(out, ET_CHAR) || input->ndim > PADDED_DIMS) {
         return "only int8 in at most four dimensions";
-    }
-    if (!list_is_sound(call, 1, input->ndim) || !list_is_sound(call, 2, input->ndim)) {
-        return "padding";
-    }
-    et_tensor inside = *out; /* the input's place in the output */
-    for (uint32_t d = 0; d < input->ndim; d++) {
-        int32_t before;
-        int32_t after;
-        if (!read_padding(call, 1, input, d, &before) || !read_padding(call, 2, input, d, &after)) {
-            return "padding";
-        }
-        if ((int64_t)input->sizes[d] + before + after != out->sizes[d]) {
-            return "output size";
-        }
-        inside.sizes[d] = input->sizes[d];
-        start += before * out->strides[d];
     }
     if (!et_arg_int(call, 3, INT8_MIN, INT8_MAX, &value)) {
         return "pad_value";
     }
+    if (et_arg_list_count(call, 1) != PADDED_DIMS || et_arg_list_count(call, 2) != PADDED_DIMS) {
+        return "padding";
+    }
+    for (uint32_t d = 0; d < input->ndim; d++) {
+        int32_t after;
+        if (!read_padding(call, 1, input, d, &before[d]) || !read_padding(call, 2, input, d, &after) ||
+            input->sizes[d] > INT32_MAX - 2 * INT16_MAX) {
+            return "padding";
+        }
+        sizes[d] = before[d] + input->sizes[d] + after;
+    }
+    if (!et_resize(out, sizes, input->ndim)) {
+        return "output size";
+    }
     memset(out->data, value, out->nbytes);
-    inside.nbytes = input->nbytes;
-    if (inside.nbytes != 0) {
-        inside.data += start;
+    if (input->nbytes != 0) {
+        et_tensor inside = *out; /* the input's place in the output */
         et_walk from = {0};
         et_walk to = {0};
+        for (uint32_t d = 0; d < input->ndim; d++) {
+            inside.sizes[d] = input->sizes[d];
+            to.offset += (uint32_t)before[d] * (uint32_t)out->strides[d];
+        }
+        inside.nbytes = input->nbytes;
         et_walk_add_dims(&from, input, input->ndim);
         et_walk_add_dims(&to, &inside, inside.ndim);
         et_copy_along(input, &from, &inside, &to);

@@ -11,18 +11,17 @@ typedef struct {
     et_output_stage stage;
 } et_transpose_conv2d;
 
-/* The size that transposing gives: that of the convolution which would undo it, and its remainder. */
-static bool axis_is_sound(const et_axis *axis, int32_t added) {
+/* Finds the size that transposing gives: that of the convolution which would undo it, and its remainder. */
+static bool measure_axis(et_axis *axis, int32_t added) {
     const int64_t taps = (int64_t)axis->dilation * (axis->kernel - 1);
     const int64_t out = (int64_t)(axis->in - 1) * axis->stride - 2 * (int64_t)axis->pad + taps + added + 1;
+    axis->out = (int32_t)out;
     /* Each number in range keeps the positions in `position_of` from overflowing. */
-    return axis->in <= ET_AXIS_MAX && axis->kernel <= ET_AXIS_MAX && axis->out <= ET_AXIS_MAX &&
-           out == axis->out;
+    return axis->in <= ET_AXIS_MAX && axis->kernel <= ET_AXIS_MAX && out >= 1 && out <= ET_AXIS_MAX;
 }
 
 static const char *read_axes(const et_call *call, et_transpose_conv2d *conv) {
     const int32_t *in = conv->window.input->sizes;
-    const int32_t *out = conv->window.out->sizes;
     const int32_t *weight = conv->weight->sizes;
     int32_t stride[2];
     int32_t pad[2];
@@ -32,10 +31,10 @@ static const char *read_axes(const et_call *call, et_transpose_conv2d *conv) {
         !et_arg_pair(call, 5, 0, ET_AXIS_MAX, added) || !et_arg_pair(call, 6, 1, ET_AXIS_MAX, dilation)) {
         return "stride, padding, output_padding or dilation";
     }
-    conv->window.y = (et_axis){in[2], out[2], weight[1], stride[0], pad[0], dilation[0]};
-    conv->window.x = (et_axis){in[3], out[3], weight[2], stride[1], pad[1], dilation[1]};
-    if (!axis_is_sound(&conv->window.y, added[0]) || !axis_is_sound(&conv->window.x, added[1]) ||
-        in[0] != out[0]) {
+    conv->window.y = (et_axis){in[2], 0, weight[1], stride[0], pad[0], dilation[0]};
+    conv->window.x = (et_axis){in[3], 0, weight[2], stride[1], pad[1], dilation[1]};
+    if (!measure_axis(&conv->window.y, added[0]) || !measure_axis(&conv->window.x, added[1]) ||
+        !et_resize_images(&conv->window, weight[0])) {
         return "output size";
     }
     return NULL;
@@ -49,8 +48,7 @@ static const char *read_arguments(const et_call *call, et_layout layout, et_tran
     if (!et_read_images(call, 0, 15, ET_CHAR, layout, &conv->window) || !et_is(conv->weight, ET_CHAR, 4)) {
         return "only int8 in two spatial dimensions";
     }
-    if (conv->window.input->sizes[1] != conv->weight->sizes[3] ||
-        conv->window.out->sizes[1] != conv->weight->sizes[0]) {
+    if (conv->window.input->sizes[1] != conv->weight->sizes[3]) {
         return "channels or groups";
     }
     if (!et_arg_int(call, 7, -INT8_MAX, -INT8_MIN, &conv->input_offset) ||

@@ -1,31 +1,62 @@
 #include "window.h"
 
-/* The same image with its dimensions in the order N, C, H, W. */
-static et_tensor channels_second(const et_tensor *image) {
-    static const uint8_t dims[] = {0, 3, 1, 2};
-    static const uint8_t names[] = {0, 2, 3, 1};
-    et_tensor view = *image;
-    for (uint32_t d = 0; d < sizeof dims; d++) {
-        view.sizes[d] = image->sizes[dims[d]];
-        view.strides[d] = image->strides[dims[d]];
-        view.dim_order[d] = names[image->dim_order[d]];
+/* Where a layout's dimensions are among N, C, H, W. */
+static const uint8_t places[][4] = {
+    [ET_NCHW] = {0, 1, 2, 3},
+    [ET_NHWC] = {0, 2, 3, 1},
+    [ET_CHW] = {1, 2, 3},
+    [ET_NCX] = {0, 1, 3},
+};
+
+static uint8_t dimensions(et_layout layout) {
+    return layout == ET_CHW || layout == ET_NCX ? 3 : 4;
+}
+
+et_tensor et_as_images(const et_tensor *tensor, et_layout layout) {
+    et_tensor view = *tensor;
+    view.ndim = 4;
+    for (uint32_t d = 0; d < 4; d++) {
+        view.sizes[d] = 1;
+        view.strides[d] = 0;
+    }
+    for (uint32_t d = 0; d < tensor->ndim; d++) {
+        view.sizes[places[layout][d]] = tensor->sizes[d];
+        view.strides[places[layout][d]] = tensor->strides[d];
     }
     return view;
 }
 
 bool et_read_images(const et_call *call, uint32_t input, uint32_t out, uint8_t dtype, et_layout layout,
                     et_window *window) {
-    window->input = et_arg_tensor(call, input);
-    window->out = et_arg_out(call, out);
-    if (!et_is(window->input, dtype, 4) || !et_is(window->out, dtype, 4)) {
+    const et_tensor *images = et_arg_tensor(call, input);
+    window->result = et_arg_out(call, out);
+    if (!et_is(images, dtype, dimensions(layout)) || !et_is_type(window->result, dtype) ||
+        window->result->ndim != images->ndim) {
         return false;
     }
-    if (layout == ET_NHWC) {
-        window->views[0] = channels_second(window->input);
-        window->views[1] = channels_second(window->out);
-        window->input = &window->views[0];
-        window->out = &window->views[1];
+    window->layout = layout;
+    window->views[0] = et_as_images(images, layout);
+    window->input = &window->views[0];
+    window->out = &window->views[1];
+    return true;
+}
+
+bool et_read_image_or_batch(const et_call *call, uint32_t out, uint8_t dtype, et_window *window) {
+    return et_read_images(call, 0, out, dtype, ET_NCHW, window) ||
+           et_read_images(call, 0, out, dtype, ET_CHW, window);
+}
+
+bool et_resize_images(et_window *window, int32_t channels) {
+    const int32_t wanted[4] = {window->input->sizes[0], channels, window->y.out, window->x.out};
+    const uint8_t ndim = dimensions(window->layout);
+    int32_t sizes[4];
+    for (uint32_t d = 0; d < ndim; d++) {
+        sizes[d] = wanted[places[window->layout][d]];
     }
+    if (!et_resize(window->result, sizes, ndim)) {
+        return false;
+    }
+    window->views[1] = et_as_images(window->result, window->layout);
     return true;
 }
 
@@ -33,20 +64,25 @@ static bool in_range(int32_t number, int32_t min) {
     return number >= min && number <= ET_AXIS_MAX;
 }
 
-bool et_axis_is_sound(const et_axis *axis, bool ceil_mode) {
-    if (!in_range(axis->in, 1) || !in_range(axis->out, 1) || !in_range(axis->kernel, 1) ||
-        !in_range(axis->stride, 1) || !in_range(axis->pad, 0) || !in_range(axis->dilation, 1)) {
+/* Finds the output's size; false when a number is out of range or the kernel does not fit. */
+static bool measure_axis(et_axis *axis, bool ceil_mode) {
+    if (!in_range(axis->in, 1) || !in_range(axis->kernel, 1) || !in_range(axis->stride, 1) ||
+        !in_range(axis->pad, 0) || !in_range(axis->dilation, 1)) {
         return false;
     }
     int64_t room = (int64_t)axis->in + 2 * axis->pad - (int64_t)axis->dilation * (axis->kernel - 1) - 1;
-    if (room < 0) {
-        return false;
+    room += ceil_mode ? axis->stride - 1 : 0;
+    int64_t out = room < 0 ? 0 : room / axis->stride + 1;
+    if (ceil_mode && (out - 1) * axis->stride >= (int64_t)axis->in + axis->pad) {
+        out--; /* the last window would begin in the padding at the end */
     }
-    int64_t out = room / axis->stride + 1;
-    if (ceil_mode && room % axis->stride != 0 && out * axis->stride < (int64_t)axis->in + axis->pad) {
-        out++; /* unless the window would begin in the padding at the end */
-    }
-    return out == axis->out;
+    axis->out = (int32_t)out;
+    return out >= 1 && out <= ET_AXIS_MAX;
+}
+
+static bool measure_images(et_window *window, int32_t channels, bool ceil_mode) {
+    return measure_axis(&window->y, ceil_mode) && measure_axis(&window->x, ceil_mode) &&
+           et_resize_images(window, channels);
 }
 
 et_taps et_axis_taps(const et_axis *axis, int32_t position) {
@@ -61,10 +97,9 @@ et_taps et_axis_taps(const et_axis *axis, int32_t position) {
     return (et_taps){first, room < left ? room : left, start};
 }
 
-/* The x axis is the last item of each list; a 1-d convolution has no other. */
-static const char *read_conv(const et_call *call, const int32_t kernel[2], bool is_line, et_window *window) {
+const char *et_read_conv_axes(const et_call *call, int32_t kernel_y, int32_t kernel_x, int32_t channels,
+                              et_window *window) {
     const int32_t *in = window->input->sizes;
-    const int32_t *out = window->out->sizes;
     int32_t stride[2];
     int32_t pad[2];
     int32_t dilation[2];
@@ -72,31 +107,17 @@ static const char *read_conv(const et_call *call, const int32_t kernel[2], bool 
         !et_arg_pair(call, 5, 1, ET_AXIS_MAX, dilation)) {
         return "stride, padding or dilation";
     }
-    window->y = (et_axis){in[2], out[2], kernel[0], stride[0], pad[0], dilation[0]};
-    window->x = (et_axis){in[3], out[3], kernel[1], stride[1], pad[1], dilation[1]};
-    if (is_line) {
-        window->y = (et_axis){1, 1, 1, 1, 0, 1};
+    window->y = (et_axis){in[2], 0, kernel_y, stride[0], pad[0], dilation[0]};
+    window->x = (et_axis){in[3], 0, kernel_x, stride[1], pad[1], dilation[1]};
+    if (window->layout == ET_NCX) { /* the lists have one item, which is that of the x axis */
+        window->y = (et_axis){1, 0, 1, 1, 0, 1};
     }
-    if (!et_axis_is_sound(&window->y, false) || !et_axis_is_sound(&window->x, false) || in[0] != out[0]) {
-        return "output size";
-    }
-    return NULL;
-}
-
-const char *et_read_conv_axes(const et_call *call, int32_t kernel_y, int32_t kernel_x, et_window *window) {
-    const int32_t kernel[2] = {kernel_y, kernel_x};
-    return read_conv(call, kernel, false, window);
-}
-
-const char *et_read_conv_line(const et_call *call, int32_t kernel_x, et_window *window) {
-    const int32_t kernel[2] = {1, kernel_x};
-    return read_conv(call, kernel, true, window);
+    return measure_images(window, channels, false) ? NULL : "output size";
 }
 
 const char *et_read_dilated_pool_axes(const et_call *call, const int32_t dilation[2], bool ceil_mode,
                                       et_window *window) {
     const int32_t *in = window->input->sizes;
-    const int32_t *out = window->out->sizes;
     int32_t kernel[2];
     int32_t stride[2];
     int32_t pad[2];
@@ -106,43 +127,14 @@ const char *et_read_dilated_pool_axes(const et_call *call, const int32_t dilatio
         pad[0] > kernel[0] / 2 || pad[1] > kernel[1] / 2) {
         return "kernel_size, stride or padding";
     }
-    window->y = (et_axis){in[2], out[2], kernel[0], stride[0], pad[0], dilation[0]};
-    window->x = (et_axis){in[3], out[3], kernel[1], stride[1], pad[1], dilation[1]};
-    if (!et_axis_is_sound(&window->y, ceil_mode) || !et_axis_is_sound(&window->x, ceil_mode) ||
-        in[0] != out[0] || in[1] != out[1]) {
-        return "output size";
-    }
-    return NULL;
+    window->y = (et_axis){in[2], 0, kernel[0], stride[0], pad[0], dilation[0]};
+    window->x = (et_axis){in[3], 0, kernel[1], stride[1], pad[1], dilation[1]};
+    return measure_images(window, in[1], ceil_mode) ? NULL : "output size";
 }
 
 const char *et_read_pool_axes(const et_call *call, bool ceil_mode, et_window *window) {
     static const int32_t dilation[2] = {1, 1};
     return et_read_dilated_pool_axes(call, dilation, ceil_mode, window);
-}
-
-bool et_is_image(const et_tensor *tensor, uint8_t dtype) {
-    return et_is(tensor, dtype, 3) || et_is(tensor, dtype, 4);
-}
-
-/* A tensor of three dimensions with a dimension of one element more, at `place`. */
-static et_tensor with_single(const et_tensor *tensor, uint32_t place) {
-    et_tensor wider = *tensor;
-    wider.ndim = 4;
-    for (uint32_t d = 3; d > place; d--) {
-        wider.sizes[d] = wider.sizes[d - 1];
-        wider.strides[d] = wider.strides[d - 1];
-    }
-    wider.sizes[place] = 1;
-    wider.strides[place] = 0;
-    return wider;
-}
-
-et_tensor et_as_batch(const et_tensor *tensor) {
-    return tensor->ndim == 3 ? with_single(tensor, 0) : *tensor;
-}
-
-et_tensor et_as_image(const et_tensor *line) {
-    return with_single(line, 2);
 }
 
 void et_slide(const et_window *window, et_position_fn compute, const void *context) {
@@ -159,4 +151,25 @@ void et_slide(const et_window *window, et_position_fn compute, const void *conte
             }
         }
     }
+}
+
+typedef struct {
+    const et_window *window;
+    et_position_fn compute;
+    const void *context;
+} et_channels;
+
+static void each_channel(const void *context, const et_patch *patch, int32_t from, int32_t to) {
+    const et_channels *channels = context;
+    const et_window *window = channels->window;
+    for (int32_t channel = 0; channel < window->input->sizes[1]; channel++) {
+        channels->compute(channels->context, patch, from, to);
+        from += window->input->strides[1];
+        to += window->out->strides[1];
+    }
+}
+
+void et_slide_channels(const et_window *window, et_position_fn compute, const void *context) {
+    const et_channels channels = {window, compute, context};
+    et_slide(window, each_channel, &channels);
 }

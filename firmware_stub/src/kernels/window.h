@@ -29,51 +29,48 @@ typedef struct {
     et_taps x;
 } et_patch;
 
-/* An input and an output image (both N, C, H, W) and the window between them. */
+/* The order in which an operator names an image's dimensions; the last two lack N, or a spatial dimension. */
+typedef enum { ET_NCHW, ET_NHWC, ET_CHW, ET_NCX } et_layout;
+
+/* An input and an output image, and the window between them. It stays where it is. */
 typedef struct {
-    const et_tensor *input;
-    const et_tensor *out;
+    const et_tensor *input; /* N, C, H, W, whichever the operator's layout */
+    const et_tensor *out;   /* the same */
     et_axis y;
     et_axis x;
-    et_tensor views[2]; /* room for images whose dimensions are in another order */
+    et_layout layout;
+    et_tensor views[2]; /* the images as above */
+    et_tensor *result;  /* the output as the operator has it */
 } et_window;
 
-/* The order in which an operator names an image's dimensions. */
-typedef enum { ET_NCHW, ET_NHWC } et_layout;
+/* The tensor as N, C, H, W, where dimensions that it lacks have one element. */
+et_tensor et_as_images(const et_tensor *tensor, et_layout layout);
 
-/* Reads the input and output images from arguments; false unless both have four dimensions, elements of this
- * type, and memory. Whichever the operator's layout, the window sees them as N, C, H, W; it stays where it
- * is. */
+/* Reads the input and output images from arguments; false unless both have the layout's dimensions and
+ * elements of this type, and the input is not empty. */
 bool et_read_images(const et_call *call, uint32_t input, uint32_t out, uint8_t dtype, et_layout layout,
                     et_window *window);
 
-/* Whether the numbers are in range and give this output size; ceil_mode rounds it up. */
-bool et_axis_is_sound(const et_axis *axis, bool ceil_mode);
+/* The same for an image with channels or a batch of such. */
+bool et_read_image_or_batch(const et_call *call, uint32_t out, uint8_t dtype, et_window *window);
+
+/* Gives the output image so many channels, and the sizes that the axes say. */
+bool et_resize_images(et_window *window, int32_t channels);
 
 et_taps et_axis_taps(const et_axis *axis, int32_t position);
 
-/* Fills both axes of a 2-d convolution from the arguments stride, padding and dilation, which all such
- * operators have at 3, 4 and 5. Returns why it refuses, or NULL. */
-const char *et_read_conv_axes(const et_call *call, int32_t kernel_y, int32_t kernel_x, et_window *window);
+/* Fills both axes of a convolution from the arguments stride, padding and dilation, which all such operators
+ * have at 3, 4 and 5, and resizes the output. A line (ET_NCX) is seen as an image with a single row. Returns
+ * why it refuses, or NULL. */
+const char *et_read_conv_axes(const et_call *call, int32_t kernel_y, int32_t kernel_x, int32_t channels,
+                              et_window *window);
 
-/* The same for a 1-d convolution, of a line seen as an image with a single row. */
-const char *et_read_conv_line(const et_call *call, int32_t kernel, et_window *window);
-
-/* A line (N, C, X) as an image with a single row. */
-et_tensor et_as_image(const et_tensor *line);
-
-/* Fills both axes of 2-d pooling from the arguments kernel_size, stride (an empty one means the kernel's
- * size) and padding, which all such operators have at 1, 2 and 3. Returns why it refuses, or NULL; without
+/* The same for 2-d pooling from the arguments kernel_size, stride (an empty one means the kernel's size) and
+ * padding, which all such operators have at 1, 2 and 3; ceil_mode rounds the output's sizes up. Without
  * dilation no patch is empty then. */
 const char *et_read_pool_axes(const et_call *call, bool ceil_mode, et_window *window);
 const char *et_read_dilated_pool_axes(const et_call *call, const int32_t dilation[2], bool ceil_mode,
                                       et_window *window);
-
-/* Whether the tensor has elements of this type, and is an image with channels or a batch of such. */
-bool et_is_image(const et_tensor *tensor, uint8_t dtype);
-
-/* The tensor, or an image without N as a batch of one. */
-et_tensor et_as_batch(const et_tensor *tensor);
 
 /* Computes all channels of one output position. `from` is where channel 0 has the patch's first tap in the
  * input, `to` where it has the position in the output, in elements. */
@@ -81,5 +78,8 @@ typedef void (*et_position_fn)(const void *context, const et_patch *patch, int32
 
 /* Calls `compute` for every output position of every image. */
 void et_slide(const et_window *window, et_position_fn compute, const void *context);
+
+/* The same for every channel there: `from` and `to` are its elements. */
+void et_slide_channels(const et_window *window, et_position_fn compute, const void *context);
 
 #endif

@@ -1,20 +1,30 @@
-"""Every kernel, called with one argument spoilt: it says what it refuses, and writes nothing."""
+"""Every kernel, in one sound call and in all that spoiling one argument makes of it.
+
+What is spoilt is refused, with a reason and before anything is written.
+"""
 
 from __future__ import annotations
 
 import ctypes as ct
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from harness.link.wire import Status
 from tests.firmware.test_registry import names
 from tests.support.calls import fresh
-from tests.support.kernels import one_call
+from tests.support.kernels import Out, one_call, run_all
 from tests.support.operators import CALLS
 from tests.support.runtime import RuntimeFailure, load
 
 ARENA_SIZE = 1 << 14
+WITH_OUTPUTS = [  # that are not inputs, too
+    name
+    for name, call in CALLS.items()
+    if any(isinstance(value, Out) for value in call.arguments[1:])
+]
 
 
 def refusal(library: ct.CDLL, operator: str, arguments: list[Any]) -> str | None:
@@ -40,6 +50,19 @@ def test_every_kernel_has_a_call(etstub: ct.CDLL) -> None:
 @pytest.mark.parametrize("operator", CALLS)
 def test_a_sound_call_is_taken(etstub: ct.CDLL, operator: str) -> None:
     assert refusal(etstub, operator, CALLS[operator].arguments) is None
+
+
+@pytest.mark.parametrize("operator", WITH_OUTPUTS)
+def test_a_dynamic_output_gets_the_size_that_it_needs(etstub: ct.CDLL, operator: str) -> None:
+    found = []
+    for room in (0, 2):
+        arguments = [
+            replace(value, room=room) if isinstance(value, Out) and value.nbytes else value
+            for value in CALLS[operator].arguments
+        ]
+        found.append(run_all(etstub, operator, *arguments))
+    for exact, resized in zip(*found, strict=True):
+        np.testing.assert_array_equal(resized, exact)
 
 
 @pytest.mark.parametrize("operator", CALLS)
