@@ -43,6 +43,7 @@ class Target(_Record, frozen=True):
     arena_capacity: int
     input_capacity: int
     trace_capacity: int
+    debug_capacity: int
     probe_ticks: int
     probe_pairs: int
     operators: int
@@ -83,7 +84,12 @@ class TraceSummary(_Record, frozen=True):
     missing_records: int
     streaming_ticks: int
     stack_used: int
+    values: int
+    dropped_values: int
+    value_ticks: int
+    debug_bytes: int
     etdp_left_out_allocations: int
+    etdp_left_out_values: int
 
 
 class Ping(_Record, frozen=True):

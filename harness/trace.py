@@ -31,7 +31,7 @@ NO_NAME = -1
 """Name index of an event without a name, and of a delegate without a string id."""
 
 NO_CLOCK = 255
-"""Clock index of an event that carries no time: debug events, and allocations in ED00 files."""
+"""Clock index of an event without a time: in ED00 files, debug events and allocations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +63,19 @@ class TensorValue:
         scalar_type: ExecuTorch's number (``schema/scalar_type.fbs``).
         sizes: Elements per dimension.
         strides: Elements between neighbours, per dimension.
-        offset: Byte offset into the debug buffer.
+        offset: Byte offset into the debug buffer, -1 when it has no bytes of this tensor: the
+            target had no room for them, or there are none.
     """
 
     scalar_type: int
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
+
+    @property
+    def lost(self) -> bool:
+        """True when its bytes could not be kept."""
+        return self.offset < 0 and 0 not in self.sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,12 @@ class DebugValue:
     value: TensorValue | tuple[TensorValue, ...] | float | int | bool | None
     type: int
     output: bool | None = None
+
+    @property
+    def lost(self) -> bool:
+        """True when bytes of it could not be kept."""
+        tensors = self.value if isinstance(self.value, tuple) else (self.value,)
+        return any(isinstance(tensor, TensorValue) and tensor.lost for tensor in tensors)
 
     def same(self, other: DebugValue) -> bool:
         """Equality with floats compared bit by bit: nan equals itself, -0.0 is not 0.0."""
@@ -103,12 +115,14 @@ class Losses:
     Attributes:
         events: Events dropped.
         blocks: Block and allocator declarations dropped.
+        values: Values dropped, or kept without bytes of theirs.
         chunks: Chunks of the log that did not arrive, as far as later ones show it.
         records: Records of the log that these held: events, their prefixes and payloads.
     """
 
     events: int = 0
     blocks: int = 0
+    values: int = 0
     chunks: int = 0
     records: int = 0
 
@@ -164,7 +178,8 @@ class Trace:
         delegate_int: Integer delegate debug id, -1 unset, int64.
         delegate_str: Index into ``names`` of the string delegate debug id, or NO_NAME, int32.
         clock: Index into ``clocks``, or NO_CLOCK, uint8.
-        start: Raw start tick, uint64; 0 for events that have none.
+        start: Raw start tick, uint64; 0 for events that have none. From start to end of a debug
+            event its value was logged, which took that time away from the scopes around it.
         end: Raw end tick, uint64; for allocations with a time, equal to ``start``.
         metadata: Offset and length into ``metadata_bytes``, int64, shape (n, 2); length -1: absent.
         allocator: Allocator id of an allocation, else -1, int64.

@@ -18,6 +18,7 @@
 #define ARENA_CAPACITY 4096u
 #define INPUT_CAPACITY 64u
 #define TRACE_CAPACITY 1024u
+#define DEBUG_CAPACITY 256u
 #define MAX_EXECUTIONS 3u /* of one RUN */
 #define MAX_POLLS 10000u  /* until the server must be idle */
 #define RUN_COUNT_AT 4u   /* in the body of RUN */
@@ -207,6 +208,8 @@ static et_server_config configure(void) {
         .input_capacity = INPUT_CAPACITY,
         .trace = block(TRACE_CAPACITY),
         .trace_capacity = TRACE_CAPACITY,
+        .debug = block(DEBUG_CAPACITY),
+        .debug_capacity = DEBUG_CAPACITY,
         .kept = block(sizeof(et_postmortem)),
         .receive = block(ET_SERVER_RECEIVE_SIZE(MTU)),
         .send = block(MTU),
@@ -221,6 +224,7 @@ static void release(const et_server_config *config) {
     free(config->arena);
     free(config->inputs);
     free(config->trace);
+    free(config->debug);
     free(config->receive);
     free(config->send);
     free(config->encoded);

@@ -1,5 +1,6 @@
 /* Makes any sequence of tracer calls on a buffer of any size, which the tracer must stay within; then the
- * log and the ED00 file must have the size that was announced. The first two bytes choose the buffer. */
+ * log and the ED00 file must have the size that was announced. The first two bytes choose the buffer, and
+ * with it how much there is for tensors. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,37 @@ typedef struct {
 
 static const char *const names[] = {NULL, "", "a", "Execute", "native_call_relu.out", "*", "a*", "*out"};
 
+/* Tensors of a list, each with more dimensions than the one before. */
+static void tensor_at(const void *context, uint32_t index, et_logged_tensor *tensor) {
+    static const int32_t dims[CALL_SIZE] = {1, 2, 3, 4, 5, 6, 7, -1};
+    const uint8_t *input = context;
+    uint8_t ndim = (uint8_t)((input[4] + index) % CALL_SIZE);
+    uint32_t nbytes = input[5] % (CALL_SIZE + 1u);
+    *tensor = (et_logged_tensor){input[3] % 4 != 0 ? input : NULL, nbytes, dims, dims, ndim, input[3]};
+}
+
+static void log_value(et_tracer *tracer, const uint8_t input[CALL_SIZE], const char *name) {
+    static const uint8_t kinds[] = {ET_LOG_VALUE_NONE,   ET_LOG_VALUE_INT,    ET_LOG_VALUE_BOOL,
+                                    ET_LOG_VALUE_DOUBLE, ET_LOG_VALUE_TENSOR, ET_LOG_VALUE_TENSOR_LIST};
+    et_logged_value value = {.kind = kinds[input[6] % sizeof kinds]};
+    if (value.kind == ET_LOG_VALUE_TENSOR_LIST) {
+        value.as.list.tensor_at = tensor_at;
+        value.as.list.context = input;
+        value.as.list.count = input[7] % 16 != 0 ? input[7] % 16 : 100000u;
+    } else if (value.kind == ET_LOG_VALUE_TENSOR) {
+        tensor_at(input, 0, &value.as.tensor);
+    } else if (value.kind == ET_LOG_VALUE_BOOL) {
+        value.as.boolean = input[7] % 2 != 0;
+    } else {
+        memcpy(&value.as.integer, input, sizeof value.as.integer);
+    }
+    if (input[2] % 3 == 0) {
+        (void)et_log_intermediate_output_delegate(tracer, name, (int8_t)input[2], &value);
+    } else {
+        (void)et_log_evalue(tracer, input[2] % 3 == 1 ? ET_PROGRAM_OUTPUT : ET_INTERMEDIATE_OUTPUT, &value);
+    }
+}
+
 /* Two calls share a case where one begins what the other ends. */
 static void call(subject *subject, const uint8_t input[CALL_SIZE]) {
     et_tracer *tracer = &subject->tracer;
@@ -36,7 +68,7 @@ static void call(subject *subject, const uint8_t input[CALL_SIZE]) {
     uint32_t number = (uint32_t)input[3] << (input[2] % 32);
     const uint8_t *metadata = input[4] % 2 != 0 ? input : NULL;
     uint32_t length = input[5] % (CALL_SIZE + 1);
-    switch (input[0] % 13) {
+    switch (input[0] % 15) {
     case 0:
         et_create_event_block(tracer, name);
         et_set_bundled_input_index(tracer, chain);
@@ -75,6 +107,12 @@ static void call(subject *subject, const uint8_t input[CALL_SIZE]) {
     case 11:
         et_log_recycle(tracer);
         break;
+    case 12:
+        log_value(tracer, input, name);
+        break;
+    case 13:
+        et_set_debug_level(tracer, (et_debug_level)(input[1] % 3));
+        break;
     default:
         subject->filter = (et_event_filter){names + 1, input[1] % 8, input[4] % 2 != 0, chain, chain + 9};
         et_set_event_filter(tracer, input[5] % 2 != 0 ? &subject->filter : NULL);
@@ -112,14 +150,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     uint32_t capacity = (data[0] | (uint32_t)data[1] << 8) % (LARGEST + 1);
+    uint32_t debug_capacity = capacity / 8;
     uint8_t *buffer = malloc(capacity);
-    check(buffer != NULL || capacity == 0);
+    uint8_t *debug = malloc(debug_capacity);
+    check((buffer != NULL || capacity == 0) && (debug != NULL || debug_capacity == 0));
     subject subject = {0};
     et_tracer_init(&subject.tracer, buffer, capacity, ticks);
+    et_set_debug_buffer(&subject.tracer, debug, debug_capacity);
+    et_set_debug_level(&subject.tracer, ET_DEBUG_INTERMEDIATE_OUTPUTS);
     for (size_t at = 2; at + CALL_SIZE <= size && at < 4096; at += CALL_SIZE) {
         call(&subject, data + at);
     }
     read_back(&subject.tracer, size % 2 != 0);
+    check(et_debug_size(&subject.tracer) <= debug_capacity);
+    free(debug);
     free(buffer);
     return 0;
 }

@@ -71,7 +71,7 @@ enum {
     ET_LINK_REGION_INPUT = 0x2,
     /* bytes of output tensor number `index` */
     ET_LINK_REGION_OUTPUT = 0x3,
-    /* the trace of the last run: index 0 its compact log, or the ETDump of a runtime that makes one; index 1 the debug buffer of such an ETDump */
+    /* the trace of the last run: index 0 its compact log, or the ETDump of a runtime that makes one; index 1 the debug buffer that goes with it */
     ET_LINK_REGION_TRACE = 0x4,
     /* what has survived a reset (postmortem.toml); there until the next RUN */
     ET_LINK_REGION_POSTMORTEM = 0x5,
@@ -115,6 +115,8 @@ enum {
     ET_LINK_INFO_POSTMORTEM = 0xB,
     /* u32 each: rates that BAUD takes, bits per second, the one after a reset first */
     ET_LINK_INFO_BAUDS = 0xC,
+    /* u32 bytes for the values of tensors */
+    ET_LINK_INFO_DEBUG_CAPACITY = 0xD,
 };
 
 /* kinds of RESET */
@@ -161,6 +163,30 @@ enum {
     ET_LINK_STATUS_BAD_VERSION = 0xE,
     /* the program has no method of the name asked for; detail is how many it has */
     ET_LINK_STATUS_NO_METHOD = 0xF,
+};
+
+/* which values RUN logs, as ExecuTorch numbers it */
+enum {
+    /* none */
+    ET_LINK_DEBUG_LEVEL_NO_LOGGING = 0x0,
+    /* what the method returns */
+    ET_LINK_DEBUG_LEVEL_PROGRAM_OUTPUTS = 0x1,
+    /* what every instruction computes, too */
+    ET_LINK_DEBUG_LEVEL_INTERMEDIATE_OUTPUTS = 0x2,
+};
+
+/* which events RUN logs, as ExecuTorch numbers it */
+enum {
+    /* scopes around a whole method */
+    ET_LINK_PROFILING_LEVEL_METHOD_ONLY = 0x0,
+    /* what happens within instructions, too */
+    ET_LINK_PROFILING_LEVEL_ALL_EVENTS = 0x1,
+};
+
+/* what RUN does when the log is full */
+enum {
+    /* log nothing more, and count */
+    ET_LINK_WHEN_FULL_STOP = 0x0,
 };
 
 #endif

@@ -22,6 +22,12 @@
 #define ET_LOG_CARRIED 0x1
 /* DELEGATE flag: there is metadata, of whatever length */
 #define ET_LOG_DELEGATE_METADATA 0x1
+/* of a tensor's bytes in the debug buffer */
+#define ET_LOG_PAYLOAD_ALIGNMENT 0x10
+/* the bits of a VALUE's type */
+#define ET_LOG_VALUE_TYPE_MASK 0x7
+/* VALUE flag: the method returned it */
+#define ET_LOG_VALUE_IS_OUTPUT 0x80
 /* ALLOCATION flag: there was not enough memory */
 #define ET_LOG_ALLOCATION_FAILED 0x1
 
@@ -39,6 +45,24 @@ enum {
     ET_LOG_RECORD_WIDE = 0x5,
     /* prefix with delegate ids and metadata */
     ET_LOG_RECORD_DELEGATE = 0x6,
+    /* a value that was computed */
+    ET_LOG_RECORD_VALUE = 0x7,
+};
+
+/* types of values, numbered as in ETDump */
+enum {
+    /* no value */
+    ET_LOG_VALUE_NONE = 0x0,
+    /* a 64-bit integer */
+    ET_LOG_VALUE_INT = 0x1,
+    /* a truth value */
+    ET_LOG_VALUE_BOOL = 0x2,
+    /* a 64-bit float */
+    ET_LOG_VALUE_DOUBLE = 0x4,
+    /* a tensor */
+    ET_LOG_VALUE_TENSOR = 0x5,
+    /* a list of tensors */
+    ET_LOG_VALUE_TENSOR_LIST = 0x6,
 };
 
 #endif

@@ -43,6 +43,8 @@ typedef struct {
     uint32_t input_capacity;
     uint8_t *trace;
     uint32_t trace_capacity;
+    uint8_t *debug; /* values of tensors */
+    uint32_t debug_capacity;
     et_postmortem *kept; /* survives a reset, if `trace` does, too; holds the tracer */
     uint8_t *receive;    /* ET_SERVER_RECEIVE_SIZE(mtu) bytes */
     uint8_t *send;       /* mtu bytes */
@@ -93,6 +95,8 @@ typedef struct {
     uint32_t completed;
     uint32_t trace_capacity; /* bytes the log may take */
     bool stream;             /* send the log while the run goes on */
+    uint8_t debug_level;     /* ET_LINK_DEBUG_LEVEL_* */
+    uint8_t profiling_level; /* ET_LINK_PROFILING_LEVEL_* */
     bool repeatable;         /* a RUN with this id is a repetition */
 } et_run;
 

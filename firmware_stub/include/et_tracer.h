@@ -29,8 +29,47 @@ typedef enum {
     ET_PROFILE_ALL_EVENTS,
 } et_profiling_level;
 
-/* Which profile events to keep. An event with an integer delegate id is judged by that, any other by its
- * name or string delegate id, and one without a name is kept. */
+/* Which values are logged, as ExecuTorch names it. */
+typedef enum {
+    ET_DEBUG_NO_LOGGING,
+    ET_DEBUG_PROGRAM_OUTPUTS,
+    ET_DEBUG_INTERMEDIATE_OUTPUTS, /* the program's outputs too */
+} et_debug_level;
+
+/* What a value is to the program. */
+typedef enum {
+    ET_INTERMEDIATE_OUTPUT,
+    ET_PROGRAM_OUTPUT,
+} et_value_role;
+
+/* A tensor to log. The tracer copies what it keeps. */
+typedef struct {
+    const void *data; /* NULL when it has no memory */
+    uint32_t nbytes;
+    const int32_t *sizes;   /* elements per dimension */
+    const int32_t *strides; /* elements */
+    uint8_t ndim;
+    uint8_t dtype; /* any of ExecuTorch's scalar types: the tracer does not look into data */
+} et_logged_tensor;
+
+/* A value to log. */
+typedef struct {
+    uint8_t kind; /* ET_LOG_VALUE_* */
+    union {
+        int64_t integer;
+        double number;
+        bool boolean;
+        et_logged_tensor tensor;
+        struct {
+            void (*tensor_at)(const void *context, uint32_t index, et_logged_tensor *tensor);
+            const void *context;
+            uint32_t count;
+        } list;
+    } as;
+} et_logged_value;
+
+/* Which profile events, and which values of delegates, to keep. What has an integer delegate id is judged by
+ * that, anything else by its name or string delegate id, and what has no name is kept. */
 typedef struct {
     const char *const *patterns; /* names to keep; a '*' at either end stands for anything */
     uint32_t pattern_count;      /* 0 keeps every name */
@@ -72,6 +111,10 @@ typedef struct {
     uint32_t dropped_events;
     uint32_t dropped_blocks;
     uint32_t filtered_events;
+    uint32_t dropped_values;
+    uint8_t *debug;
+    uint32_t debug_capacity;
+    uint32_t debug_used;
     uint32_t chunk;
     uint32_t first_record; /* number of this chunk's first record in the whole log, copies apart */
     uint32_t carried;      /* copies of earlier chunks' records, at the start */
@@ -86,6 +129,7 @@ typedef struct {
     uint16_t name_count;
     uint16_t number;
     uint8_t profiling_level;
+    uint8_t debug_level;
     bool selective; /* some events are left out by choice */
     bool full;
     uint8_t open_count; /* started events that have not ended; those beyond open[] count, too */
@@ -183,12 +227,34 @@ void et_track_free(et_tracer *tracer, uint32_t allocator, uint32_t size, uint32_
 /* Records that `size` bytes were asked for and not available. */
 void et_track_allocation_failure(et_tracer *tracer, uint32_t allocator, uint32_t size);
 
-/* Empties the log, once its image has been read: what is logged from now on goes to the next chunk, which
- * begins between two events. Interned names stay valid, events that have started may end, and a log that was
- * full goes on; the current block and the allocators are carried over. Cumulative counts stay. */
+/* Where the bytes of logged tensors go. Without a buffer, or when it is full, the log still says that there
+ * was a value and what shape it had; the missing bytes are counted as a dropped value. */
+void et_set_debug_buffer(et_tracer *tracer, void *buffer, uint32_t size);
+
+/* Bytes at the start of the debug buffer that logged tensors take. */
+uint32_t et_debug_size(const et_tracer *tracer);
+
+/* A new tracer logs no values. */
+void et_set_debug_level(et_tracer *tracer, et_debug_level level);
+
+/* Whether values of that role are logged, for a caller that would describe one in vain. */
+bool et_logs_values(const et_tracer *tracer, et_value_role role);
+
+/* Logs a value, if the debug level says so, at the stored chain and debug handle, and how long that took.
+ * Call it outside of timed scopes: copying takes time. Returns whether the log has it now. */
+bool et_log_evalue(et_tracer *tracer, et_value_role role, const et_logged_value *value);
+
+/* Logs what a delegate computed, under its string or integer id, if debug level and event filter say so. */
+bool et_log_intermediate_output_delegate(et_tracer *tracer, const char *name, int32_t id,
+                                         const et_logged_value *value);
+
+/* Empties log and debug buffer, once both have been read: what is logged from now on goes to the next chunk,
+ * which begins between two events. Interned names stay valid, events that have started may end, and a log
+ * that was full goes on; the current block and the allocators are carried over. Cumulative counts stay. */
 void et_log_recycle(et_tracer *tracer);
 
-/* True when records take half the space that names leave them, or the log is full. */
+/* True when records take half the space that names leave them, or tensors more than half of the debug buffer,
+ * or the log is full. */
 bool et_log_half_full(const et_tracer *tracer);
 
 /* Size in bytes of the log's image as the host reads it: header, records, names. */

@@ -66,10 +66,11 @@ class AllocatorLimit(_Table, frozen=True):
 
 
 class LossLimit(_Table, frozen=True):
-    """How much a log may miss: events, block or allocator declarations, records of chunks."""
+    """How much a log may miss: events, block or allocator declarations, values, and records."""
 
     events: NotNegative = 0
     blocks: NotNegative = 0
+    values: NotNegative = 0
     records: NotNegative = 0
 
 

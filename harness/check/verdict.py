@@ -71,6 +71,9 @@ def evaluate(budget: Budget, trace: Trace) -> Verdict:
         ("declarations", trace.losses.blocks, budget.losses.blocks),
     ):
         checks.append(_compare(f"dropped {what}", "log", lost, allowed, what))
+    if trace.losses.values:
+        lost = trace.losses.values
+        checks.append(_compare("dropped values", "log", lost, budget.losses.values, "values"))
     if trace.losses.chunks:
         lost = trace.losses.records
         checks.append(_compare("missing records", "log", lost, budget.losses.records, "records"))

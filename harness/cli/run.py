@@ -8,6 +8,14 @@ import click
 
 from harness.cli.common import Output, output_options, show_outcome
 from harness.lab.run import RunRequest, run_model
+from harness.link.wire import DebugLevel, ProfilingLevel
+
+_VALUES = {
+    "none": DebugLevel.NO_LOGGING,
+    "outputs": DebugLevel.PROGRAM_OUTPUTS,
+    "intermediate": DebugLevel.INTERMEDIATE_OUTPUTS,
+}
+_PROFILES = {"method": ProfilingLevel.METHOD_ONLY, "all": ProfilingLevel.ALL_EVENTS}
 
 
 @click.command(name="run")
@@ -50,6 +58,20 @@ from harness.lab.run import RunRequest, run_model
     help="Rate to move the line to, instead of the best that the board file lists.",
 )
 @click.option("--stream", is_flag=True, help="Send the log while it runs: it may be any length.")
+@click.option(
+    "--values",
+    default="none",
+    show_default=True,
+    type=click.Choice(list(_VALUES)),
+    help="Values to log: what the method returns, or what every instruction computes, too.",
+)
+@click.option(
+    "--profile",
+    default="all",
+    show_default=True,
+    type=click.Choice(list(_PROFILES)),
+    help="Events to log: scopes around the method, or all.",
+)
 @output_options
 def command(
     board: str,
@@ -64,11 +86,26 @@ def command(
     trace_limit: int,
     stream: bool,
     baud: int | None,
+    values: str,
+    profile: str,
     output: Output,
 ) -> int:
     """Run a model on a board, pull its trace and check it."""
     request = RunRequest(
-        board, model, runs, directory, inputs, seed, port, budget, trace_limit, method, stream, baud
+        board=board,
+        model=model,
+        runs=runs,
+        output=directory,
+        inputs=inputs,
+        seed=seed,
+        port=port,
+        budget=budget,
+        trace_limit=trace_limit,
+        method=method,
+        stream=stream,
+        baud=baud,
+        values=_VALUES[values],
+        profile=_PROFILES[profile],
     )
     with output.stages() as stages:
         outcome = run_model(request, stages)

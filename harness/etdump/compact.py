@@ -9,11 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.etdump import log_format as fmt
-from harness.etdump.compact_chunks import TracerLog, read_tracer_logs
+from harness.etdump.compact_chunks import (
+    TracerLog,
+    join_debug_buffers,
+    read_tracer_logs,
+    split_chunk,
+)
 from harness.etdump.compact_records import Records
 from harness.etdump.log_format import Record
 from harness.timebase import ClockDomain
 from harness.trace import NO_CLOCK, NO_NAME, Block, Kind, Trace, concatenate
+
+__all__ = ["join_debug_buffers", "read_log", "split_chunk"]
 
 _TICK_BITS = 32
 
@@ -53,6 +60,7 @@ def _trace(log: TracerLog, data: bytes, domains: Sequence[ClockDomain]) -> Trace
         blocks=_read_blocks(records, log.names),
         clocks=domains,
         metadata_bytes=data if len(records.numbers(Record.DELEGATE)) else b"",
+        debug_values=log.values,
         losses=log.losses,
         filtered_events=log.filtered_events,
         stacks=[log.stack] if log.stack else [],
@@ -60,6 +68,7 @@ def _trace(log: TracerLog, data: bytes, domains: Sequence[ClockDomain]) -> Trace
     trace.tracer[:] = log.tracer
     trace.record[:] = log.numbers[events]
     _fill_profile(trace, records)
+    _fill_values(trace, records)
     _fill_prefixes(trace, records)
     _fill_allocations(trace, records)
     return trace
@@ -126,6 +135,16 @@ def _fill_profile(trace: Trace, records: Records) -> None:
     trace.name[at] = _name_column(profiles["name"])
     for column in ("chain", "instruction", "clock", "start", "end"):
         getattr(trace, column)[at] = profiles[column]
+
+
+def _fill_values(trace: Trace, records: Records) -> None:
+    values = records.all_of(Record.VALUE)
+    at = records.rows[records.numbers(Record.VALUE)]
+    trace.kind[at] = Kind.DEBUG
+    trace.clock[at] = 0
+    trace.debug[at] = np.arange(len(at))
+    for column in ("chain", "instruction", "start", "end"):
+        getattr(trace, column)[at] = values[column]
 
 
 def _fill_prefixes(trace: Trace, records: Records) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +11,9 @@ import numpy as np
 from harness.errors import FormatError
 from harness.etdump import log_format as fmt
 from harness.etdump.compact_records import BLOCK, Bools, Ints, Records, read_records
+from harness.etdump.compact_values import read_values
 from harness.etdump.log_format import Record
-from harness.trace import Losses, Stack
+from harness.trace import DebugValue, Losses, Stack
 
 _HEADER = struct.Struct("<IBBHIIHHIIIIIIIIIII")
 
@@ -48,6 +49,8 @@ class Chunk:
         names: Interned names, by id.
         records: All its records.
         carried: How many of these, at the start, are copies of earlier chunks' records.
+        values: What its VALUE records hold; payloads are where the chunk's place in the file
+            puts them.
     """
 
     place: int
@@ -56,6 +59,7 @@ class Chunk:
     names: tuple[str, ...]
     records: Records
     carried: int
+    values: list[DebugValue]
 
     @property
     def next_record(self) -> int:
@@ -73,6 +77,7 @@ class TracerLog:
         records: Its records, without copies of records that are there themselves.
         numbers: Number of each record in the log; copies of records that are not there have the
             number of the record behind them.
+        values: Values, of the VALUE records in order.
         losses: What is missing.
         filtered_events: Events left out by choice.
         stack: Stack use; None when unknown.
@@ -82,6 +87,7 @@ class TracerLog:
     names: tuple[str, ...]
     records: Records
     numbers: Ints
+    values: list[DebugValue]
     losses: Losses
     filtered_events: int
     stack: Stack | None
@@ -110,16 +116,40 @@ def _chunk_error(chunk: Chunk, within: int, field: str, message: str) -> FormatE
 
 def _read_chunks(data: bytes) -> Iterator[Chunk]:
     """Read image after image; there is one at least."""
-    chunk = _read_chunk(data, 0)
+    chunk = _read_chunk(data, 0, 0)
+    debug_end = 0
     yield chunk
     while (place := chunk.place + chunk.size) < len(data):
         if len(data) - place < fmt.HEADER_SIZE or data[place : place + 4] != data[:4]:
             raise FormatError(f"{len(data) - place} trailing bytes", offset=place, field="log")
-        chunk = _read_chunk(data, place)
+        debug_end += _padded(chunk.header.debug_size)
+        chunk = _read_chunk(data, place, debug_end)
         yield chunk
 
 
-def _read_chunk(data: bytes, place: int) -> Chunk:
+def split_chunk(chunk: bytes) -> tuple[bytes, bytes]:
+    """Tell the image in ``chunk`` from the debug buffer that the device sent behind it.
+
+    Raises:
+        FormatError: It does not begin with a whole image.
+    """
+    size = _read_chunk(chunk, 0, 0).size
+    return chunk[:size], chunk[size:]
+
+
+def join_debug_buffers(buffers: Iterable[bytes]) -> bytes:
+    """Put the debug buffers of several chunks together, in the order of their images."""
+    joined = bytearray()
+    for buffer in buffers:
+        joined += bytes(_padded(len(joined)) - len(joined)) + buffer
+    return bytes(joined)
+
+
+def _padded(size: int) -> int:
+    return size + -size % fmt.PAYLOAD_ALIGNMENT
+
+
+def _read_chunk(data: bytes, place: int, debug_start: int) -> Chunk:
     header = _read_header(data, place)
     start = place + fmt.HEADER_SIZE
     names_start = start + header.record_count * fmt.RECORD_SIZE
@@ -132,8 +162,15 @@ def _read_chunk(data: bytes, place: int) -> Chunk:
         )
     names = _read_names(data, names_start, end, header.name_count)
     records = read_records(data, start, header.record_count, header.name_count)
-    chunk = Chunk(place, end - place, header, names, records, 0)
-    return Chunk(place, end - place, header, names, records, _count_carried(chunk))
+    return Chunk(
+        place,
+        end - place,
+        header,
+        names,
+        records,
+        _count_carried(records, header),
+        read_values(records, header.debug_size, debug_start),
+    )
 
 
 def log_header(
@@ -194,16 +231,16 @@ def _read_names(data: bytes, position: int, end: int, count: int) -> tuple[str, 
     return tuple(names)
 
 
-def _count_carried(chunk: Chunk) -> int:
+def _count_carried(records: Records, header: _Header) -> int:
     """Copies stand at the start, and not in the first chunk."""
-    records, copies = chunk.records, []
+    copies = []
     for kind in (Record.ALLOCATOR, Record.BLOCK):
         numbers = records.numbers(kind)
         copies.append(numbers[(records.all_of(kind)["flags"] & fmt.CARRIED) != 0])
     allocators, blocks = copies
     carried = np.concatenate(copies)
     bad = carried != np.arange(len(carried))
-    bad |= chunk.header.chunk == 0
+    bad |= header.chunk == 0
     bad[len(allocators) + 1 :] = True  # one block goes on at most
     records.refuse(bad, carried, 1, "flags", "no place for a copy")
     return len(allocators) + len(blocks)
@@ -223,9 +260,11 @@ def _join(chunks: Sequence[Chunk]) -> TracerLog:
         names=names,
         records=joined.records(),
         numbers=np.concatenate(joined.numbers),
+        values=[value for chunk in chunks for value in chunk.values],
         losses=Losses(
             events=last.dropped_events,
             blocks=last.dropped_blocks,
+            values=last.dropped_values,
             chunks=joined.lost_chunks,
             records=joined.lost_records,
         ),

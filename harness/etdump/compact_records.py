@@ -78,6 +78,18 @@ DELEGATE = np.dtype(
     ]
 )
 
+VALUE = np.dtype(
+    [
+        ("kind", "u1"),
+        ("type", "u1"),
+        ("count", "<u2"),
+        ("instruction", "<u2"),
+        ("chain", "<i2"),
+        ("start", "<u4"),
+        ("end", "<u4"),
+    ]
+)
+
 _LAYOUTS = {
     Record.PROFILE: PROFILE,
     Record.BLOCK: BLOCK,
@@ -85,11 +97,12 @@ _LAYOUTS = {
     Record.ALLOCATION: ALLOCATION,
     Record.WIDE: WIDE,
     Record.DELEGATE: DELEGATE,
+    Record.VALUE: VALUE,
 }
-_EVENTS = (Record.PROFILE, Record.ALLOCATION)
+_EVENTS = (Record.PROFILE, Record.ALLOCATION, Record.VALUE)
 _FOLLOWERS = {
-    Record.WIDE: (Record.PROFILE, Record.DELEGATE),
-    Record.DELEGATE: (Record.PROFILE,),
+    Record.WIDE: (Record.PROFILE, Record.DELEGATE, Record.VALUE),
+    Record.DELEGATE: (Record.PROFILE, Record.VALUE),
 }
 """What may stand behind a prefix and its payload."""
 
@@ -186,22 +199,26 @@ def _payload_records(lengths: Ints) -> Ints:
 
 
 def _mark_payloads(raw: Bytes, start: int) -> Bytes:
-    """The kind of every record, after setting apart those that are bytes of metadata.
+    """The kind of every record, after setting apart those that are metadata or parts of values.
 
     Such bytes may look like any record, so the few records that own some are visited in order.
     """
     kinds = raw[:, 0].copy()
     kinds[~np.isin(kinds, list(Record))] = _UNKNOWN
-    owners = np.flatnonzero(kinds == Record.DELEGATE)
-    counts = _payload_records(raw[owners].view(DELEGATE)[:, 0]["length"])
+    owners = np.flatnonzero((kinds == Record.DELEGATE) | (kinds == Record.VALUE))
+    lengths = _payload_records(raw[owners].view(DELEGATE)[:, 0]["length"])
+    contents = raw[owners].view(VALUE)[:, 0]["count"]
+    counts = np.where(kinds[owners] == Record.DELEGATE, lengths, contents)
     owners, counts = owners[counts > 0], counts[counts > 0]
     end = 0
     for owner, count in zip(owners.tolist(), counts.tolist(), strict=True):
         if owner >= end:
             end = owner + 1 + count
             if end > len(kinds):
-                at = start + fmt.RECORD_SIZE * owner + 8
-                raise _record_error(owner, at, "DELEGATE length", "metadata runs past the end")
+                at = start + fmt.RECORD_SIZE * owner
+                if raw[owner, 0] == Record.VALUE:
+                    raise _record_error(owner, at + 2, "VALUE count", "content runs past the end")
+                raise _record_error(owner, at + 8, "DELEGATE length", "metadata runs past the end")
             kinds[owner + 1 : end] = _PAYLOAD
     return kinds
 

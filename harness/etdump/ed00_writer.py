@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import flatbuffers
@@ -28,16 +28,21 @@ class LeftOut:
         allocations: Allocation events not written, failed ones included.
         failed_allocations: Of these, the failed ones; ETDump cannot say that one failed, and an
             event would say that it succeeded.
+        lost_values: Debug events not written because bytes of their tensors are lost; Inspector
+            would take other bytes for them.
+        value_times: Debug events written without their time.
         allocation_details: Allocation events written without their time or offset.
         foreign_clocks: Events written whose ticks are not those of clock domain 0; ETDump does not
             name clocks.
-        dropped_on_target: Events and blocks the target dropped, and records that did not arrive
-            (``Trace.losses``); ETDump has no place for the count.
+        dropped_on_target: Events, blocks and values the target dropped, and records that did not
+            arrive (``Trace.losses``); ETDump has no place for the count.
         filtered_on_target: Events the target left out by choice; nor for that count.
     """
 
     allocations: int = 0
     failed_allocations: int = 0
+    lost_values: int = 0
+    value_times: int = 0
     allocation_details: int = 0
     foreign_clocks: int = 0
     dropped_on_target: int = 0
@@ -47,15 +52,18 @@ class LeftOut:
 def left_out(trace: Trace, *, allocation_events: bool = True) -> LeftOut:
     """Count what ``write_ed00`` with the same arguments cannot keep."""
     allocation = trace.kind == Kind.ALLOCATION
+    debug = trace.kind == Kind.DEBUG
     written = _written(trace, allocation_events)
     detailed = (trace.clock != NO_CLOCK) | (trace.offset >= 0)
     foreign = (trace.clock != NO_CLOCK) & (trace.clock != 0)
     return LeftOut(
-        allocations=int(np.count_nonzero(~written)),
+        allocations=int(np.count_nonzero(~written & allocation)),
         failed_allocations=int(np.count_nonzero(allocation & trace.failed)),
+        lost_values=int(np.count_nonzero(~written & debug)),
+        value_times=int(np.count_nonzero(written & debug & (trace.clock != NO_CLOCK))),
         allocation_details=int(np.count_nonzero(allocation & written & detailed)),
         foreign_clocks=int(np.count_nonzero(~allocation & foreign)),
-        dropped_on_target=trace.losses.events + trace.losses.blocks + trace.losses.records,
+        dropped_on_target=sum(astuple(trace.losses)) - trace.losses.chunks,
         filtered_on_target=trace.filtered_events,
     )
 
@@ -67,7 +75,7 @@ def write_ed00(trace: Trace, *, allocation_events: bool = True) -> bytes:
     (negative sizes) are written modulo 2**64, so that running sums stay right.
 
     Args:
-        trace: Any trace; failed allocations are never written.
+        trace: Any trace; failed allocations and values with lost bytes are never written.
         allocation_events: Write allocation events. ExecuTorch's Inspector (1.5.1) refuses a file
             with any, so a file meant for it needs False.
 
@@ -79,8 +87,13 @@ def write_ed00(trace: Trace, *, allocation_events: bool = True) -> bytes:
 
 
 def _written(trace: Trace, allocation_events: bool) -> npt.NDArray[np.bool_]:
-    profile_or_debug: npt.NDArray[np.bool_] = trace.kind != Kind.ALLOCATION
-    return profile_or_debug | (~trace.failed if allocation_events else False)
+    written: npt.NDArray[np.bool_] = trace.kind != Kind.ALLOCATION
+    written |= ~trace.failed if allocation_events else False
+    # The last one is what -1, of an event without a value, finds.
+    lost = np.array([*(value.lost for value in trace.debug_values), False])
+    # What stood in an ED00 file, without a time, goes back as it was.
+    written &= ~lost[trace.debug] | (trace.clock == NO_CLOCK)
+    return written
 
 
 def _check_ranges(trace: Trace) -> None:

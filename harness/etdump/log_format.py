@@ -23,6 +23,12 @@ CARRIED: Final = 0x1
 """BLOCK and ALLOCATOR flag: a copy of a record of an earlier chunk."""
 DELEGATE_METADATA: Final = 0x1
 """DELEGATE flag: there is metadata, of whatever length."""
+PAYLOAD_ALIGNMENT: Final = 0x10
+"""Of a tensor's bytes in the debug buffer."""
+VALUE_TYPE_MASK: Final = 0x7
+"""The bits of a VALUE's type."""
+VALUE_IS_OUTPUT: Final = 0x80
+"""VALUE flag: the method returned it."""
 ALLOCATION_FAILED: Final = 0x1
 """ALLOCATION flag: there was not enough memory."""
 
@@ -42,3 +48,22 @@ class Record(IntEnum):
     """Prefix with full-width chain and instruction."""
     DELEGATE = 0x6
     """Prefix with delegate ids and metadata."""
+    VALUE = 0x7
+    """A value that was computed."""
+
+
+class Value(IntEnum):
+    """Types of values, numbered as in ETDump."""
+
+    NONE = 0x0
+    """No value."""
+    INT = 0x1
+    """A 64-bit integer."""
+    BOOL = 0x2
+    """A truth value."""
+    DOUBLE = 0x4
+    """A 64-bit float."""
+    TENSOR = 0x5
+    """A tensor."""
+    TENSOR_LIST = 0x6
+    """A list of tensors."""

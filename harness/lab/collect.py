@@ -6,9 +6,12 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import numpy as np
+
 from harness.clock.ticks import durations, without_wraps
 from harness.errors import DeviceRefusedError, PartialReadError
-from harness.etdump.ed00 import left_out, write_ed00
+from harness.etdump.compact import join_debug_buffers, split_chunk
+from harness.etdump.ed00 import LeftOut, left_out, write_ed00
 from harness.lab.directory import (
     DEBUG_BUFFER,
     ETDUMP,
@@ -22,7 +25,7 @@ from harness.link.answers import TargetInfo
 from harness.link.session import Session
 from harness.link.wire import Region, Status
 from harness.result import Ping, Target, TraceSummary
-from harness.trace import Trace
+from harness.trace import NO_CLOCK, Kind, Trace
 
 STREAMING: Final = "Link::stream"
 """The event that covers sending the log while a run goes on."""
@@ -44,6 +47,7 @@ def describe_target(info: TargetInfo) -> Target:
         arena_capacity=info.arena_capacity,
         input_capacity=info.input_capacity,
         trace_capacity=info.trace_capacity,
+        debug_capacity=info.debug_capacity,
         probe_ticks=info.probe_ticks,
         probe_pairs=info.probe_pairs,
         operators=info.operators,
@@ -67,34 +71,34 @@ def pull_trace(
 ) -> tuple[Trace, TraceSummary]:
     """Pull the trace of the last run and decode it; keep a device log raw and as ED00.
 
-    A runtime that traces itself gives an ED00 file, which is kept as it is, with the debug buffer
-    it may refer to. ``chunks`` are what came of the log while the run went on.
+    A runtime that traces itself gives an ED00 file, which is kept as it is. Either may come with a
+    debug buffer, the bytes of logged tensors. ``chunks`` are what came of a device log while the
+    run went on, each with its debug buffer behind it.
 
     The ED00 copy holds what ExecuTorch itself would have written: no allocation events, which
-    make its Inspector refuse the whole file. The raw log has them; the summary says how many.
+    make its Inspector refuse the whole file, and no values whose bytes are lost. The raw log has
+    them; the summary says how many.
     Events during which a counter wrapped end beyond its range there, as Inspector subtracts.
 
     Raises:
         FormatError: The log contradicts itself; the raw bytes are kept all the same.
     """
-    image = b"".join(chunks)
+    pieces = [split_chunk(chunk) for chunk in chunks]
+    image = b"".join(log for log, _ in pieces)
     try:
         image += session.read(Region.TRACE, progress=progress)
     except PartialReadError as error:
         directory.write(PARTIAL, image + error.data)
         raise
-    if is_device_log(image):
-        directory.write(LOG, image)
-    else:
-        directory.write(ETDUMP, image)
-        if buffer := _debug_buffer(session):
-            directory.write(DEBUG_BUFFER, buffer)
+    buffer = join_debug_buffers([*(debug for _, debug in pieces), _debug_buffer(session)])
+    directory.write(LOG if is_device_log(image) else ETDUMP, image)
+    if buffer:
+        directory.write(DEBUG_BUFFER, buffer)
     trace = read_trace(image, info.clocks)
+    skipped = LeftOut()
     if is_device_log(image):
         directory.write(ETDUMP, write_ed00(without_wraps(trace), allocation_events=False))
-        skipped = left_out(trace, allocation_events=False).allocations
-    else:
-        skipped = 0
+        skipped = left_out(trace, allocation_events=False)
     return trace, TraceSummary(
         events=len(trace),
         blocks=len(trace.blocks),
@@ -106,8 +110,19 @@ def pull_trace(
         missing_records=trace.losses.records,
         streaming_ticks=_streaming_ticks(trace),
         stack_used=max((stack.used for stack in trace.stacks), default=0),
-        etdp_left_out_allocations=skipped,
+        values=int(np.count_nonzero(trace.kind == Kind.DEBUG)),
+        dropped_values=trace.losses.values,
+        value_ticks=_value_ticks(trace),
+        debug_bytes=len(buffer),
+        etdp_left_out_allocations=skipped.allocations,
+        etdp_left_out_values=skipped.lost_values,
     )
+
+
+def _value_ticks(trace: Trace) -> int:
+    """Ticks that the device spent logging values."""
+    timed = (trace.kind == Kind.DEBUG) & (trace.clock != NO_CLOCK)
+    return int(durations(trace)[timed].sum()) if timed.any() else 0
 
 
 def _streaming_ticks(trace: Trace) -> int:

@@ -4,7 +4,7 @@ result.json      what ran, what was measured, how it ended (schema/result.schema
 trace.etlog      the device's own log, lossless; absent when ExecuTorch itself traced
 trace.partial    the beginning of the log, when the link broke while it was read
 trace.etdp       the same as ED00, size-prefixed, as ExecuTorch writes it, or as it wrote it
-debug_buffer.bin tensors that an ETDump of ExecuTorch refers to, if it logged any
+debug_buffer.bin bytes of logged tensors, which trace.etlog and trace.etdp refer to
 inputs/N.npy     what was fed
 outputs/N.npy    what came out of the last execution
 console.log      text the board printed

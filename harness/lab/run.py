@@ -30,8 +30,9 @@ from harness.lab.directory import CONSOLE, RunDirectory
 from harness.lab.postmortem import explain, keep_earlier, symbols_of_board
 from harness.lab.tensors import from_bytes, read_inputs, to_bytes
 from harness.link.answers import ModelInfo, TargetInfo
+from harness.link.options import RunOptions
 from harness.link.session import Session
-from harness.link.wire import Region, Status
+from harness.link.wire import DebugLevel, ProfilingLevel, Region, Status, WhenFull
 from harness.result import Failure, Model, Result, Tensor, Verdict
 from harness.target import start_target
 from harness.target.build import Firmware, build_firmware
@@ -60,6 +61,9 @@ class RunRequest:
         baud: Rate to move the line to; None for what the board file says.
         stream: Have it send the log while it runs, so that it may be longer than that.
         method: The method to run.
+        values: Which values are logged.
+        profile: Which events are logged.
+        when_full: What the device does when its log is full.
     """
 
     board: str
@@ -74,6 +78,16 @@ class RunRequest:
     method: str = "forward"
     stream: bool = False
     baud: int | None = None
+    values: DebugLevel = DebugLevel.NO_LOGGING
+    profile: ProfilingLevel = ProfilingLevel.ALL_EVENTS
+    when_full: WhenFull = WhenFull.STOP
+
+    @property
+    def options(self) -> RunOptions:
+        """What the device is told of it."""
+        return RunOptions(
+            self.trace_limit, self.values, self.profile, self.when_full, stream=self.stream
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +190,7 @@ class _Run:
                 self._learn(pings=record_pings(session))
                 outcome = session.run(
                     self.request.runs,
-                    trace_limit=self.request.trace_limit,
-                    stream=self.request.stream,
+                    self.request.options,
                     timeout_s=deadlines.execute_s,
                     progress=lambda done, total: self.stages("running", done, total),
                 )

@@ -9,22 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.errors import TargetError, UsageError
+from harness.scalar_types import NUMPY_TYPES, little_endian
 
 if TYPE_CHECKING:
     from harness.link.answers import TensorInfo
-
-_DTYPES: dict[int, type[np.generic]] = {
-    0: np.uint8,
-    1: np.int8,
-    2: np.int16,
-    3: np.int32,
-    4: np.int64,
-    5: np.float16,
-    6: np.float32,
-    7: np.float64,
-    11: np.bool_,
-}
-"""ExecuTorch's scalar types that NumPy has (``schema/scalar_type.fbs``)."""
 
 
 def dtype_of(scalar_type: int) -> np.dtype[Any]:
@@ -33,11 +21,11 @@ def dtype_of(scalar_type: int) -> np.dtype[Any]:
     Raises:
         TargetError: NumPy has none.
     """
-    if scalar_type not in _DTYPES:
+    if scalar_type not in NUMPY_TYPES:
         raise TargetError(
             f"the model has a tensor of scalar type {scalar_type}, not supported here"
         )
-    return np.dtype(_DTYPES[scalar_type]).newbyteorder("<")
+    return little_endian(NUMPY_TYPES[scalar_type])
 
 
 def read_inputs(paths: Sequence[Path], wanted: Sequence[TensorInfo], seed: int) -> list[np.ndarray]:

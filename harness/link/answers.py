@@ -32,6 +32,7 @@ class TargetInfo:
         arena_capacity: Planned memory and method state together, bytes.
         input_capacity: Staged inputs together, bytes.
         trace_capacity: Compact log, bytes.
+        debug_capacity: Values of tensors, bytes.
         probe_ticks: Ticks of clock 0 that ``probe_pairs`` empty start/end pairs took.
         probe_pairs: See ``probe_ticks``; 0 when the device did not measure.
         operators: Number of kernels linked in.
@@ -51,6 +52,7 @@ class TargetInfo:
     arena_capacity: int = 0
     input_capacity: int = 0
     trace_capacity: int = 0
+    debug_capacity: int = 0
     probe_ticks: int = 0
     probe_pairs: int = 0
     operators: int = 0

@@ -41,7 +41,8 @@ from harness.link.answers import (
     TargetInfo,
     TensorInfo,
 )
-from harness.link.wire import DIGEST_SIZE, MIN_MTU, VERSION, Info, Region, Reset, State
+from harness.link.options import USUAL, RunOptions
+from harness.link.wire import DIGEST_SIZE, MIN_MTU, VERSION, Info, Region, Reset, Run, State
 from harness.timebase import ClockDomain
 
 WRITE_OVERHEAD: Final = 8
@@ -61,7 +62,9 @@ _RUN = Struct(
     "run_id" / Int32ul,
     "count" / Int32ul,
     "trace_limit" / Int32ul,
-    Padding(3),
+    "debug_level" / Int8ul,
+    "profiling_level" / Int8ul,
+    "when_full" / Int8ul,
     "flags" / Int8ul,
 )
 _STAT = Struct(*_ADDRESS)
@@ -193,9 +196,18 @@ def commit_request(region: Region, index: int, digest: bytes, method: str = "") 
     return _build(_COMMIT, region=region, index=index, digest=digest, method=method.encode())
 
 
-def run_request(run_id: int, count: int, trace_limit: int, flags: int = 0) -> bytes:
-    """Return the body of a RUN; ``trace_limit`` is in bytes, 0 for all there is."""
-    return _build(_RUN, run_id=run_id, count=count, trace_limit=trace_limit, flags=flags)
+def run_request(run_id: int, count: int, options: RunOptions = USUAL) -> bytes:
+    """Return the body of a RUN."""
+    return _build(
+        _RUN,
+        run_id=run_id,
+        count=count,
+        trace_limit=options.trace_limit,
+        debug_level=options.debug_level,
+        profiling_level=options.profiling_level,
+        when_full=options.when_full,
+        flags=Run.STREAM if options.stream else 0,
+    )
 
 
 def stat_request(region: Region, index: int) -> bytes:
@@ -370,6 +382,7 @@ _TAGS: Final[dict[int, Callable[[bytes], dict[str, Any]]]] = {
     Info.ARENA_CAPACITY: _number_tag("arena_capacity"),
     Info.INPUT_CAPACITY: _number_tag("input_capacity"),
     Info.TRACE_CAPACITY: _number_tag("trace_capacity"),
+    Info.DEBUG_CAPACITY: _number_tag("debug_capacity"),
     Info.PROBE_COST: _probe,
     Info.BAUDS: _bauds,
     Info.OPERATORS: _number_tag("operators"),

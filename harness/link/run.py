@@ -19,9 +19,9 @@ from harness.link.messages import (
     parse_progress,
     run_request,
 )
+from harness.link.options import RunOptions
 from harness.link.refusal import refusal_error
 from harness.link.wire import RESPONSE, Op, State, Status
-from harness.link.wire import Run as RunFlag
 
 _NOISY: Final = 0.25
 """Share of lost frames above which silence is blamed on the line and not on the device."""
@@ -34,7 +34,8 @@ class RunOutcome:
     Attributes:
         run_id: Its number.
         completed: How many executions it made.
-        chunks: Chunks of its log that came while it went on; the last one is still on the device.
+        chunks: Chunks of its log that came while it went on, each an image and the debug buffer
+            that goes with it; the last one is still on the device.
         broken_chunks: Chunks of which only parts arrived.
     """
 
@@ -58,16 +59,14 @@ class Run:
         run_id: int,
         count: int,
         *,
-        trace_limit: int,
-        stream: bool,
+        options: RunOptions,
         timeout_s: float,
         progress: Progress | None,
     ) -> None:
         self._exchange = exchange
         self._status = status
         self._run_id, self._count = run_id, count
-        flags = RunFlag.STREAM if stream else 0
-        self._body = run_request(run_id, count, trace_limit, flags)
+        self._body = run_request(run_id, count, options)
         self._chunks = LogChunks()
         self._timeout_s = timeout_s
         self._progress = progress

@@ -15,6 +15,7 @@ from harness.link.answers import DeviceClock, DeviceStatus, ModelInfo, TargetInf
 from harness.link.baud import raise_baud
 from harness.link.download import download
 from harness.link.exchange import Exchange, Progress
+from harness.link.options import USUAL, RunOptions
 from harness.link.run import Run, RunOutcome
 from harness.link.statistics import LinkStatistics
 from harness.link.transport import Transport
@@ -238,9 +239,8 @@ class Session:
     def run(
         self,
         count: int,
+        options: RunOptions = USUAL,
         *,
-        trace_limit: int = 0,
-        stream: bool = False,
         timeout_s: float,
         progress: Progress | None = None,
     ) -> RunOutcome:
@@ -248,8 +248,7 @@ class Session:
 
         Args:
             count: Number of executions.
-            trace_limit: Bytes of log the device may use; 0 for all it has.
-            stream: Have it send the log while it runs, so that it may be longer than that.
+            options: What to log, and how.
             timeout_s: Longest wait for the end of the next execution, seconds.
             progress: Called with (executions completed, ``count``).
 
@@ -267,8 +266,7 @@ class Session:
                 self.status,
                 run_id,
                 count,
-                trace_limit=trace_limit,
-                stream=stream,
+                options=options,
                 timeout_s=timeout_s,
                 progress=progress,
             ).execute()

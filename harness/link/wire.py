@@ -77,7 +77,7 @@ class Region(IntEnum):
     OUTPUT = 0x3
     """Bytes of output tensor number `index`."""
     TRACE = 0x4
-    """The trace of the last run: index 0 its compact log, or the ETDump of a runtime that makes one; index 1 the debug buffer of such an ETDump."""
+    """The trace of the last run: index 0 its compact log, or the ETDump of a runtime that makes one; index 1 the debug buffer that goes with it."""
     POSTMORTEM = 0x5
     """What has survived a reset (postmortem.toml); there until the next RUN."""
 
@@ -122,6 +122,8 @@ class Info(IntEnum):
     """U8 condition (postmortem.toml): there is a region POSTMORTEM to read."""
     BAUDS = 0xC
     """U32 each: rates that BAUD takes, bits per second, the one after a reset first."""
+    DEBUG_CAPACITY = 0xD
+    """U32 bytes for the values of tensors."""
 
 
 class Reset(IntEnum):
@@ -170,3 +172,30 @@ class Status(IntEnum):
     """No common link version; detail is the device's version."""
     NO_METHOD = 0xF
     """The program has no method of the name asked for; detail is how many it has."""
+
+
+class DebugLevel(IntEnum):
+    """Which values RUN logs, as ExecuTorch numbers it."""
+
+    NO_LOGGING = 0x0
+    """None."""
+    PROGRAM_OUTPUTS = 0x1
+    """What the method returns."""
+    INTERMEDIATE_OUTPUTS = 0x2
+    """What every instruction computes, too."""
+
+
+class ProfilingLevel(IntEnum):
+    """Which events RUN logs, as ExecuTorch numbers it."""
+
+    METHOD_ONLY = 0x0
+    """Scopes around a whole method."""
+    ALL_EVENTS = 0x1
+    """What happens within instructions, too."""
+
+
+class WhenFull(IntEnum):
+    """What RUN does when the log is full."""
+
+    STOP = 0x0
+    """Log nothing more, and count."""

@@ -49,6 +49,11 @@ def _header(result: Result, directory: str) -> dict[str, object]:
     header["runs"] = f"{result.runs_completed} of {result.runs_requested}"
     if trace := result.trace:
         header["trace"] = f"{trace.events:,} events in {trace.log_bytes:,} bytes, digest verified"
+        if trace.values:
+            header["values"] = (
+                f"{trace.values:,} with {trace.debug_bytes:,} bytes of tensors; logging them took "
+                f"{trace.value_ticks:,} ticks"
+            )
         if trace.streaming_ticks:
             header["streaming"] = f"{trace.streaming_ticks:,} ticks, within Method::execute"
     header["link"] = _link_health(result.link)

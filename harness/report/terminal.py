@@ -127,6 +127,8 @@ def print_losses(console: Console, trace: Trace) -> None:
         if lost.events or lost.blocks:
             what = f"{lost.events} events and {lost.blocks} block or allocator declarations"
             reasons.append(f"{what} were dropped by the target")
+        if lost.values:
+            reasons.append(f"{lost.values} values were dropped or lost bytes")
         if lost.chunks:
             what = f"{lost.chunks} chunks of the log with {lost.records} records"
             reasons.append(f"{what} did not arrive")

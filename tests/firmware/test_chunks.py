@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes as ct
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -11,12 +13,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import FormatError
-from harness.etdump.compact import read_log
+from harness.etdump.compact import join_debug_buffers, read_log
 from harness.timebase import ClockDomain
-from harness.trace import Losses, Stack, Trace
-from tests.firmware.test_tracer import CALL, CTracer, Model, Pair
+from harness.trace import Losses, Stack, TensorValue, Trace
+from tests.support.tracer import CTracer, Pair
+from tests.support.tracer_calls import CALL
+from tests.support.tracer_model import Model
 
-LARGE = 1 << 16
+
+class Piece(NamedTuple):
+    """A chunk as it is read: its image and its debug buffer."""
+
+    log: bytes
+    debug: bytes
+
+
+LARGE = 1 << 14
 CLOCKS = [ClockDomain(f"clock {i}", None, 32) for i in range(255)]
 # Allocations of undeclared allocators are not for the tracer to judge, nor for the host to accept.
 CALLS = st.lists(
@@ -25,20 +37,44 @@ CALLS = st.lists(
 )
 
 
-def logged(library: ct.CDLL, calls: list[tuple], cuts: set[int], number: int = 0) -> list[bytes]:
+def logged(library: ct.CDLL, calls: list[tuple], cuts: set[int], number: int = 0) -> list[Piece]:
     """The images of a log that is read and emptied before each of the calls at ``cuts``."""
-    both = Pair(CTracer(library, LARGE), Model(LARGE))
+    both = Pair(CTracer(library, LARGE, LARGE), Model(LARGE, LARGE))
     both.make(("allocator", b"method"))
     both.tracer.call("set_tracer_number", number)
+    both.make(("debug", 2))
     images = []
     for place, call in enumerate(calls):
         if place in cuts:
-            images.append(both.tracer.image())
+            images.append(Piece(both.tracer.image(), both.tracer.debug_bytes()))
             both.make(("recycle",))
         both.make(call)
         if place % 3 == 0:
             both.make(("allocation", 1, place, place))
-    return [*images, both.tracer.image()]
+    return [*images, Piece(both.tracer.image(), both.tracer.debug_bytes())]
+
+
+def read(pieces: Sequence[Piece]) -> Trace:
+    return read_log(b"".join(piece.log for piece in pieces), CLOCKS)
+
+
+def placeless(trace: Trace) -> Trace:
+    """The trace with tensors that do not say where in the debug buffer they are."""
+
+    def change(tensor: Any) -> Any:
+        moved = isinstance(tensor, TensorValue) and tensor.offset >= 0
+        return replace(tensor, offset=0) if moved else tensor
+
+    values = [
+        replace(
+            value,
+            value=tuple(map(change, value.value))
+            if isinstance(value.value, tuple)
+            else change(value.value),
+        )
+        for value in trace.debug_values
+    ]
+    return replace(trace, debug_values=tuple(values))
 
 
 @given(calls=CALLS, cuts=st.sets(st.integers(0, 40)), data=st.data())
@@ -48,23 +84,38 @@ def test_any_division_of_a_log_gives_the_same_trace(
 ) -> None:
     [whole] = logged(etstub, calls, set())
     chunks = logged(etstub, calls, cuts)
-    expected = read_log(whole, CLOCKS)
-    assert read_log(b"".join(data.draw(st.permutations(chunks))), CLOCKS) == expected
-    # A second tracer that logged the same: its events are told apart by its number.
-    others = logged(etstub, calls, cuts, 7)
-    both = read_log(b"".join(data.draw(st.permutations([*chunks, *others]))), CLOCKS)
-    assert (len(both), len(both.blocks)) == (2 * len(expected), 2 * len(expected.blocks))
-    identities = set(zip(both.tracer.tolist(), both.record.tolist(), strict=True))
-    assert len(identities) == len(both)
-    half = slice(len(expected), None)
-    assert np.array_equal(both.start[half], expected.start)
-    names = [both.text(i) for i in both.name[half]]
-    assert names == [expected.text(i) for i in expected.name]
-    metadata = [both.metadata_of(row) for row in range(len(expected), len(both))]
-    assert metadata == [expected.metadata_of(row) for row in range(len(expected))]
-    assert both.blocks[len(expected.blocks) :] == tuple(
-        replace(block, first=block.first + len(expected)) for block in expected.blocks
+    expected = read([whole])
+    assert read(chunks) == expected
+    debug = join_debug_buffers(chunk.debug for chunk in chunks)
+    assert debug.rstrip(b"\0") == whole.debug.rstrip(b"\0")
+    # In another order the bytes of tensors are elsewhere, and nothing else changes.
+    shuffled = read(data.draw(st.permutations(chunks)))
+    assert placeless(shuffled) == placeless(expected)
+
+
+@given(calls=CALLS, cuts=st.sets(st.integers(0, 40)), data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_two_tracers_are_told_apart(
+    etstub: ct.CDLL, calls: list[tuple], cuts: set[int], data: st.DataObject
+) -> None:
+    chunks = [*logged(etstub, calls, cuts), *logged(etstub, calls, cuts, 7)]
+    expected = read(logged(etstub, calls, cuts))
+    count = len(expected)
+    both = read(data.draw(st.permutations(chunks)))
+    assert both.tracer.tolist() == [0] * count + [7] * count
+    assert len(set(zip(both.tracer.tolist(), both.record.tolist(), strict=True))) == 2 * count
+    assert both.blocks == (
+        *expected.blocks,
+        *(replace(block, first=block.first + count) for block in expected.blocks),
     )
+    for half in (range(count), range(count, 2 * count)):
+        for column in ("record", "kind", "start", "end", "chain", "instruction", "size"):
+            assert np.array_equal(getattr(both, column)[half], getattr(expected, column))
+        assert [both.text(i) for i in both.name[half]] == [expected.text(i) for i in expected.name]
+        metadata = [both.metadata_of(row) for row in half]
+        assert metadata == [expected.metadata_of(row) for row in range(count)]
+        values = [both.debug_values[i].type for i in both.debug[half] if i >= 0]
+        assert values == [expected.debug_values[i].type for i in expected.debug if i >= 0]
 
 
 @given(calls=CALLS, cuts=st.sets(st.integers(0, 40), min_size=1), data=st.data())
@@ -77,13 +128,15 @@ def test_a_missing_chunk_is_counted_with_its_records(
         return
     # That the last one is missing no other can tell.
     missing = data.draw(st.sets(st.integers(0, len(chunks) - 2), min_size=1))
-    whole = read_log(b"".join(chunks), CLOCKS)
+    whole = read(chunks)
     present = [chunk for number, chunk in enumerate(chunks) if number not in missing]
-    part = read_log(b"".join(present), CLOCKS)
+    part = read(present)
 
-    spans = [first_and_count(chunk) for chunk in chunks]
+    spans = [first_and_count(chunk.log) for chunk in chunks]
     lost = [range(*spans[number]) for number in missing]
-    assert part.losses == Losses(chunks=len(missing), records=sum(map(len, lost)))
+    assert part.losses == Losses(
+        values=whole.losses.values, chunks=len(missing), records=sum(map(len, lost))
+    )
     kept = [record for record in whole.record.tolist() if not any(record in span for span in lost)]
     assert part.record.tolist() == kept
     rows = np.searchsorted(whole.record, kept)

@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 
 from harness.etdump.compact import read_log
 from harness.etdump.ed00 import read_ed00, write_ed00
-from tests.firmware.test_tracer import CALL, CTracer, Model, Pair
+from tests.support.tracer import CTracer, Pair
+from tests.support.tracer_calls import CALL
+from tests.support.tracer_model import Model
 
+DEBUG = 100  # bytes of the debug buffer: some values fit
 WRITE = ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p, ct.c_uint32)
 
 
@@ -37,7 +40,7 @@ def device_file(tracer: CTracer, *, allocations: bool = True, limit: int = 1 << 
 
 
 def logged(etstub: ct.CDLL, size: int, calls: list[tuple]) -> CTracer:
-    both = Pair(CTracer(etstub, size), Model(size))
+    both = Pair(CTracer(etstub, size, DEBUG), Model(size, DEBUG))
     for call in calls:
         both.make(call)
     return both.tracer
@@ -57,7 +60,7 @@ def test_the_device_and_the_host_write_the_same(
     for position, (what, amount) in enumerate(allocations):
         call = [("allocation", 1, amount, 3), ("free", 1, amount, 3), ("failure", 1, amount)][what]
         calls.insert(3 * position, call)
-    calls.insert(0, ("allocator", b"method"))
+    calls[:0] = [("allocator", b"method"), ("debug", 2)]
     tracer = logged(etstub, size, calls)
     expected = write_ed00(read_log(tracer.image()), allocation_events=keep)
     data = device_file(tracer, allocations=keep)

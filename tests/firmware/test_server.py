@@ -170,11 +170,11 @@ def test_a_run_that_fails_tells_why_and_leaves_the_board_usable(server: CServer)
 
 
 def test_what_a_run_needs(server: CServer) -> None:
-    run = messages.run_request(1, 1, 0)
+    run = messages.run_request(1, 1)
     assert server.refusal(Op.RUN, run).status == Status.WRONG_STATE
     server.upload(Region.MODEL, 0, MODEL)
     server.upload(Region.INPUT, 0, INPUTS[0])
-    assert server.refusal(Op.RUN, messages.run_request(1, 0, 0)).status == Status.BAD_REQUEST
+    assert server.refusal(Op.RUN, messages.run_request(1, 0)).status == Status.BAD_REQUEST
     outcome = server.refusal(Op.RUN, run)
     assert (outcome.status, outcome.detail) == (Status.BAD_INPUT, len(INPUTS[1]))
     assert server.restarts == 0
@@ -397,7 +397,7 @@ def test_a_model_that_makes_an_input_something_else_is_refused(server: CServer) 
 def test_an_input_opened_again_must_be_committed_again(server: CServer) -> None:
     prepare(server)
     server.ask(Op.OPEN, messages.open_request(Region.INPUT, 0, 16))
-    assert server.refusal(Op.RUN, messages.run_request(1, 1, 0)).status == Status.BAD_INPUT
+    assert server.refusal(Op.RUN, messages.run_request(1, 1)).status == Status.BAD_INPUT
 
 
 @pytest.mark.parametrize(

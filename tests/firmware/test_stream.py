@@ -11,8 +11,9 @@ from harness.etdump.compact import read_log
 from harness.link import messages
 from harness.link.chunks import LogChunks
 from harness.link.frames import Frame
+from harness.link.options import RunOptions
 from harness.link.session import Session
-from harness.link.wire import Op, Region, Run, Status
+from harness.link.wire import Op, Region, Status
 from harness.trace import Trace
 from tests.support.c_server import CServer
 from tests.support.line import Line, Wire, WiredServer
@@ -47,7 +48,7 @@ def without_sending(trace: Trace) -> list[tuple[str | None, int, int]]:
 
 def test_a_run_of_twenty_buffers_arrives_whole(etstub: ct.CDLL) -> None:
     server = prepared(etstub, BUFFER)
-    chunks = chunks_of(server.run(1, EXECUTIONS, flags=Run.STREAM))
+    chunks = chunks_of(server.run(1, EXECUTIONS, stream=True))
     image = b"".join(chunks.whole()) + server.fetch(Region.TRACE)
     assert len(image) > 20 * BUFFER
     assert chunks.broken() == 0
@@ -60,7 +61,7 @@ def test_a_run_of_twenty_buffers_arrives_whole(etstub: ct.CDLL) -> None:
 
 def test_the_time_of_sending_is_an_event_of_its_own(etstub: ct.CDLL) -> None:
     server = prepared(etstub, BUFFER)
-    chunks = chunks_of(server.run(1, EXECUTIONS, flags=Run.STREAM)).whole()
+    chunks = chunks_of(server.run(1, EXECUTIONS, stream=True)).whole()
     trace = read_log(b"".join(chunks) + server.fetch(Region.TRACE))
     sending = [row for row in range(len(trace)) if trace.text(int(trace.name[row])) == SENDING]
     assert len(sending) == len(chunks)
@@ -79,7 +80,7 @@ def test_without_the_flag_nothing_is_streamed_and_the_log_fills(etstub: ct.CDLL)
 def test_one_execution_that_is_too_long_is_counted(etstub: ct.CDLL) -> None:
     """Names alone nearly fill so small a log; what then does not fit is counted."""
     server = prepared(etstub, 320)
-    chunks = chunks_of(server.run(1, 20, flags=Run.STREAM)).whole()
+    chunks = chunks_of(server.run(1, 20, stream=True)).whole()
     trace = read_log(b"".join(chunks) + server.fetch(Region.TRACE))
     large = prepared(etstub, 1 << 20)
     large.run(1, 20)
@@ -98,7 +99,7 @@ def test_what_a_bad_line_loses_of_it_is_counted_exactly(etstub: ct.CDLL, seed: i
     session.load_model(relu_model([4]))
     session.set_input(0, INPUT)
     device.wire = replace(wire, damaged=0.03)
-    outcome = session.run(EXECUTIONS, stream=True, timeout_s=60)
+    outcome = session.run(EXECUTIONS, RunOptions(stream=True), timeout_s=60)
     trace = read_log(b"".join(outcome.chunks) + session.read(Region.TRACE))
     assert outcome.completed == EXECUTIONS
     assert trace.losses.chunks > 0

@@ -10,6 +10,7 @@ from typing import Any
 from harness.etdump.postmortem_format import REGISTERS
 from harness.link import messages
 from harness.link.frames import CorruptFrame, Frame, FrameDecoder, Text, encode
+from harness.link.options import RunOptions
 from harness.link.wire import RESPONSE, Op, Region
 from tests.support.runtime import Memory
 
@@ -83,6 +84,8 @@ class _Config(ct.Structure):
         ("input_capacity", ct.c_uint32),
         ("trace", ct.c_void_p),
         ("trace_capacity", ct.c_uint32),
+        ("debug", ct.c_void_p),
+        ("debug_capacity", ct.c_uint32),
         ("kept", ct.c_void_p),
         ("receive", ct.c_void_p),
         ("send", ct.c_void_p),
@@ -113,6 +116,7 @@ class CServer:
         model: int = 4096,
         inputs: int = 4096,
         trace: int = 8192,
+        debug: int = 0,
         mtu: int = MTU,
     ) -> None:
         self.restarts = self.reboots = self.overruns = 0
@@ -136,14 +140,15 @@ class CServer:
             *(_QUIET(self._quiet), _TICKS(lambda: self.overruns), _RATE(self._set_baud)),
         )
         longest = mtu + mtu // 254
-        sizes = [model, 16384, inputs, trace, KEPT, longest + 1, mtu, longest + 3]
+        sizes = [model, 16384, inputs, trace, max(debug, 1), KEPT, longest + 1, mtu, longest + 3]
         self._memory = [Memory(size) for size in sizes]
-        program, arena, staged, log, kept, receive, send, encoded = self._memory
+        program, arena, staged, log, values, kept, receive, send, encoded = self._memory
         self.kept, self.log = kept, log
         self._config = _Config(
             *(ct.pointer(self._port), ct.pointer(self._target), BUILD_ID),
             *(program.address, program.size, arena.address, arena.size),
-            *(staged.address, staged.size, log.address, log.size, kept.address),
+            *(staged.address, staged.size, log.address, log.size),
+            *(values.address, debug, kept.address),
             *(receive.address, send.address, encoded.address, mtu),
         )
         self._state = (ct.c_uint64 * 512)()  # opaque, and larger than et_server
@@ -240,11 +245,9 @@ class CServer:
             assert len({frame.body for frame in answers}) == 1
         return answers[-1].body
 
-    def run(
-        self, run_id: int, count: int = 1, *, trace_limit: int = 0, flags: int = 0, times: int = 1
-    ) -> list[Frame]:
-        """RUN, and all that came of it."""
-        body = messages.run_request(run_id, count, trace_limit, flags)
+    def run(self, run_id: int, count: int = 1, *, times: int = 1, **options: Any) -> list[Frame]:
+        """RUN with some options, and all that came of it."""
+        body = messages.run_request(run_id, count, RunOptions(**options))
         return self.request(Op.RUN, body, times=times)
 
     def stat(self, region: Region, index: int = 0) -> Any:

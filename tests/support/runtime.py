@@ -75,7 +75,7 @@ class Method(ct.Structure):
 class Tracer(ct.Structure):
     """Opaque, and larger than et_tracer."""
 
-    _fields_ = [("private", ct.c_uint64 * 32)]
+    _fields_ = [("private", ct.c_uint64 * 64)]
 
 
 class RuntimeFailure(Exception):

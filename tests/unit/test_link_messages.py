@@ -8,7 +8,8 @@ import pytest
 
 from harness.link import messages
 from harness.link.messages import MalformedBodyError
-from harness.link.wire import Info, Region
+from harness.link.options import RunOptions
+from harness.link.wire import DebugLevel, Info, ProfilingLevel, Region
 
 
 def hello(*tags: tuple[int, bytes], mtu: int = 512) -> bytes:
@@ -90,5 +91,8 @@ def test_requests_by_hand() -> None:
     assert messages.open_request(Region.INPUT, 3, 0x100) == b"\2\3\0\0\0\1\0\0"
     assert messages.write_request(Region.MODEL, 0, 7, b"ab") == b"\1\0\0\0\7\0\0\0ab"
     assert messages.commit_request(Region.MODEL, 0, bytes(32)) == b"\1\0\0\0" + bytes(32)
-    assert messages.run_request(1, 2, 3) == b"\1\0\0\0\2\0\0\0\3\0\0\0\0\0\0\0"
+    assert messages.run_request(1, 2) == b"\1\0\0\0\2\0\0\0\0\0\0\0\0\1\0\0"
+    levels = DebugLevel.INTERMEDIATE_OUTPUTS, ProfilingLevel.METHOD_ONLY
+    options = RunOptions(3, *levels, stream=True)
+    assert messages.run_request(1, 2, options) == b"\1\0\0\0\2\0\0\0\3\0\0\0\2\0\0\1"
     assert messages.read_request(Region.TRACE, 0, 1, 2) == b"\4\0\0\0\1\0\0\0\2\0\0\0"

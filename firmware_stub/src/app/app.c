@@ -1,13 +1,23 @@
 /* The firmware: static memory of the sizes the port states, and a server over the port. */
 #include <stdalign.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "et_port.h"
 #include "et_server.h"
 
+#ifndef ET_DEBUG_CAPACITY
+#define ET_DEBUG_CAPACITY 0 /* no room for the values of tensors */
+#endif
+
 alignas(16) static uint8_t model[ET_MODEL_CAPACITY];
 alignas(16) static uint8_t arena[ET_ARENA_CAPACITY];
 alignas(16) static uint8_t inputs[ET_INPUT_CAPACITY];
+#if ET_DEBUG_CAPACITY > 0
+alignas(16) static uint8_t debug[ET_DEBUG_CAPACITY];
+#else
+static uint8_t *const debug = NULL;
+#endif
 static uint8_t receive[ET_SERVER_RECEIVE_SIZE(ET_MTU)];
 static uint8_t send[ET_MTU];
 static uint8_t encoded[ET_FRAME_ENCODED_SIZE(ET_MTU)];
@@ -41,6 +51,8 @@ _Noreturn void et_app_main(const et_port *port, const et_target *target) {
         .input_capacity = sizeof inputs,
         .trace = kept.trace,
         .trace_capacity = sizeof kept.trace,
+        .debug = debug,
+        .debug_capacity = ET_DEBUG_CAPACITY,
         .kept = &kept.record,
         .receive = receive,
         .send = send,

@@ -1,8 +1,6 @@
 /* What the file says: one RunData per block, in log order. */
 #include "writer.h"
 
-#define CHUNK 8u /* every event begins at a multiple, for its 64-bit fields */
-
 /* The records [begin, end) of a block. */
 typedef struct {
     uint32_t begin;
@@ -19,14 +17,15 @@ static uint32_t kind_at(const et_tracer *tracer, uint32_t number) {
 }
 
 static bool is_event(const et_item *item) {
-    return item->record[0] == ET_LOG_RECORD_PROFILE || item->record[0] == ET_LOG_RECORD_ALLOCATION;
+    return item->record[0] == ET_LOG_RECORD_PROFILE || item->record[0] == ET_LOG_RECORD_ALLOCATION ||
+           item->record[0] == ET_LOG_RECORD_VALUE;
 }
 
 static bool is_written(const et_ed_writer *writer, const et_item *item) {
     if (item->record[0] == ET_LOG_RECORD_ALLOCATION) {
         return writer->allocations && (item->record[1] & ET_LOG_ALLOCATION_FAILED) == 0;
     }
-    return is_event(item);
+    return is_event(item) && (item->record[0] != ET_LOG_RECORD_VALUE || et_ed_has_value(item->record));
 }
 
 /* Moves on to the next block. Events before the first one have a block of their own, without a name; so
@@ -61,6 +60,14 @@ static bool next_block(const et_ed_writer *writer, block *block) {
     return declared || block->events > 0 || at == tracer->record_count || next_block(writer, block);
 }
 
+int32_t et_ed_chain(const et_item *item) {
+    return item->wide != NULL ? (int32_t)et_get_u32(item->wide + 4) : (int16_t)et_get_u16(item->record + 6);
+}
+
+uint32_t et_ed_instruction(const et_item *item) {
+    return item->wide != NULL ? et_get_u32(item->wide + 8) : et_get_u16(item->record + 4);
+}
+
 static void put_profile(et_ed_writer *writer, const et_item *item) {
     const uint8_t *record = item->record;
     const uint8_t *delegate = item->delegate;
@@ -68,14 +75,12 @@ static void put_profile(et_ed_writer *writer, const et_item *item) {
     et_name delegate_name = delegate != NULL ? et_get_u16(delegate + 2) : (et_name)ET_LOG_NO_NAME;
     uint32_t variant = (name != ET_LOG_NO_NAME) | (uint32_t)(delegate_name != ET_LOG_NO_NAME) << 1;
     bool metadata = delegate != NULL && (delegate[1] & ET_LOG_DELEGATE_METADATA) != 0;
-    uint32_t chain = (uint32_t)(int16_t)et_get_u16(record + 6);
-    uint32_t instruction = et_get_u16(record + 4);
 
     et_ed_put_table(writer, metadata ? ET_ED_PROFILE_METADATA : ET_ED_PROFILE, variant);
-    et_ed_put_u32(writer, item->wide != NULL ? et_get_u32(item->wide + 4) : chain);
+    et_ed_put_u32(writer, (uint32_t)et_ed_chain(item));
     et_ed_put_u64(writer, et_get_u32(record + 8));
     et_ed_put_u64(writer, et_get_u32(record + 12));
-    et_ed_put_u32(writer, item->wide != NULL ? et_get_u32(item->wide + 8) : instruction);
+    et_ed_put_u32(writer, et_ed_instruction(item));
     et_ed_put_u32(writer, delegate != NULL ? et_get_u32(delegate + 4) : (uint32_t)ET_UNSET_DELEGATE_ID);
     et_ed_put_name(writer, name);
     et_ed_put_name(writer, delegate_name);
@@ -84,7 +89,7 @@ static void put_profile(et_ed_writer *writer, const et_item *item) {
         et_ed_put_u64(writer, 8); /* the vector stands behind this field and its padding */
         et_ed_put_u32(writer, length);
         et_ed_put(writer, delegate + ET_LOG_RECORD_SIZE, length);
-        et_ed_align(writer, CHUNK);
+        et_ed_align(writer, ET_ED_CHUNK);
     }
 }
 
@@ -96,11 +101,14 @@ static void put_allocation(et_ed_writer *writer, const uint8_t *record) {
 
 /* An Event table and right behind it the table it holds. */
 static void put_event(et_ed_writer *writer, const et_item *item) {
-    bool profile = item->record[0] == ET_LOG_RECORD_PROFILE;
-    et_ed_put_table(writer, profile ? ET_ED_EVENT_PROFILE : ET_ED_EVENT_ALLOCATION, 0);
+    uint8_t kind = item->record[0];
+    et_ed_shape shape = kind == ET_LOG_RECORD_PROFILE ? ET_ED_EVENT_PROFILE : ET_ED_EVENT_ALLOCATION;
+    et_ed_put_table(writer, kind == ET_LOG_RECORD_VALUE ? ET_ED_EVENT_DEBUG : shape, 0);
     et_ed_put_u32(writer, 4);
-    if (profile) {
+    if (kind == ET_LOG_RECORD_PROFILE) {
         put_profile(writer, item);
+    } else if (kind == ET_LOG_RECORD_VALUE) {
+        et_ed_put_debug(writer, item);
     } else {
         put_allocation(writer, item->record);
     }
@@ -117,7 +125,7 @@ static et_ed_writer counting(const et_ed_writer *writer, uint32_t position) {
 static void put_events(et_ed_writer *writer, const block *block) {
     et_ed_put_u32(writer, block->written);
     et_ed_writer ahead = counting(writer, writer->position + 4u * block->written);
-    et_ed_align(&ahead, CHUNK);
+    et_ed_align(&ahead, ET_ED_CHUNK);
     /* First the references, counting what they refer to; then that. */
     for (uint32_t pass = 0; pass < 2; pass++) {
         for (uint32_t at = block->begin; at < block->end;) {
@@ -133,7 +141,7 @@ static void put_events(et_ed_writer *writer, const block *block) {
                 put_event(writer, &item);
             }
         }
-        et_ed_align(writer, CHUNK);
+        et_ed_align(writer, ET_ED_CHUNK);
     }
 }
 
@@ -174,12 +182,12 @@ static void put_runs(et_ed_writer *writer) {
     }
     et_ed_put_u32(writer, count);
     et_ed_writer ahead = counting(writer, writer->position + 4u * count);
-    et_ed_align(&ahead, CHUNK);
+    et_ed_align(&ahead, ET_ED_CHUNK);
     for (block block = {0}; next_block(writer, &block);) {
         et_ed_put_u32(writer, ahead.position - writer->position);
         put_run(&ahead, &block);
     }
-    et_ed_align(writer, CHUNK);
+    et_ed_align(writer, ET_ED_CHUNK);
     for (block block = {0}; next_block(writer, &block);) {
         put_run(writer, &block);
     }
@@ -189,12 +197,12 @@ static void put_runs(et_ed_writer *writer) {
 static void put_file(et_ed_writer *writer, uint32_t size) {
     et_ed_writer ahead = counting(writer, 12);
     et_ed_put_vtables(&ahead);
-    et_ed_align(&ahead, CHUNK);
+    et_ed_align(&ahead, ET_ED_CHUNK);
     et_ed_put_u32(writer, size - 4u);
     et_ed_put_u32(writer, ahead.position - writer->position);
     et_ed_put(writer, "ED00", 4);
     et_ed_put_vtables(writer);
-    et_ed_align(writer, CHUNK);
+    et_ed_align(writer, ET_ED_CHUNK);
     et_ed_put_table(writer, ET_ED_DUMP, 0);
     et_ed_put_u32(writer, 4); /* the vector of runs is next */
     put_runs(writer);

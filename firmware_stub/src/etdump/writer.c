@@ -20,6 +20,18 @@ static const shape shapes[ET_ED_SHAPES] = {
     [ET_ED_PROFILE] = {8, 40, 4, 1 << 0 | 1 << 4, {32, 4, 24, 28, 36, 0, 8, 16}},
     [ET_ED_PROFILE_METADATA] = {8, 48, 4, 1 << 0 | 1 << 4, {32, 4, 24, 28, 36, 40, 8, 16}},
     [ET_ED_ALLOCATION] = {2, 16, 1, 0, {4, 8}},
+    [ET_ED_EVENT_DEBUG] = {3, 8, 1, 0, {0, 0, 4}},
+    [ET_ED_DEBUG] = {6, 32, 2, 1 << 4, {8, 4, 16, 20, 24, 0}},
+    [ET_ED_VALUE_NONE] = {8, 16, 2, 1 << 7, {4, 0, 0, 0, 0, 0, 0, 12}},
+    [ET_ED_VALUE_INT] = {8, 16, 2, 1 << 7, {4, 0, 0, 8, 0, 0, 0, 12}},
+    [ET_ED_VALUE_BOOL] = {8, 16, 2, 1 << 7, {4, 0, 0, 0, 0, 0, 8, 12}},
+    [ET_ED_VALUE_DOUBLE] = {8, 16, 2, 1 << 7, {4, 0, 0, 0, 0, 8, 0, 12}},
+    [ET_ED_VALUE_TENSOR] = {8, 16, 2, 1 << 7, {4, 8, 0, 0, 0, 0, 0, 12}},
+    [ET_ED_VALUE_TENSOR_LIST] = {8, 16, 2, 1 << 7, {4, 0, 8, 0, 0, 0, 0, 12}},
+    [ET_ED_BOOL] = {1, 8, 1, 0, {4}},
+    [ET_ED_NUMBER] = {1, 16, 1, 0, {8}},
+    [ET_ED_TENSOR] = {4, 24, 1, 0, {4, 8, 12, 16}},
+    [ET_ED_TENSOR_LIST] = {1, 8, 1, 0, {4}},
 };
 
 void et_ed_put(et_ed_writer *writer, const void *bytes, uint32_t size) {

@@ -28,8 +28,22 @@ typedef enum {
     ET_ED_PROFILE, /* variants: bit 0 with a name, bit 1 with a string delegate id */
     ET_ED_PROFILE_METADATA,
     ET_ED_ALLOCATION,
+    ET_ED_EVENT_DEBUG,
+    ET_ED_DEBUG,      /* variant 1: with a string delegate id */
+    ET_ED_VALUE_NONE, /* of all values, variant 1: outputs of the program */
+    ET_ED_VALUE_INT,
+    ET_ED_VALUE_BOOL,
+    ET_ED_VALUE_DOUBLE,
+    ET_ED_VALUE_TENSOR,
+    ET_ED_VALUE_TENSOR_LIST,
+    ET_ED_BOOL,
+    ET_ED_NUMBER, /* of 64 bits */
+    ET_ED_TENSOR,
+    ET_ED_TENSOR_LIST,
     ET_ED_SHAPES,
 } et_ed_shape;
+
+#define ET_ED_CHUNK 8u /* every event begins at a multiple, for its 64-bit fields */
 
 void et_ed_put(et_ed_writer *writer, const void *bytes, uint32_t size);
 void et_ed_put_u32(et_ed_writer *writer, uint32_t value);
@@ -49,5 +63,14 @@ void et_ed_put_name(et_ed_writer *writer, et_name name);
 
 /* All strings. */
 void et_ed_put_strings(et_ed_writer *writer);
+
+/* values.c: whether a VALUE record can be said in a file, which cannot say that a tensor's bytes are lost;
+ * and its DebugEvent. */
+bool et_ed_has_value(const uint8_t *record);
+void et_ed_put_debug(et_ed_writer *writer, const et_item *item);
+
+/* Chain and instruction of an item. */
+int32_t et_ed_chain(const et_item *item);
+uint32_t et_ed_instruction(const et_item *item);
 
 #endif

@@ -108,6 +108,9 @@ static et_status run_chain(et_method *method, uint32_t c, uint32_t *budget, et_e
         et_event event = et_start_profiling_interned(method->tracer, instruction->scope, (int32_t)c, i);
         status = run_instruction(method, instruction, i, &next, error);
         et_end_profiling(method->tracer, event);
+        if (status == ET_LINK_STATUS_OK) {
+            et_log_instruction_outputs(method, instruction);
+        }
         if (method->between != NULL) {
             method->between(method->between_context);
         }
@@ -127,5 +130,8 @@ et_status et_method_execute(et_method *method, et_error *error) {
     }
     et_set_chain_debug_handle(tracer, ET_UNSET_CHAIN, ET_UNSET_HANDLE);
     et_end_profiling(tracer, event);
+    if (status == ET_LINK_STATUS_OK) {
+        et_log_method_outputs(method);
+    }
     return status;
 }

@@ -98,4 +98,10 @@ const uint32_t *et_load_value_numbers(et_loader *loader, et_table table, uint32_
 uint32_t et_count_instructions(et_loader *loader);
 void et_load_instructions(et_loader *loader);
 
+/* log_values.c: logs what an instruction computed, and what the method returned, as far as the tracer wants
+ * it. Outside of the instruction's own scopes; Method::execute contains the former, so each value says how
+ * long it took. */
+void et_log_instruction_outputs(const et_method *method, const et_instruction *instruction);
+void et_log_method_outputs(const et_method *method);
+
 #endif

@@ -25,10 +25,16 @@ static et_status find_trace(const et_server *server, uint8_t index, et_source *s
         *source = bytes_and_log(bytes, size, NULL);
         return ET_LINK_STATUS_OK;
     }
-    if (index != 0) {
-        return et_fail(error, ET_LINK_STATUS_BAD_REGION, index, "the trace is one file", NULL);
+    const et_tracer *tracer = &server->config.kept->tracer;
+    uint32_t debug_size = et_debug_size(tracer);
+    if (index == 1 && debug_size > 0) {
+        *source = bytes_and_log(server->config.debug, debug_size, NULL);
+        return ET_LINK_STATUS_OK;
     }
-    *source = bytes_and_log(NULL, 0, &server->config.kept->tracer);
+    if (index != 0) {
+        return et_fail(error, ET_LINK_STATUS_BAD_REGION, index, "the trace has no such file", NULL);
+    }
+    *source = bytes_and_log(NULL, 0, tracer);
     return ET_LINK_STATUS_OK;
 }
 

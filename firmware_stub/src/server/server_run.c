@@ -4,7 +4,7 @@
 
 #include "server_internal.h"
 
-#define ET_RUN_FLAGS_AT 15
+#define RUN_OPTIONS 4u
 
 static void send_note(et_server *server, uint8_t type) {
     const et_run *run = &server->run;
@@ -65,6 +65,21 @@ static et_status execute_all(et_server *server, et_error *error) {
     return status;
 }
 
+_Static_assert((uint32_t)ET_LINK_DEBUG_LEVEL_INTERMEDIATE_OUTPUTS ==
+                       (uint32_t)ET_DEBUG_INTERMEDIATE_OUTPUTS &&
+                   (uint32_t)ET_LINK_DEBUG_LEVEL_PROGRAM_OUTPUTS == (uint32_t)ET_DEBUG_PROGRAM_OUTPUTS &&
+                   (uint32_t)ET_LINK_PROFILING_LEVEL_ALL_EVENTS == (uint32_t)ET_PROFILE_ALL_EVENTS,
+               "levels come from the link as the tracer numbers them");
+
+static void init_tracer(et_server *server) {
+    const et_server_config *config = &server->config;
+    et_tracer *tracer = &config->kept->tracer;
+    et_tracer_init(tracer, config->trace, server->run.trace_capacity, config->port->ticks);
+    et_set_debug_buffer(tracer, config->debug, config->debug_capacity);
+    et_set_debug_level(tracer, (et_debug_level)server->run.debug_level);
+    et_set_profiling_level(tracer, (et_profiling_level)server->run.profiling_level);
+}
+
 static void start_run(et_server *server) {
     const et_server_config *config = &server->config;
     server->state = ET_LINK_STATE_RUNNING;
@@ -74,7 +89,7 @@ static void start_run(et_server *server) {
     et_server_quiet(server, true);
     config->port->restart_clock();
     server->epoch++;
-    et_tracer_init(&config->kept->tracer, config->trace, server->run.trace_capacity, config->port->ticks);
+    init_tracer(server);
     et_postmortem_begin_run(config->kept, server->run.id, server->run.count);
     (void)execute_all(server, &server->run.error);
     et_postmortem_end_run(config->kept);
@@ -83,6 +98,25 @@ static void start_run(et_server *server) {
     server->state = ET_LINK_STATE_DONE;
     et_server_quiet(server, false);
     send_note(server, ET_LINK_OP_NOTE_DONE);
+}
+
+/* What may be chosen for a run: bytes behind its trace limit. */
+static et_status check_options(const uint8_t *options, et_error *error) {
+    static const struct {
+        const char *name;
+        uint8_t largest;
+    } known[RUN_OPTIONS] = {
+        {"debug level", ET_LINK_DEBUG_LEVEL_INTERMEDIATE_OUTPUTS},
+        {"profiling level", ET_LINK_PROFILING_LEVEL_ALL_EVENTS},
+        {"policy for a full log", ET_LINK_WHEN_FULL_STOP},
+        {"flags", ET_LINK_RUN_STREAM},
+    };
+    for (uint32_t i = 0; i < RUN_OPTIONS; i++) {
+        if (options[i] > known[i].largest) {
+            return et_fail(error, ET_LINK_STATUS_BAD_REQUEST, options[i], "not known here: ", known[i].name);
+        }
+    }
+    return ET_LINK_STATUS_OK;
 }
 
 static et_status check_run(const et_server *server, uint32_t count, et_error *error) {
@@ -111,7 +145,11 @@ et_status et_server_run(et_server *server, et_request *request, et_writer *answe
         et_write_u8(answer, run->error.status);
         return run->error.status;
     }
-    et_status status = check_run(server, count, error);
+    const uint8_t *options = request->body + 12;
+    et_status status = check_options(options, error);
+    if (status == ET_LINK_STATUS_OK) {
+        status = check_run(server, count, error);
+    }
     if (status != ET_LINK_STATUS_OK) {
         return status;
     }
@@ -120,7 +158,9 @@ et_status et_server_run(et_server *server, et_request *request, et_writer *answe
         .id = id,
         .count = count,
         .trace_capacity = limit > 0 && limit < capacity ? limit : capacity,
-        .stream = (request->body[ET_RUN_FLAGS_AT] & ET_LINK_RUN_STREAM) != 0,
+        .stream = (options[3] & ET_LINK_RUN_STREAM) != 0,
+        .debug_level = options[0],
+        .profiling_level = options[1],
         .repeatable = true,
     };
     request->then = start_run;

@@ -89,6 +89,7 @@ et_status et_server_hello(et_server *server, et_request *request, et_writer *ans
     write_u32_tag(answer, ET_LINK_INFO_ARENA_CAPACITY, config->arena_capacity);
     write_u32_tag(answer, ET_LINK_INFO_INPUT_CAPACITY, config->input_capacity);
     write_u32_tag(answer, ET_LINK_INFO_TRACE_CAPACITY, config->trace_capacity);
+    write_u32_tag(answer, ET_LINK_INFO_DEBUG_CAPACITY, config->debug_capacity);
     write_probe_tag(answer, server->probe_ticks);
     write_u32_tag(answer, ET_LINK_INFO_OPERATORS, et_kernel_count);
     write_postmortem_tag(answer, server->postmortem);

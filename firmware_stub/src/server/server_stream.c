@@ -4,9 +4,18 @@
 /* The event that covers the sending: what lasts longer by it can be corrected. */
 #define EVENT_NAME "Link::stream"
 
-static void send_image(et_server *server) {
+/* Bytes of the image with the debug buffer behind it. */
+static void read_chunk(const et_server *server, uint32_t offset, uint8_t *out, uint32_t count) {
     const et_tracer *tracer = &server->config.kept->tracer;
-    uint32_t size = et_log_size(tracer);
+    uint32_t copied = et_log_read(tracer, offset, out, count);
+    if (copied < count) {
+        memcpy(out + copied, server->config.debug + (offset + copied - et_log_size(tracer)), count - copied);
+    }
+}
+
+static void send_chunk(et_server *server) {
+    const et_tracer *tracer = &server->config.kept->tracer;
+    uint32_t size = et_log_size(tracer) + et_debug_size(tracer);
     for (uint32_t offset = 0, count; offset < size; offset += count) {
         et_writer note = et_server_begin_body(server);
         et_write_u32(&note, server->run.id);
@@ -15,7 +24,7 @@ static void send_image(et_server *server) {
         et_write_u32(&note, offset);
         uint32_t room = note.capacity - note.size;
         count = size - offset < room ? size - offset : room;
-        (void)et_log_read(tracer, offset, et_write(&note, count), count);
+        read_chunk(server, offset, et_write(&note, count), count);
         et_server_send(server, ET_LINK_OP_NOTE_LOG, 0, &note);
     }
 }
@@ -27,7 +36,7 @@ void et_server_stream_log(et_server *server) {
     }
     et_set_chain_debug_handle(tracer, ET_UNSET_CHAIN, ET_UNSET_HANDLE);
     et_event event = et_start_profiling(tracer, EVENT_NAME, ET_UNSET_CHAIN, ET_UNSET_HANDLE);
-    send_image(server);
+    send_chunk(server);
     et_log_recycle(tracer);
     et_end_profiling(tracer, event);
 }

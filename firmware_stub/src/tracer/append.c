@@ -38,17 +38,13 @@ uint8_t *et_append_event(et_tracer *tracer, et_context *context, uint32_t count)
         count += 1u + et_records_of(context->delegate->length);
     }
     uint8_t *at = et_append(tracer, count);
-    if (at == NULL) {
-        tracer->dropped_events++;
-        return NULL;
-    }
-    if (wide) {
+    if (at != NULL && wide) {
         et_put_record(at, ET_LOG_RECORD_WIDE, (uint32_t)context->chain, context->handle, 0);
         at += ET_LOG_RECORD_SIZE;
         context->chain = 0;
         context->handle = 0;
     }
-    return context->delegate != NULL ? put_delegate(at, context->delegate) : at;
+    return at != NULL && context->delegate != NULL ? put_delegate(at, context->delegate) : at;
 }
 
 /* Apart from et_append_profile because nearly all events are plain and of no delegate. */
@@ -77,9 +73,11 @@ void et_append_profile(et_tracer *tracer, const et_event *event, const et_delega
     }
     et_context context = {event->chain, event->handle, delegate};
     uint8_t *at = et_append_event(tracer, &context, 1);
-    if (at != NULL) {
-        uint32_t name = delegate == NULL ? event->name : ET_LOG_NO_NAME;
-        et_put_record(at, et_head(ET_LOG_RECORD_PROFILE, clock, name),
-                      context.handle | (uint32_t)context.chain << 16, event->start, end);
+    if (at == NULL) {
+        tracer->dropped_events++;
+        return;
     }
+    uint32_t name = delegate == NULL ? event->name : ET_LOG_NO_NAME;
+    et_put_record(at, et_head(ET_LOG_RECORD_PROFILE, clock, name),
+                  context.handle | (uint32_t)context.chain << 16, event->start, end);
 }

@@ -29,6 +29,7 @@ void et_log_recycle(et_tracer *tracer) {
         }
     }
     et_set_full(tracer, false);
+    tracer->debug_used = 0;
     tracer->record_count = tracer->carried;
     if (goes_on) {
         tracer->block_offset = tracer->carried * ET_LOG_RECORD_SIZE;

@@ -46,8 +46,11 @@ static bool keeps_name(const et_event_filter *filter, const uint8_t *name, uint3
     return filter->pattern_count == 0;
 }
 
-static bool keeps(const et_tracer *tracer, et_name name, const char *text, int32_t id) {
+bool et_passes_filter(const et_tracer *tracer, et_name name, const char *text, int32_t id) {
     const et_event_filter *filter = tracer->filter;
+    if (filter == NULL) {
+        return true;
+    }
     if (id != ET_UNSET_DELEGATE_ID) {
         return !filter->by_id || (filter->first_id <= id && id <= filter->last_id);
     }
@@ -65,5 +68,5 @@ uint8_t et_choose(const et_tracer *tracer, et_name name, const char *text, int32
     if (tracer->profiling_level == ET_PROFILE_METHOD_ONLY && chain != ET_UNSET_CHAIN) {
         return ET_BELOW_LEVEL;
     }
-    return tracer->filter == NULL || keeps(tracer, name, text, id) ? ET_KEEP : ET_FILTERED;
+    return et_passes_filter(tracer, name, text, id) ? ET_KEEP : ET_FILTERED;
 }

@@ -7,10 +7,10 @@
 #include "et_bytes.h"
 #include "et_tracer.h"
 
-/* block_offset when there is no current block, or none with a record: it did not fit. */
 /* For what nearly every event passes through: a call would cost as much as its work. */
 #define ET_INLINE static inline __attribute__((always_inline))
 
+/* block_offset when there is no current block, or none with a record: it did not fit. */
 #define ET_NO_BLOCK UINT32_MAX
 #define ET_LOST_BLOCK (UINT32_MAX - 1u)
 
@@ -39,6 +39,9 @@ enum {
 /* Whether to log an event, as et_event.choice. */
 uint8_t et_choose(const et_tracer *tracer, et_name name, const char *text, int32_t id, int32_t chain);
 
+/* Whether the filter lets something of that name or id pass. */
+bool et_passes_filter(const et_tracer *tracer, et_name name, const char *text, int32_t id);
+
 /* Length of a name as the log keeps it. */
 uint32_t et_name_length(const char *name);
 
@@ -55,8 +58,7 @@ uint8_t *et_append(et_tracer *tracer, uint32_t count);
 void et_set_full(et_tracer *tracer, bool full);
 
 /* Appends the prefixes that the context needs and makes room for `count` records of the event itself, all
- * or nothing. Returns their place, or NULL after counting a dropped event. Chain and handle that a prefix
- * states become 0 in the context. */
+ * or nothing. Returns their place, or NULL. Chain and handle that a prefix states become 0 in the context. */
 uint8_t *et_append_event(et_tracer *tracer, et_context *context, uint32_t count);
 
 /* Appends a PROFILE record with its prefixes, if the event was chosen. */
@@ -177,6 +179,11 @@ ET_INLINE et_name et_intern_quickly(et_tracer *tracer, const char *name) {
     }
     const et_recent_name *place = et_first_place(tracer, et_hash(name));
     return et_recall(tracer, place, name) ? place->name : et_find_name(tracer, name);
+}
+
+/* Records of a logged tensor. */
+static inline uint32_t et_tensor_records(uint32_t ndim) {
+    return 1u + et_records_of(8u * ndim);
 }
 
 #endif

@@ -18,11 +18,11 @@ static void put_header(const et_tracer *tracer, uint8_t header[ET_LOG_HEADER_SIZ
     et_put_u32(header + 24, tracer->dropped_events);
     et_put_u32(header + 28, tracer->dropped_blocks);
     et_put_u32(header + 32, tracer->filtered_events);
-    et_put_u32(header + 36, 0);
+    et_put_u32(header + 36, tracer->dropped_values);
     et_put_u32(header + 40, 0);
     et_put_u32(header + 44, tracer->chunk);
     et_put_u32(header + 48, tracer->first_record);
-    et_put_u32(header + 52, 0);
+    et_put_u32(header + 52, tracer->debug_used);
     et_put_u32(header + 56, tracer->stack_used);
     et_put_u32(header + 60, tracer->stack_size);
 }
@@ -49,8 +49,9 @@ static void copy_part(window *window, const uint8_t *part, uint32_t size) {
 }
 
 bool et_log_half_full(const et_tracer *tracer) {
-    return tracer != NULL && (tracer->full || tracer->record_count * ET_LOG_RECORD_SIZE >=
-                                                  (tracer->capacity - tracer->names_size) / 2);
+    return tracer != NULL &&
+           (tracer->full || tracer->debug_used > tracer->debug_capacity / 2 ||
+            tracer->record_count * ET_LOG_RECORD_SIZE >= (tracer->capacity - tracer->names_size) / 2);
 }
 
 uint32_t et_log_size(const et_tracer *tracer) {

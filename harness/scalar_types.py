@@ -1,0 +1,46 @@
+"""ExecuTorch's scalar types (``schema/scalar_type.fbs``) and how NumPy holds their elements."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+BFLOAT16: Final = 15
+"""The upper half of a float32; NumPy has no such type."""
+
+NUMPY_TYPES: Final[dict[int, type[np.generic]]] = {
+    0: np.uint8,
+    1: np.int8,
+    2: np.int16,
+    3: np.int32,
+    4: np.int64,
+    5: np.float16,
+    6: np.float32,
+    7: np.float64,
+    11: np.bool_,
+    27: np.uint16,
+    28: np.uint32,
+    29: np.uint64,
+}
+"""Scalar types that NumPy has."""
+
+STORED_AS: Final[dict[int, type[np.generic]]] = NUMPY_TYPES | {
+    12: np.int8,
+    13: np.uint8,
+    14: np.int32,
+    BFLOAT16: np.uint16,
+    16: np.uint8,
+    17: np.uint8,
+    22: np.uint16,
+    23: np.uint8,
+    24: np.uint8,
+    25: np.uint8,
+    26: np.uint8,
+}
+"""What elements are stored as, also those of types that NumPy does not have."""
+
+
+def little_endian(type_: type[np.generic]) -> np.dtype[Any]:
+    """Return the dtype of elements as devices and files have them."""
+    return np.dtype(type_).newbyteorder("<")

@@ -1,0 +1,117 @@
+"""What a RUN may choose: which values and events are logged."""
+
+from __future__ import annotations
+
+import ctypes as ct
+import struct
+
+import numpy as np
+import pytest
+
+from harness.etdump.compact import read_log
+from harness.link import messages
+from harness.link.wire import DebugLevel, Op, ProfilingLevel, Region, Status
+from harness.trace import Kind, Losses, TensorValue, Trace
+from harness.view.values import tensor_array
+from tests.support.c_server import CServer
+from tests.support.tiny_model import relu_model
+
+INPUT = struct.pack("<4f", -1, 2, -3, 4)
+OUTPUT = struct.pack("<4f", 0, 2, 0, 4)
+DEBUG = 256
+
+
+def prepared(library: ct.CDLL, debug: int = DEBUG) -> CServer:
+    server = CServer(library, debug=debug)
+    server.upload(Region.MODEL, 0, relu_model([4]))
+    server.upload(Region.INPUT, 0, INPUT)
+    return server
+
+
+def values(trace: Trace, debug_buffer: bytes) -> list[tuple[int, bool, bytes]]:
+    found = []
+    for row in np.flatnonzero(trace.kind == Kind.DEBUG):
+        value = trace.debug_values[int(trace.debug[row])]
+        assert isinstance(value.value, TensorValue)
+        array = tensor_array(value.value, debug_buffer)
+        found.append((int(trace.chain[row]), bool(value.output), array.tobytes()))
+    return found
+
+
+def test_hello_tells_how_much_room_there_is_for_tensors(etstub: ct.CDLL) -> None:
+    info = messages.parse_hello(prepared(etstub).ask(Op.HELLO, messages.hello_request(1)))
+    assert info.debug_capacity == DEBUG
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [
+        (DebugLevel.PROGRAM_OUTPUTS, [(-1, True, OUTPUT)]),
+        (DebugLevel.INTERMEDIATE_OUTPUTS, [(0, False, OUTPUT), (-1, True, OUTPUT)]),
+    ],
+)
+def test_a_run_logs_the_values_it_was_asked_for(
+    etstub: ct.CDLL, level: DebugLevel, expected: list[tuple[int, bool, bytes]]
+) -> None:
+    server = prepared(etstub)
+    server.run(1, 2, debug_level=level)
+    trace = read_log(server.fetch(Region.TRACE))
+    assert values(trace, server.fetch(Region.TRACE, 1)) == expected * 2
+    assert not trace.losses.any
+
+
+def test_usually_no_values_are_logged(etstub: ct.CDLL) -> None:
+    server = prepared(etstub)
+    server.run(1)
+    assert not np.any(read_log(server.fetch(Region.TRACE)).kind == Kind.DEBUG)
+    stat = messages.stat_request(Region.TRACE, 1)
+    assert server.refusal(Op.STAT, stat).status == Status.BAD_REGION
+
+
+def test_values_stand_outside_of_the_scopes_of_what_computed_them(etstub: ct.CDLL) -> None:
+    server = prepared(etstub)
+    server.run(1, debug_level=DebugLevel.INTERMEDIATE_OUTPUTS)
+    trace = read_log(server.fetch(Region.TRACE))
+    logged = np.flatnonzero(trace.kind == Kind.DEBUG)
+    names = [trace.text(int(name)) for name in trace.name]
+    for row, name in enumerate(names):
+        if name in ("OPERATOR_CALL", "native_call_relu.out"):
+            before = trace.end[logged] <= trace.start[row]
+            assert (before | (trace.start[logged] >= trace.end[row])).all()
+    execute = names.index("Method::execute")
+    assert trace.end[logged[0]] < trace.end[execute] < trace.start[logged[-1]]
+
+
+def test_more_tensors_than_there_is_room_for_are_counted(etstub: ct.CDLL) -> None:
+    server = prepared(etstub, debug=2 * len(INPUT))
+    server.run(1, 5, debug_level=DebugLevel.PROGRAM_OUTPUTS)
+    trace = read_log(server.fetch(Region.TRACE))
+    assert len(trace.debug_values) == 5
+    assert [value.lost for value in trace.debug_values] == [False] * 2 + [True] * 3
+    assert trace.losses == Losses(values=3)
+
+
+def test_a_method_can_be_profiled_alone(etstub: ct.CDLL) -> None:
+    server = prepared(etstub)
+    server.run(1, 2, profiling_level=ProfilingLevel.METHOD_ONLY)
+    trace = read_log(server.fetch(Region.TRACE))
+    profiled = trace.name[trace.kind == Kind.PROFILE]
+    names = [trace.text(int(name)) for name in profiled]
+    assert names[-2:] == ["Method::execute"] * 2
+    assert not {"OPERATOR_CALL", "native_call_relu.out"} & set(names)
+
+
+@pytest.mark.parametrize(
+    ("place", "what"),
+    [(12, "debug level"), (13, "profiling level"), (14, "policy"), (15, "flags")],
+)
+def test_an_option_that_the_device_does_not_know_is_named(
+    etstub: ct.CDLL, place: int, what: str
+) -> None:
+    server = prepared(etstub)
+    body = bytearray(messages.run_request(1, 1))
+    body[place] = 0x80
+    refusal = server.refusal(Op.RUN, bytes(body))
+    assert (refusal.status, refusal.detail) == (Status.BAD_REQUEST, 0x80)
+    assert what in refusal.message
+    assert server.restarts == 0
