@@ -56,7 +56,15 @@ void keep_error(et_timestamp_t, et_pal_log_level_t level, const char *, const ch
 #ifdef ET_USE_ETDUMPGEN
 class Trace {
   public:
-    explicit Trace(et_tracer &) {
+    /* Without a debug buffer ETDumpGen would abort at the first tensor. */
+    explicit Trace(et_tracer &tracer) : buffer_(tracer.debug) {
+        generator_.set_event_tracer_profiling_level(
+            static_cast<EventTracerProfilingLevel>(tracer.profiling_level));
+        if (tracer.debug_level > ET_DEBUG_NO_LOGGING && tracer.debug_capacity > 0 &&
+            generator_.set_debug_buffer({tracer.debug, tracer.debug_capacity}).ok()) {
+            generator_.set_event_tracer_debug_level(
+                static_cast<EventTracerDebugLogLevel>(tracer.debug_level));
+        }
     }
     ~Trace() {
         std::free(file_.buf);
@@ -65,7 +73,10 @@ class Trace {
         return &generator_;
     }
     /* Finalising appends to the file each time, so it is done once. */
-    const void *file(uint32_t *size) {
+    const void *file(uint32_t index, uint32_t *size) {
+        if (index == 1) {
+            return debug_buffer(size);
+        }
         if (file_.buf == nullptr) {
             file_ = generator_.get_etdump_data();
         }
@@ -74,6 +85,13 @@ class Trace {
     }
 
   private:
+    const void *debug_buffer(uint32_t *size) {
+        executorch::etdump::DataSinkBase *sink = generator_.get_data_sink();
+        *size = sink != nullptr ? static_cast<uint32_t>(sink->get_used_bytes()) : 0;
+        return *size > 0 ? buffer_ : nullptr;
+    }
+
+    const uint8_t *buffer_;
     executorch::etdump::ETDumpGen generator_;
     executorch::etdump::ETDumpResult file_ = {nullptr, 0};
 };
@@ -85,8 +103,8 @@ class Trace {
     EventTracer *events() {
         return &events_;
     }
-    const void *file(uint32_t *) {
-        return nullptr; /* the log is in the tracer */
+    const void *file(uint32_t, uint32_t *) {
+        return nullptr; /* log and debug buffer are the tracer's */
     }
 
   private:
@@ -419,7 +437,7 @@ et_status et_method_execute(et_method *method, et_error *error) {
 }
 
 const void *et_method_trace(const et_method *, uint32_t index, uint32_t *size) {
-    return trace.has_value() && index == 0 ? trace->file(size) : nullptr;
+    return trace.has_value() && index <= 1 ? trace->file(index, size) : nullptr;
 }
 
 } // extern "C"

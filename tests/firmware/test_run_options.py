@@ -11,10 +11,10 @@ import pytest
 from harness.etdump.compact import read_log
 from harness.link import messages
 from harness.link.wire import DebugLevel, Op, ProfilingLevel, Region, Status
-from harness.trace import Kind, Losses, TensorValue, Trace
-from harness.view.values import tensor_array
+from harness.trace import Kind, Losses, Trace
 from tests.support.c_server import CServer
 from tests.support.tiny_model import relu_model
+from tests.support.values import logged_tensors
 
 INPUT = struct.pack("<4f", -1, 2, -3, 4)
 OUTPUT = struct.pack("<4f", 0, 2, 0, 4)
@@ -29,13 +29,8 @@ def prepared(library: ct.CDLL, debug: int = DEBUG) -> CServer:
 
 
 def values(trace: Trace, debug_buffer: bytes) -> list[tuple[int, bool, bytes]]:
-    found = []
-    for row in np.flatnonzero(trace.kind == Kind.DEBUG):
-        value = trace.debug_values[int(trace.debug[row])]
-        assert isinstance(value.value, TensorValue)
-        array = tensor_array(value.value, debug_buffer)
-        found.append((int(trace.chain[row]), bool(value.output), array.tobytes()))
-    return found
+    logged = logged_tensors(trace, debug_buffer)
+    return [(value.chain, value.output, value.array.tobytes()) for value in logged]
 
 
 def test_hello_tells_how_much_room_there_is_for_tensors(etstub: ct.CDLL) -> None:

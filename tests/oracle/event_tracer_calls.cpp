@@ -1,5 +1,7 @@
-// Calls everything that ExecuTorch may call of an EventTracer, and writes the log to standard output.
+// Calls everything that ExecuTorch may call of an EventTracer, and writes log and debug buffer to standard
+// output.
 #include <cstdio>
+#include <cstring>
 
 #include "etdump_stub/event_tracer.hpp"
 
@@ -11,11 +13,61 @@ static uint32_t ticks() {
     return now += 10;
 }
 
+/* Leaves out one name and one number. */
+class Filter final : public rt::EventTracerFilterBase {
+  public:
+    rt::Result<bool> filter(const char *name, rt::DelegateDebugIntId id) override {
+        return name != nullptr ? std::strcmp(name, "out") == 0 : id == 5;
+    }
+};
+
+static bool log_values(rt::EventTracer &events) {
+    using executorch::aten::Tensor;
+    using executorch::aten::TensorImpl;
+    const auto output = rt::LoggedEValueType::kProgramOutput;
+    const auto intermediate = rt::LoggedEValueType::kIntermediateOutput;
+    int32_t sizes[] = {2, 3};
+    int32_t strides[] = {1, 2};
+    uint8_t order[] = {1, 0};
+    uint16_t elements[] = {1, 2, 3, 4, 5, 6};
+    TensorImpl impl(executorch::aten::ScalarType::Half, 2, sizes, elements, order, strides);
+    const Tensor tensor(&impl);
+    const Tensor pair[] = {tensor, tensor};
+    rt::EValue values[] = {rt::EValue(tensor), rt::EValue(tensor)};
+    rt::EValue *places[] = {&values[0], &values[1]};
+    Tensor unwrapped[] = {tensor, tensor};
+    rt::BoxedEvalueList<Tensor> list(places, unwrapped, 2);
+    rt::ArrayRef<char> text("text", 4);
+    Filter filter;
+
+    bool right = !events.log_evalue(rt::EValue(true), intermediate).get(); /* no level yet */
+    events.set_event_tracer_debug_level(rt::EventTracerDebugLogLevel::kProgramOutputs);
+    right = right && !events.log_evalue(rt::EValue(true), intermediate).get();
+    right = right && events.log_evalue(rt::EValue(int64_t(1) << 40), output).get();
+    events.set_event_tracer_debug_level(rt::EventTracerDebugLogLevel::kIntermediateOutputs);
+    right = right && events.log_evalue(rt::EValue(tensor), intermediate).get();
+    right = right && events.log_evalue(rt::EValue(&list), output).get();
+    right = right && events.log_evalue(rt::EValue(), intermediate).get();
+    right = right && !events.log_evalue(rt::EValue(&text), intermediate).get();
+    events.set_delegation_intermediate_output_filter(&filter);
+    right = right && events.log_intermediate_output_delegate("layer", -1, 1.5).get();
+    right = right && !events.log_intermediate_output_delegate("out", -1, 1.5).get();
+    right = right && events.log_intermediate_output_delegate(nullptr, 9, true).get();
+    right = right && !events.log_intermediate_output_delegate(nullptr, 5, true).get();
+    events.set_delegation_intermediate_output_filter(nullptr);
+    right = right && events.log_intermediate_output_delegate(nullptr, 5, 4).get();
+    right = right && events.log_intermediate_output_delegate("layer", -1, tensor).get();
+    const rt::ArrayRef<Tensor> both(pair, 2);
+    return right && events.log_intermediate_output_delegate("layer", -1, both).get();
+}
+
 int main() {
     static uint8_t memory[4096];
     static uint8_t image[sizeof memory + 64];
     et_tracer tracer;
     et_tracer_init(&tracer, memory, sizeof memory, ticks);
+    static uint8_t debug[72]; // room for four tensors of twelve bytes each, aligned
+    et_set_debug_buffer(&tracer, debug, sizeof debug);
     etdump_stub::EventTracer adapter(tracer);
     rt::EventTracer &events = adapter;
 
@@ -33,15 +85,12 @@ int main() {
     events.end_profiling(events.start_profiling("given", 1, 5));
     events.track_allocation(events.track_allocator("heap"), 640);
 
-    events.set_delegation_intermediate_output_filter(nullptr);
-    const bool logged =
-        events.log_evalue(rt::EValue(int64_t(1)), rt::LoggedEValueType::kProgramOutput).get() ||
-        events.log_intermediate_output_delegate("layer", -1, 1.0).get() ||
-        events.log_intermediate_output_delegate(nullptr, 9, true).get() ||
-        events.log_intermediate_output_delegate(nullptr, 9, 4).get();
-    if (logged || adapter.dropped_values() != 4) {
+    if (!log_values(events)) {
         return 1;
     }
     const uint32_t size = et_log_read(&tracer, 0, image, et_log_size(&tracer));
-    return std::fwrite(image, 1, size, stdout) == size ? 0 : 1;
+    const uint32_t used = et_debug_size(&tracer);
+    const bool written =
+        std::fwrite(image, 1, size, stdout) == size && std::fwrite(debug, 1, used, stdout) == used;
+    return written ? 0 : 1;
 }

@@ -18,14 +18,17 @@ from executorch.devtools import Inspector
 from executorch.exir import to_edge_transform_and_lower
 
 from harness.errors import TargetError
-from harness.etdump.compact import read_log
+from harness.etdump.compact import read_log, split_chunk
 from harness.lab.run import Outcome, RunRequest, run_model
 from harness.lab.source import load_source
+from harness.link.wire import DebugLevel, ProfilingLevel
 from harness.resources import data_directory
 from harness.target.build import cxx_compiler, find_executorch
-from harness.trace import Kind, Trace
+from harness.trace import Kind, Losses, TensorValue, Trace
+from harness.view.values import tensor_array
 from tests.conftest import FIXTURES, MODELS
 from tests.sim.test_models_on_boards import outputs, signatures
+from tests.support.values import logged_tensors
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
 OURS, THEIRS = BOARDS = ("native-executorch", "native-executorch-etdumpgen")
@@ -106,6 +109,32 @@ def test_both_tracers_tell_the_same_of_a_delegated_model(delegated: Path, tmp_pa
     assert shown[0] == shown[1]
 
 
+@pytest.mark.parametrize("board", BOARDS)
+def test_values_are_logged_as_on_the_c_runtime(board: str, tmp_path: Path) -> None:
+    level, model = DebugLevel.INTERMEDIATE_OUTPUTS, MODELS / "kws_f32.pte"
+    found = {}
+    for name in ("native", board):
+        outcome = run_model(RunRequest(name, model, 2, tmp_path / name, values=level))
+        assert not outcome.trace.losses.any
+        buffer = (tmp_path / name / "debug_buffer.bin").read_bytes()
+        found[name] = logged_tensors(outcome.trace, buffer)
+    assert len(found["native"]) > 20
+    assert [value.kind for value in found[board]] == [value.kind for value in found["native"]]
+    for theirs, ours in zip(found[board], found["native"], strict=True):
+        np.testing.assert_allclose(theirs.array, ours.array, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_a_method_can_be_profiled_alone(board: str, tmp_path: Path) -> None:
+    profile = ProfilingLevel.METHOD_ONLY
+    outcome = run_model(
+        RunRequest(board, MODELS / "kws_f32.pte", 2, tmp_path / "run", profile=profile)
+    )
+    names = [str(name) for name, *_ in identities(outcome.trace)]
+    assert names[-2:] == ["Method::execute"] * 2
+    assert not [name for name in names if name.startswith(("native_call", "OPERATOR"))]
+
+
 def test_a_missing_operator_is_named(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="cortex_m::quantize_per_tensor"):
         run(OURS, MODELS / "kws_int8.pte", tmp_path / "run")
@@ -130,7 +159,9 @@ def test_the_adapter_records_every_call_or_counts_it(tmp_path: Path) -> None:
     program = str(tmp_path / "calls")
     command = [cxx_compiler(), *options, calls, *objects, "-o", program, *libraries]
     subprocess.run(command, check=True)
-    trace = read_log(subprocess.run([program], check=True, capture_output=True).stdout)
+    written = subprocess.run([program], check=True, capture_output=True).stdout
+    log, debug_buffer = split_chunk(written)
+    trace = read_log(log)
 
     assert identities(trace) == [
         (None, None, -7, 2, 70000),
@@ -140,7 +171,22 @@ def test_the_adapter_records_every_call_or_counts_it(tmp_path: Path) -> None:
         ("given", None, -1, 1, 5),
     ]
     assert (int(trace.start[2]), int(trace.end[2])) == (100, 200)
-    assert int(trace.size[-1]) == 640
+    assert trace.size[trace.kind == Kind.ALLOCATION].tolist() == [640]
     [block] = trace.blocks
     assert (block.name, block.bundled_input_index, block.allocators) == ("Execute", 3, ("heap",))
-    assert trace.losses.events == 4
+
+    values = trace.debug_values
+    assert trace.losses == Losses(values=1)
+    assert trace.filtered_events == 2
+    assert [values[i].value for i in (0, 3, 4, 5, 6)] == [1 << 40, None, 1.5, True, 4]
+    assert [bool(value.output) for value in values] == [True, False, True, *[False] * 6]
+    assert [value.lost for value in values] == [False] * 8 + [True]
+    half = np.array([[1, 3, 5], [2, 4, 6]], np.uint16).view(np.float16)
+    kept = [values[1].value, *values[2].value, values[7].value]  # type: ignore[misc]
+    for tensor in kept:
+        assert isinstance(tensor, TensorValue)
+        assert np.array_equal(tensor_array(tensor, debug_buffer), half)
+    debug = np.flatnonzero(trace.kind == Kind.DEBUG)
+    assert trace.delegate_int[debug].tolist() == [-1] * 5 + [9, 5, -1, -1]
+    texts = [trace.text(int(name)) for name in trace.delegate_str[debug]]
+    assert texts == [None] * 4 + ["layer", None, None, "layer", "layer"]

@@ -17,9 +17,8 @@ from executorch.extension.pybindings import portable_lib
 from harness.etdump.ed00 import read_ed00
 from harness.lab.run import Outcome, RunRequest, run_model
 from harness.link.wire import DebugLevel
-from harness.trace import Kind, TensorValue, Trace
-from harness.view.values import tensor_array
 from tests.conftest import FIXTURES, MODELS
+from tests.support.values import logged_tensors
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
 DEBUG_CAPACITY = 1 << 24
@@ -52,18 +51,6 @@ def run(
     return run_model(RunRequest(board, model, 2, directory, inputs=(given,), values=level))
 
 
-def described(trace: Trace, debug_buffer: bytes) -> list[tuple[object, ...]]:
-    """Every logged tensor: where it belongs, what it is, and its elements at the end."""
-    found = []
-    for row in np.flatnonzero(trace.kind == Kind.DEBUG):
-        value = trace.debug_values[int(trace.debug[row])]
-        assert isinstance(value.value, TensorValue)
-        elements = tensor_array(value.value, debug_buffer)
-        place = (int(trace.chain[row]), int(trace.instruction[row]))
-        found.append((*place, bool(value.output), elements.dtype, elements.shape, elements))
-    return found
-
-
 def test_executorchs_runtime_logs_the_same_values(tmp_path: Path) -> None:
     program = (MODELS / "kws_f32.pte").read_bytes()
     value = np.load(FIXTURES / "kws_f32.npz")["inputs"][0]
@@ -73,19 +60,19 @@ def test_executorchs_runtime_logs_the_same_values(tmp_path: Path) -> None:
     for _ in range(2):
         module.run_method("forward", (torch.from_numpy(value),))
     module.write_etdump_result_to_file(str(tmp_path / "etdp"), str(tmp_path / "debug"))
-    theirs = described(
+    theirs = logged_tensors(
         read_ed00((tmp_path / "etdp").read_bytes()), (tmp_path / "debug").read_bytes()
     )
 
     run(MODELS / "kws_f32.pte", tmp_path / "run", DebugLevel.INTERMEDIATE_OUTPUTS, value)
-    ours = described(
+    ours = logged_tensors(
         read_ed00((tmp_path / "run" / "trace.etdp").read_bytes()),
         (tmp_path / "run" / "debug_buffer.bin").read_bytes(),
     )
     assert len(ours) > 20
-    assert [what[:-1] for what in ours] == [what[:-1] for what in theirs]
+    assert [value.kind for value in ours] == [value.kind for value in theirs]
     for mine, yours in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(mine[-1], yours[-1], rtol=0, atol=1e-4)
+        np.testing.assert_allclose(mine.array, yours.array, rtol=0, atol=1e-4)
 
 
 def test_inspector_shows_what_pytorch_computes(tmp_path: Path) -> None:

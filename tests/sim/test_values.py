@@ -13,9 +13,9 @@ from harness.clock.ticks import durations
 from harness.lab.run import Outcome, RunRequest, run_model
 from harness.lab.source import load_source
 from harness.link.wire import DebugLevel
-from harness.trace import Kind, Losses, TensorValue, Trace
-from harness.view.values import tensor_array
+from harness.trace import Kind, Losses, Trace
 from tests.conftest import MODELS, CommandResult
+from tests.support.values import logged_tensors
 
 pytestmark = pytest.mark.sim
 
@@ -34,16 +34,9 @@ def run(
     return run_model(RunRequest(board, model, runs, directory, values=values, **options))  # type: ignore[arg-type]
 
 
-def tensors(outcome: Outcome, directory: Path) -> list[tuple[int, bool | None, str, bytes]]:
-    """Instruction, role, type and bytes of every logged value."""
+def tensors(outcome: Outcome, directory: Path) -> list[tuple[object, ...]]:
     buffer = (directory / "debug_buffer.bin").read_bytes()
-    trace, found = outcome.trace, []
-    for row in np.flatnonzero(trace.kind == Kind.DEBUG):
-        value = trace.debug_values[int(trace.debug[row])]
-        assert isinstance(value.value, TensorValue)
-        array = tensor_array(value.value, buffer)
-        found.append((int(trace.instruction[row]), value.output, str(array.dtype), array.tobytes()))
-    return found
+    return [value.exact for value in logged_tensors(outcome.trace, buffer)]
 
 
 def operator_times(trace: Trace) -> list[tuple[str | None, int]]:

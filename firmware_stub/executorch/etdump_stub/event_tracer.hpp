@@ -1,6 +1,7 @@
 /* ExecuTorch's EventTracer over our tracer: give one to Program::load_method and every event of load and
- * execution goes to the compact log. Header only, C++17, no heap, no exceptions. What the C tracer cannot
- * record is counted as dropped in the log, so the host sees that something is missing. */
+ * execution goes to the compact log, and values as the debug level says. Header only, C++17, no heap, no
+ * exceptions. What the log or the debug buffer has no room for is counted, so the host sees that something is
+ * missing. */
 #ifndef ETDUMP_STUB_EVENT_TRACER_HPP
 #define ETDUMP_STUB_EVENT_TRACER_HPP
 
@@ -22,15 +23,20 @@ using executorch::runtime::DebugHandle;
 using executorch::runtime::DelegateDebugIdType;
 using executorch::runtime::DelegateDebugIntId;
 using executorch::runtime::EValue;
+using executorch::runtime::EventTracerDebugLogLevel;
 using executorch::runtime::EventTracerEntry;
 using executorch::runtime::EventTracerFilterBase;
+using executorch::runtime::EventTracerProfilingLevel;
 using executorch::runtime::LoggedEValueType;
 using executorch::runtime::Result;
 
 class EventTracer final : public executorch::runtime::EventTracer {
   public:
-    /* The tracer must have been initialised and outlive this object. */
+    /* The tracer must have been initialised and outlive this object, which begins with its levels. From then
+     * on the levels of this object hold. */
     explicit EventTracer(et_tracer &tracer) : tracer_(tracer) {
+        set_event_tracer_debug_level(static_cast<EventTracerDebugLogLevel>(tracer.debug_level));
+        set_event_tracer_profiling_level(static_cast<EventTracerProfilingLevel>(tracer.profiling_level));
     }
 
     void create_event_block(const char *name) override {
@@ -77,44 +83,62 @@ class EventTracer final : public executorch::runtime::EventTracer {
         et_track_allocation(&tracer_, id, to_u32(size), ET_LOG_NO_OFFSET);
     }
 
-    Result<bool> log_evalue(const EValue &, LoggedEValueType) override {
-        return drop_value();
+    /* Of strings and lists of numbers there is no record, as ETDump has none. */
+    Result<bool> log_evalue(const EValue &value, LoggedEValueType type) override {
+        take_debug_level();
+        take_chain_debug_handle();
+        const et_value_role role =
+            type == LoggedEValueType::kProgramOutput ? ET_PROGRAM_OUTPUT : ET_INTERMEDIATE_OUTPUT;
+        if (value.isTensorList()) {
+            const ArrayRef<Tensor> tensors = value.toTensorList();
+            const et_logged_value logged = describe(tensors);
+            return et_log_evalue(&tracer_, role, &logged);
+        }
+        et_logged_value logged = {};
+        return describe(value, &logged) && et_log_evalue(&tracer_, role, &logged);
     }
 
-    Result<bool> log_intermediate_output_delegate(const char *, DelegateDebugIntId, const Tensor &) override {
-        return drop_value();
+    Result<bool> log_intermediate_output_delegate(const char *name, DelegateDebugIntId id,
+                                                  const Tensor &output) override {
+        return log_of_delegate(name, id, describe(output));
     }
 
-    Result<bool> log_intermediate_output_delegate(const char *, DelegateDebugIntId,
-                                                  const ArrayRef<Tensor>) override {
-        return drop_value();
+    Result<bool> log_intermediate_output_delegate(const char *name, DelegateDebugIntId id,
+                                                  const ArrayRef<Tensor> output) override {
+        return log_of_delegate(name, id, describe(output));
     }
 
-    Result<bool> log_intermediate_output_delegate(const char *, DelegateDebugIntId, const int &) override {
-        return drop_value();
+    Result<bool> log_intermediate_output_delegate(const char *name, DelegateDebugIntId id,
+                                                  const int &output) override {
+        return log_of_delegate(name, id, describe(static_cast<int64_t>(output)));
     }
 
-    Result<bool> log_intermediate_output_delegate(const char *, DelegateDebugIntId, const bool &) override {
-        return drop_value();
+    Result<bool> log_intermediate_output_delegate(const char *name, DelegateDebugIntId id,
+                                                  const bool &output) override {
+        return log_of_delegate(name, id, describe(output));
     }
 
-    Result<bool> log_intermediate_output_delegate(const char *, DelegateDebugIntId, const double &) override {
-        return drop_value();
+    Result<bool> log_intermediate_output_delegate(const char *name, DelegateDebugIntId id,
+                                                  const double &output) override {
+        return log_of_delegate(name, id, describe(output));
     }
 
-    /* No value passes, so there is nothing to filter. */
-    void set_delegation_intermediate_output_filter(EventTracerFilterBase *) override {
-    }
-
-    /* Values that ExecuTorch wanted logged; the C tracer has no record for them. */
-    uint32_t dropped_values() const {
-        return dropped_values_;
+    /* ExecuTorch's filters name what to leave out. The C tracer's filter, which names what to keep, holds
+     * too. */
+    void set_delegation_intermediate_output_filter(EventTracerFilterBase *filter) override {
+        filter_ = filter;
     }
 
   private:
     static_assert(sizeof(et_event) > sizeof(int64_t) &&
                       sizeof(et_event) <= sizeof(int64_t) + sizeof(et_timestamp_t),
                   "an EventTracerEntry has no room for an et_event");
+    static_assert(static_cast<int>(EventTracerDebugLogLevel::kIntermediateOutputs) ==
+                          ET_DEBUG_INTERMEDIATE_OUTPUTS &&
+                      static_cast<int>(EventTracerDebugLogLevel::kProgramOutputs) ==
+                          ET_DEBUG_PROGRAM_OUTPUTS &&
+                      static_cast<int>(EventTracerProfilingLevel::kProfileAllEvents) == ET_PROFILE_ALL_EVENTS,
+                  "levels are numbered alike");
 
     static uint32_t to_u32(size_t size) {
         return size > UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(size);
@@ -156,14 +180,95 @@ class EventTracer final : public executorch::runtime::EventTracer {
         et_set_bundled_input_index(&tracer_, bundled_input_index_);
     }
 
-    bool drop_value() {
-        dropped_values_++;
-        tracer_.dropped_events++;
-        return false;
+    void take_debug_level() {
+        et_set_debug_level(&tracer_, static_cast<et_debug_level>(event_tracer_debug_level()));
+    }
+
+    static et_logged_tensor describe_tensor(const Tensor &tensor) {
+        et_logged_tensor logged = {};
+        logged.data = tensor.const_data_ptr();
+        logged.nbytes = to_u32(tensor.nbytes());
+        logged.sizes = tensor.sizes().data();
+        logged.strides = tensor.strides().data();
+        logged.ndim = static_cast<uint8_t>(tensor.dim());
+        logged.dtype = static_cast<uint8_t>(tensor.scalar_type());
+        return logged;
+    }
+
+    static et_logged_value describe(const Tensor &tensor) {
+        et_logged_value logged = {};
+        logged.kind = ET_LOG_VALUE_TENSOR;
+        logged.as.tensor = describe_tensor(tensor);
+        return logged;
+    }
+
+    /* Refers to the list. */
+    static et_logged_value describe(const ArrayRef<Tensor> &tensors) {
+        et_logged_value logged = {};
+        logged.kind = ET_LOG_VALUE_TENSOR_LIST;
+        logged.as.list.tensor_at = [](const void *context, uint32_t index, et_logged_tensor *tensor) {
+            *tensor = describe_tensor((*static_cast<const ArrayRef<Tensor> *>(context))[index]);
+        };
+        logged.as.list.context = &tensors;
+        logged.as.list.count = to_u32(tensors.size());
+        return logged;
+    }
+
+    static et_logged_value describe(int64_t value) {
+        et_logged_value logged = {};
+        logged.kind = ET_LOG_VALUE_INT;
+        logged.as.integer = value;
+        return logged;
+    }
+
+    static et_logged_value describe(bool value) {
+        et_logged_value logged = {};
+        logged.kind = ET_LOG_VALUE_BOOL;
+        logged.as.boolean = value;
+        return logged;
+    }
+
+    static et_logged_value describe(double value) {
+        et_logged_value logged = {};
+        logged.kind = ET_LOG_VALUE_DOUBLE;
+        logged.as.number = value;
+        return logged;
+    }
+
+    /* False for what cannot be logged; of lists there is more to keep (log_evalue). */
+    static bool describe(const EValue &value, et_logged_value *logged) {
+        if (value.isTensor()) {
+            *logged = describe(value.toTensor());
+        } else if (value.isInt()) {
+            *logged = describe(value.toInt());
+        } else if (value.isBool()) {
+            *logged = describe(value.toBool());
+        } else if (value.isDouble()) {
+            *logged = describe(value.toDouble());
+        } else {
+            return value.isNone();
+        }
+        return true;
+    }
+
+    Result<bool> log_of_delegate(const char *name, DelegateDebugIntId id, const et_logged_value &value) {
+        take_debug_level();
+        take_chain_debug_handle();
+        if (filter_ != nullptr && et_logs_values(&tracer_, ET_INTERMEDIATE_OUTPUT)) {
+            const Result<bool> matches = filter_->filter(name, id);
+            if (!matches.ok()) {
+                return matches.error();
+            }
+            if (*matches) {
+                tracer_.filtered_events++;
+                return false;
+            }
+        }
+        return et_log_intermediate_output_delegate(&tracer_, name, id, &value);
     }
 
     et_tracer &tracer_;
-    uint32_t dropped_values_ = 0;
+    EventTracerFilterBase *filter_ = nullptr;
 };
 
 } // namespace etdump_stub
