@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.oracle.strategies import Shape, floats, ints, oracle, ordered, seeds, shapes
 from tests.support.kernels import Array, Out, Tensor, run
+from tests.support.operators import COMPARISONS, FUNCTIONS
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.oracle
@@ -69,6 +70,7 @@ UNARY: dict[str, list[list[Any]]] = {
     "clamp": [[None, 0.5], [-1, None], [-0.25, 3.0], [2.0, -2.0]],
     "leaky_relu": [[0.01], [2]],
     "gelu": [["none"], ["tanh"]],
+    **{name: [[]] for name in FUNCTIONS},
 }
 
 
@@ -85,3 +87,96 @@ def test_unary(etstub: ct.CDLL, shape: Shape, data: st.DataObject, name: str) ->
     found = run(etstub, f"aten::{name}", Tensor(x, order), *extra, Out(shape, order=order))
     # Where the result is near zero, PyTorch's vectorized functions and libm cancel differently.
     np.testing.assert_allclose(found, expected.numpy(), rtol=1e-5, atol=1e-6)
+
+
+REALS, NUMBERS = (np.float32,), (np.float32, np.int32, np.int64)
+ALL = (*NUMBERS, np.bool_)
+PAIRS: dict[str, tuple[type, ...]] = {
+    **{f"{name}.Tensor": ALL for name in COMPARISONS},
+    "logical_and": ALL,
+    "logical_or": ALL,
+    "maximum": NUMBERS,
+    "minimum": NUMBERS,
+    "pow.Tensor_Tensor": REALS,
+}
+WITH_SCALAR: dict[str, tuple[type, ...]] = {
+    **{f"{name}.Scalar": ALL for name in COMPARISONS},
+    **{f"{name}.Scalar": NUMBERS for name in ("add", "mul", "rsub", "sub")},
+    "div.Scalar": REALS,
+    "pow.Tensor_Scalar": REALS,
+}
+
+
+def few(seed: int, shape: Shape, dtype: type) -> Array:
+    """Numbers that are often the same, and some of them no number."""
+    values = [-1.5, -1, 0, 0.5, 2, np.nan] if dtype == np.float32 else [-2, -1, 0, 1, 2**31 - 1]
+    return np.asarray(np.random.default_rng(seed).choice(values, shape)).astype(dtype)
+
+
+def check(library: ct.CDLL, operator: str, out: Out, *arguments: Any) -> None:
+    """Compare with what the functional operator of the name and overload returns."""
+    name, _, overload = operator.partition(".")
+    function = getattr(getattr(torch.ops.aten, name), overload or "default")
+    plain = [value.data if isinstance(value, Tensor) else value for value in arguments]
+    tensors = [
+        torch.from_numpy(value) if isinstance(value, np.ndarray) else value for value in plain
+    ]
+    expected = function(*tensors).numpy()
+    assert expected.dtype == out.dtype
+    whole = f"aten::{name}.{overload}_out" if overload else f"aten::{name}.out"
+    found = run(library, whole, *arguments, out)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@oracle
+@given(broadcast_shapes(), st.data(), st.sampled_from(sorted(PAIRS)))
+def test_pairs(
+    etstub: ct.CDLL, shape: tuple[Shape, Shape, Shape], data: st.DataObject, name: str
+) -> None:
+    dtype = data.draw(st.sampled_from(PAIRS[name]))
+    orders = [data.draw(ordered(len(part))) for part in shape]
+    pair = [
+        Tensor(few(data.draw(seeds), part, dtype), order)
+        for part, order in zip(shape[:2], orders[:2], strict=True)
+    ]
+    same = name in ("maximum", "minimum", "pow.Tensor_Tensor")
+    check(etstub, name, Out(shape[2], dtype if same else np.bool_, orders[2]), *pair)
+
+
+@oracle
+@given(shapes(0, 5), st.data(), st.sampled_from(sorted(WITH_SCALAR)))
+def test_with_a_number(etstub: ct.CDLL, shape: Shape, data: st.DataObject, name: str) -> None:
+    dtype = data.draw(st.sampled_from(WITH_SCALAR[name]))
+    numbers: dict[type, list[Any]] = {np.float32: [0.5, -1.5, 2, True], np.bool_: [True, False, 0]}
+    number = data.draw(st.sampled_from(numbers.get(dtype, [0, -1, 7, True])))
+    scaled = name.split(".")[0] in ("add", "rsub", "sub")
+    alpha = [data.draw(st.sampled_from([1, -3]))] if scaled else []
+    orders = [data.draw(ordered(len(shape))) for _ in range(2)]
+    x = Tensor(few(data.draw(seeds), shape, dtype), orders[0])
+    truth = name.split(".")[0] in COMPARISONS
+    check(etstub, name, Out(shape, np.bool_ if truth else dtype, orders[1]), x, number, *alpha)
+
+
+@oracle
+@given(shapes(0, 5), st.data(), st.sampled_from(["abs", "neg", "logical_not"]))
+def test_unary_of_any_type(etstub: ct.CDLL, shape: Shape, data: st.DataObject, name: str) -> None:
+    truth = name == "logical_not"
+    dtype = data.draw(st.sampled_from(ALL if truth else NUMBERS))
+    orders = [data.draw(ordered(len(shape))) for _ in range(2)]
+    x = Tensor(few(data.draw(seeds), shape, dtype), orders[0])
+    check(etstub, name, Out(shape, np.bool_ if truth else dtype, orders[1]), x)
+
+
+@oracle
+@given(broadcast_shapes(), st.data(), st.sampled_from([*ALL, np.int8, np.float64]))
+def test_where(
+    etstub: ct.CDLL, shape: tuple[Shape, Shape, Shape], data: st.DataObject, dtype: type
+) -> None:
+    parts = data.draw(st.permutations([*shape[:2], ()]))
+    orders = [data.draw(ordered(len(part))) for part in (*parts, shape[2])]
+    condition = Tensor(few(data.draw(seeds), parts[0], np.bool_), orders[0])
+    pair = [
+        Tensor(np.asarray(few(data.draw(seeds), part, np.int32) % 100).astype(dtype), order)
+        for part, order in zip(parts[1:], orders[1:3], strict=True)
+    ]
+    check(etstub, "where.self", Out(shape[2], dtype, orders[3]), condition, *pair)

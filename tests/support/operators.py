@@ -170,6 +170,52 @@ ATEN = {
     "unsqueeze_copy.out": call(ROWS, 1, Out((2, 1, 3))),
     "view_copy.out": call(ROWS, [3, 2], Out((3, 2))),
 }
+COMPARISONS = ["eq", "ne", "lt", "le", "gt", "ge"]
+FUNCTIONS = ["abs", "ceil", "cos", "exp", "floor", "log", "neg"]
+FUNCTIONS += ["reciprocal", "round", "rsqrt", "sin", "sqrt"]
+FLATTER = "0 flatter, 1 flatter"  # what broadcasts
+TRUTHS = {
+    f"{name}.Tensor_out": call(ROWS, ROWS, Out((2, 3), np.bool_), accepts=FLATTER)
+    for name in COMPARISONS
+}
+TRUTHS |= {f"{name}.Scalar_out": call(ROWS, 1.5, Out((2, 3), np.bool_)) for name in COMPARISONS}
+TRUTHS |= {
+    "logical_and.out": call(ROWS, ROWS, Out((2, 3), np.bool_), accepts=FLATTER),
+    "logical_or.out": call(ROWS, ROWS, Out((2, 3), np.bool_), accepts=FLATTER),
+    "logical_not.out": call(ROWS, Out((2, 3), np.bool_), accepts="0 type"),
+}
+ELEMENTWISE = {
+    f"{name}.out": call(ROWS, Out((2, 3)))
+    for name in [
+        "abs",
+        "ceil",
+        "cos",
+        "exp",
+        "floor",
+        "log",
+        "neg",
+        "reciprocal",
+        "round",
+        "rsqrt",
+        "sin",
+        "sqrt",
+    ]
+}
+ELEMENTWISE |= {
+    f"{name}.Scalar_out": call(ROWS, 2.5, 1, Out((2, 3)), accepts="2 range")
+    for name in ["add", "sub", "rsub"]
+}
+ELEMENTWISE |= {
+    "div.Scalar_out": call(ROWS, 2.5, Out((2, 3))),
+    "maximum.out": call(ROWS, ROWS, Out((2, 3)), accepts=FLATTER),
+    "minimum.out": call(ROWS, ROWS, Out((2, 3)), accepts=FLATTER),
+    "mul.Scalar_out": call(ROWS, 2.5, Out((2, 3))),
+    "pow.Tensor_Scalar_out": call(ROWS, 2.5, Out((2, 3))),
+    "pow.Tensor_Tensor_out": call(ROWS, ROWS, Out((2, 3)), accepts=FLATTER),
+    "where.self_out": call(
+        ROWS > 1, ROWS, ROWS, Out((2, 3)), accepts="0 flatter, 1 flatter, 2 flatter"
+    ),
+}
 CORTEX_M = {
     "dequantize_per_tensor.out": call(ROWS8, *QUANTIZED, Out((2, 3))),
     "maximum.out": call(ROWS8, ROWS8, out8(2, 3), accepts="0 flatter, 1 flatter"),
@@ -234,7 +280,7 @@ DIM_ORDER = {
     ),
 }
 CALLS = {
-    **{f"aten::{name}": value for name, value in ATEN.items()},
+    **{f"aten::{name}": value for name, value in (ATEN | TRUTHS | ELEMENTWISE).items()},
     **{f"cortex_m::{name}": value for name, value in CORTEX_M.items()},
     **{f"quantized_decomposed::{name}": value for name, value in DECOMPOSED.items()},
     **{f"dim_order_ops::{name}": value for name, value in DIM_ORDER.items()},

@@ -6,9 +6,28 @@ ET_LINE_FN(sub_floats, float, a - alpha->real * b)
 ET_LINE_FN(sub_int32s, uint32_t, a - (uint32_t)alpha->integer * b)
 ET_LINE_FN(sub_int64s, uint64_t, a - alpha->integer * b)
 
+/* rsub(self, other, *, alpha, out): other - alpha self */
+ET_LINE_FN(rsub_floats, float, b - alpha->real * a)
+ET_LINE_FN(rsub_int32s, uint32_t, b - (uint32_t)alpha->integer * a)
+ET_LINE_FN(rsub_int64s, uint64_t, b - alpha->integer * a)
+
+static const et_operation operation = {ET_NUMBER_FNS(sub), .has_alpha = true};
+
+static const et_operation reverse = {ET_NUMBER_FNS(rsub), .has_alpha = true};
+
 static const char *sub(const et_call *call) {
-    static const et_binary operation = {sub_floats, sub_int32s, sub_int64s};
-    return et_run_binary(call, &operation, true);
+    return et_run_binary(call, &operation);
+}
+
+static const char *sub_scalar(const et_call *call) {
+    return et_run_with_scalar(call, &operation);
+}
+
+static const char *rsub_scalar(const et_call *call) {
+    return et_run_with_scalar(call, &reverse);
 }
 
 const et_kernel et_aten_sub = {"aten::sub", "out", "native_call_sub.out", 4, sub};
+const et_kernel et_aten_sub_scalar = {"aten::sub", "Scalar_out", "native_call_sub.Scalar_out", 4, sub_scalar};
+const et_kernel et_aten_rsub_scalar = {"aten::rsub", "Scalar_out", "native_call_rsub.Scalar_out", 4,
+                                       rsub_scalar};

@@ -54,18 +54,18 @@ static void plan_lines(et_broadcast *broadcast) {
     broadcast->line.out_step = steps[OUT];
 }
 
-static uint8_t *walked_to(const et_broadcast *broadcast, uint32_t tensor, uint32_t size) {
-    return broadcast->tensors[tensor]->data + broadcast->walks[tensor].offset * size;
+static uint8_t *walked_to(const et_broadcast *broadcast, uint32_t t) {
+    const et_tensor *tensor = broadcast->tensors[t];
+    return tensor->data + broadcast->walks[t].offset * et_element_size(tensor->dtype);
 }
 
 static void run_lines(et_broadcast *broadcast, et_line_fn compute, const et_alpha *alpha) {
-    const et_tensor *out = broadcast->tensors[OUT];
-    uint32_t numel = et_numel(out);
+    const uint32_t numel = et_numel(broadcast->tensors[OUT]);
     et_line *line = &broadcast->line;
     for (uint32_t done = 0; done < numel; done += line->count) {
-        line->a = walked_to(broadcast, A, out->nbytes / numel);
-        line->b = walked_to(broadcast, B, out->nbytes / numel);
-        line->out = walked_to(broadcast, OUT, out->nbytes / numel);
+        line->a = walked_to(broadcast, A);
+        line->b = walked_to(broadcast, B);
+        line->out = walked_to(broadcast, OUT);
         compute(line, alpha);
         for (uint32_t t = 0; t < TENSORS; t++) {
             et_walk_next(&broadcast->walks[t]);
@@ -73,7 +73,7 @@ static void run_lines(et_broadcast *broadcast, et_line_fn compute, const et_alph
     }
 }
 
-static et_line_fn find_operation(const et_binary *operation, uint8_t dtype) {
+static et_line_fn find_operation(const et_operation *operation, uint8_t dtype) {
     switch (dtype) {
     case ET_FLOAT:
         return operation->floats;
@@ -81,47 +81,66 @@ static et_line_fn find_operation(const et_binary *operation, uint8_t dtype) {
         return operation->int32s;
     case ET_LONG:
         return operation->int64s;
+    case ET_BOOL:
+        return operation->bools;
     default:
         return NULL;
     }
 }
 
 /* An alpha with a fraction does not multiply integers. */
-static bool read_alpha(const et_call *call, uint8_t dtype, et_alpha *alpha) {
+static bool read_alpha(const et_call *call, uint32_t i, uint8_t dtype, et_alpha *alpha) {
     double real;
     int64_t integer = 0;
-    if (!et_arg_number(call, 2, &real) || (dtype != ET_FLOAT && !et_arg_int64(call, 2, &integer))) {
+    if (!et_arg_number(call, i, &real) || (dtype != ET_FLOAT && !et_arg_int64(call, i, &integer))) {
         return false;
     }
     *alpha = (et_alpha){(float)real, (uint64_t)integer};
     return true;
 }
 
-const char *et_run_binary(const et_call *call, const et_binary *operation, bool has_alpha) {
+static const char *say_types(const et_operation *operation) {
+    if (operation->bools != NULL) {
+        return "only float32, int32, int64 and bool";
+    }
+    return operation->int32s != NULL ? "only float32, int32 and int64" : "only float32";
+}
+
+const char *et_run_operands(const et_call *call, const et_operation *operation, const et_tensor *self,
+                            const et_tensor *other, uint32_t next) {
     et_alpha alpha = {1.0f, 1};
-    et_tensor *out = et_arg_out(call, has_alpha ? 3 : 2);
-    et_broadcast broadcast = {.tensors = {et_arg_tensor(call, 0), et_arg_tensor(call, 1), out}};
-    const et_tensor *const *tensors = broadcast.tensors;
-    if (tensors[OUT] == NULL || !et_is_type(tensors[A], tensors[OUT]->dtype) ||
-        !et_is_type(tensors[B], tensors[OUT]->dtype)) {
-        return "inputs and output differ in type";
+    et_tensor *out = et_arg_out(call, operation->has_alpha ? next + 1 : next);
+    et_broadcast broadcast = {.tensors = {self, other, out}};
+    if (self == NULL || !et_is_type(other, self->dtype) ||
+        !et_is_type(out, operation->gives_truth ? ET_BOOL : self->dtype)) {
+        return operation->gives_truth ? "inputs differ in type, or the output is not bool"
+                                      : "inputs and output differ in type";
     }
-    et_line_fn compute = find_operation(operation, tensors[OUT]->dtype);
+    et_line_fn compute = find_operation(operation, self->dtype);
     if (compute == NULL) {
-        return operation->int32s != NULL ? "only float32, int32 and int64" : "only float32";
+        return say_types(operation);
     }
-    if (has_alpha && !read_alpha(call, tensors[OUT]->dtype, &alpha)) {
+    if (operation->has_alpha && !read_alpha(call, next, self->dtype, &alpha)) {
         return "alpha";
     }
-    if (!et_resize_broadcast(out, tensors[A], tensors[B])) {
+    if (!et_resize_broadcast(out, self, other)) {
         return "inputs do not broadcast to the output";
     }
     for (uint32_t t = 0; t < TENSORS; t++) {
-        (void)et_broadcast_strides(tensors[t], out, broadcast.strides[t]);
+        (void)et_broadcast_strides(broadcast.tensors[t], out, broadcast.strides[t]);
     }
     plan_lines(&broadcast);
     run_lines(&broadcast, compute, &alpha);
     return NULL;
+}
+
+const char *et_run_unary(const et_call *call, const et_operation *operation) {
+    const et_tensor *self = et_arg_tensor(call, 0);
+    return et_run_operands(call, operation, self, self, 1);
+}
+
+const char *et_run_binary(const et_call *call, const et_operation *operation) {
+    return et_run_operands(call, operation, et_arg_tensor(call, 0), et_arg_tensor(call, 1), 2);
 }
 
 /* An input and an output with elements in the same places. */
