@@ -86,6 +86,7 @@ class TraceSummary(_Record, frozen=True):
     stack_used: int
     values: int
     dropped_values: int
+    dropped_runs: int
     value_ticks: int
     debug_bytes: int
     etdp_left_out_allocations: int

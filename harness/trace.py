@@ -116,6 +116,7 @@ class Losses:
         events: Events dropped.
         blocks: Block and allocator declarations dropped.
         values: Values dropped, or kept without bytes of theirs.
+        runs: Blocks given up to make room for newer ones, as was asked for.
         chunks: Chunks of the log that did not arrive, as far as later ones show it.
         records: Records of the log that these held: events, their prefixes and payloads.
     """
@@ -123,6 +124,7 @@ class Losses:
     events: int = 0
     blocks: int = 0
     values: int = 0
+    runs: int = 0
     chunks: int = 0
     records: int = 0
 

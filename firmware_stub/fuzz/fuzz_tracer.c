@@ -112,6 +112,7 @@ static void call(subject *subject, const uint8_t input[CALL_SIZE]) {
         break;
     case 13:
         et_set_debug_level(tracer, (et_debug_level)(input[1] % 3));
+        et_set_when_full(tracer, (et_when_full)(input[2] % 2));
         break;
     default:
         subject->filter = (et_event_filter){names + 1, input[1] % 8, input[4] % 2 != 0, chain, chain + 9};

@@ -187,6 +187,8 @@ enum {
 enum {
     /* log nothing more, and count */
     ET_LINK_WHEN_FULL_STOP = 0x0,
+    /* give up the oldest executions, whole, and count them */
+    ET_LINK_WHEN_FULL_DROP_OLDEST_RUNS = 0x1,
 };
 
 #endif

@@ -97,6 +97,7 @@ typedef struct {
     bool stream;             /* send the log while the run goes on */
     uint8_t debug_level;     /* ET_LINK_DEBUG_LEVEL_* */
     uint8_t profiling_level; /* ET_LINK_PROFILING_LEVEL_* */
+    uint8_t when_full;       /* ET_LINK_WHEN_FULL_* */
     bool repeatable;         /* a RUN with this id is a repetition */
 } et_run;
 

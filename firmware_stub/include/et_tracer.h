@@ -29,6 +29,12 @@ typedef enum {
     ET_PROFILE_ALL_EVENTS,
 } et_profiling_level;
 
+/* What a full log does. */
+typedef enum {
+    ET_WHEN_FULL_STOP, /* takes nothing more: it is a true prefix of what happened */
+    ET_WHEN_FULL_DROP_OLDEST_RUNS,
+} et_when_full;
+
 /* Which values are logged, as ExecuTorch names it. */
 typedef enum {
     ET_DEBUG_NO_LOGGING,
@@ -112,12 +118,15 @@ typedef struct {
     uint32_t dropped_blocks;
     uint32_t filtered_events;
     uint32_t dropped_values;
+    uint32_t dropped_runs;
     uint8_t *debug;
     uint32_t debug_capacity;
     uint32_t debug_used;
     uint32_t chunk;
     uint32_t first_record; /* number of this chunk's first record in the whole log, copies apart */
     uint32_t carried;      /* copies of earlier chunks' records, at the start */
+    uint32_t first_run; /* record at which runs that may be dropped begin; UINT32_MAX before there are any */
+    uint32_t largest_run; /* records that a run took at most */
     uint32_t stack_used;
     uint32_t stack_size;
     uint32_t block_offset; /* of the current block's record; UINT32_MAX before the first */
@@ -130,6 +139,7 @@ typedef struct {
     uint16_t number;
     uint8_t profiling_level;
     uint8_t debug_level;
+    uint8_t when_full;
     bool selective; /* some events are left out by choice */
     bool full;
     uint8_t open_count; /* started events that have not ended; those beyond open[] count, too */
@@ -174,6 +184,12 @@ et_name et_intern(et_tracer *tracer, const char *name);
 
 /* Begins a block; later events belong to it. */
 void et_create_event_block(et_tracer *tracer, const char *name);
+
+/* What to do when the log is full; a new tracer stops. Dropping the oldest runs keeps the newest: when a
+ * block begins, whole blocks are given up until as much room is free as the largest has needed so far. The
+ * first block, in which a method is loaded, and declared allocators stay. Bytes of tensors in the debug
+ * buffer stay, too. It takes time when a block begins, for what stays moves up. */
+void et_set_when_full(et_tracer *tracer, et_when_full when_full);
 
 /* Index of the bundled input that the current and following blocks run; -1 for none. */
 void et_set_bundled_input_index(et_tracer *tracer, int32_t index);

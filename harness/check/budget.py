@@ -66,11 +66,16 @@ class AllocatorLimit(_Table, frozen=True):
 
 
 class LossLimit(_Table, frozen=True):
-    """How much a log may miss: events, block or allocator declarations, values, and records."""
+    """How much a log may miss: events, block or allocator declarations, values, and records.
+
+    Runs that were given up for newer ones were so because the run asked for it, so any number of
+    them is allowed unless ``runs`` says how many.
+    """
 
     events: NotNegative = 0
     blocks: NotNegative = 0
     values: NotNegative = 0
+    runs: NotNegative | None = None
     records: NotNegative = 0
 
 

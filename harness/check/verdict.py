@@ -74,6 +74,9 @@ def evaluate(budget: Budget, trace: Trace) -> Verdict:
     if trace.losses.values:
         lost = trace.losses.values
         checks.append(_compare("dropped values", "log", lost, budget.losses.values, "values"))
+    if budget.losses.runs is not None:
+        lost = trace.losses.runs
+        checks.append(_compare("dropped runs", "log", lost, budget.losses.runs, "runs"))
     if trace.losses.chunks:
         lost = trace.losses.records
         checks.append(_compare("missing records", "log", lost, budget.losses.records, "records"))

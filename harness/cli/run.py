@@ -8,7 +8,7 @@ import click
 
 from harness.cli.common import Output, output_options, show_outcome
 from harness.lab.run import RunRequest, run_model
-from harness.link.wire import DebugLevel, ProfilingLevel
+from harness.link.wire import DebugLevel, ProfilingLevel, WhenFull
 
 _VALUES = {
     "none": DebugLevel.NO_LOGGING,
@@ -16,6 +16,7 @@ _VALUES = {
     "intermediate": DebugLevel.INTERMEDIATE_OUTPUTS,
 }
 _PROFILES = {"method": ProfilingLevel.METHOD_ONLY, "all": ProfilingLevel.ALL_EVENTS}
+_WHEN_FULL = {"stop": WhenFull.STOP, "drop-oldest": WhenFull.DROP_OLDEST_RUNS}
 
 
 @click.command(name="run")
@@ -72,6 +73,13 @@ _PROFILES = {"method": ProfilingLevel.METHOD_ONLY, "all": ProfilingLevel.ALL_EVE
     type=click.Choice(list(_PROFILES)),
     help="Events to log: scopes around the method, or all.",
 )
+@click.option(
+    "--when-full",
+    default="stop",
+    show_default=True,
+    type=click.Choice(list(_WHEN_FULL)),
+    help="When the log is full: log nothing more, or give up the oldest runs for the newest.",
+)
 @output_options
 def command(
     board: str,
@@ -88,6 +96,7 @@ def command(
     baud: int | None,
     values: str,
     profile: str,
+    when_full: str,
     output: Output,
 ) -> int:
     """Run a model on a board, pull its trace and check it."""
@@ -106,6 +115,7 @@ def command(
         baud=baud,
         values=_VALUES[values],
         profile=_PROFILES[profile],
+        when_full=_WHEN_FULL[when_full],
     )
     with output.stages() as stages:
         outcome = run_model(request, stages)

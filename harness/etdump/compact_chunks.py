@@ -265,6 +265,7 @@ def _join(chunks: Sequence[Chunk]) -> TracerLog:
             events=last.dropped_events,
             blocks=last.dropped_blocks,
             values=last.dropped_values,
+            runs=last.dropped_runs,
             chunks=joined.lost_chunks,
             records=joined.lost_records,
         ),

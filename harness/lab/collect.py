@@ -112,6 +112,7 @@ def pull_trace(
         stack_used=max((stack.used for stack in trace.stacks), default=0),
         values=int(np.count_nonzero(trace.kind == Kind.DEBUG)),
         dropped_values=trace.losses.values,
+        dropped_runs=trace.losses.runs,
         value_ticks=_value_ticks(trace),
         debug_bytes=len(buffer),
         etdp_left_out_allocations=skipped.allocations,

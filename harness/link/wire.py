@@ -199,3 +199,5 @@ class WhenFull(IntEnum):
 
     STOP = 0x0
     """Log nothing more, and count."""
+    DROP_OLDEST_RUNS = 0x1
+    """Give up the oldest executions, whole, and count them."""

@@ -129,6 +129,8 @@ def print_losses(console: Console, trace: Trace) -> None:
             reasons.append(f"{what} were dropped by the target")
         if lost.values:
             reasons.append(f"{lost.values} values were dropped or lost bytes")
+        if lost.runs:
+            reasons.append(f"{lost.runs} runs were given up for newer ones, as asked for")
         if lost.chunks:
             what = f"{lost.chunks} chunks of the log with {lost.records} records"
             reasons.append(f"{what} did not arrive")

@@ -157,6 +157,7 @@ def test_a_filter_decides_in_a_full_log_too(etstub: ct.CDLL) -> None:
         ("track_free", (1, 2, 3)),
         ("log_recycle", ()),
         ("set_debug_level", (2,)),
+        ("set_when_full", (1,)),
         ("set_debug_buffer", (None, 0)),
         ("log_evalue", (1, None)),
         ("log_intermediate_output_delegate", (b"a", -1, None)),

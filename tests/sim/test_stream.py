@@ -1,13 +1,17 @@
-"""A run whose log is many times as long as the board's buffer for it."""
+"""A run whose log is many times as long as the board's buffer for it, streamed or cut."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from harness.lab.run import RunRequest, run_model
+from harness.lab.source import load_source
 from harness.resources import data_directory
+from tests.conftest import CommandResult
 
 pytestmark = pytest.mark.sim
 
@@ -26,3 +30,19 @@ def test_a_log_of_twenty_buffers_arrives_whole(board: str, tmp_path: Path) -> No
     assert not outcome.trace.losses.any
     assert sum(block.name == "Execute" for block in outcome.trace.blocks) == RUNS
     assert summary.streaming_ticks > 0
+
+
+def test_a_full_log_keeps_the_newest_runs(
+    etharness: Callable[..., CommandResult], tmp_path: Path
+) -> None:
+    arguments = ["run", "--board", "native", "--model", MODEL, "--runs", RUNS, "--json"]
+    arguments += ["--trace-limit", BUFFER, "--when-full", "drop-oldest", "-o", tmp_path / "run"]
+    code, out, _ = etharness(*map(str, arguments))
+    assert code == 0, "what is asked for is no failure"
+    summary = json.loads(out)["trace"]
+    kept = load_source(tmp_path / "run").trace
+    executions = [block for block in kept.blocks if block.name == "Execute"]
+    assert summary["dropped_events"] == 0
+    assert summary["dropped_runs"] == RUNS - len(executions) > 200
+    assert kept.blocks[0].allocators == kept.blocks[-1].allocators
+    assert len({block.count for block in executions}) == 1

@@ -215,6 +215,9 @@ class Pair:
             case "level", level:
                 self.tracer.call("set_profiling_level", level)
                 self.model.level = level
+            case "when_full", policy:
+                self.tracer.call("set_when_full", policy)
+                self.model.drop_oldest = policy == 1
             case ("recycle",):
                 self.tracer.call("log_recycle")
                 self.model.recycle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import struct
 from collections.abc import Iterator
@@ -108,6 +109,10 @@ class Model:
     dropped_values: int = 0
     stored: tuple[int, int] = (UNSET_CHAIN, 0)
     allocators: int = 0
+    drop_oldest: bool = False
+    dropped_runs: int = 0
+    first_run: int | None = None
+    largest_run: int = 0
 
     def tick(self) -> int:
         self.now += TICK
@@ -137,12 +142,39 @@ class Model:
         return not self.full
 
     def create_block(self, name: bytes | None) -> None:
+        if self.drop_oldest and self.block is not None:
+            self.make_room()
         record = struct.pack("<BBHIiI", Record.BLOCK, 0, self.intern(name), 0, self.bundled, 0)
         if self.append(record):
             self.block = len(self.records) - 1
         else:
             self.dropped_blocks += 1
             self.block = "lost"
+
+    def make_room(self) -> None:
+        """Drop blocks after the first until one more as large as any so far would fit."""
+        if self.first_run is None:
+            self.first_run = len(self.records)
+        starts = [i for i in self.groups() if self.records[i][0] == Record.BLOCK]
+        starts = [i for i in starts if i >= self.first_run]
+        kept, runs = self.records[: self.first_run], []
+        for begin, end in itertools.pairwise([*starts, len(self.records)]):
+            runs.append(self.records[begin:end])
+        if isinstance(self.block, int) and self.block in starts:
+            self.largest_run = max(self.largest_run, len(self.records) - self.block)
+        needed = RECORD_SIZE * self.size if self.full else self.largest_run
+        room = (self.size - self.names_size()) // RECORD_SIZE
+        while runs and room - len(kept) - sum(map(len, runs)) < needed:
+            dropped = Model(self.size, records=runs.pop(0))
+            copies = dropped.records[0][1]
+            self.carried -= copies
+            places = dropped.groups()
+            kept += [
+                dropped.records[i] for i in places if dropped.records[i][0] == Record.ALLOCATOR
+            ]
+            self.dropped_runs += len(dropped.records) > copies
+        self.first_run, self.full = len(kept), False
+        self.records = kept + [record for run in runs for record in run]
 
     def recycle(self) -> None:
         """Begin the next chunk, with copies of allocators and of the current block."""
@@ -151,6 +183,7 @@ class Model:
         self.first += len(self.records) - self.carried
         self.records = [copy[:1] + b"\1" + copy[2:] for copy in allocators + block]
         self.carried = len(self.records)
+        self.first_run = None if self.first_run is None else len(allocators)
         self.chunk, self.full, self.debug = self.chunk + 1, False, b""
         if block:
             self.block = self.carried - 1
@@ -290,7 +323,8 @@ class Model:
             "<IBBHIIHHIIIIIIIIIII",
             *(MAGIC, VERSION, RECORD_SIZE, HEADER_SIZE, FLAG_FULL if self.full else 0),
             *(len(self.records), len(self.names), self.number, len(names)),
-            *(self.dropped_events, self.dropped_blocks, self.filtered, self.dropped_values, 0),
+            *(self.dropped_events, self.dropped_blocks, self.filtered, self.dropped_values),
+            self.dropped_runs,
             *(self.chunk, self.first, len(self.debug), *self.stack),
         )
         return header + b"".join(self.records) + names

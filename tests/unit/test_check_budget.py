@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from harness.errors import UsageError
 from harness.etdump.compact import read_log
 from harness.resources import data_directory
 from harness.timebase import ClockDomain
-from harness.trace import Trace
+from harness.trace import Losses, Trace
 from tests.support.boards import INT8_MODELS_THAT_FIT
 from tests.support.logs import CompactLog
 
@@ -132,3 +133,16 @@ def test_allocators_are_limited_and_may_not_fail(tmp_path: Path) -> None:
 def test_losses_fail_unless_allowed(tmp_path: Path) -> None:
     assert not checks(tmp_path, "", trace(dropped=2))[0]
     assert checks(tmp_path, "[losses]\nevents = 2", trace(dropped=2))[0]
+
+
+def test_lost_values_fail_unless_allowed(tmp_path: Path) -> None:
+    lossy = replace(trace(), losses=Losses(values=2))
+    assert not checks(tmp_path, "", lossy)[0]
+    assert checks(tmp_path, "[losses]\nvalues = 2", lossy)[0]
+
+
+def test_runs_given_up_as_asked_for_fail_only_beyond_a_limit(tmp_path: Path) -> None:
+    lossy = replace(trace(), losses=Losses(runs=2))
+    assert checks(tmp_path, "", lossy)[0]
+    assert checks(tmp_path, "[losses]\nruns = 2", lossy)[0]
+    assert not checks(tmp_path, "[losses]\nruns = 1", lossy)[0]

@@ -68,8 +68,9 @@ static et_status execute_all(et_server *server, et_error *error) {
 _Static_assert((uint32_t)ET_LINK_DEBUG_LEVEL_INTERMEDIATE_OUTPUTS ==
                        (uint32_t)ET_DEBUG_INTERMEDIATE_OUTPUTS &&
                    (uint32_t)ET_LINK_DEBUG_LEVEL_PROGRAM_OUTPUTS == (uint32_t)ET_DEBUG_PROGRAM_OUTPUTS &&
-                   (uint32_t)ET_LINK_PROFILING_LEVEL_ALL_EVENTS == (uint32_t)ET_PROFILE_ALL_EVENTS,
-               "levels come from the link as the tracer numbers them");
+                   (uint32_t)ET_LINK_PROFILING_LEVEL_ALL_EVENTS == (uint32_t)ET_PROFILE_ALL_EVENTS &&
+                   (uint32_t)ET_LINK_WHEN_FULL_DROP_OLDEST_RUNS == (uint32_t)ET_WHEN_FULL_DROP_OLDEST_RUNS,
+               "choices come from the link as the tracer numbers them");
 
 static void init_tracer(et_server *server) {
     const et_server_config *config = &server->config;
@@ -78,6 +79,7 @@ static void init_tracer(et_server *server) {
     et_set_debug_buffer(tracer, config->debug, config->debug_capacity);
     et_set_debug_level(tracer, (et_debug_level)server->run.debug_level);
     et_set_profiling_level(tracer, (et_profiling_level)server->run.profiling_level);
+    et_set_when_full(tracer, (et_when_full)server->run.when_full);
 }
 
 static void start_run(et_server *server) {
@@ -108,7 +110,7 @@ static et_status check_options(const uint8_t *options, et_error *error) {
     } known[RUN_OPTIONS] = {
         {"debug level", ET_LINK_DEBUG_LEVEL_INTERMEDIATE_OUTPUTS},
         {"profiling level", ET_LINK_PROFILING_LEVEL_ALL_EVENTS},
-        {"policy for a full log", ET_LINK_WHEN_FULL_STOP},
+        {"policy for a full log", ET_LINK_WHEN_FULL_DROP_OLDEST_RUNS},
         {"flags", ET_LINK_RUN_STREAM},
     };
     for (uint32_t i = 0; i < RUN_OPTIONS; i++) {
@@ -161,6 +163,7 @@ et_status et_server_run(et_server *server, et_request *request, et_writer *answe
         .stream = (options[3] & ET_LINK_RUN_STREAM) != 0,
         .debug_level = options[0],
         .profiling_level = options[1],
+        .when_full = options[2],
         .repeatable = true,
     };
     request->then = start_run;

@@ -30,13 +30,17 @@ void et_log_recycle(et_tracer *tracer) {
     }
     et_set_full(tracer, false);
     tracer->debug_used = 0;
-    tracer->record_count = tracer->carried;
+    uint32_t allocators = tracer->carried;
+    tracer->record_count = allocators;
     if (goes_on) {
-        tracer->block_offset = tracer->carried * ET_LOG_RECORD_SIZE;
+        tracer->block_offset = allocators * ET_LOG_RECORD_SIZE;
         carry(tracer, block);
         tracer->record_count++;
     } else if (tracer->block_offset == ET_LOST_BLOCK) { /* it goes on without the name that did not fit */
         (void)et_append_block(tracer, ET_LOG_NO_NAME);
+    }
+    if (tracer->first_run != ET_NO_RUN) {
+        tracer->first_run = allocators;
     }
     tracer->chunk++;
 }

@@ -1,11 +1,16 @@
 /* Events that a delegate logs about itself. */
 #include "internal.h"
 
+/* Most ids are integers, so a call for the others is not dear. */
+static et_name intern_id(et_tracer *tracer, const char *name) {
+    return name != NULL ? et_intern(tracer, name) : (et_name)ET_LOG_NO_NAME;
+}
+
 et_delegate_event et_start_profiling_delegate(et_tracer *tracer, const char *name, int32_t id) {
     if (tracer == NULL) {
         return (et_delegate_event){.id = id};
     }
-    et_name number = et_intern_quickly(tracer, name);
+    et_name number = intern_id(tracer, name);
     return (et_delegate_event){et_start_event(tracer, number, name, id, ET_UNSET_CHAIN, ET_UNSET_HANDLE), id};
 }
 
@@ -40,10 +45,8 @@ void et_log_profiling_delegate(et_tracer *tracer, const char *name, int32_t id, 
     if (tracer == NULL) {
         return;
     }
-    et_event event = {.name = et_intern_quickly(tracer, name),
-                      .chain = tracer->chain,
-                      .handle = tracer->handle,
-                      .start = start};
+    et_event event = {
+        .name = intern_id(tracer, name), .chain = tracer->chain, .handle = tracer->handle, .start = start};
     if (tracer->selective) {
         event.choice = et_choose(tracer, event.name, name, id, event.chain);
     }

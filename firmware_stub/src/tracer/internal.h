@@ -14,6 +14,9 @@
 #define ET_NO_BLOCK UINT32_MAX
 #define ET_LOST_BLOCK (UINT32_MAX - 1u)
 
+/* first_run when no block has ended. */
+#define ET_NO_RUN UINT32_MAX
+
 /* What a DELEGATE record says. */
 typedef struct {
     et_name name; /* the string id */
@@ -50,6 +53,9 @@ const uint8_t *et_name_entry(const et_tracer *tracer, et_name name);
 
 /* Appends a BLOCK record and makes it the current block; false when it does not fit. */
 bool et_append_block(et_tracer *tracer, et_name name);
+
+/* Drops the oldest runs, until there is room for one as large as any so far. */
+void et_make_room(et_tracer *tracer);
 
 /* Space for `count` records, or NULL: then the log is full from now on, even for what would still fit. */
 uint8_t *et_append(et_tracer *tracer, uint32_t count);

@@ -19,7 +19,7 @@ static void put_header(const et_tracer *tracer, uint8_t header[ET_LOG_HEADER_SIZ
     et_put_u32(header + 28, tracer->dropped_blocks);
     et_put_u32(header + 32, tracer->filtered_events);
     et_put_u32(header + 36, tracer->dropped_values);
-    et_put_u32(header + 40, 0);
+    et_put_u32(header + 40, tracer->dropped_runs);
     et_put_u32(header + 44, tracer->chunk);
     et_put_u32(header + 48, tracer->first_record);
     et_put_u32(header + 52, tracer->debug_used);

@@ -12,6 +12,7 @@ void et_tracer_init(et_tracer *tracer, void *buffer, uint32_t size, et_ticks_fn 
         .capacity = size,
         .ticks = ticks,
         .block_offset = ET_NO_BLOCK,
+        .first_run = ET_NO_RUN,
         .bundled_input_index = -1,
         .chain = ET_UNSET_CHAIN,
         .handle = ET_UNSET_HANDLE,
@@ -33,9 +34,18 @@ void et_set_stack_used(et_tracer *tracer, uint32_t used, uint32_t size) {
     }
 }
 
+void et_set_when_full(et_tracer *tracer, et_when_full when_full) {
+    if (tracer != NULL) {
+        tracer->when_full = (uint8_t)when_full;
+    }
+}
+
 void et_create_event_block(et_tracer *tracer, const char *name) {
     if (tracer == NULL) {
         return;
+    }
+    if (tracer->when_full == ET_WHEN_FULL_DROP_OLDEST_RUNS) {
+        et_make_room(tracer);
     }
     if (!et_append_block(tracer, et_intern(tracer, name))) {
         tracer->dropped_blocks++;

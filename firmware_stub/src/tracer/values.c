@@ -32,13 +32,14 @@ static uint32_t tensor_count(const et_logged_value *value) {
     return is_list(value) ? value->as.list.count : (uint32_t)(value->kind == ET_LOG_VALUE_TENSOR);
 }
 
-static et_logged_tensor tensor_of(const et_logged_value *value, uint32_t index) {
+/* The tensor itself, or one that is described in *room. */
+static const et_logged_tensor *tensor_of(const et_logged_value *value, uint32_t index,
+                                         et_logged_tensor *room) {
     if (!is_list(value)) {
-        return value->as.tensor;
+        return &value->as.tensor;
     }
-    et_logged_tensor tensor = {0};
-    value->as.list.tensor_at(value->as.list.context, index, &tensor);
-    return tensor;
+    value->as.list.tensor_at(value->as.list.context, index, room);
+    return room;
 }
 
 /* Records behind the VALUE record; anything above UINT16_MAX stands for too many. */
@@ -50,18 +51,19 @@ static uint32_t content_size(const et_logged_value *value) {
     if (count == 0) {
         return is_list(value) ? 0u : 1u;
     }
+    et_logged_tensor room;
     uint32_t size = 0;
     for (uint32_t i = 0; i < count && size <= UINT16_MAX; i++) {
-        size += et_tensor_records(tensor_of(value, i).ndim);
+        size += et_tensor_records(tensor_of(value, i, &room)->ndim);
     }
     return size;
 }
 
-/* Keeps a tensor's bytes; returns where, or ET_LOG_NO_OFFSET when there is no room. */
+/* Keeps a tensor's bytes; returns where, or ET_LOG_NO_OFFSET when there are none, or no room. */
 static uint32_t store(et_tracer *tracer, const et_logged_tensor *tensor) {
     uint32_t mask = ET_LOG_PAYLOAD_ALIGNMENT - 1u;
     uint32_t offset = (tracer->debug_used + mask) & ~mask;
-    if (tensor->data == NULL || offset > tracer->debug_capacity ||
+    if (tensor->data == NULL || tensor->nbytes == 0 || offset > tracer->debug_capacity ||
         tensor->nbytes > tracer->debug_capacity - offset) {
         return ET_LOG_NO_OFFSET;
     }
@@ -73,7 +75,7 @@ static uint32_t store(et_tracer *tracer, const et_logged_tensor *tensor) {
 
 /* Returns the place behind the tensor's records; *lost when its bytes are not kept. */
 static uint8_t *put_tensor(et_tracer *tracer, uint8_t *at, const et_logged_tensor *tensor, bool *lost) {
-    uint32_t offset = tensor->nbytes > 0 ? store(tracer, tensor) : ET_LOG_NO_OFFSET;
+    uint32_t offset = store(tracer, tensor);
     uint32_t size = 4u * tensor->ndim;
     uint8_t *end = at + et_tensor_records(tensor->ndim) * ET_LOG_RECORD_SIZE;
     *lost = *lost || (tensor->nbytes > 0 && offset == ET_LOG_NO_OFFSET);
@@ -87,19 +89,17 @@ static uint8_t *put_tensor(et_tracer *tracer, uint8_t *at, const et_logged_tenso
     return end;
 }
 
-static void put_content(et_tracer *tracer, uint8_t *at, const et_logged_value *value) {
+static void put_content(et_tracer *tracer, uint8_t *at, uint32_t size, const et_logged_value *value) {
     bool lost = false;
     uint32_t count = tensor_count(value);
     for (uint32_t i = 0; i < count; i++) {
-        et_logged_tensor tensor = tensor_of(value, i);
-        at = put_tensor(tracer, at, &tensor, &lost);
+        et_logged_tensor room;
+        at = put_tensor(tracer, at, tensor_of(value, i, &room), &lost);
     }
     tracer->dropped_values += lost;
-    if (value->kind == ET_LOG_VALUE_INT || value->kind == ET_LOG_VALUE_DOUBLE) {
+    if (count == 0 && size > 0) { /* a number */
         et_put_record(at, 0, 0, 0, 0);
-        memcpy(at, &value->as, 8);
-    } else if (value->kind == ET_LOG_VALUE_BOOL) {
-        et_put_record(at, value->as.boolean, 0, 0, 0);
+        memcpy(at, &value->as, value->kind == ET_LOG_VALUE_BOOL ? sizeof(bool) : sizeof(int64_t));
     }
 }
 
@@ -113,7 +113,7 @@ static bool log_value(et_tracer *tracer, const et_logged_value *value, uint32_t 
         tracer->dropped_values++;
         return false;
     }
-    put_content(tracer, at + ET_LOG_RECORD_SIZE, value);
+    put_content(tracer, at + ET_LOG_RECORD_SIZE, size, value);
     et_put_record(at, et_head(ET_LOG_RECORD_VALUE, value->kind | flags, size),
                   context.handle | (uint32_t)context.chain << 16, start, tracer->ticks());
     return true;
