@@ -10,33 +10,12 @@ from hypothesis import strategies as st
 
 from harness.etdump.compact import read_log
 from harness.etdump.ed00 import read_ed00, write_ed00
+from tests.support.device_file import device_file
 from tests.support.tracer import CTracer, Pair
 from tests.support.tracer_calls import CALL
 from tests.support.tracer_model import Model
 
 DEBUG = 100  # bytes of the debug buffer: some values fit
-WRITE = ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p, ct.c_uint32)
-
-
-class Sink(ct.Structure):
-    _fields_ = [("write", WRITE), ("context", ct.c_void_p)]
-
-
-def device_file(tracer: CTracer, *, allocations: bool = True, limit: int = 1 << 30) -> bytes | None:
-    """The file, or None when the sink, full after ``limit`` bytes, has stopped it."""
-    data = bytearray()
-
-    def write(_context: int, at: int, size: int) -> bool:
-        data.extend(ct.string_at(at, size))
-        return len(data) <= limit
-
-    sink = Sink(WRITE(write), None)
-    flag = ct.c_bool(allocations)
-    complete = tracer.call("etdump_write", flag, ct.byref(sink)) & 0xFF
-    if not complete:
-        return None
-    assert tracer.call("etdump_size", flag) == len(data)
-    return bytes(data)
 
 
 def logged(etstub: ct.CDLL, size: int, calls: list[tuple]) -> CTracer:

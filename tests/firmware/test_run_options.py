@@ -63,20 +63,6 @@ def test_usually_no_values_are_logged(etstub: ct.CDLL) -> None:
     assert server.refusal(Op.STAT, stat).status == Status.BAD_REGION
 
 
-def test_values_stand_outside_of_the_scopes_of_what_computed_them(etstub: ct.CDLL) -> None:
-    server = prepared(etstub)
-    server.run(1, debug_level=DebugLevel.INTERMEDIATE_OUTPUTS)
-    trace = read_log(server.fetch(Region.TRACE))
-    logged = np.flatnonzero(trace.kind == Kind.DEBUG)
-    names = [trace.text(int(name)) for name in trace.name]
-    for row, name in enumerate(names):
-        if name in ("OPERATOR_CALL", "native_call_relu.out"):
-            before = trace.end[logged] <= trace.start[row]
-            assert (before | (trace.start[logged] >= trace.end[row])).all()
-    execute = names.index("Method::execute")
-    assert trace.end[logged[0]] < trace.end[execute] < trace.start[logged[-1]]
-
-
 def test_more_tensors_than_there_is_room_for_are_counted(etstub: ct.CDLL) -> None:
     server = prepared(etstub, debug=2 * len(INPUT))
     server.run(1, 5, debug_level=DebugLevel.PROGRAM_OUTPUTS)
