@@ -121,12 +121,30 @@ def _check_ranges(trace: Trace) -> None:
             )
 
 
+class _Builder(flatbuffers.Builder):  # type: ignore[misc]
+    """Shares vtables only between tables of one size.
+
+    The flatbuffers package up to 25.9.23 shares them between all that have the same fields at the
+    same places. Then a table may end, as its vtable says, before its last field does.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self._of_size: dict[int, dict[Any, int]] = {}
+
+    def WriteVtable(self) -> Any:  # noqa: N802 - the name is the package's
+        self.Prep(4, 0)  # what it does first
+        size = self.Offset() + 4 - self.objectEnd
+        self.vtables = self._of_size.setdefault(size, {})
+        return super().WriteVtable()
+
+
 class _Writer:
     """Builds one file. FlatBuffers are written back to front: children before parents."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.builder: Any = flatbuffers.Builder(64 + 96 * len(trace))
+        self.builder: Any = _Builder(64 + 96 * len(trace))
         self.strings: dict[str, int] = {}
         self.metadata: dict[tuple[int, int], int] = {}
         self.values: dict[int, int] = {}
