@@ -88,14 +88,20 @@ typedef struct {
  * kernel, an event of its delegate. */
 #define ET_TRACER_SCOPES 4
 
-/* An event that has started. After a crash these tell what was going on (et_postmortem.h). */
+/* What et_end_profiling needs to know of the start. Kept by the caller, usually on its stack. */
 typedef struct {
     et_name name;
-    uint16_t zero;
-    int32_t id; /* integer delegate id */
+    uint8_t choice; /* whether to log it, decided at the start */
+    uint8_t depth;  /* events that were open when it started */
     int32_t chain;
     uint32_t handle;
     uint32_t start;
+} et_event;
+
+/* An event that has started. After a crash these tell what was going on (et_postmortem.h). */
+typedef struct {
+    et_event event;
+    int32_t id; /* integer delegate id */
 } et_open_scope;
 
 /* Where the name of a pointer was last found. */
@@ -146,16 +152,6 @@ typedef struct {
     et_open_scope open[ET_TRACER_SCOPES];
     et_recent_name recent[1u << ET_RECENT_BITS]; /* by a hash of the pointer */
 } et_tracer;
-
-/* What et_end_profiling needs to know of the start. Kept by the caller, usually on its stack. */
-typedef struct {
-    et_name name;
-    uint8_t choice; /* whether to log it, decided at the start */
-    uint8_t depth;  /* events that were open when it started */
-    int32_t chain;
-    uint32_t handle;
-    uint32_t start;
-} et_event;
 
 /* The same for an event of a delegate; event.name is its string id. */
 typedef struct {

@@ -22,7 +22,7 @@ _HEAD: Final = struct.Struct(f"<IHH{fmt.BUILD_ID_SIZE}sIIIIH11BBHII")
 _RUN: Final = struct.Struct("<II")
 _FAULT: Final = struct.Struct(f"<III{fmt.REGISTERS}II")
 _AFTER: Final = struct.Struct("<IIIIII")
-_SCOPE: Final = struct.Struct("<HHiiII")
+_SCOPE: Final = struct.Struct("<HxxiIIi")
 _TORN: Final = 8
 """Records at the end of a log that a crash may have left half written: an event with prefixes."""
 
@@ -238,7 +238,7 @@ class _Reader:
             return (), depth
         scopes = []
         for number in range(shown):
-            name, _, delegate, chain, handle, start = _SCOPE.unpack_from(
+            name, chain, handle, start, delegate = _SCOPE.unpack_from(
                 self.data, at + number * _SCOPE.size
             )
             known = names[name] if name < len(names) else None

@@ -116,9 +116,12 @@ ET_INLINE bool et_is_plain(const et_event *event) {
     return et_is_narrow(event->chain, event->handle) && event->choice == ET_KEEP;
 }
 
-/* Takes note of an event that starts; its tick is still to be filled in. What is nested too deep replaces the
- * innermost. */
-ET_INLINE et_open_scope *et_note_scope(et_tracer *tracer, et_event *event, int32_t id) {
+/* Opens a scope that has no name yet. What is nested too deep replaces the innermost. */
+ET_INLINE et_open_scope *et_enter_scope(et_tracer *tracer, int32_t id, int32_t chain, uint32_t handle) {
+    if (chain == ET_UNSET_CHAIN) {
+        chain = tracer->chain;
+        handle = tracer->handle;
+    }
     uint32_t depth = tracer->open_count;
     uint32_t place = depth;
     uint32_t count = depth + 1u;
@@ -127,31 +130,25 @@ ET_INLINE et_open_scope *et_note_scope(et_tracer *tracer, et_event *event, int32
         count -= depth == UINT8_MAX;
     }
     et_open_scope *scope = &tracer->open[place];
-    scope->name = event->name;
+    scope->event.name = ET_LOG_NO_NAME;
+    scope->event.choice = ET_KEEP;
+    scope->event.depth = (uint8_t)depth;
+    scope->event.chain = chain;
+    scope->event.handle = handle;
     scope->id = id;
-    scope->chain = event->chain;
-    scope->handle = event->handle;
-    event->depth = (uint8_t)depth;
     tracer->open_count = (uint8_t)count;
     return scope;
 }
 
-/* Starts an event of a name, which may also be given as text, and an integer delegate id or
- * ET_UNSET_DELEGATE_ID; both decide whether it is kept. */
-ET_INLINE et_event et_start_event(et_tracer *tracer, et_name name, const char *text, int32_t id,
-                                  int32_t chain, uint32_t handle) {
-    if (chain == ET_UNSET_CHAIN) {
-        chain = tracer->chain;
-        handle = tracer->handle;
-    }
-    et_event event = {.name = name, .chain = chain, .handle = handle};
+/* Starts the event of an open scope. Its name, which may also be given as text, and its integer delegate id
+ * decide whether it is kept. */
+ET_INLINE et_event et_start_event(et_tracer *tracer, et_open_scope *scope, et_name name, const char *text) {
+    scope->event.name = name;
     if (tracer->selective) {
-        event.choice = et_choose(tracer, name, text, id, chain);
+        scope->event.choice = et_choose(tracer, name, text, scope->id, scope->event.chain);
     }
-    et_open_scope *scope = et_note_scope(tracer, &event, id);
-    event.start = tracer->ticks(); /* last, so that the event does not contain its own start */
-    scope->start = event.start;
-    return event;
+    scope->event.start = tracer->ticks(); /* last, so that the event does not contain its own start */
+    return scope->event;
 }
 
 /* A name is remembered in one of two places, which its pointer decides. */
@@ -170,7 +167,7 @@ ET_INLINE bool et_recall(const et_tracer *tracer, const et_recent_name *recent, 
         return false;
     }
     const uint8_t *entry = tracer->buffer + (tracer->capacity - recent->from_end);
-    uint32_t length = entry[0];
+    const size_t length = entry[0];
     return strncmp(name, (const char *)entry + 1, length) == 0 &&
            (name[length] == '\0' || length == ET_LOG_MAX_NAME);
 }

@@ -88,12 +88,13 @@ et_event et_start_profiling_interned(et_tracer *tracer, et_name name, int32_t ch
     if (tracer == NULL) {
         return (et_event){0};
     }
-    return et_start_event(tracer, name, NULL, ET_UNSET_DELEGATE_ID, chain, handle);
+    return et_start_event(tracer, et_enter_scope(tracer, ET_UNSET_DELEGATE_ID, chain, handle), name, NULL);
 }
 
 et_event et_start_profiling(et_tracer *tracer, const char *name, int32_t chain, uint32_t handle) {
     if (tracer == NULL) {
         return (et_event){0};
     }
-    return et_start_event(tracer, et_intern_quickly(tracer, name), name, ET_UNSET_DELEGATE_ID, chain, handle);
+    et_open_scope *scope = et_enter_scope(tracer, ET_UNSET_DELEGATE_ID, chain, handle);
+    return et_start_event(tracer, scope, et_intern_quickly(tracer, name), name);
 }
