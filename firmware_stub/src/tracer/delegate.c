@@ -10,8 +10,8 @@ et_delegate_event et_start_profiling_delegate(et_tracer *tracer, const char *nam
     if (tracer == NULL) {
         return (et_delegate_event){.id = id};
     }
-    et_name number = intern_id(tracer, name);
-    return (et_delegate_event){et_start_event(tracer, number, name, id, ET_UNSET_CHAIN, ET_UNSET_HANDLE), id};
+    et_open_scope *scope = et_enter_scope(tracer, id, ET_UNSET_CHAIN, ET_UNSET_HANDLE);
+    return (et_delegate_event){et_start_event(tracer, scope, intern_id(tracer, name), name), id};
 }
 
 /* Most events of delegates are plain and without metadata: these are written at once. */
