@@ -206,6 +206,7 @@ class _Run:
                 )
                 self._learn(trace=summary)
                 session.status()  # for what it says of the device's side of the link
+                self._restore_baud(session)
             except RestartedError as error:
                 explained, completed = explain(
                     *(error, session, deadlines.boot_s, self.directory),
@@ -272,6 +273,14 @@ class _Run:
                 f"{info.board} could not be heard at {wanted} baud, only at {self.result.baud}",
                 hint="omit --baud, or ask for less: the adapter or the cable may not carry it",
             )
+
+    def _restore_baud(self, session: Session) -> None:
+        """Leave the board where a monitor or the next run finds it at once."""
+        try:
+            session.restore_baud()
+        except InfrastructureError as error:
+            # Everything has been brought over, and the board will go back by itself.
+            _log.warning("%s", error.message)
 
     def _load(self, session: Session, info: TargetInfo) -> ModelInfo:
         if len(self.model) > info.model_capacity:

@@ -41,6 +41,7 @@ class Exchange:
         retries: How often a request is repeated.
         board: Name of the target in messages.
         statistics: What has been carried and lost.
+        first_baud: Bits per second that the connection began with; 0 when it has no rate.
         greeted: The device has answered HELLO; when it says that it starts now, that is a failure.
     """
 
@@ -64,7 +65,7 @@ class Exchange:
         self.clock_ns = clock_ns
         self._transport = transport
         self._rated = transport if isinstance(transport, RatedTransport) else None
-        self._first_baud = self._rated.baud if self._rated is not None else 0
+        self.first_baud = self._rated.baud if self._rated is not None else 0
         self._console = console
         self._check_alive = check_alive
         self._sequence = first_sequence % 0x10000
@@ -108,9 +109,9 @@ class Exchange:
         Returns:
             Whether it had another one.
         """
-        raised = self.baud != self._first_baud
+        raised = self.baud != self.first_baud
         if raised:
-            self.set_baud(self._first_baud)
+            self.set_baud(self.first_baud)
         return raised
 
     def fall_back(self) -> None:

@@ -141,6 +141,18 @@ class Session:
         offered = self.target.bauds if self.target is not None else ()
         return raise_baud(self._exchange, offered, wanted)
 
+    def restore_baud(self) -> int:
+        """Move the line back to the rate it began with, where whoever comes next looks for it.
+
+        Returns:
+            That rate, bits per second; 0 when the connection has none.
+
+        Raises:
+            LinkError: Device and host cannot hear each other any more.
+            TargetError: The target died.
+        """
+        return self.raise_baud([self._exchange.first_baud])
+
     def ping(self) -> Ping:
         """Read the device's clock.
 

@@ -47,6 +47,14 @@ def test_both_ends_move_to_the_best_rate_there_is(etstub: ct.CDLL) -> None:
     assert session.statistics.rate_fallbacks == 0
 
 
+def test_the_line_is_left_as_it_was_found(etstub: ct.CDLL) -> None:
+    device, line, session = greeted(etstub)
+    session.raise_baud([FASTER])
+    assert session.restore_baud() == FIRST
+    assert device.baud == line.baud == FIRST
+    assert session.statistics.rate_fallbacks == 0
+
+
 def test_a_rate_the_device_has_not_is_refused(etstub: ct.CDLL) -> None:
     server = CServer(etstub)
     refusal = server.refusal(Op.BAUD, messages.baud_request(9600))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from harness.link.wire import Region
-from tests.conftest import MODELS
+from tests.conftest import MODELS, CommandResult
 from tests.support.boards import INT8_MODELS_THAT_FIT, started
 
 pytestmark = pytest.mark.sim
@@ -27,3 +31,26 @@ def test_a_board_talks_at_every_rate_it_lists(board: str) -> None:
             assert session.read(Region.TRACE)
         assert session.statistics.loss == 0
         assert session.statistics.rate_fallbacks == 0
+
+
+def run(etharness: Callable[..., CommandResult], output: Path, baud: int) -> CommandResult:
+    model = MODELS / "small_int8.pte"
+    return etharness("run", "--board=native", "--model", model, f"--baud={baud}", "-o", output)
+
+
+def test_a_run_moves_the_line_to_the_rate_it_is_given(
+    etharness: Callable[..., CommandResult], tmp_path: Path
+) -> None:
+    assert run(etharness, tmp_path, 3_000_000).code == 0
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["baud"] == 3_000_000
+    assert result["link"]["rate_fallbacks"] == 0
+
+
+def test_a_rate_that_the_board_has_not_is_the_users_mistake(
+    etharness: Callable[..., CommandResult], tmp_path: Path
+) -> None:
+    code, _, err = run(etharness, tmp_path, 12_345)
+    assert code == 2
+    assert "native cannot do 12345 baud" in err
+    assert "it has 115200, 921600, 3000000" in err
