@@ -10,7 +10,16 @@ from enum import Enum, auto
 from typing import TypeVar
 
 from harness.errors import InfrastructureError, LinkError, RestartedError
-from harness.link.frames import CorruptFrame, CorruptReason, Frame, FrameDecoder, Text, encode
+from harness.link.console import is_text
+from harness.link.frames import (
+    CorruptFrame,
+    CorruptReason,
+    Frame,
+    FrameDecoder,
+    Skipped,
+    Text,
+    encode,
+)
 from harness.link.messages import MalformedBodyError, parse_refusal
 from harness.link.refusal import refusal_error
 from harness.link.statistics import LinkStatistics
@@ -71,6 +80,8 @@ class Exchange:
         self._sequence = first_sequence % 0x10000
         self._mtu = MIN_MTU
         self._decoder = FrameDecoder(MIN_MTU)
+        self._skipping_text = False
+        """What was longer than a frame was text, and so is what follows."""
         self._heard: deque[Frame | Damage] = deque()
 
     @property
@@ -329,11 +340,21 @@ class Exchange:
                     else:
                         self._heard.append(item)
                 case CorruptFrame():
+                    self._skipping_text = is_text(item.encoded)
+                    if self._skipping_text:
+                        self._show(item.encoded)
+                        # A first byte alone may also be all that is left of a frame.
+                        if len(item.encoded) > 1:
+                            continue
                     self.statistics.corrupt[item.reason] += 1
                     self._heard.append(Damage.HERE)
                     _log.debug("%s: corrupt frame (%s)", self.board, item.reason)
-                case Text():
-                    self.statistics.text_bytes += len(item.data)
-                    if self._console is not None:
-                        self._console(item.data)
-        self.statistics.skipped_bytes = self._decoder.skipped_bytes
+                case Skipped() if not self._skipping_text:
+                    self.statistics.skipped_bytes += len(item.data)
+                case Text() | Skipped():
+                    self._show(item.data)
+
+    def _show(self, text: bytes) -> None:
+        self.statistics.text_bytes += len(text)
+        if self._console is not None:
+            self._console(text)

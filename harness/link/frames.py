@@ -62,7 +62,14 @@ class Text:
     data: bytes
 
 
-Item = Frame | CorruptFrame | Text
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Bytes passed over behind an over-long frame, up to the next delimiter."""
+
+    data: bytes
+
+
+Item = Frame | CorruptFrame | Text | Skipped
 
 
 def cobs_encode(data: bytes) -> bytes:
@@ -144,12 +151,10 @@ class FrameDecoder:
 
     Attributes:
         mtu: Longest payload accepted, bytes. May be raised while decoding.
-        skipped_bytes: Bytes passed over behind over-long frames.
     """
 
     def __init__(self, mtu: int) -> None:
         self.mtu = mtu
-        self.skipped_bytes = 0
         self._state = _State.TEXT
         self._encoded = bytearray()
 
@@ -167,7 +172,7 @@ class FrameDecoder:
                 case _State.FRAME:
                     position = self._frame(data, position, items)
                 case _State.SKIP:
-                    position = self._skip(data, position)
+                    position = self._skip(data, position, items)
         return items
 
     def _text(self, data: bytes, position: int, items: list[Item]) -> int:
@@ -198,10 +203,11 @@ class FrameDecoder:
         self._state = _State.TEXT
         return delimiter + 1
 
-    def _skip(self, data: bytes, position: int) -> int:
+    def _skip(self, data: bytes, position: int, items: list[Item]) -> int:
         delimiter = data.find(0, position)
         end = len(data) if delimiter < 0 else delimiter
-        self.skipped_bytes += end - position
+        if end > position:
+            items.append(Skipped(data[position:end]))
         if delimiter < 0:
             return end
         self._state = _State.TEXT

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import ctypes as ct
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import cycle
 
 import pytest
 
 from harness.etdump.compact import read_log
 from harness.link import messages
 from harness.link.chunks import LogChunks
-from harness.link.frames import Frame
+from harness.link.frames import Frame, FrameDecoder
 from harness.link.options import RunOptions
+from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.wire import Op, Region, Status
-from harness.trace import Trace
-from tests.support.c_server import CServer
+from harness.trace import Losses, Trace
+from tests.firmware.test_chunks import first_and_count
+from tests.support.c_server import MTU, CServer
 from tests.support.line import Line, Wire, WiredServer
 from tests.support.tiny_model import relu_model
 
@@ -89,25 +93,74 @@ def test_one_execution_that_is_too_long_is_counted(etstub: ct.CDLL) -> None:
     assert trace.losses.events + trace.losses.blocks >= missing > 0
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_what_a_bad_line_loses_of_it_is_counted_exactly(etstub: ct.CDLL, seed: int) -> None:
-    wire = Wire(921_600, seed=seed)
-    device = WiredServer(etstub, wire, trace=BUFFER)
+class Chatty(WiredServer):
+    """A device whose program prints between the frames that the server sends.
+
+    Attributes:
+        said: What it has printed.
+        images: The chunks it has sent, by number.
+    """
+
+    def __init__(self, library: ct.CDLL, wire: Wire, texts: Sequence[bytes] = (b"",)) -> None:
+        self.said = b""
+        self.images = LogChunks()
+        self._texts = cycle(texts)
+        super().__init__(library, wire, trace=BUFFER)
+
+    def put(self, sent: bytes) -> None:
+        for item in FrameDecoder(MTU).feed(sent):
+            if isinstance(item, Frame) and item.type == Op.NOTE_LOG:
+                self.images.add(messages.parse_log(item.body))
+        text = next(self._texts)
+        self.said += text
+        super().put(text + sent)
+
+
+def streamed(device: WiredServer, damaged: float, console: bytearray) -> tuple[RunOutcome, bytes]:
+    """What came of the log while a run went on, on a line that damages frames, and its end."""
     line = Line(device)
-    session = Session(line, clock_ns=line.clock, seed=seed)
+    session = Session(line, clock_ns=line.clock, seed=1, console=console.extend)
     session.hello(10)
     session.load_model(relu_model([4]))
     session.set_input(0, INPUT)
-    device.wire = replace(wire, damaged=0.03)
+    device.wire = replace(device.wire, damaged=damaged)
     outcome = session.run(EXECUTIONS, RunOptions(stream=True), timeout_s=60)
-    trace = read_log(b"".join(outcome.chunks) + session.read(Region.TRACE))
+    device.wire = replace(device.wire, damaged=0)
+    return outcome, session.read(Region.TRACE)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_a_bad_line_loses_of_it_is_counted_exactly(etstub: ct.CDLL, seed: int) -> None:
+    device = Chatty(etstub, Wire(921_600, seed=seed))
+    outcome, last = streamed(device, 0.03, bytearray())
+    trace = read_log(b"".join(outcome.chunks) + last)
     assert outcome.completed == EXECUTIONS
-    assert trace.losses.chunks > 0
-    assert trace.losses.chunks >= outcome.broken_chunks
+    lost = [image for image in device.images.whole() if image not in outcome.chunks]
+    assert len(lost) > 0
+    records = sum(end - first for first, end in map(first_and_count, lost))
+    assert trace.losses == Losses(chunks=len(lost), records=records)
+    assert outcome.broken_chunks <= len(lost)
     large = prepared(etstub, 1 << 20)
     large.run(1, EXECUTIONS)
     whole = read_log(large.fetch(Region.TRACE))
-    blocks = trace.losses.records - (len(whole) - len(without_sending(trace)))
-    sending = trace.losses.chunks
-    assert trace.losses.events == 0
-    assert 0 <= blocks - sending <= len(whole.blocks), "the rest of what is lost are blocks"
+    missing = len(whole) - len(without_sending(trace))
+    assert 0 <= records - len(lost) - missing <= len(whole.blocks), "the rest of them are blocks"
+
+
+TEXTS = (
+    b"temperature 21\r\n",
+    b"",
+    b"\x01",
+    b"\x01\x01 soh\n",
+    "µs \x01".encode(),
+    b"\x01 long" * 400,
+)
+
+
+def test_what_a_program_prints_while_its_log_is_streamed(etstub: ct.CDLL) -> None:
+    device, console = Chatty(etstub, Wire(921_600), TEXTS), bytearray()
+    outcome, last = streamed(device, 0.0, console)
+    assert console == device.said
+    assert console.count(b"soh") > 20
+    assert outcome.chunks == device.images.whole()
+    assert not read_log(b"".join(outcome.chunks) + last).losses.any

@@ -16,7 +16,7 @@ from harness.link.frames import (
     CorruptReason,
     Frame,
     FrameDecoder,
-    Item,
+    Skipped,
     Text,
     encode,
     longest_encoded,
@@ -75,11 +75,11 @@ def host_events(stream: bytes, mtu: int, cuts: Iterable[int]) -> list[Event]:
         items = decoder.feed(stream[start:end])
         for one, other in itertools.pairwise(items):
             assert not (isinstance(one, Text) and isinstance(other, Text)), "text in two pieces"
-        events += map(_event, items)
+        events += [_event(item) for item in items if not isinstance(item, Skipped)]
     return merge_text(events)
 
 
-def _event(item: Item) -> Event:
+def _event(item: Frame | CorruptFrame | Text) -> Event:
     match item:
         case Text(data):
             return ("text", data)

@@ -13,6 +13,7 @@ from harness.link.frames import (
     CorruptReason,
     Frame,
     FrameDecoder,
+    Skipped,
     Text,
     cobs_decode,
     cobs_encode,
@@ -75,7 +76,8 @@ def with_crc(payload: bytes) -> bytes:
     ],
 )
 def test_corrupt_frames_are_values_with_a_reason(stream: bytes, reason: CorruptReason) -> None:
-    (item,) = FrameDecoder(256).feed(stream)
+    item, *skipped = FrameDecoder(256).feed(stream)
+    assert all(isinstance(rest, Skipped) for rest in skipped)
     assert isinstance(item, CorruptFrame)
     assert item.reason is reason
 
@@ -86,10 +88,10 @@ def test_an_overlong_frame_is_reported_once_and_skipped_to_its_end() -> None:
     limit = longest_encoded(256)
     items = decoder.feed(b"\0\x01" + b"y" * (limit - 1 + 50) + good + b"after")
     # Its end is the zero that was to begin the good frame; the frame still stands alone.
-    assert [type(item) for item in items] == [CorruptFrame, Frame, Text]
+    assert [type(item) for item in items] == [CorruptFrame, Skipped, Frame, Text]
     assert isinstance(items[0], CorruptFrame)
     assert len(items[0].encoded) == limit
-    assert decoder.skipped_bytes == 50
+    assert sum(len(i.data) for i in items if isinstance(i, Skipped)) == 50
 
 
 def test_text_is_available_at_once_and_stray_delimiters_do_not_split_it() -> None:
