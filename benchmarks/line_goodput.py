@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes as ct
 import random
+import statistics
 from collections.abc import Iterator
 
 from benchmarks import rivals
@@ -27,6 +28,10 @@ SIZE = 1 << 20
 EXECUTIONS = 16_000
 BAUDS = (115_200, 921_600, 3_000_000)
 LATENCIES_S = (0.001, 0.016)
+DAMAGED = 0.01
+"""Share of the frames."""
+DAMAGE_SEEDS = 9
+LATENCY_OF_DAMAGED_S = 0.016
 
 
 def section() -> Iterator[str]:
@@ -55,6 +60,35 @@ def section() -> Iterator[str]:
     yield "| baud | latency | direction | base64 on the console | ours / base64 |"
     yield "|---|---|---|---|---|"
     yield from console
+    yield ""
+    yield from _damage(library)
+
+
+def _damage(library: ct.CDLL) -> Iterator[str]:
+    share, latency_s = f"{DAMAGED:.0%}", f"{LATENCY_OF_DAMAGED_S * 1e3:.0f} ms"
+    yield f"Extra time when a bit is inverted in {share} of the frames of both directions, which"
+    yield f"are then sent again; latency {latency_s}; median (and most) of {DAMAGE_SEEDS} seeds:"
+    yield ""
+    yield "| baud | up | down |"
+    yield "|---|---|---|"
+    for baud in BAUDS:
+        clean = _times(library, Wire(baud, LATENCY_OF_DAMAGED_S))
+        damaged = [
+            _times(library, Wire(baud, LATENCY_OF_DAMAGED_S, damaged=DAMAGED, seed=seed))
+            for seed in range(DAMAGE_SEEDS)
+        ]
+        extra = [
+            [time / clean[i] - 1 for time in times]
+            for i, times in enumerate(zip(*damaged, strict=True))
+        ]
+        cells = (f"{statistics.median(each):.1%} ({max(each):.1%})" for each in extra)
+        yield f"| {baud} | {' | '.join(cells)} |"
+
+
+def _times(library: ct.CDLL, wire: Wire) -> tuple[float, float]:
+    """Seconds up and down."""
+    _, up, _, down = _ours(library, wire)
+    return up, down
 
 
 def _compare(library: ct.CDLL, wire: Wire) -> Iterator[tuple[str, str]]:
