@@ -26,11 +26,13 @@ from harness.errors import (
     UsageError,
 )
 from harness.lab.collect import describe_target, pull_trace, record_pings
-from harness.lab.directory import CONSOLE, RunDirectory
+from harness.lab.directory import CONSOLE, PARTIAL, RunDirectory
 from harness.lab.postmortem import explain, keep_earlier, symbols_of_board
 from harness.lab.tensors import from_bytes, read_inputs, to_bytes
 from harness.link.answers import ModelInfo, TargetInfo
+from harness.link.chunks import LogChunks
 from harness.link.options import RunOptions
+from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.wire import DebugLevel, ProfilingLevel, Region, Status, WhenFull
 from harness.result import Failure, Model, Result, Tensor, Verdict
@@ -188,12 +190,7 @@ class _Run:
                 _log.info("loaded %s, %d bytes", self.request.model, len(self.model))
                 self._feed(session, model_info)
                 self._learn(pings=record_pings(session))
-                outcome = session.run(
-                    self.request.runs,
-                    self.request.options,
-                    timeout_s=deadlines.execute_s,
-                    progress=lambda done, total: self.stages("running", done, total),
-                )
+                outcome = self._execute(session, deadlines.execute_s)
                 self._learn(runs_completed=outcome.completed)
                 self._learn(pings=self.result.pings + record_pings(session))
                 self._keep_outputs(session, model_info)
@@ -328,6 +325,22 @@ class _Run:
                 outputs=(),
             )
         )
+
+    def _execute(self, session: Session, timeout_s: float) -> RunOutcome:
+        """Run; what had come of a streamed log is kept when that fails."""
+        chunks = LogChunks()
+        try:
+            return session.run(
+                self.request.runs,
+                self.request.options,
+                chunks=chunks,
+                timeout_s=timeout_s,
+                progress=lambda done, total: self.stages("running", done, total),
+            )
+        except (HarnessError, KeyboardInterrupt):
+            if whole := chunks.whole():
+                self.directory.write(PARTIAL, b"".join(whole))
+            raise
 
     def _keep_outputs(self, session: Session, info: ModelInfo) -> None:
         outputs = []

@@ -60,6 +60,7 @@ class Run:
         count: int,
         *,
         options: RunOptions,
+        chunks: LogChunks,
         timeout_s: float,
         progress: Progress | None,
     ) -> None:
@@ -67,7 +68,7 @@ class Run:
         self._status = status
         self._run_id, self._count = run_id, count
         self._body = run_request(run_id, count, options)
-        self._chunks = LogChunks()
+        self._chunks = chunks
         self._timeout_s = timeout_s
         self._progress = progress
         self._sequence = exchange.next_sequence()

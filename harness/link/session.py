@@ -13,6 +13,7 @@ from harness.errors import DeviceRefusedError, LinkError, TargetError
 from harness.link import messages
 from harness.link.answers import DeviceClock, DeviceStatus, ModelInfo, TargetInfo, TensorInfo
 from harness.link.baud import raise_baud
+from harness.link.chunks import LogChunks
 from harness.link.download import download
 from harness.link.exchange import Exchange, Progress
 from harness.link.options import USUAL, RunOptions
@@ -253,6 +254,7 @@ class Session:
         count: int,
         options: RunOptions = USUAL,
         *,
+        chunks: LogChunks | None = None,
         timeout_s: float,
         progress: Progress | None = None,
     ) -> RunOutcome:
@@ -261,6 +263,8 @@ class Session:
         Args:
             count: Number of executions.
             options: What to log, and how.
+            chunks: Takes what the device sends of the log meanwhile, so that it is there also
+                when the run fails.
             timeout_s: Longest wait for the end of the next execution, seconds.
             progress: Called with (executions completed, ``count``).
 
@@ -279,6 +283,7 @@ class Session:
                 run_id,
                 count,
                 options=options,
+                chunks=chunks or LogChunks(),
                 timeout_s=timeout_s,
                 progress=progress,
             ).execute()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.errors import LinkError
 from harness.lab.run import RunRequest, run_model
 from harness.lab.source import load_source
 from harness.resources import data_directory
@@ -46,3 +47,18 @@ def test_a_full_log_keeps_the_newest_runs(
     assert summary["dropped_runs"] == RUNS - len(executions) > 200
     assert kept.blocks[0].allocators == kept.blocks[-1].allocators
     assert len({block.count for block in executions}) == 1
+
+
+def test_what_had_come_of_a_run_that_fails_is_kept(tmp_path: Path) -> None:
+    def stop(stage: str, done: int, _total: int) -> None:
+        if stage == "running" and done == RUNS // 2:
+            raise LinkError("the line is cut")
+
+    request = RunRequest("native", MODEL, RUNS, tmp_path / "run", trace_limit=BUFFER, stream=True)
+    with pytest.raises(LinkError):
+        run_model(request, stop)
+    trace = load_source(tmp_path / "run" / "trace.partial").trace
+    assert not trace.losses.any
+    executions = sum(block.name == "Execute" for block in trace.blocks)
+    # The last few stand in the chunk that the device still had.
+    assert 0.8 * RUNS // 2 <= executions <= RUNS // 2
