@@ -25,6 +25,9 @@ from harness.link.wire import READ_QUEUE, RESPONSE, Op, Region
 WINDOW_FRAMES: Final = 32
 """The window is so many times the MTU unless the caller says otherwise."""
 
+_DEAF_SIGNS: Final = 2
+"""READs in a row that a noisy line may well lose; when more are, the device does not hear them."""
+
 _WHOLE_ATTEMPTS: Final = 3
 """A digest is wrong only when the CRC let damage pass; twice in a row is not chance."""
 
@@ -105,6 +108,8 @@ class _Reader:
         self._asked: deque[list[int]] = deque()
         """What has been asked for and has not come: [start, end], as the device queues it."""
         self._last = (0, 0)
+        self._reported = False
+        """The last that was heard is that the device got a damaged frame."""
         self._damaged = 0
         self._deaf_signs = 0
         self._patience = Patience(exchange, self._failure)
@@ -116,12 +121,15 @@ class _Reader:
             if heard is None:
                 self._silence()
             elif heard is Damage.THERE:
-                self._ask_last_again()
+                # Damage can divide a frame into two, which the device reports one after the other.
+                if not self._reported:
+                    self._ask_last_again()
             elif heard is Damage.HERE:
                 self._damaged += 1
                 self._check_tail()
             elif isinstance(heard, Frame) and (part := self._parse(heard)) is not None:
                 self._place(part, heard.sequence)
+            self._reported = heard is Damage.THERE
         return bytes(self._data)
 
     def prefix(self) -> bytes:
@@ -227,7 +235,7 @@ class _Reader:
     def _doubt_hearing(self) -> None:
         """A device may be unable to hear while it sends: then it is asked when it is silent."""
         self._deaf_signs += 1
-        if self._deaf_signs > 1:
+        if self._deaf_signs > _DEAF_SIGNS:
             self._hears_while_sending = False
 
     def _silence(self) -> None:

@@ -62,6 +62,25 @@ def test_a_device_that_cannot_hear_while_it_sends_is_asked_when_silent() -> None
     assert clock.now - began < 200_000 / 92_160 + 3, "one stall to learn it, not one per window"
 
 
+def test_a_frame_that_damage_divides_in_two_is_no_sign_of_deafness() -> None:
+    clock, device, session = slow_line()
+    session.load_model(MODEL)
+    session.run(1, timeout_s=5)
+    reads, whole = 0, device.write
+
+    def write(data: bytes, timeout: float) -> None:
+        nonlocal reads
+        reads += data[3] == Op.READ
+        divided = data[3] == Op.READ and reads == 4
+        whole(data[:8] + b"\0\1" + data[10:] if divided else data, timeout)
+
+    device.write = write  # type: ignore[method-assign]
+    began = clock.now
+    trace = session.read(Region.TRACE)
+    assert session.statistics.damage_notes == 2
+    assert clock.now - began < 1.08 * len(trace) / 92_160, "it is still asked ahead of time"
+
+
 def test_an_empty_region() -> None:
     _, device, session = slow_line(trace_size=0)
     session.load_model(MODEL)
