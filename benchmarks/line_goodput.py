@@ -21,6 +21,7 @@ from harness.link.wire import RESPONSE, Op, Region
 from harness.resources import data_directory
 from harness.target.build import build_directory, build_preset
 from tests.support.line import Line, Wire, WiredServer
+from tests.support.mirrors import load_library
 from tests.support.tiny_model import relu_model
 
 MTU = 1024
@@ -138,7 +139,7 @@ def _library() -> ct.CDLL:
     source = data_directory("firmware_stub")
     directory = build_directory(source, "native")
     build_preset(source, "native", directory, {})
-    return ct.CDLL(str(directory / "libetstub.so"))
+    return load_library(directory / "libetstub.so")
 
 
 if __name__ == "__main__":

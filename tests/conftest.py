@@ -13,6 +13,7 @@ import pytest
 from harness.cli import main
 from harness.resources import data_directory
 from harness.target.build import build_directory, build_preset
+from tests.support.mirrors import load_library
 
 FIXTURES = Path(__file__).parent / "fixtures"
 MODELS = data_directory("firmware_stub") / "models"
@@ -26,7 +27,7 @@ def etstub() -> ctypes.CDLL:
     source = data_directory("firmware_stub")
     directory = build_directory(source, NATIVE_PRESET)
     build_preset(source, NATIVE_PRESET, directory, {})
-    return ctypes.CDLL(str(directory / "libetstub.so"))
+    return load_library(directory / "libetstub.so")
 
 
 class CommandResult(NamedTuple):

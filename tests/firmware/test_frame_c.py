@@ -11,6 +11,8 @@ from cobs import cobs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.mirrors import mirrors
+
 MTU = 300
 SOH = 1
 
@@ -28,6 +30,7 @@ class Result(IntEnum):
     BAD_CRC = 7
 
 
+@mirrors("et_frame.h", "et_frame_decoder")
 class Decoder(ct.Structure):
     _fields_ = [
         ("payload", ct.c_void_p),
@@ -37,6 +40,7 @@ class Decoder(ct.Structure):
     ]
 
 
+@mirrors("et_sha256.h", "et_sha256")
 class Sha256(ct.Structure):
     _fields_ = [
         ("state", ct.c_uint32 * 8),

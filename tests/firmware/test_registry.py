@@ -11,6 +11,7 @@ import pytest
 from harness.errors import UsageError
 from harness.resources import data_directory
 from harness.target.build import build_preset
+from tests.support.mirrors import load_library, mirrors
 from tests.support.programs import ProgramBuilder
 from tests.support.runtime import RuntimeFailure, load
 
@@ -18,6 +19,7 @@ STUB = data_directory("firmware_stub")
 LIST = STUB / "src" / "kernels" / "operators.def"
 
 
+@mirrors("et_kernel.h", "et_kernel")
 class Kernel(ct.Structure):
     _fields_ = [
         ("name", ct.c_char_p),
@@ -43,7 +45,7 @@ def names(library: ct.CDLL) -> list[str]:
 
 def build(directory: Path, operators: str) -> ct.CDLL:
     build_preset(STUB, "native", directory, {"ET_OPERATORS": operators})
-    return ct.CDLL(str(directory / "libetstub.so"))
+    return load_library(directory / "libetstub.so")
 
 
 def test_the_list_says_what_the_kernels_say(etstub: ct.CDLL) -> None:

@@ -21,21 +21,13 @@ from harness.link.frames import (
     encode,
     longest_encoded,
 )
+from tests.firmware.test_frame_c import Decoder
 
 _NOTHING, _TEXT, _GOOD = 0, 1, 2
 _REASONS = [r.value for r in CorruptReason if r is not CorruptReason.BODY]
 """In the order of et_frame_result, behind ET_FRAME_GOOD."""
 
 Event = tuple[object, ...]
-
-
-class _CDecoder(ctypes.Structure):
-    _fields_ = [
-        ("payload", ctypes.c_void_p),
-        ("capacity", ctypes.c_uint32),
-        ("size", ctypes.c_uint32),
-        ("state", ctypes.c_uint8),
-    ]
 
 
 def device_encode(library: ctypes.CDLL, type_: int, sequence: int, body: bytes) -> bytes:
@@ -50,7 +42,7 @@ def device_encode(library: ctypes.CDLL, type_: int, sequence: int, body: bytes) 
 def device_events(library: ctypes.CDLL, stream: bytes, mtu: int) -> list[Event]:
     capacity = longest_encoded(mtu)
     buffer = ctypes.create_string_buffer(capacity)
-    decoder = _CDecoder()
+    decoder = Decoder()
     library.et_frame_decoder_init(ctypes.byref(decoder), buffer, capacity)
     decode, reference = library.et_frame_decode, ctypes.byref(decoder)
     events: list[Event] = []

@@ -12,14 +12,13 @@ from harness.link import messages
 from harness.link.frames import CorruptFrame, Frame, FrameDecoder, Text, encode
 from harness.link.options import RunOptions
 from harness.link.wire import RESPONSE, Op, Region
+from tests.support.mirrors import mirrors, room_for
 from tests.support.runtime import Memory
 
 TICK = 3
 MTU = 512
 BAUDS = (115_200, 921_600, 3_000_000)
 BUILD_ID = b"build"
-KEPT = 512
-"""Bytes, more than et_postmortem has."""
 
 _READ = ct.CFUNCTYPE(ct.c_uint32, ct.POINTER(ct.c_uint8), ct.c_uint32)
 _WRITE = ct.CFUNCTYPE(None, ct.POINTER(ct.c_uint8), ct.c_uint32)
@@ -29,6 +28,7 @@ _RATE = ct.CFUNCTYPE(None, ct.c_uint32)
 _QUIET = ct.CFUNCTYPE(None, ct.c_bool)
 
 
+@mirrors("et_port.h", "et_port")
 class _Port(ct.Structure):
     _fields_ = [
         ("read", _READ),
@@ -46,6 +46,7 @@ class _Port(ct.Structure):
     ]
 
 
+@mirrors("et_port.h", "et_clock")
 class _Clock(ct.Structure):
     _fields_ = [
         ("name", ct.c_char_p),
@@ -56,6 +57,7 @@ class _Clock(ct.Structure):
     ]
 
 
+@mirrors("et_port.h", "et_target")
 class _Target(ct.Structure):
     _fields_ = [
         ("board", ct.c_char_p),
@@ -71,6 +73,7 @@ class _Target(ct.Structure):
     ]
 
 
+@mirrors("et_server.h", "et_server_config")
 class _Config(ct.Structure):
     _fields_ = [
         ("port", ct.POINTER(_Port)),
@@ -92,6 +95,10 @@ class _Config(ct.Structure):
         ("encoded", ct.c_void_p),
         ("mtu", ct.c_uint32),
     ]
+
+
+_Kept = room_for("et_postmortem.h", "et_postmortem", 512)
+_Server = room_for("et_server.h", "et_server", 4096)
 
 
 class CServer:
@@ -140,7 +147,17 @@ class CServer:
             *(_QUIET(self._quiet), _TICKS(lambda: self.overruns), _RATE(self._set_baud)),
         )
         longest = mtu + mtu // 254
-        sizes = [model, 16384, inputs, trace, max(debug, 1), KEPT, longest + 1, mtu, longest + 3]
+        sizes = [
+            model,
+            16384,
+            inputs,
+            trace,
+            max(debug, 1),
+            ct.sizeof(_Kept),
+            longest + 1,
+            mtu,
+            longest + 3,
+        ]
         self._memory = [Memory(size) for size in sizes]
         program, arena, staged, log, values, kept, receive, send, encoded = self._memory
         self.kept, self.log = kept, log
@@ -151,13 +168,13 @@ class CServer:
             *(values.address, debug, kept.address),
             *(receive.address, send.address, encoded.address, mtu),
         )
-        self._state = (ct.c_uint64 * 512)()  # opaque, and larger than et_server
+        self._state = _Server()
         library.et_server_poll.restype = ct.c_bool
         self.start()
 
     def start(self) -> None:
         """Start as after a reset: all state is new, memory is as it was."""
-        ct.memset(self._state, 0x5A, ct.sizeof(self._state))
+        ct.memset(ct.byref(self._state), 0x5A, ct.sizeof(self._state))
         self._library.et_server_init(ct.byref(self._state), ct.byref(self._config))
 
     def fault(self, kind: int, number: int, registers: dict[int, int]) -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tests.support.mirrors import mirrors, room_for
+
 ARENA_SIZE = 1 << 20
 ALIGNMENT = 16
 MAX_DIMS = 8
@@ -17,10 +19,12 @@ DTYPES |= {np.dtype(np.int32): 3, np.dtype(np.int64): 4}
 DTYPES |= {np.dtype(np.float32): 6, np.dtype(np.float64): 7, np.dtype(np.bool_): 11}
 
 
+@mirrors("et_error.h", "et_error")
 class Error(ct.Structure):
     _fields_ = [("status", ct.c_uint8), ("detail", ct.c_uint32), ("message", ct.c_char * 80)]
 
 
+@mirrors("et_runtime.h", "et_program")
 class Program(ct.Structure):
     _fields_ = [
         ("data", ct.c_void_p),
@@ -31,6 +35,7 @@ class Program(ct.Structure):
     ]
 
 
+@mirrors("et_runtime.h", "et_tensor")
 class Tensor(ct.Structure):
     _fields_ = [
         ("data", ct.c_void_p),
@@ -46,6 +51,7 @@ class Tensor(ct.Structure):
     ]
 
 
+@mirrors("et_runtime.h", "et_method")
 class Method(ct.Structure):
     _fields_ = [
         ("tracer", ct.c_void_p),
@@ -72,10 +78,7 @@ class Method(ct.Structure):
     ]
 
 
-class Tracer(ct.Structure):
-    """Opaque, and larger than et_tracer."""
-
-    _fields_ = [("private", ct.c_uint64 * 64)]
+Tracer = room_for("et_tracer.h", "et_tracer", 512)
 
 
 class RuntimeFailure(Exception):

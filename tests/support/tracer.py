@@ -6,6 +6,8 @@ import ctypes as ct
 from dataclasses import dataclass, field
 
 from harness.etdump.log_format import ALLOCATION_FAILED, NO_OFFSET
+from tests.support.mirrors import mirrors
+from tests.support.runtime import Tracer
 from tests.support.tracer_model import (
     NO_BYTES,
     TICK,
@@ -19,6 +21,7 @@ from tests.support.tracer_model import (
 GUARD = 32
 
 
+@mirrors("et_tracer.h", "et_event")
 class Event(ct.Structure):
     _fields_ = [
         ("name", ct.c_uint16),
@@ -30,6 +33,7 @@ class Event(ct.Structure):
     ]
 
 
+@mirrors("et_tracer.h", "et_event_filter")
 class EventFilter(ct.Structure):
     _fields_ = [
         ("patterns", ct.POINTER(ct.c_char_p)),
@@ -40,10 +44,12 @@ class EventFilter(ct.Structure):
     ]
 
 
+@mirrors("et_tracer.h", "et_delegate_event")
 class DelegateEvent(ct.Structure):
     _fields_ = [("event", Event), ("id", ct.c_int32)]
 
 
+@mirrors("et_tracer.h", "et_logged_tensor")
 class LoggedTensor(ct.Structure):
     _fields_ = [
         ("data", ct.c_char_p),
@@ -80,6 +86,7 @@ class LoggedContent(ct.Union):
     ]
 
 
+@mirrors("et_tracer.h", "et_logged_value", content="as")
 class LoggedValue(ct.Structure):
     _fields_ = [("kind", ct.c_uint8), ("content", LoggedContent)]
 
@@ -118,7 +125,7 @@ class CTracer:
         self.size, self.debug, self.now = size, debug, 0
         self._library = library
         self._memory, self._debug = guarded(size), guarded(debug)
-        self._state = (ct.c_uint64 * 64)()
+        self._state = Tracer()
         self._ticks = ct.CFUNCTYPE(ct.c_uint32)(self._tick)
         library.et_start_profiling.restype = Event
         library.et_start_profiling_interned.restype = Event

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes as ct
 from typing import Any
 
+from tests.support.mirrors import mirrors, room_for
+
 OVERRUN = 0x100
 RECEIVE_RING = 16
 SEND_RING = 8
@@ -15,6 +17,7 @@ _INTERRUPTS = ct.CFUNCTYPE(None, ct.c_bool, ct.c_bool)
 _MASK = ct.CFUNCTYPE(None, ct.c_bool)
 
 
+@mirrors("et_serial.h", "et_uart")
 class _Uart(ct.Structure):
     _fields_ = [
         ("receive", _RECEIVE),
@@ -22,6 +25,9 @@ class _Uart(ct.Structure):
         ("interrupts", _INTERRUPTS),
         ("mask", _MASK),
     ]
+
+
+_Serial = room_for("et_serial.h", "et_serial", 256)
 
 
 class SerialOnUart:
@@ -50,7 +56,7 @@ class SerialOnUart:
             *(_INTERRUPTS(self._allow), _MASK(self._mask)),
         )
         self._rings = [(ct.c_uint8 * RECEIVE_RING)(), (ct.c_uint8 * SEND_RING)()]
-        self._state = (ct.c_uint64 * 32)()  # opaque, and larger than et_serial
+        self._state = _Serial()
         self._library = library
         library.et_serial_waiting.restype = ct.c_bool
         receive, send = self._rings
