@@ -2,6 +2,9 @@
 PYTHON := .venv/bin/python
 MODEL := firmware_stub/models/kws_int8.pte
 
+# As many tests at once as the machine has cores; `make test PYTEST_FLAGS=` runs one after the other.
+PYTEST_FLAGS ?= --numprocesses auto --maxprocesses 8 --dist worksteal
+
 # The C code counts its executed lines while these run; `make c-coverage` shows them.
 test oracle: export ET_NATIVE_PRESET = coverage
 
@@ -25,18 +28,18 @@ test:
 	@tools/setup test
 	$(PYTHON) -m coverage erase
 	$(PYTHON) tools/c_coverage.py erase
-	$(PYTHON) -m coverage run -m pytest -m "not oracle"
+	$(PYTHON) -m coverage run -m pytest $(PYTEST_FLAGS) -m "not oracle"
 	$(PYTHON) -m coverage combine --quiet
 	$(PYTHON) -m coverage report
 
 test-fast:
 	@tools/setup test
-	$(PYTHON) -m pytest tests/unit tests/property
+	$(PYTHON) -m pytest $(PYTEST_FLAGS) tests/unit tests/property
 
 oracle:
 	@tools/setup test
 	@tools/setup oracle
-	.venv-oracle/bin/python -m pytest tests/oracle
+	.venv-oracle/bin/python -m pytest $(PYTEST_FLAGS) tests/oracle
 
 c-coverage:
 	@tools/setup test

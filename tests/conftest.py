@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import settings
 
 from harness.cli import main
 from harness.resources import data_directory
@@ -17,6 +18,9 @@ from tests.support.mirrors import load_library
 
 FIXTURES = Path(__file__).parent / "fixtures"
 MODELS = data_directory("firmware_stub") / "models"
+# A busy machine makes no test fail: an example may take as long as the test, which pytest limits.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 NATIVE_PRESET = os.environ.get("ET_NATIVE_PRESET", "native")
 """How the device's code is built for this host; ``coverage`` counts the lines it executes."""
 

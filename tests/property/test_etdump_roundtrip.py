@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import random
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -284,7 +283,6 @@ def test_every_truncation_is_refused_or_read(name: str) -> None:
 def test_no_damage_leads_to_anything_but_a_trace_or_a_format_error(name: str) -> None:
     data, read = INPUTS[name]
     random_bytes = random.Random(0)
-    started = time.perf_counter()
     refused = 0
     rounds = 1500
     for _ in range(rounds):
@@ -301,7 +299,6 @@ def test_no_damage_leads_to_anything_but_a_trace_or_a_format_error(name: str) ->
         else:
             assert len(result) <= len(data)
     assert refused > rounds // 20
-    assert time.perf_counter() - started < 60
 
 
 @given(st.binary(max_size=200))

@@ -111,9 +111,9 @@ def test_decoding_is_fast_enough_for_any_serial_line() -> None:
     body = bytes(range(256)) * 4
     stream = encode(0xB1, 7, body) * 1000
     decoder = FrameDecoder(4096)
-    began = time.perf_counter()
+    began = time.process_time()
     items = decoder.feed(stream)
-    elapsed = time.perf_counter() - began
+    elapsed = time.process_time() - began
     assert len(items) == 1000
-    # A loop over single bytes does 3 MB/s; this does some 100. The bound leaves room for a busy CI.
+    # A loop over single bytes does 3 MB per second of CPU time; this does some 100.
     assert len(stream) / elapsed > 10e6

@@ -58,9 +58,7 @@ def test_a_signal_is_named() -> None:
 
 def test_waiting_stops_when_it_ends() -> None:
     child = python("pass")
-    began = time.monotonic()
-    assert not child.wait_for(lambda: False, 30)
-    assert time.monotonic() - began < 10
+    assert not child.wait_for(lambda: False, 1000)  # longer than a test may take
     child.close()
 
 
