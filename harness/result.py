@@ -84,6 +84,7 @@ class TraceSummary(_Record, frozen=True):
     missing_records: int
     streaming_ticks: int
     stack_used: int
+    stack_size: int
     values: int
     dropped_values: int
     dropped_runs: int

@@ -156,6 +156,11 @@ class Stack:
     used: int
     size: int
 
+    @property
+    def overflowed(self) -> bool:
+        """All of it has been used, so what lies beyond may have been overwritten."""
+        return 0 < self.size <= self.used
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:

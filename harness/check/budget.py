@@ -65,6 +65,16 @@ class AllocatorLimit(_Table, frozen=True):
     limit_bytes: NotNegative
 
 
+class StackLimit(_Table, frozen=True):
+    """An upper limit on the deepest that a stack was during the runs; none may have overflowed.
+
+    Attributes:
+        limit_bytes: Limit in bytes.
+    """
+
+    limit_bytes: NotNegative
+
+
 class LossLimit(_Table, frozen=True):
     """How much a log may miss: events, block or allocator declarations, values, and records.
 
@@ -86,12 +96,14 @@ class Budget(_Table, frozen=True):
         schema: Version of this file format, 1.
         time: Limits on operators.
         allocator: Limits on allocators.
+        stack: Limit on the stack of every core or task that traces.
         losses: Allowed losses.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=1, le=1)]
     time: tuple[TimeLimit, ...] = ()
     allocator: tuple[AllocatorLimit, ...] = ()
+    stack: StackLimit | None = None
     losses: LossLimit = LossLimit()
 
 

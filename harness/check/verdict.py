@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from harness.check.budget import AllocatorLimit, Budget, TimeLimit
-from harness.trace import Trace
+from harness.check.budget import AllocatorLimit, Budget, StackLimit, TimeLimit
+from harness.trace import Stack, Trace
 from harness.view.allocators import AllocatorTotals, allocator_totals
 from harness.view.statistics import Operator, operator_statistics
 
@@ -66,6 +66,8 @@ def evaluate(budget: Budget, trace: Trace) -> Verdict:
         checks += _time_checks(time, operators)
     for allocator in budget.allocator:
         checks += _allocator_checks(allocator, allocators)
+    if budget.stack is not None:
+        checks += _stack_checks(budget.stack, trace.stacks)
     for what, lost, allowed in (
         ("events", trace.losses.events, budget.losses.events),
         ("declarations", trace.losses.blocks, budget.losses.blocks),
@@ -134,6 +136,20 @@ def _allocator_checks(rule: AllocatorLimit, allocators: list[AllocatorTotals]) -
         if item.failures:
             failures = f"failures of allocator {rule.name}"
             yield _compare(failures, item.label, item.failures, 0, "failures")
+
+
+def _stack_checks(rule: StackLimit, stacks: Sequence[Stack]) -> Iterator[Check]:
+    text, limit, unit = "deepest stack", rule.limit_bytes, "bytes"
+    if not stacks:
+        reason = "the board does not say how much of its stack is used"
+        yield _guards_nothing(text, "stack", limit, unit, reason)
+    for stack in stacks:
+        subject = f"stack of tracer {stack.tracer}"
+        if stack.overflowed:
+            reason = f"all {stack.size:,} bytes have been used: it may have overflowed"
+            yield Check(text, subject, float(stack.used), float(limit), unit, False, reason)
+        else:
+            yield _compare(text, subject, stack.used, limit, unit)
 
 
 def _guards_nothing(rule: str, subject: str, limit: float, unit: str, why: str) -> Check:

@@ -25,7 +25,7 @@ from harness.link.answers import TargetInfo
 from harness.link.session import Session
 from harness.link.wire import Region, Status
 from harness.result import Ping, Target, TraceSummary
-from harness.trace import NO_CLOCK, Kind, Trace
+from harness.trace import NO_CLOCK, Kind, Stack, Trace
 
 STREAMING: Final = "Link::stream"
 """The event that covers sending the log while a run goes on."""
@@ -96,6 +96,7 @@ def pull_trace(
         directory.write(DEBUG_BUFFER, buffer)
     trace = read_trace(image, info.clocks)
     skipped = LeftOut()
+    deepest = max(trace.stacks, key=lambda stack: stack.used, default=Stack(0, 0, 0))
     if is_device_log(image):
         directory.write(ETDUMP, write_ed00(without_wraps(trace), allocation_events=False))
         skipped = left_out(trace, allocation_events=False)
@@ -109,7 +110,8 @@ def pull_trace(
         missing_chunks=trace.losses.chunks,
         missing_records=trace.losses.records,
         streaming_ticks=_streaming_ticks(trace),
-        stack_used=max((stack.used for stack in trace.stacks), default=0),
+        stack_used=deepest.used,
+        stack_size=deepest.size,
         values=int(np.count_nonzero(trace.kind == Kind.DEBUG)),
         dropped_values=trace.losses.values,
         dropped_runs=trace.losses.runs,

@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.etdump.postmortem import Postmortem
 from harness.report.terminal import print_allocators, print_header, print_losses, show_table
-from harness.report.text import printable
+from harness.report.text import printable, stack_use
 from harness.trace import Kind, Losses, Trace
 from harness.view.allocators import AllocatorTotals, allocator_totals
 from harness.view.crash import cause, describe, reset_reasons
@@ -121,9 +121,7 @@ def _header(document: PostmortemDocument) -> dict[str, object]:
             f"{document.run_id}, execution {document.execution} of {document.executions}"
         )
     if document.stack_size:
-        header["stack"] = f"{document.stack_used:,} of {document.stack_size:,} bytes used"
-        if document.stack_used == document.stack_size:
-            header["stack"] = f"{header['stack']}: it has overflowed"
+        header["stack"] = stack_use(document.stack_used, document.stack_size)
     if document.resets > 1 or document.later_faults:
         header["since"] = f"{document.resets} resets, {document.later_faults} other faults"
     for number, damage in enumerate(document.damage):

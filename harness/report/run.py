@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from harness.check.verdict import Verdict
 from harness.report.terminal import print_run, print_verdict
+from harness.report.text import stack_use
 from harness.result import Result
 from harness.trace import Trace
 
@@ -56,6 +57,8 @@ def _header(result: Result, directory: str) -> dict[str, object]:
             )
         if trace.streaming_ticks:
             header["streaming"] = f"{trace.streaming_ticks:,} ticks, within Method::execute"
+        if trace.stack_size:
+            header["stack"] = stack_use(trace.stack_used, trace.stack_size)
     header["link"] = _link_health(result.link)
     header["kept in"] = directory
     return header

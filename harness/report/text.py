@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from harness.trace import Stack
+
 
 def printable(text: str) -> str:
     r"""Replace what would not print: bytes that are no UTF-8 and control characters, as ``\xNN``.
@@ -54,3 +56,9 @@ def time_unit(nanoseconds: Iterable[float]) -> Unit:
     if largest < 10e9:
         return Unit("ms", 1e6, 3)
     return Unit("s", 1e9, 6)
+
+
+def stack_use(used: int, size: int) -> str:
+    """How deep a stack was."""
+    overflowed = ": it has overflowed" if Stack(0, used, size).overflowed else ""
+    return f"{used:,} of {size:,} bytes used{overflowed}"

@@ -14,7 +14,7 @@ from harness.errors import UsageError
 from harness.etdump.compact import read_log
 from harness.resources import data_directory
 from harness.timebase import ClockDomain
-from harness.trace import Losses, Trace
+from harness.trace import Losses, Stack, Trace
 from tests.support.boards import INT8_MODELS_THAT_FIT
 from tests.support.logs import CompactLog
 
@@ -128,6 +128,26 @@ def test_allocators_are_limited_and_may_not_fail(tmp_path: Path) -> None:
     passed, found = checks(tmp_path, text, trace(failed=True))
     assert not passed
     assert [check.unit for check in found if not check.passed] == ["failures"]
+
+
+@pytest.mark.parametrize(
+    ("stacks", "passed", "said"),
+    [
+        ([(0, 1000, 2048)], True, "1,000 bytes is within the limit of 1,000 bytes"),
+        ([(0, 1001, 2048)], False, "1,001 bytes exceeds the limit of 1,000 bytes"),
+        ([(0, 10, 2048), (1, 1001, 2048)], False, "is within"),
+        ([(0, 512, 512)], False, "all 512 bytes have been used: it may have overflowed"),
+        ([], False, "a limit that guards nothing"),
+    ],
+)
+def test_every_stack_is_limited_and_may_not_overflow(
+    tmp_path: Path, stacks: list[tuple[int, int, int]], passed: bool, said: str
+) -> None:
+    subject = replace(trace(), stacks=tuple(Stack(*stack) for stack in stacks))
+    all_passed, (check, *others) = checks(tmp_path, "[stack]\nlimit_bytes = 1000", subject)
+    assert all_passed is passed
+    assert said in check.reason
+    assert [other.subject for other in others].count("stack of tracer 1") == (len(stacks) == 2)
 
 
 def test_losses_fail_unless_allowed(tmp_path: Path) -> None:
