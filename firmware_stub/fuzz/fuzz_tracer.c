@@ -1,10 +1,12 @@
 /* Makes any sequence of tracer calls on a buffer of any size, which the tracer must stay within; then the
- * log and the ED00 file must have the size that was announced. The first two bytes choose the buffer, and
- * with it how much there is for tensors. */
+ * log and the ED00 file must have the size that was announced, and the file must be sound. The first two
+ * bytes choose the buffer, and with it how much there is for tensors. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "et_etdump.h"
+#include "support/ed00_verifier.h"
 
 #define LARGEST 2048u
 #define CALL_SIZE 8u /* bytes of input per call: what to call, a name, and numbers */
@@ -121,27 +123,53 @@ static void call(subject *subject, const uint8_t input[CALL_SIZE]) {
     }
 }
 
-/* Counts the file's bytes and reads each one. */
+/* A file as it is handed out, in as much memory as was announced. */
+typedef struct {
+    uint8_t *bytes;
+    uint32_t size;
+    uint32_t taken;
+} collected;
+
 static bool take(void *context, const void *bytes, uint32_t size) {
-    static volatile uint8_t seen;
-    const uint8_t *at = bytes;
-    for (uint32_t i = 0; i < size; i++) {
-        seen = at[i];
-    }
-    (void)seen;
-    *(uint32_t *)context += size;
+    collected *file = context;
+    check(size > 0 && size <= file->size - file->taken);
+    memcpy(file->bytes + file->taken, bytes, size);
+    file->taken += size;
     return true;
 }
 
-static void read_back(const et_tracer *tracer, bool allocations) {
+/* For other readers: with a folder in ET_FUZZ_SAVE, each input leaves its log and its ED00 file there. */
+static void save(const char *extension, const uint8_t *bytes, uint32_t size) {
+    static uint32_t number;
+    const char *folder = getenv("ET_FUZZ_SAVE");
+    if (folder == NULL) {
+        return;
+    }
+    char path[4096];
+    check(snprintf(path, sizeof path, "%s/%05u.%s", folder, number++ / 2, extension) < (int)sizeof path);
+    FILE *out = fopen(path, "wb");
+    check(out != NULL && fwrite(bytes, 1, size, out) == size);
+    check(fclose(out) == 0);
+}
+
+static void read_log(const et_tracer *tracer) {
     uint32_t size = et_log_size(tracer);
     uint8_t *image = malloc(size);
     check(image != NULL && et_log_read(tracer, 0, image, size) == size);
+    save("etlog", image, size);
     free(image);
-    uint32_t written = 0;
-    et_etdump_sink sink = {take, &written};
+}
+
+static void write_file(const et_tracer *tracer, bool allocations) {
+    collected file = {.size = et_etdump_size(tracer, allocations)};
+    file.bytes = malloc(file.size);
+    check(file.bytes != NULL);
+    et_etdump_sink sink = {take, &file};
     check(et_etdump_write(tracer, allocations, &sink));
-    check(written == et_etdump_size(tracer, allocations));
+    check(file.taken == file.size);
+    check(ed00_is_sound(file.bytes, file.size));
+    save("etdp", file.bytes, file.size);
+    free(file.bytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -162,7 +190,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (size_t at = 2; at + CALL_SIZE <= size && at < 4096; at += CALL_SIZE) {
         call(&subject, data + at);
     }
-    read_back(&subject.tracer, size % 2 != 0);
+    read_log(&subject.tracer);
+    write_file(&subject.tracer, size % 2 != 0);
     check(et_debug_size(&subject.tracer) <= debug_capacity);
     free(debug);
     free(buffer);

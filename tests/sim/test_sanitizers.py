@@ -5,26 +5,20 @@ A sanitizer's finding ends the process, so a sanitized board that answers to the
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from harness.errors import DeviceRefusedError, FormatError
 from harness.lab.run import Outcome, RunRequest, run_model
-from harness.resources import data_directory
-from harness.target.build import build_directory, build_preset
 from tests.conftest import MODELS
 from tests.support.boards import native_board
 from tests.support.calls import fresh
+from tests.support.fuzzing import FUZZERS, fuzz, replay
 from tests.support.kernels import one_call
 from tests.support.operators import CALLS
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(300)]
-FUZZ_SEED = 20261121
-FUZZ_RUNS = 20_000
-FUZZ_SECONDS = 10
-FUZZERS = sorted(path.stem for path in (data_directory("firmware_stub") / "fuzz").glob("*.c"))
 
 
 @pytest.fixture
@@ -58,28 +52,6 @@ def test_a_sanitized_board_refuses_damaged_models(board: Path) -> None:
         run(board, damaged)
 
 
-def fuzz(name: str, corpus: Path, *options: str) -> int:
-    """Let a fuzzer find nothing; return how many inputs it has tried."""
-    source = data_directory("firmware_stub")
-    directory = build_directory(source, "fuzz")
-    build_preset(source, "fuzz", directory, {})
-    done = subprocess.run(
-        [
-            directory / name,
-            "-max_len=200000",
-            "-print_final_stats=1",
-            f"-artifact_prefix={corpus.parent}/",
-            *options,
-            str(corpus),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"{options}, input kept in {corpus.parent}:\n{done.stderr}"
-    return int(done.stderr.split("stat::number_of_executed_units:")[1].split()[0])
-
-
 def test_no_kernel_looks_beyond_its_arguments(tmp_path: Path) -> None:
     """The calls that the kernels take or refuse in tests/firmware, sanitized."""
     corpus = tmp_path / "corpus"
@@ -89,7 +61,7 @@ def test_no_kernel_looks_beyond_its_arguments(tmp_path: Path) -> None:
         for arguments in [call.arguments, *(arguments for _, arguments in call.spoilt())]:
             (corpus / str(count)).write_bytes(one_call(operator, fresh(arguments)))
             count += 1
-    assert fuzz("fuzz_program", corpus, "-runs=0") >= count
+    assert replay("fuzz_program", corpus) >= count
 
 
 @pytest.mark.parametrize("name", FUZZERS)
@@ -106,5 +78,4 @@ def test_fuzzing_finds_nothing(name: str, tmp_path: Path) -> None:
         for model in MODELS.glob("npu_*.pte"):
             for number, part in enumerate(model.read_bytes().split(b"ENPU")[1:]):
                 (corpus / f"{model.stem}_{number}").write_bytes(b"ENPU" + part)
-    limits = [f"-seed={FUZZ_SEED}", f"-runs={FUZZ_RUNS}", f"-max_total_time={FUZZ_SECONDS}"]
-    assert fuzz(name, corpus, *limits) > 100, "the fuzzer hardly ran"
+    assert fuzz(name, corpus) > 100, "the fuzzer hardly ran"

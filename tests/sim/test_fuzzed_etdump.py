@@ -1,0 +1,111 @@
+"""What the host reads in an ED00 file that a device wrote is what it reads in the log."""
+
+from __future__ import annotations
+
+import ctypes as ct
+import subprocess
+from random import Random
+
+import pytest
+
+from harness.errors import FormatError
+from harness.etdump.compact import read_log
+from harness.etdump.ed00 import read_ed00, write_ed00
+from harness.target.build import compiler_for
+from harness.timebase import ClockDomain
+from harness.trace import Trace
+from tests.support.fuzzing import SEED, SOURCE, fuzz, saved_traces
+
+pytestmark = [pytest.mark.sim, pytest.mark.timeout(300)]
+CALLS, ALLOCATOR, ALLOCATIONS, RECYCLE = 13, 7, (8, 9), 11
+"""Of fuzz_tracer.c: how many kinds of calls there are, and the numbers of some."""
+CLOCKS = [ClockDomain(f"clock {number}", None, 32) for number in range(256)]
+
+
+def sensible(random: Random) -> bytes:
+    """An input of fuzz_tracer whose log the host can read: one chunk, and no allocator but one."""
+    calls = [bytes((ALLOCATOR, *bytes(7)))]
+    for _ in range(random.randrange(60)):
+        call = bytearray(random.randbytes(8))
+        call[0] = random.choice([kind for kind in range(CALLS) if kind != RECYCLE])
+        if call[0] in ALLOCATIONS:
+            call[6] = 1
+        calls.append(bytes(call))
+    return random.randrange(2049).to_bytes(2, "little") + b"".join(calls)
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[bytes, bytes]]:
+    """Logs that a fuzzer found to be of different kinds, and their files."""
+    folder = tmp_path_factory.mktemp("fuzzed")
+    random = Random(SEED)
+    (folder / "corpus").mkdir()
+    for number in range(200):
+        (folder / "corpus" / f"sensible_{number}").write_bytes(sensible(random))
+    fuzz("fuzz_tracer", folder / "corpus")
+    return saved_traces(folder / "corpus", folder / "saved")
+
+
+@pytest.fixture(scope="module")
+def verifier(tmp_path_factory: pytest.TempPathFactory) -> ct.CDLL:
+    """What the fuzzer holds each file against."""
+    path = tmp_path_factory.mktemp("verifier") / "libverifier.so"
+    source = SOURCE / "fuzz" / "support" / "ed00_verifier.c"
+    compiler, _ = compiler_for("native")
+    subprocess.run([compiler, "-std=c11", "-shared", "-fPIC", "-o", path, source], check=True)
+    library = ct.CDLL(str(path))
+    library.ed00_is_sound.restype = ct.c_bool
+    return library
+
+
+def as_ed00(log: Trace, *, allocations: bool) -> Trace:
+    return read_ed00(write_ed00(log, allocation_events=allocations))
+
+
+def test_file_and_log_say_the_same(traces: list[tuple[bytes, bytes]]) -> None:
+    compared = events = 0
+    for image, data in traces:
+        file = read_ed00(data)
+        try:
+            log = read_log(image, CLOCKS)
+        except FormatError:  # a later chunk, or an allocator that was never declared
+            continue
+        assert file in (as_ed00(log, allocations=True), as_ed00(log, allocations=False))
+        compared += 1
+        events += len(file)
+    assert compared > 100
+    assert events > 500
+
+
+def test_the_verifier_sees_what_is_missing(
+    traces: list[tuple[bytes, bytes]], verifier: ct.CDLL
+) -> None:
+    _, data = max(traces, key=lambda pair: len(pair[1]))
+    assert verifier.ed00_is_sound(data, len(data))
+    padding = 3  # behind the last string
+    for size in range(len(data) - padding):
+        cut = (max(size, 4) - 4).to_bytes(4, "little") + data[4:size]
+        assert not verifier.ed00_is_sound(cut, size), f"cut to {size} of {len(data)} bytes"
+
+
+def complaint(data: bytes) -> str:
+    """Why the host does not read a file; empty when it does."""
+    try:
+        read_ed00(data)
+    except FormatError as error:
+        return error.message
+    return ""
+
+
+def test_the_verifier_sees_references_to_nowhere(
+    traces: list[tuple[bytes, bytes]], verifier: ct.CDLL
+) -> None:
+    """In damaged files that pass, the host finds none either."""
+    _, data = max(traces, key=lambda pair: len(pair[1]))
+    passed = []
+    for at in range(4, len(data), 4):
+        damaged = data[:at] + b"\xfd\xff\xff\x7f" + data[at + 4 :]
+        if verifier.ed00_is_sound(damaged, len(damaged)):
+            passed.append(complaint(damaged))
+    assert 10 < len(passed) < len(data) // 4 * 9 // 10
+    assert not [message for message in passed if "outside" in message]

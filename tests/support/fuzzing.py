@@ -1,0 +1,57 @@
+"""The libFuzzer programs: run from a fixed seed within a time box, and again on what they found."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from harness.resources import data_directory
+from harness.target.build import build_directory, build_preset
+
+SEED = 20261121
+RUNS = 20_000
+SECONDS = 10
+LONGEST = 200_000
+"""Bytes of an input."""
+
+SOURCE = data_directory("firmware_stub")
+FUZZERS = sorted(path.stem for path in (SOURCE / "fuzz").glob("*.c"))
+
+
+def fuzz(name: str, corpus: Path) -> int:
+    """Fuzz until an input fails, RUNS inputs have passed, or the time is over.
+
+    Inputs that reach new code are added to ``corpus``, one that fails is kept beside it. Returns
+    how many passed.
+    """
+    limits = [f"-seed={SEED}", f"-runs={RUNS}", f"-max_total_time={SECONDS}"]
+    return _run(name, corpus, *limits)
+
+
+def replay(name: str, corpus: Path, **environment: str) -> int:
+    """Take each input in ``corpus`` once; returns how many passed."""
+    return _run(name, corpus, "-runs=0", **environment)
+
+
+def saved_traces(corpus: Path, folder: Path) -> list[tuple[bytes, bytes]]:
+    """Log and ED00 file that the tracer makes of each input in ``corpus``."""
+    folder.mkdir()
+    replay("fuzz_tracer", corpus, ET_FUZZ_SAVE=str(folder))
+    logs = sorted(folder.glob("*.etlog"))
+    return [(path.read_bytes(), path.with_suffix(".etdp").read_bytes()) for path in logs]
+
+
+def _run(name: str, corpus: Path, *options: str, **environment: str) -> int:
+    directory = build_directory(SOURCE, "fuzz")
+    build_preset(SOURCE, "fuzz", directory, {})
+    always = [f"-max_len={LONGEST}", "-print_final_stats=1", f"-artifact_prefix={corpus.parent}/"]
+    done = subprocess.run(
+        [directory / name, *always, *options, corpus],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 0, f"{options}, input kept in {corpus.parent}:\n{done.stderr}"
+    return int(done.stderr.split("stat::number_of_executed_units:")[1].split()[0])
