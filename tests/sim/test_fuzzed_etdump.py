@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes as ct
 import subprocess
-from random import Random
 
 import pytest
 
@@ -14,36 +13,15 @@ from harness.etdump.ed00 import read_ed00, write_ed00
 from harness.target.build import compiler_for
 from harness.timebase import ClockDomain
 from harness.trace import Trace
-from tests.support.fuzzing import SEED, SOURCE, fuzz, saved_traces
+from tests.support.fuzzing import SOURCE, fuzzed_traces
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(300)]
-CALLS, ALLOCATOR, ALLOCATIONS, RECYCLE = 13, 7, (8, 9), 11
-"""Of fuzz_tracer.c: how many kinds of calls there are, and the numbers of some."""
 CLOCKS = [ClockDomain(f"clock {number}", None, 32) for number in range(256)]
-
-
-def sensible(random: Random) -> bytes:
-    """An input of fuzz_tracer whose log the host can read: one chunk, and no allocator but one."""
-    calls = [bytes((ALLOCATOR, *bytes(7)))]
-    for _ in range(random.randrange(60)):
-        call = bytearray(random.randbytes(8))
-        call[0] = random.choice([kind for kind in range(CALLS) if kind != RECYCLE])
-        if call[0] in ALLOCATIONS:
-            call[6] = 1
-        calls.append(bytes(call))
-    return random.randrange(2049).to_bytes(2, "little") + b"".join(calls)
 
 
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[bytes, bytes]]:
-    """Logs that a fuzzer found to be of different kinds, and their files."""
-    folder = tmp_path_factory.mktemp("fuzzed")
-    random = Random(SEED)
-    (folder / "corpus").mkdir()
-    for number in range(200):
-        (folder / "corpus" / f"sensible_{number}").write_bytes(sensible(random))
-    fuzz("fuzz_tracer", folder / "corpus")
-    return saved_traces(folder / "corpus", folder / "saved")
+    return fuzzed_traces(tmp_path_factory.mktemp("fuzzed"))
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from random import Random
 
 from harness.resources import data_directory
 from harness.target.build import build_directory, build_preset
@@ -14,6 +15,9 @@ RUNS = 20_000
 SECONDS = 10
 LONGEST = 200_000
 """Bytes of an input."""
+
+CALLS, ALLOCATOR, ALLOCATIONS, RECYCLE = 15, 7, (8, 9), 11
+"""Of fuzz_tracer.c: how many kinds of calls there are, and the numbers of some."""
 
 SOURCE = data_directory("firmware_stub")
 FUZZERS = sorted(path.stem for path in (SOURCE / "fuzz").glob("*.c"))
@@ -34,12 +38,30 @@ def replay(name: str, corpus: Path, **environment: str) -> int:
     return _run(name, corpus, "-runs=0", **environment)
 
 
-def saved_traces(corpus: Path, folder: Path) -> list[tuple[bytes, bytes]]:
-    """Log and ED00 file that the tracer makes of each input in ``corpus``."""
-    folder.mkdir()
-    replay("fuzz_tracer", corpus, ET_FUZZ_SAVE=str(folder))
-    logs = sorted(folder.glob("*.etlog"))
+def fuzzed_traces(folder: Path) -> list[tuple[bytes, bytes]]:
+    """Logs of different kinds that a fuzzer found, and the ED00 files the tracer makes of them."""
+    corpus, saved = folder / "corpus", folder / "saved"
+    random = Random(SEED)
+    corpus.mkdir()
+    for number in range(200):
+        (corpus / f"sensible_{number}").write_bytes(_sensible(random))
+    fuzz("fuzz_tracer", corpus)
+    saved.mkdir()
+    replay("fuzz_tracer", corpus, ET_FUZZ_SAVE=str(saved))
+    logs = sorted(saved.glob("*.etlog"))
     return [(path.read_bytes(), path.with_suffix(".etdp").read_bytes()) for path in logs]
+
+
+def _sensible(random: Random) -> bytes:
+    """An input of fuzz_tracer whose log the host can read: one chunk, and no allocator but one."""
+    calls = [bytes((ALLOCATOR, *bytes(7)))]
+    for _ in range(random.randrange(60)):
+        call = bytearray(random.randbytes(8))
+        call[0] = random.choice([kind for kind in range(CALLS) if kind != RECYCLE])
+        if call[0] in ALLOCATIONS:
+            call[6] = 1
+        calls.append(bytes(call))
+    return random.randrange(2049).to_bytes(2, "little") + b"".join(calls)
 
 
 def _run(name: str, corpus: Path, *options: str, **environment: str) -> int:
