@@ -49,3 +49,10 @@ def test_sixteen_kib_of_ram_hold_a_network_and_200_events(tmp_path: Path) -> Non
     outcome = run_model(RunRequest("qemu-microbit", model, 14, tmp_path / "run"))
     assert outcome.result.exit_code == 0
     assert (outcome.trace.kind == Kind.PROFILE).sum() >= EVENTS_ON_THE_SMALLEST
+    verdict = outcome.result.verdict
+    assert verdict is not None
+    [stack] = [check for check in verdict.checks if check.rule == "deepest stack"]
+    summary = outcome.result.trace
+    assert summary is not None
+    assert stack.measured == summary.stack_used
+    assert 0 < summary.stack_used < summary.stack_size == 2048

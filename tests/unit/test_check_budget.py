@@ -67,6 +67,7 @@ def test_the_budgets_that_come_with_the_boards_are_valid(name: str) -> None:
     rules = load_budget(data_directory("boards") / "budgets" / f"{name}.toml")
     assert {rule.event for rule in rules.time} == {"Method::execute", "native_call_*"}
     assert rules.losses.events == rules.losses.blocks == 0
+    assert (rules.stack is None) == (name == "native"), "a host does not say how deep its stack was"
 
 
 def checks(tmp_path: Path, text: str, subject: Trace) -> tuple[bool, list[Check]]:
