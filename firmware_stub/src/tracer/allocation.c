@@ -20,8 +20,9 @@ static int32_t signed_size(uint32_t size) {
     return size > INT32_MAX ? INT32_MAX : (int32_t)size;
 }
 
-static void append_allocation(et_tracer *tracer, uint32_t flags, uint32_t allocator, int32_t size,
-                              uint32_t offset) {
+/* `sign` is 1 for what is taken and -1 for what is given back. */
+static void append_allocation(et_tracer *tracer, uint32_t allocator, uint32_t size, uint32_t offset,
+                              uint32_t flags, int32_t sign) {
     if (tracer == NULL) {
         return;
     }
@@ -35,17 +36,18 @@ static void append_allocation(et_tracer *tracer, uint32_t flags, uint32_t alloca
         tracer->dropped_events++;
         return;
     }
-    et_put_record(at, et_head(ET_LOG_RECORD_ALLOCATION, flags, allocator), now, (uint32_t)size, offset);
+    et_put_record(at, et_head(ET_LOG_RECORD_ALLOCATION, flags, allocator), now,
+                  (uint32_t)(sign * signed_size(size)), offset);
 }
 
 void et_track_allocation(et_tracer *tracer, uint32_t allocator, uint32_t size, uint32_t offset) {
-    append_allocation(tracer, 0, allocator, signed_size(size), offset);
+    append_allocation(tracer, allocator, size, offset, 0, 1);
 }
 
 void et_track_free(et_tracer *tracer, uint32_t allocator, uint32_t size, uint32_t offset) {
-    append_allocation(tracer, 0, allocator, -signed_size(size), offset);
+    append_allocation(tracer, allocator, size, offset, 0, -1);
 }
 
 void et_track_allocation_failure(et_tracer *tracer, uint32_t allocator, uint32_t size) {
-    append_allocation(tracer, ET_LOG_ALLOCATION_FAILED, allocator, signed_size(size), ET_LOG_NO_OFFSET);
+    append_allocation(tracer, allocator, size, ET_LOG_NO_OFFSET, ET_LOG_ALLOCATION_FAILED, 1);
 }

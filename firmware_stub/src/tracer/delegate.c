@@ -1,17 +1,13 @@
 /* Events that a delegate logs about itself. */
 #include "internal.h"
 
-/* Most ids are integers, so a call for the others is not dear. */
-static et_name intern_id(et_tracer *tracer, const char *name) {
-    return name != NULL ? et_intern(tracer, name) : (et_name)ET_LOG_NO_NAME;
-}
-
 et_delegate_event et_start_profiling_delegate(et_tracer *tracer, const char *name, int32_t id) {
     if (tracer == NULL) {
         return (et_delegate_event){.id = id};
     }
     et_open_scope *scope = et_enter_scope(tracer, id, ET_UNSET_CHAIN, ET_UNSET_HANDLE);
-    return (et_delegate_event){et_start_event(tracer, scope, intern_id(tracer, name), name), id};
+    et_name number = name != NULL ? et_intern(tracer, name) : (et_name)ET_LOG_NO_NAME; /* often none */
+    return (et_delegate_event){et_start_event(tracer, scope, number, name), id};
 }
 
 /* Most events of delegates are plain and without metadata: these are written at once. */
@@ -46,7 +42,7 @@ void et_log_profiling_delegate(et_tracer *tracer, const char *name, int32_t id, 
         return;
     }
     et_event event = {
-        .name = intern_id(tracer, name), .chain = tracer->chain, .handle = tracer->handle, .start = start};
+        .name = et_intern(tracer, name), .chain = tracer->chain, .handle = tracer->handle, .start = start};
     if (tracer->selective) {
         event.choice = et_choose(tracer, event.name, name, id, event.chain);
     }

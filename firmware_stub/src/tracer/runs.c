@@ -32,9 +32,9 @@ void et_make_room(et_tracer *tracer) {
         tracer->first_run = count; /* what ends here is the first block */
     }
     uint32_t kept = tracer->first_run;
-    uint32_t begin = tracer->block_offset / ET_LOG_RECORD_SIZE;
-    if (begin >= kept && begin < count && tracer->largest_run < count - begin) {
-        tracer->largest_run = count - begin;
+    uint32_t size = count - tracer->block_offset / ET_LOG_RECORD_SIZE; /* of the block that ends here */
+    if (size <= count - kept && size > tracer->largest_run) {
+        tracer->largest_run = size;
     }
     /* How much a run would have needed that did not fit is not known. */
     uint32_t needed = tracer->full ? UINT32_MAX : tracer->largest_run;
