@@ -215,6 +215,37 @@ def export_images(modules: Modules) -> bytes:
     return bytes(to_edge(program).to_executorch().buffer)
 
 
+class Functions(nn.Module):
+    """Functions of elements, numbers beside tensors, comparisons and choices."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        size = torch.abs(x) + 0.25
+        roots = torch.sqrt(size) * torch.rsqrt(size) + torch.log(size) / 2
+        waves = 1 - torch.sin(x) * torch.cos(y) + torch.reciprocal(size)
+        powers = torch.pow(size, 1.5) + torch.exp(-x) - size**y
+        whole = torch.floor(x) + torch.ceil(y) + torch.round(x * 3)
+        signs = torch.where(x > 0, powers, y)
+        order = torch.where(x <= y, torch.minimum(x, y), torch.maximum(x, waves))
+        same = torch.logical_or(torch.logical_not(x == y), x != 0.5)
+        inside = torch.logical_or(torch.logical_and(x < 1, y >= -1), size.lt(0.5))
+        return roots, waves, whole, signs, order, torch.logical_and(same, inside)
+
+
+def make_functions() -> Modules:
+    return {"forward": Functions()}
+
+
+def function_inputs() -> tuple[torch.Tensor, ...]:
+    """Of two shapes that are broadcast; some elements are the same."""
+    x = sample(3, 4)
+    return x, x[:1].clone() + torch.tensor([0.0, 1, -1, 0])
+
+
+def export_functions(modules: Modules) -> bytes:
+    program = to_edge(torch.export.export(modules["forward"], function_inputs()))
+    return bytes(program.to_executorch().buffer)
+
+
 def export_forward(modules: Modules, x: torch.Tensor, config: ExecutorchBackendConfig) -> bytes:
     program = to_edge(torch.export.export(modules["forward"], (x,)))
     return bytes(program.to_executorch(config).buffer)
@@ -252,6 +283,7 @@ FEATURES = (
             for height, width in ((16, 16), (8, 13), (11, 9))
         ),
     ),
+    Feature("functions", make_functions, export_functions, (Case("whole", function_inputs()),)),
 )
 
 

@@ -11,7 +11,7 @@ from harness.lab.run import Outcome, RunRequest, run_model
 from tests.conftest import FIXTURES, MODELS
 from tests.support.kernels import Array
 
-FEATURES = ("methods", "state", "unplanned", "arenas", "dynamic", "images")
+FEATURES = ("methods", "state", "unplanned", "arenas", "dynamic", "images", "functions")
 
 
 @dataclass(frozen=True)
