@@ -43,7 +43,7 @@ def test_integers_wrap(etstub: ct.CDLL, dtype: type) -> None:
         ("aten::add", [floats(1), floats(1), 1, Out((3,))], "do not broadcast to the output"),
         ("aten::add", [floats(3), floats(3), 1, Out((1, 3))], "do not broadcast to the output"),
         ("aten::add", [floats(2, 3), floats(3), 1, Out((3,))], "do not broadcast"),
-        ("aten::add", [floats(3), np.zeros(3, np.int32), 1, Out((3,))], "differ in type"),
+        ("aten::add", [floats(3), np.zeros(3, np.int32), 1, Out((3,))], "another type"),
         ("aten::add", [floats(3), floats(3), None, Out((3,))], "alpha"),
         ("aten::mul", [*2 * [np.zeros(3, np.int8)], Out((3,), np.int8)], "only float32, int32"),
         ("aten::div", [*2 * [np.zeros(3, np.int32)], Out((3,), np.int32)], "only float32"),

@@ -54,18 +54,19 @@ static void plan_lines(et_broadcast *broadcast) {
     broadcast->line.out_step = steps[OUT];
 }
 
-static uint8_t *walked_to(const et_broadcast *broadcast, uint32_t t) {
-    const et_tensor *tensor = broadcast->tensors[t];
-    return tensor->data + broadcast->walks[t].offset * et_element_size(tensor->dtype);
+static uint8_t *walked_to(const et_broadcast *broadcast, uint32_t tensor, uint32_t size) {
+    return broadcast->tensors[tensor]->data + broadcast->walks[tensor].offset * size;
 }
 
 static void run_lines(et_broadcast *broadcast, et_line_fn compute, const et_alpha *alpha) {
     const uint32_t numel = et_numel(broadcast->tensors[OUT]);
+    const uint32_t size = et_element_size(broadcast->tensors[A]->dtype);
+    const uint32_t out_size = et_element_size(broadcast->tensors[OUT]->dtype);
     et_line *line = &broadcast->line;
     for (uint32_t done = 0; done < numel; done += line->count) {
-        line->a = walked_to(broadcast, A);
-        line->b = walked_to(broadcast, B);
-        line->out = walked_to(broadcast, OUT);
+        line->a = walked_to(broadcast, A, size);
+        line->b = walked_to(broadcast, B, size);
+        line->out = walked_to(broadcast, OUT, out_size);
         compute(line, alpha);
         for (uint32_t t = 0; t < TENSORS; t++) {
             et_walk_next(&broadcast->walks[t]);
@@ -113,8 +114,7 @@ const char *et_run_operands(const et_call *call, const et_operation *operation, 
     et_broadcast broadcast = {.tensors = {self, other, out}};
     if (self == NULL || !et_is_type(other, self->dtype) ||
         !et_is_type(out, operation->gives_truth ? ET_BOOL : self->dtype)) {
-        return operation->gives_truth ? "inputs differ in type, or the output is not bool"
-                                      : "inputs and output differ in type";
+        return "an input or output of another type";
     }
     et_line_fn compute = find_operation(operation, self->dtype);
     if (compute == NULL) {
