@@ -14,6 +14,8 @@ from harness.trace import DebugValue, TensorValue
 
 _TENSOR = struct.Struct("<BBHIII")
 _NUMBERS = {Value.INT: "<q8x", Value.DOUBLE: "<d8x", Value.BOOL: "<?15x"}
+_LARGEST_TYPE = 127
+"""ExecuTorch's scalar types are signed bytes, and an ED00 file holds no others."""
 
 
 def read_values(records: Records, debug_size: int, base: int) -> list[DebugValue]:
@@ -71,6 +73,7 @@ class _Content:
         tensors, at = [], 0
         while at < len(self.content):
             dtype, ndim, zero, offset, nbytes, zero1 = _TENSOR.unpack_from(self.content, at)
+            self.refuse(dtype > _LARGEST_TYPE, fmt.RECORD_SIZE + at, "scalar type", "negative")
             dims = at + fmt.RECORD_SIZE
             end = dims + -(-8 * ndim // fmt.RECORD_SIZE) * fmt.RECORD_SIZE
             within = fmt.RECORD_SIZE + at
