@@ -156,8 +156,12 @@ class Tracers(RuleBasedStateMachine):
 def agree(model: Model, image: bytes) -> None:
     """What the host reads is what the model counts."""
     trace = read_log(image, CLOCKS)
-    counted = (model.dropped_events, model.dropped_blocks, model.dropped_values)
-    assert trace.losses == Losses(*counted)
+    assert trace.losses == Losses(
+        events=model.dropped_events,
+        blocks=model.dropped_blocks,
+        values=model.dropped_values,
+        runs=model.dropped_runs,
+    )
     assert trace.filtered_events == model.filtered
     kinds = [model.records[at][0] for at in model.groups()]
     assert int((trace.kind == Kind.PROFILE).sum()) == kinds.count(Record.PROFILE)
