@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+
 import pytest
 
 pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
@@ -9,15 +12,34 @@ pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
 from executorch.devtools.etdump.serialize import deserialize_from_etdump_flatcc
 
 from harness.etdump.ed00 import read_ed00
+from harness.trace import TensorValue, Trace
 from tests.oracle.test_inspector import official
 from tests.support.fuzzing import fuzzed_traces
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
 
+NAMED_TYPES = range(8)
+"""Scalar types whose names ExecuTorch's schema gives to that JSON."""
+
+
+def held_values(trace: Trace) -> Iterator[object]:
+    for value in trace.debug_values:
+        yield from value.value if isinstance(value.value, tuple) else [value.value]
+
+
+def is_readable(value: object) -> bool:
+    """Whether a value survives the JSON that ExecuTorch makes of the file."""
+    if isinstance(value, TensorValue):
+        return value.scalar_type in NAMED_TYPES
+    return not isinstance(value, float) or math.isfinite(value)
+
 
 def test_the_official_reader_agrees(tmp_path_factory: pytest.TempPathFactory) -> None:
-    traces = fuzzed_traces(tmp_path_factory.mktemp("fuzzed"))
-    assert len(traces) > 200
-    for _, data in traces:
-        dump = deserialize_from_etdump_flatcc(data)
-        assert dump.run_data == official(read_ed00(data))
+    compared = 0
+    for _, data in fuzzed_traces(tmp_path_factory.mktemp("fuzzed")):
+        trace = read_ed00(data)
+        if all(map(is_readable, held_values(trace))):
+            dump = deserialize_from_etdump_flatcc(data)
+            assert dump.run_data == official(trace)
+            compared += 1
+    assert compared > 200

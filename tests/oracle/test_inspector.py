@@ -96,6 +96,11 @@ def official_event(trace: Trace, row: int) -> flatcc.Event:
     return flatcc.Event(profile, None, None)
 
 
+def through_json(number: float) -> float:
+    """What is left of a double: ExecuTorch reads ED00 by way of flatc's JSON, of 12 decimals."""
+    return float(f"{number:.12f}")
+
+
 def official_value(value: DebugValue) -> flatcc.Value:
     def tensor(held: TensorValue) -> flatcc.Tensor:
         types = dict(enumerate(flatcc.ScalarType))
@@ -111,7 +116,7 @@ def official_value(value: DebugValue) -> flatcc.Value:
         1: ("int_value", flatcc.Int),
         2: ("bool_value", flatcc.Bool),
         3: ("float_value", flatcc.Float),
-        4: ("double_value", flatcc.Double),
+        4: ("double_value", lambda number: flatcc.Double(through_json(number))),
         5: ("tensor", tensor),
         6: ("tensor_list", lambda list_: flatcc.TensorList([tensor(item) for item in list_])),
     }

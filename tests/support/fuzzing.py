@@ -16,7 +16,7 @@ SECONDS = 10
 LONGEST = 200_000
 """Bytes of an input."""
 
-CALLS, ALLOCATOR, ALLOCATIONS, RECYCLE = 15, 7, (8, 9), 11
+CALLS, ALLOCATOR, ALLOCATIONS, RECYCLE, VALUE = 15, 7, (8, 9), 11, 12
 """Of fuzz_tracer.c: how many kinds of calls there are, and the numbers of some."""
 
 SOURCE = data_directory("firmware_stub")
@@ -60,6 +60,8 @@ def _sensible(random: Random) -> bytes:
         call[0] = random.choice([kind for kind in range(CALLS) if kind != RECYCLE])
         if call[0] in ALLOCATIONS:
             call[6] = 1
+        if call[0] == VALUE:
+            call[3] %= 8  # scalar types that ExecuTorch has
         calls.append(bytes(call))
     return random.randrange(2049).to_bytes(2, "little") + b"".join(calls)
 
