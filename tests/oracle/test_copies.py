@@ -132,3 +132,30 @@ def test_dim_order_copy(
     operator = "dim_order_ops::_to_dim_order_copy"
     found = run(etstub, operator, Tensor(x, orders[0]), False, list(orders[1]), out)
     np.testing.assert_array_equal(found, expected)
+
+
+@oracle
+@given(shapes(0, 4), dtypes, st.data())
+def test_clones(etstub: ct.CDLL, shape: Shape, dtype: type, data: st.DataObject) -> None:
+    x = values(data, shape, dtype)
+    orders = [data.draw(ordered(len(shape))) for _ in range(2)]
+    for operator in ("dim_order_ops::_clone_dim_order", "dim_order_ops::_to_dim_order_copy"):
+        out = Out(shape, dtype, orders[1])
+        found = run(etstub, operator, Tensor(x, orders[0]), False, list(orders[1]), out)
+        np.testing.assert_array_equal(found, x)
+
+
+@oracle
+@given(shapes(0, 4), dtypes, st.integers(0, 1), st.data())
+def test_constants(
+    etstub: ct.CDLL, shape: Shape, dtype: type, number: int, data: st.DataObject
+) -> None:
+    given_ = values(data, shape, dtype)
+    kind = torch.from_numpy(np.zeros(1, dtype)).dtype
+    expected = torch.full(shape, number, dtype=kind).numpy()
+    found = run(etstub, "aten::full", list(shape), number, Out(shape, dtype))
+    np.testing.assert_array_equal(found, expected)
+    found = run(etstub, "aten::full_like", given_, number, None, Out(shape, dtype))
+    np.testing.assert_array_equal(found, torch.full_like(torch.from_numpy(given_), number).numpy())
+    found = run(etstub, "aten::scalar_tensor", number, Out((), dtype))
+    np.testing.assert_array_equal(found, torch.scalar_tensor(number, dtype=kind).numpy())

@@ -1,4 +1,4 @@
-"""Reductions, layer norm and quantization against PyTorch, and a module exported by ExecuTorch."""
+"""Reductions, norms, softmax and quantization against PyTorch; a module exported by ExecuTorch."""
 
 from __future__ import annotations
 
@@ -52,6 +52,39 @@ def test_layer_norm(etstub: ct.CDLL, shape: Shape, affine: bool, data: st.DataOb
         run_all(etstub, "aten::native_layer_norm", *arguments), expected, strict=True
     ):
         np.testing.assert_allclose(found, value.numpy(), rtol=1e-4, atol=1e-5)
+
+
+@oracle
+@given(shapes(2, 4), st.booleans(), st.data())
+def test_batch_norm(etstub: ct.CDLL, shape: Shape, affine: bool, data: st.DataObject) -> None:
+    x, order = floats(data.draw(seeds), shape), data.draw(ordered(len(shape)))
+    mean, spread, *given_ = (floats(data.draw(seeds), shape[1:2]) for _ in range(4))
+    parameters = given_ if affine else [None, None]
+    variance = spread**2
+    tensors = [
+        None if value is None else torch.from_numpy(value)
+        for value in (x, *parameters, mean, variance)
+    ]
+    normalize = torch.ops.aten._native_batch_norm_legit_no_training
+    expected, *_ = normalize(*tensors, 0.1, 1e-3)
+    found, *_ = run_all(
+        etstub,
+        "aten::_native_batch_norm_legit_no_training",
+        *(Tensor(x, order), *parameters, mean, variance, 0.1, 1e-3),
+        *(Out(shape, order=order), Out((0,)), Out((0,))),
+    )
+    np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-4)
+
+
+@oracle
+@given(shapes(1, 4), st.data())
+def test_softmax(etstub: ct.CDLL, shape: Shape, data: st.DataObject) -> None:
+    x, order = floats(data.draw(seeds), shape) * 10, data.draw(ordered(len(shape)))
+    axis = data.draw(st.integers(-len(shape), len(shape) - 1))
+    expected = torch.softmax(torch.from_numpy(x), axis).numpy()
+    arguments = [Tensor(x, order), axis, False, Out(shape, order=order)]
+    found = run(etstub, "aten::_softmax", *arguments)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 @oracle
