@@ -14,8 +14,8 @@ from harness.errors import RestartedError
 from harness.lab.run import RunRequest, run_model
 from harness.link.session import Session
 from harness.link.wire import Region, Reset
-from tests.conftest import MODELS, CommandResult
-from tests.support.boards import Bench, once, started
+from tests.conftest import MODELS, NATIVE_PRESET, CommandResult
+from tests.support.boards import Bench, native_board, once, started
 from tests.support.debugger import Debugger
 from tests.support.documents import document
 
@@ -141,8 +141,8 @@ def test_a_crash_of_the_native_board_is_told_alike(tmp_path: Path, etharness: Et
         assert "has nothing to tell" in etharness(*arguments).out
 
 
-def test_a_run_after_a_crash_keeps_what_was_before() -> None:
-    with started("native") as bench:
+def test_a_run_after_a_crash_keeps_what_was_before(tmp_path: Path) -> None:
+    with started(str(native_board(tmp_path, NATIVE_PRESET))) as bench:
         session = crashed_native(bench)
         assert session.hello(10).postmortem
         first = session.read(Region.POSTMORTEM)
