@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -22,12 +21,11 @@ from harness.etdump.compact import read_log, split_chunk
 from harness.lab.run import Outcome, RunRequest, run_model
 from harness.lab.source import load_source
 from harness.link.wire import DebugLevel, ProfilingLevel
-from harness.resources import data_directory
-from harness.target.build import cxx_compiler, find_executorch
 from harness.trace import Kind, Losses, TensorValue, Trace
 from harness.view.values import tensor_array
 from tests.conftest import FIXTURES, MODELS
 from tests.sim.test_models_on_boards import outputs, signatures
+from tests.support.executorch import Build
 from tests.support.values import logged_tensors
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
@@ -141,24 +139,10 @@ def test_a_missing_operator_is_named(tmp_path: Path) -> None:
 
 
 def test_the_adapter_records_every_call_or_counts_it(tmp_path: Path) -> None:
-    firmware, package = data_directory("firmware_stub"), find_executorch()
-    assert package is not None
-    objects = []
-    includes = [f"-I{firmware / 'include'}", f"-I{firmware / 'executorch'}"]
-    for source in sorted((firmware / "src" / "tracer").glob("*.c")):
-        objects.append(str(tmp_path / f"{source.stem}.o"))
-        command = [os.environ.get("CC") or "cc", "-std=c11", *includes, "-c", str(source)]
-        subprocess.run([*command, "-o", objects[-1]], check=True)
-    headers = package / "include"
-    system = [headers, headers / "executorch/runtime/core/portable_type/c10"]
-    options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", *includes]
-    options += [word for path in system for word in ("-isystem", str(path))]
-    options += ["-DC10_USING_CUSTOM_GENERATED_MACROS", "-DET_EVENT_TRACER_ENABLED"]
-    calls = str(Path(__file__).with_name("event_tracer_calls.cpp"))
-    libraries = [f"-L{package / 'lib'}", "-lexecutorch", f"-Wl,-rpath,{package / 'lib'}"]
-    program = str(tmp_path / "calls")
-    command = [cxx_compiler(), *options, calls, *objects, "-o", program, *libraries]
-    subprocess.run(command, check=True)
+    build = Build(tmp_path)
+    warnings = ("-Wall", "-Wextra", "-Werror")
+    calls = build.compile(Path(__file__).with_name("event_tracer_calls.cpp"), *warnings)
+    program = build.link([calls, *build.tracer()])
     written = subprocess.run([program], check=True, capture_output=True).stdout
     log, debug_buffer = split_chunk(written)
     trace = read_log(log)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -16,14 +15,14 @@ pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
 from harness.board import load_board
 from harness.link.session import Session
 from harness.link.wire import Region
-from harness.resources import data_directory
 from harness.target import start_target
-from harness.target.build import Firmware, cxx_compiler, find_executorch
+from harness.target.build import Firmware
 from tests.conftest import FIXTURES, MODELS, CommandResult
+from tests.support.executorch import FIRMWARE, Build
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
 
-FIRMWARE = data_directory("firmware_stub")
+KERNELS = "executorch_kernels_optimized"
 PAGE = FIRMWARE.parent / "docs/executorch.md"
 MODEL = MODELS / "kws_f32.pte"
 
@@ -81,36 +80,6 @@ def section(title: str) -> str:
     return PAGE.read_text().split(f"## {title}\n")[1].split("\n## ")[0]
 
 
-class Build:
-    """Compiles as the page says, with nothing but compilers."""
-
-    def __init__(self, directory: Path) -> None:
-        package = find_executorch()
-        assert package is not None
-        self.directory, self.library = directory, package / "lib"
-        ours = [f"-I{FIRMWARE / 'include'}", f"-I{FIRMWARE / 'executorch'}"]
-        headers = package / "include"
-        system = (headers, headers / "executorch/runtime/core/portable_type/c10")
-        defined = ["-DC10_USING_CUSTOM_GENERATED_MACROS", "-DET_EVENT_TRACER_ENABLED"]
-        theirs = [word for path in system for word in ("-isystem", str(path))]
-        self.c = [os.environ.get("CC") or "cc", "-std=c11", "-O1", *ours]
-        self.cxx = [cxx_compiler(), "-std=c++17", "-O1", *ours, *theirs, *defined]
-
-    def compile(self, source: Path, *definitions: str) -> str:
-        compiler = self.cxx if source.suffix == ".cpp" else self.c
-        made = str(self.directory / f"{source.parent.name}_{source.stem}.o")
-        subprocess.run([*compiler, *definitions, "-c", str(source), "-o", made], check=True)
-        return made
-
-    def link(self, objects: list[str]) -> Path:
-        program = self.directory / "firmware"
-        libraries = ["-lexecutorch", "-lexecutorch_kernels_optimized", "-lm"]
-        paths = [f"-L{self.library}", f"-Wl,-rpath,{self.library}", "-Wl,--no-as-needed"]
-        command = [self.cxx[0], "-o", str(program), *objects, *paths, *libraries]
-        subprocess.run(command, check=True)
-        return program
-
-
 def test_a_firmware_gets_the_tracer_as_the_page_shows(
     tmp_path: Path, etharness: Callable[..., CommandResult]
 ) -> None:
@@ -124,8 +93,7 @@ def test_a_firmware_gets_the_tracer_as_the_page_shows(
     (tmp_path / "theirs.cpp").write_text(THEIR_FIRMWARE % parts)
     assert "`src/tracer/*.c`" in text
     build = Build(tmp_path)
-    objects = [build.compile(path) for path in sorted((FIRMWARE / "src/tracer").glob("*.c"))]
-    program = build.link([build.compile(tmp_path / "theirs.cpp"), *objects])
+    program = build.link([build.compile(tmp_path / "theirs.cpp"), *build.tracer()], KERNELS)
     log = subprocess.run([program, MODEL], check=True, capture_output=True).stdout
     (tmp_path / "log.etlog").write_bytes(log)
     code, shown, _ = etharness("decode", str(tmp_path / "log.etlog"))
@@ -147,7 +115,7 @@ def test_a_firmware_gets_the_link_from_the_files_the_page_lists(tmp_path: Path) 
     build = Build(tmp_path)
     port = sorted((FIRMWARE / "ports/native").glob("*.c"))  # the page's example of a main
     objects = [build.compile(path, *definitions) for path in (*sources, *port)]
-    firmware = Firmware(build.link(objects), "theirs", tmp_path)
+    firmware = Firmware(build.link(objects, KERNELS), "theirs", tmp_path)
     board, _ = load_board("native-executorch")
     fixture = np.load(FIXTURES / "kws_f32.npz")
     with start_target(board, firmware) as target:
