@@ -15,8 +15,8 @@ from harness.etdump.postmortem import Postmortem, read_postmortem
 from harness.etdump.postmortem_format import Condition, CortexM, Fault
 from harness.link import messages
 from harness.link.wire import Op, Region, Reset, Status
-from tests.firmware.test_server import prepare
 from tests.support.c_server import CServer
+from tests.support.prepared_server import prepare
 
 COUNT = 3
 REGISTERS = {CortexM.PC: 0x1234, CortexM.LR: 0x5679, CortexM.CFSR: 0x10000}

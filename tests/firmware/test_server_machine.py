@@ -24,8 +24,8 @@ from harness.etdump.compact import read_log
 from harness.link import messages
 from harness.link.frames import CorruptFrame, Frame, FrameDecoder, encode
 from harness.link.wire import RESPONSE, Op, Region, Reset, State, Status
-from tests.firmware.test_server import INPUTS, MODEL, OUTPUTS
 from tests.support.c_server import BAUDS, MTU, CServer, join
+from tests.support.prepared_server import INPUTS, MODEL, OUTPUTS
 
 MODEL_CAPACITY = 4096
 PIECES = 4
