@@ -25,10 +25,10 @@ from harness.resources import data_directory
 from harness.target.build import (
     EXECUTORCH_REMEDY,
     build_firmware,
-    cxx_compiler,
     find_executorch,
 )
 from harness.target.size import firmware_sizes
+from tests.support.executorch import Build
 
 HERE = Path(__file__).parent / "tracers"
 SCENARIOS = {
@@ -73,19 +73,11 @@ def build(directory: Path) -> Tracers:
     flags = ["-std=c11", "-Os", "-ffunction-sections", "-fdata-sections", f"-I{source}/include"]
     compiler = os.environ.get("CC") or "cc"
     _run([compiler, *flags, str(HERE / "ours.c"), *tracer, "-Wl,--gc-sections", "-o", str(ours)])
-    package = find_executorch()
-    return Tracers(ours, _build_theirs(package, directory / "etdumpgen") if package else None)
-
-
-def _build_theirs(package: Path, program: Path) -> Path:
-    headers = package / "include"
-    system = (headers, headers / "executorch/runtime/core/portable_type/c10")
-    options = ["-std=c++17", "-O2", *(word for path in system for word in ("-isystem", str(path)))]
-    options += ["-DC10_USING_CUSTOM_GENERATED_MACROS", "-DET_EVENT_TRACER_ENABLED"]
-    libraries = [f"-L{package / 'lib'}", "-lexecutorch", "-lexecutorch_etdump"]
-    libraries += [f"-Wl,-rpath,{package / 'lib'}"]
-    _run([cxx_compiler(), *options, str(HERE / "etdumpgen.cpp"), *libraries, "-o", str(program)])
-    return program
+    if find_executorch() is None:
+        return Tracers(ours, None)
+    theirs = Build(directory)
+    calls = theirs.compile(HERE / "etdumpgen.cpp", "-O2")
+    return Tracers(ours, theirs.link([calls], "executorch_etdump"))
 
 
 def instructions(program: Path, scenario: str) -> float:

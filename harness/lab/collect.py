@@ -136,7 +136,7 @@ def _streaming_ticks(trace: Trace) -> int:
 
 
 def _debug_buffer(session: Session) -> bytes:
-    """Read what the runtime's own ETDump refers to; empty when it has no such buffer."""
+    """Read the bytes of logged tensors; empty when the device has no buffer for them."""
     try:
         return session.read(Region.TRACE, 1)
     except DeviceRefusedError as error:
