@@ -9,25 +9,16 @@ server is the firmware's own C code, taking no time to compute.
 from __future__ import annotations
 
 import ctypes as ct
-import random
 import statistics
 from collections.abc import Iterator
 
 from benchmarks import rivals
-from harness.link.frames import OVERHEAD, encode
-from harness.link.messages import WRITE_OVERHEAD
-from harness.link.session import Session
-from harness.link.wire import RESPONSE, Op, Region
 from harness.resources import data_directory
 from harness.target.build import build_directory, build_preset
-from tests.support.line import Line, Wire, WiredServer
+from tests.support.line import Wire
 from tests.support.mirrors import load_library
-from tests.support.tiny_model import relu_model
+from tests.support.transfers import BAUDS, MODEL, MTU, transfer
 
-MTU = 1024
-SIZE = 1 << 20
-EXECUTIONS = 16_000
-BAUDS = (115_200, 921_600, 3_000_000)
 LATENCIES_S = (0.001, 0.016)
 DAMAGED = 0.01
 """Share of the frames."""
@@ -88,19 +79,19 @@ def _damage(library: ct.CDLL) -> Iterator[str]:
 
 def _times(library: ct.CDLL, wire: Wire) -> tuple[float, float]:
     """Seconds up and down."""
-    _, up, _, down = _ours(library, wire)
-    return up, down
+    done = transfer(library, wire)
+    return done.up, done.down
 
 
 def _compare(library: ct.CDLL, wire: Wire) -> Iterator[tuple[str, str]]:
-    model, up, trace, down = _ours(library, wire)
+    done = transfer(library, wire)
+    up, down = (done.up, done.allowed_up), (done.down, done.allowed_down)
     cases = (
-        ("up", model, Op.WRITE, up, rivals.xmodem_up, rivals.console_up),
-        ("down", trace, Op.READ | RESPONSE, down, rivals.xmodem_down, rivals.console_down),
+        ("up", MODEL, *up, rivals.xmodem_up, rivals.console_up),
+        ("down", done.trace, *down, rivals.xmodem_down, rivals.console_down),
     )
     place = f"{wire.baud} | {wire.latency_s * 1e3:.0f} ms"
-    for name, data, type_, ours_s, xmodem, console in cases:
-        allowed_s = framed_size(data, type_) * wire.byte_s
+    for name, data, ours_s, allowed_s, xmodem, console in cases:
         xmodem_s, console_s = (rival(library, wire, data) for rival in (xmodem, console))
         rates = [len(data) / time / 1e3 for time in (allowed_s, ours_s, xmodem_s, console_s)]
         yield (
@@ -108,31 +99,6 @@ def _compare(library: ct.CDLL, wire: Wire) -> Iterator[tuple[str, str]]:
             f"| {rates[2]:.1f} | {xmodem_s / ours_s:.2f} |",
             f"| {place} | {name} | {rates[3]:.1f} | {console_s / ours_s:.2f} |",
         )
-
-
-def framed_size(data: bytes, type_: int, mtu: int = MTU) -> int:
-    """Bytes on the wire of the data in frames of the MTU."""
-    room = mtu - OVERHEAD - WRITE_OVERHEAD
-    pieces = (data[at : at + room] for at in range(0, len(data), room))
-    return sum(len(encode(type_, 1, bytes(WRITE_OVERHEAD) + piece)) for piece in pieces)
-
-
-def _ours(library: ct.CDLL, wire: Wire) -> tuple[bytes, float, bytes, float]:
-    """A model, seconds to bring it up; a trace, seconds to bring it down."""
-    tiny = relu_model([4])
-    # A program says where it ends, so bytes behind it make a longer upload and change nothing else.
-    model = tiny + random.Random(1).randbytes(SIZE - len(tiny))
-    line = Line(WiredServer(library, wire, model=SIZE, trace=SIZE, mtu=MTU))
-    session = Session(line, clock_ns=line.clock, seed=1)
-    session.hello(10)
-    began = line.clock.now
-    session.load_model(model)
-    up = line.clock.now - began
-    session.set_input(0, bytes(16))
-    session.run(EXECUTIONS, timeout_s=60)
-    began = line.clock.now
-    trace = session.read(Region.TRACE)
-    return model, up, trace, line.clock.now - began
 
 
 def _library() -> ct.CDLL:
