@@ -30,6 +30,20 @@ et_compile_spec et_delegate_spec(const et_delegate_source *source, uint32_t inde
  * they are not there: init then fails in whatever way, and the runtime says how large the arena must be. */
 void *et_delegate_take(const et_delegate_source *source, uint32_t size);
 
+/* Asks that each execution can take `size` bytes of temporary memory, from which all delegates of a method
+ * take in turns. Pieces are aligned to 16 bytes, and count as if their sizes were. */
+void et_delegate_reserve_temporary(const et_delegate_source *source, uint32_t size);
+
+/* What an execution may use besides its arguments. */
+typedef struct {
+    et_tracer *tracer;       /* may be NULL; chain and instruction are set already */
+    et_temporary *temporary; /* for et_delegate_take_temporary */
+} et_delegate_run;
+
+/* Takes `size` bytes, aligned to 16, until the execution ends; what they hold is undefined. NULL, and a
+ * failure in the trace, when more is taken than init has reserved. */
+void *et_delegate_take_temporary(const et_delegate_run *run, uint32_t size);
+
 /* A backend. The runtime calls init when it loads a method, once for each part compiled for the backend, then
  * execute any number of times, then destroy. */
 typedef struct {
@@ -38,9 +52,8 @@ typedef struct {
      */
     et_status (*init)(const et_delegate_source *source, void **handle, et_error *error);
     /* Computes, and returns NULL; or returns why it could not. The arguments are inputs, then outputs; they
-     * have not been checked, and src/kernels/arguments.h helps with that. The tracer (may be NULL) takes the
-     * backend's own events; chain and instruction are set already. */
-    const char *(*execute)(void *handle, const et_call *call, et_tracer *tracer);
+     * have not been checked, and src/kernels/arguments.h helps with that. */
+    const char *(*execute)(void *handle, const et_call *call, const et_delegate_run *run);
     /* Gives back what init took, other than memory from the arena. NULL: nothing. */
     void (*destroy)(void *handle);
 } et_delegate;

@@ -3,7 +3,8 @@
  * A program stays where it is: constants are used in place, so the file must outlive its methods and
  * be aligned to 16 bytes. Nothing in the file is trusted; every offset is checked against its size.
  * All working memory comes from one arena: first what describes the method (values, tensors), then
- * the planned buffers whose sizes the file states, then inputs and outputs for which it plans no memory.
+ * the planned buffers whose sizes the file states, then inputs and outputs for which it plans no memory,
+ * then what delegates keep, then the temporary memory that they use in turns.
  *
  * Planned buffers begin as zeros, and mutable buffers with the state that the file has for them. They keep
  * what an execution leaves in them until the next load.
@@ -119,6 +120,7 @@ typedef struct et_kernel et_kernel;
 typedef struct et_chain et_chain;
 typedef struct et_instruction et_instruction;
 typedef struct et_loaded_delegate et_loaded_delegate;
+typedef struct et_temporary et_temporary;
 
 /* Instructions that one execution runs at most, unless method.instruction_budget is set otherwise after
  * loading: a corrupted jump must not hang the board. */
@@ -143,9 +145,11 @@ typedef struct {
     et_name execute_name;
     uint32_t input_count;
     uint32_t output_count;
-    uint32_t method_bytes;  /* of the arena, for describing the method */
-    uint32_t planned_bytes; /* of the arena, for planned buffers, and unplanned inputs and outputs */
+    uint32_t method_bytes; /* of the arena, for describing the method */
+    uint32_t
+        planned_bytes; /* of the arena, for planned buffers, unplanned inputs and outputs, temporary memory */
     et_loaded_delegate *delegates;
+    et_temporary *temporary; /* NULL without delegates */
     uint32_t delegate_count;
     uint32_t delegate_bytes; /* the part of method_bytes that delegates took, behind the planned buffers */
 } et_method;

@@ -117,7 +117,7 @@ class ModelInfo:
     """A model the device has loaded and checked.
 
     Attributes:
-        planned_bytes: Planned buffers, bytes.
+        planned_bytes: Buffers of data: planned, unplanned inputs and outputs, temporary.
         method_bytes: Arena bytes that describe the method.
         inputs: Input tensors.
         outputs: Output tensors.

@@ -16,7 +16,8 @@ from harness.etdump.ed00 import read_ed00
 from harness.lab.run import Outcome, RunRequest, run_model
 from harness.lab.tensors import from_bytes, to_bytes
 from harness.link.wire import Region
-from harness.trace import NO_NAME, Trace
+from harness.trace import NO_NAME, Kind, Trace
+from harness.view.allocators import allocator_totals
 from harness.view.statistics import operator_statistics
 from tests.conftest import FIXTURES, MODELS
 from tests.support.boards import started
@@ -83,6 +84,7 @@ def described(trace: Trace, first: int, count: int) -> list[tuple[object, ...]]:
             trace.text(int(trace.delegate_str[row])),
         )
         for row in range(first, first + count)
+        if trace.kind[row] == Kind.PROFILE
     ]
 
 
@@ -123,6 +125,20 @@ def test_events_of_the_npu_last_as_long_as_its_cost_model_says(
     kept = read_ed00((tmp_path / "run" / "trace.etdp").read_bytes())
     ours = np.flatnonzero((kept.delegate_int != NONE) | (kept.delegate_str != NO_NAME))
     assert (kept.end - kept.start)[ours].tolist() == durations(trace)[rows].tolist()
+
+
+@on_boards
+@of_models
+def test_each_call_takes_temporary_memory_and_gives_it_back(
+    board: str, model: str, tmp_path: Path
+) -> None:
+    outcome = run(board, model, tmp_path)
+    (temporary,) = (a for a in allocator_totals(outcome.trace) if a.name == "temporary")
+    parts = (MODELS / f"{model}.pte").read_bytes().split(b"ENPU")[1:]
+    wishes = [wish for part in parts if (wish := decode(b"ENPU" + part).scratch_size) > 0]
+    assert temporary.count == RUNS * len(wishes) > 0
+    assert temporary.largest_bytes == max(wishes)
+    assert (temporary.total_bytes, temporary.failures) == (0, 0)
 
 
 @on_boards

@@ -73,6 +73,7 @@ class Method(ct.Structure):
         ("method_bytes", ct.c_uint32),
         ("planned_bytes", ct.c_uint32),
         ("delegates", ct.c_void_p),
+        ("temporary", ct.c_void_p),
         ("delegate_count", ct.c_uint32),
         ("delegate_bytes", ct.c_uint32),
     ]

@@ -28,7 +28,7 @@ static et_status init(const et_delegate_source *source, void **handle, et_error 
     if (problem != NULL) {
         return refuse(error, problem);
     }
-    job.scratch = et_delegate_take(source, job.scratch_size);
+    et_delegate_reserve_temporary(source, job.scratch_size);
     npu_job *kept = et_delegate_take(source, sizeof job);
     if (kept == NULL) {
         return refuse(error, "no memory");
@@ -55,11 +55,16 @@ static void log_commands(const npu_job *job, et_tracer *tracer, uint32_t start) 
     }
 }
 
-static const char *execute(void *handle, const et_call *call, et_tracer *tracer) {
-    const npu_job *job = handle;
+static const char *execute(void *handle, const et_call *call, const et_delegate_run *run) {
+    et_tracer *tracer = run->tracer;
+    npu_job *job = handle;
     const char *problem = npu_check_arguments(job, call);
     if (problem != NULL) {
         return problem;
+    }
+    job->scratch = job->scratch_size > 0 ? et_delegate_take_temporary(run, job->scratch_size) : NULL;
+    if (job->scratch == NULL && job->scratch_size > 0) {
+        return "no temporary memory";
     }
     const uint32_t submitted = et_read_ticks(tracer);
     for (uint32_t i = 0; i < job->command_count; i++) {

@@ -38,6 +38,10 @@ void *et_delegate_take(const et_delegate_source *source, uint32_t size) {
     return take(source->memory->loader, size, 1);
 }
 
+void et_delegate_reserve_temporary(const et_delegate_source *source, uint32_t size) {
+    et_reserve_temporary(source->memory->loader->method->temporary, size);
+}
+
 static const et_delegate *find_backend(const char *name) {
     const et_delegate *const *backend = et_delegates;
     while (*backend != NULL && strcmp((*backend)->name, name) != 0) {
@@ -139,11 +143,13 @@ void et_load_delegates(et_loader *loader) {
         return;
     }
     method->delegates = take(loader, delegates.count, sizeof(et_loaded_delegate));
-    if (method->delegates == NULL) {
+    method->temporary = take(loader, 1, sizeof(et_temporary));
+    if (method->delegates == NULL || method->temporary == NULL) {
         et_reader_fail(reader, ET_LINK_STATUS_OUT_OF_MEMORY, et_arena_used(&loader->arena), "arena",
                        "too small for the method's delegates");
         return;
     }
+    memset(method->temporary, 0, sizeof(et_temporary));
     find_backends(loader, delegates);
     for (uint32_t i = 0; i < delegates.count && reader->status == ET_LINK_STATUS_OK; i++) {
         init_delegate(loader, et_read_table_at(reader, delegates, i, "delegate"), &method->delegates[i]);
@@ -151,6 +157,7 @@ void et_load_delegates(et_loader *loader) {
     }
     method->delegate_bytes = et_arena_used(&loader->arena) - before;
     method->method_bytes += method->delegate_bytes;
+    et_load_temporary(loader);
     if (reader->status != ET_LINK_STATUS_OK) {
         et_method_unload(method);
     }

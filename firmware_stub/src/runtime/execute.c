@@ -33,7 +33,9 @@ static et_status call_delegate(et_method *method, const et_instruction *instruct
     const et_loaded_delegate *delegate = &method->delegates[instruction->as.delegate.index];
     et_call call = {method->values, method->value_count, instruction->as.delegate.args,
                     instruction->as.delegate.count};
-    const char *refusal = delegate->backend->execute(delegate->handle, &call, method->tracer);
+    const et_delegate_run run = {method->tracer, method->temporary};
+    const char *refusal = delegate->backend->execute(delegate->handle, &call, &run);
+    et_release_temporary(method->temporary);
     if (refusal != NULL) {
         const char *const message[] = {delegate->backend->name, ": ", refusal, NULL};
         return et_fail_parts(error, ET_LINK_STATUS_KERNEL_FAILED, index, message);
