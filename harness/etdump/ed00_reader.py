@@ -1,6 +1,6 @@
 """An ED00 file, as ExecuTorch's ETDumpGen writes it, to a Trace.
 
-Events are read column-wise, all of a kind at once; see ``harness.etdump.flatbuffer``.
+Events are read column-wise, all of a kind at once; see ``harness.flatbuffer``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from harness.errors import FormatError
 from harness.etdump import ed00_schema as ed
 from harness.etdump.ed00_values import read_values
-from harness.etdump.flatbuffer import FlatBuffer, Ints, Tables
+from harness.flatbuffer import FlatBuffer, Ints, Tables
 from harness.timebase import HOST_NANOSECONDS, ClockDomain
 from harness.trace import NO_NAME, Block, Kind, Trace
 

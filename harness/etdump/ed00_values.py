@@ -8,7 +8,7 @@ import numpy as np
 
 from harness.etdump import ed00_schema as ed
 from harness.etdump.ed00_schema import ValueType
-from harness.etdump.flatbuffer import FlatBuffer, Ints, Tables
+from harness.flatbuffer import FlatBuffer, Ints, Tables, split
 from harness.trace import DebugValue, TensorValue
 
 # Which field of Value a type means, and how the table in that field stores a number.
@@ -64,7 +64,7 @@ def _content(buffer: FlatBuffer, type_: ValueType, positions: Ints) -> list[Any]
     vectors = Tables.at(buffer, places, ed.TensorList).references(ed.TensorList.TENSORS)
     slots, counts = buffer.items(vectors, 4, "TensorList.tensors")
     tensors = _tensors(buffer, buffer.follow(slots, "TensorList.tensors"))
-    lists = _split(tensors, counts)
+    lists = split(tensors, counts)
     return [lists[index] for index in shared.tolist()]
 
 
@@ -78,26 +78,11 @@ def _numbers(buffer: FlatBuffer, positions: Ints, dtype: str) -> list[Any]:
 def _tensors(buffer: FlatBuffer, positions: Ints) -> list[TensorValue]:
     places, shared = np.unique(positions, return_inverse=True)
     tables = Tables.at(buffer, places, ed.Tensor)
-    sizes = _longs(buffer, tables.references(ed.Tensor.SIZES), "Tensor.sizes")
-    strides = _longs(buffer, tables.references(ed.Tensor.STRIDES), "Tensor.strides")
+    sizes = buffer.vectors(tables.references(ed.Tensor.SIZES), "<i8", "Tensor.sizes")
+    strides = buffer.vectors(tables.references(ed.Tensor.STRIDES), "<i8", "Tensor.strides")
     scalar_types = tables.scalars(ed.Tensor.SCALAR_TYPE, "i1", 0).tolist()
     offsets = tables.scalars(ed.Tensor.OFFSET, "<i8", 0).tolist()
     tensors = [
         TensorValue(*fields) for fields in zip(scalar_types, sizes, strides, offsets, strict=True)
     ]
     return [tensors[index] for index in shared.tolist()]
-
-
-def _longs(buffer: FlatBuffer, positions: Ints, field: str) -> list[tuple[int, ...]]:
-    """The vectors of 64-bit integers at ``positions``, empty where absent."""
-    places, shared = np.unique(positions, return_inverse=True)
-    slots, counts = buffer.items(places, 8, field)
-    vectors = _split(buffer.load("<i8", slots).tolist(), counts)
-    return [vectors[index] for index in shared.tolist()]
-
-
-def _split(items: list[Any], counts: Ints) -> list[tuple[Any, ...]]:
-    ends = np.cumsum(counts).tolist()
-    return [
-        tuple(items[end - count : end]) for end, count in zip(ends, counts.tolist(), strict=True)
-    ]

@@ -12,6 +12,7 @@ table, vector or string can be there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Generic, TypeVar
@@ -23,6 +24,7 @@ from harness.errors import FormatError
 
 Ints = npt.NDArray[np.int64]
 _Slot = TypeVar("_Slot", bound=IntEnum)
+_Item = TypeVar("_Item")
 
 
 class FlatBuffer:
@@ -87,6 +89,13 @@ class FlatBuffer:
         firsts = positions + 4 - before * item_size
         return np.repeat(firsts, counts) + np.arange(total, dtype=np.int64) * item_size, counts
 
+    def vectors(self, positions: Ints, dtype: npt.DTypeLike, field: str) -> list[tuple[Any, ...]]:
+        """The vectors of numbers at ``positions``, empty where absent (0)."""
+        places, shared = np.unique(positions, return_inverse=True)
+        slots, counts = self.items(places, np.dtype(dtype).itemsize, field)
+        vectors = split(self.load(dtype, slots).tolist(), counts)
+        return [vectors[index] for index in shared.tolist()]
+
     def strings(self, positions: Ints, field: str) -> tuple[list[str], npt.NDArray[np.int32]]:
         """Intern the strings at ``positions``, none of them absent.
 
@@ -131,6 +140,14 @@ class FlatBuffer:
                 self.data[place + 4 : place + 4 + length].decode("utf-8", "surrogateescape")
             )
         return texts, rank[codes]
+
+
+def split(items: Sequence[_Item], counts: Ints) -> list[tuple[_Item, ...]]:
+    """Divide items that stand one behind the other into groups of ``counts``."""
+    ends = np.cumsum(counts).tolist()
+    return [
+        tuple(items[end - count : end]) for end, count in zip(ends, counts.tolist(), strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
