@@ -18,6 +18,7 @@ COMMANDS = {
     "check": "Check a run or an ETDump against a budget.",
     "decode": "Print what an ETDump, a device log or a run directory holds.",
     "doctor": "Say what this machine can do and what it lacks.",
+    "export": "Write a trace in another tool's format.",
     "postmortem": "Say what a board was doing when it crashed.",
     "pull": "Read the last trace from a board that is already running.",
     "run": "Run a model on a board, pull its trace and check it.",

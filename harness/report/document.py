@@ -8,6 +8,7 @@ import msgspec
 
 from harness.board import Board
 from harness.check.verdict import Check, Verdict
+from harness.export.formats import Exported
 from harness.report.postmortem import PostmortemDocument
 from harness.report.text import printable
 from harness.result import encode
@@ -58,12 +59,22 @@ class BuildDocument(msgspec.Struct, frozen=True):
     sizes: list[Size]
 
 
+class ExportDocument(msgspec.Struct, frozen=True):
+    """What ``etharness export --json`` prints; ``notes`` say what the file lacks."""
+
+    file: str
+    format: str
+    bytes: int
+    notes: tuple[str, ...]
+
+
 SCHEMAS: dict[str, Any] = {
     "boards": list[Board],
     "build": BuildDocument,
     "check": VerdictDocument,
     "decode": TraceDocument,
     "doctor": list[Finding],
+    "export": ExportDocument,
     "postmortem": PostmortemDocument,
 }
 """Types of documents by the command that prints them; ``run`` and ``pull`` print a Result."""
@@ -104,3 +115,8 @@ def trace_document(trace: Trace) -> bytes:
 def verdict_document(verdict: Verdict, budget: str) -> bytes:
     """Return the JSON of a verdict over the budget file ``budget``."""
     return encode(VerdictDocument(verdict.passed, budget, verdict.checks))
+
+
+def export_document(file: str, name: str, exported: Exported) -> bytes:
+    """Return the JSON that says what was written to ``file``."""
+    return encode(ExportDocument(file, name, len(exported.data), exported.notes))

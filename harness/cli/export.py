@@ -1,0 +1,72 @@
+"""``etharness export``: a trace in another tool's format."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import click
+
+from harness.cli.common import Output, output_options
+from harness.errors import UsageError
+from harness.export.formats import FORMATS, export
+from harness.lab.directory import RunDirectory
+from harness.lab.source import load_source
+from harness.timebase import ClockDomain
+
+_FORMATS = "\n".join(f"  {name:<12}{format_.description}" for name, format_ in FORMATS.items())
+
+
+@click.command(name="export", epilog=f"\b\nFormats (docs/exports.md):\n{_FORMATS}")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "-f",
+    "--format",
+    "name",
+    required=True,
+    type=click.Choice(list(FORMATS)),
+    metavar="FORMAT",
+    help="One of those below.",
+)
+@click.option("-o", "--output", "file", required=True, type=click.Path(path_type=Path))
+@click.option("--flavour", help="A variant of the format.")
+@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+@click.option(
+    "--clock-hz",
+    type=float,
+    help="Ticks per second, where the file does not say (ED00 files are taken as nanoseconds).",
+)
+@click.option(
+    "--clock-bits", default=64, show_default=True, type=click.IntRange(8, 64), help="Counter width."
+)
+@output_options
+def command(
+    path: Path,
+    name: str,
+    file: Path,
+    flavour: str | None,
+    force: bool,
+    clock_hz: float | None,
+    clock_bits: int,
+    output: Output,
+) -> None:
+    """Write a trace in another tool's format."""
+    if file.exists() and (not force or not file.is_file()):
+        raise UsageError(
+            f"{file} is there already" if file.is_file() else f"{file} is not a file",
+            hint="replace it with --force" if file.is_file() else "name a file with -o",
+        )
+    if not file.parent.is_dir():
+        raise UsageError(f"{file.parent} is not a directory", hint="make it, or name another file")
+    clock = ClockDomain("given", Fraction(clock_hz), clock_bits) if clock_hz else None
+    exported = export(load_source(path, clock).trace, name, flavour)
+    RunDirectory(file.parent).write(file.name, exported.data)
+    if output.json:
+        from harness.report.document import export_document
+
+        click.echo(export_document(str(file), name, exported), nl=False)
+        return
+    if output.verbosity >= 0:
+        click.echo(f"{file}: {len(exported.data):,} bytes of {name}")
+        for note in exported.notes:
+            click.echo(f"  not in it: {note}", err=True)

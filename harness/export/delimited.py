@@ -1,0 +1,50 @@
+"""CSV and TSV: the table for spreadsheets and scripts, without what stands beside it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+
+from harness.export.table import columns
+from harness.export.values import ValueDocument
+from harness.trace import Trace
+
+
+def write_delimited(trace: Trace, delimiter: str) -> bytes:
+    """Write the header line and one line per event, UTF-8, fields quoted where they need it.
+
+    An absent value is an empty field, a truth value ``true`` or ``false``, a debug event's value
+    its JSON.
+    """
+    table = columns(trace)
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(table)
+    for row in zip(*table.values(), strict=True):
+        writer.writerow([_cell(value) for value in row])
+    return out.getvalue().encode()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, ValueDocument):
+        return msgspec.json.encode(value).decode()
+    return value
+
+
+def unsaid(trace: Trace) -> tuple[str, ...]:
+    """What ``trace`` says and its table does not, a line each."""
+    empty = sum(not block.count for block in trace.blocks)
+    lost = ", ".join(f"{count} {what}" for what, count in asdict(trace.losses).items() if count)
+    notes = {
+        f"{empty} blocks without events": empty > 0,
+        f"what the target lost: {lost}": trace.losses.any,
+        f"{trace.filtered_events} events that the target left out": trace.filtered_events > 0,
+        f"the stack use of {len(trace.stacks)} tracers": len(trace.stacks) > 0,
+    }
+    return tuple(note for note, true in notes.items() if true)

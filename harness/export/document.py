@@ -1,0 +1,47 @@
+"""JSON: the whole trace, one object per event (``schema/events.schema.json``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from harness.errors import FormatError
+from harness.export.table import COLUMNS, EventRow, Header, columns, header, trace_of
+from harness.trace import Trace
+
+
+class EventsDocument(msgspec.Struct, frozen=True):
+    """A trace: what stands beside its events, and the events in log order."""
+
+    header: Header
+    events: list[EventRow]
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of what ``write_json`` writes."""
+    return msgspec.json.schema(EventsDocument)
+
+
+def write_json(trace: Trace) -> bytes:
+    """Write ``trace``, whole; one event per line."""
+    table = columns(trace)
+    rows = [EventRow(*row) for row in zip(*table.values(), strict=True)]
+    beside = msgspec.json.encode(header(trace))
+    events = b",\n".join(map(msgspec.json.encode, rows))
+    return b'{"header":' + beside + b',"events":[\n' + events + b"\n]}\n"
+
+
+def read_json(data: bytes) -> Trace:
+    """Read what ``write_json`` wrote.
+
+    Raises:
+        FormatError: It is not such a document, or contradicts itself.
+    """
+    try:
+        document = msgspec.json.decode(data, type=EventsDocument)
+    except msgspec.DecodeError as error:
+        raise FormatError(f"not the JSON of a trace: {error}") from None
+    events = document.events
+    table = {name: [getattr(event, name) for event in events] for name in COLUMNS}
+    return trace_of(document.header, table)

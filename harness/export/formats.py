@@ -1,0 +1,106 @@
+"""The formats a trace can be exported to, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from harness.errors import UsageError
+from harness.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A file's content, and what it does not say.
+
+    Attributes:
+        data: The file.
+        notes: What of the trace is not in it, or had to be assumed: a line each, with numbers.
+    """
+
+    data: bytes
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format.
+
+    Attributes:
+        description: One line for --help.
+        write: Makes the file of a trace, in a flavour.
+        flavours: Variants by name; the first is the default. None: there is only one.
+    """
+
+    description: str
+    write: Callable[[Trace, str], Exported]
+    flavours: tuple[str, ...] = ()
+
+
+def export(trace: Trace, name: str, flavour: str | None = None) -> Exported:
+    """Write ``trace`` in the format ``name``.
+
+    Raises:
+        UsageError: The format or its flavour is unknown, cannot hold this trace, or needs a package
+            that is not installed.
+    """
+    if name not in FORMATS:
+        raise UsageError(f"format {name!r} is not known", hint=f"one of {', '.join(FORMATS)}")
+    chosen = FORMATS[name]
+    if flavour is not None and flavour not in chosen.flavours:
+        known = ", ".join(chosen.flavours) or "none"
+        raise UsageError(f"format {name} has no flavour {flavour!r}", hint=f"its flavours: {known}")
+    return chosen.write(trace, flavour or next(iter(chosen.flavours), ""))
+
+
+def _csv(trace: Trace, _flavour: str) -> Exported:
+    from harness.export.delimited import unsaid, write_delimited
+
+    return Exported(write_delimited(trace, ","), unsaid(trace))
+
+
+def _tsv(trace: Trace, _flavour: str) -> Exported:
+    from harness.export.delimited import unsaid, write_delimited
+
+    return Exported(write_delimited(trace, "\t"), unsaid(trace))
+
+
+def _json(trace: Trace, _flavour: str) -> Exported:
+    from harness.export.document import write_json
+
+    return Exported(write_json(trace))
+
+
+def _parquet(trace: Trace, _flavour: str) -> Exported:
+    from harness.export.parquet import write_parquet
+
+    return Exported(write_parquet(trace))
+
+
+def _ed00(trace: Trace, flavour: str) -> Exported:
+    from harness.clock.ticks import without_wraps
+    from harness.etdump.ed00 import left_out, write_ed00
+
+    inspector = flavour == "inspector"
+    if inspector:
+        trace = without_wraps(trace)
+    counts = asdict(left_out(trace, allocation_events=not inspector))
+    return Exported(
+        write_ed00(trace, allocation_events=not inspector),
+        tuple(f"{count} {what.replace('_', ' ')}" for what, count in counts.items() if count),
+    )
+
+
+FORMATS: Final = {
+    "csv": Format("A table, one row per event: spreadsheets, scripts.", _csv),
+    "ed00": Format(
+        "An ETDump file; flavour inspector: as ExecuTorch's Inspector reads it.",
+        _ed00,
+        ("exact", "inspector"),
+    ),
+    "json": Format("The whole trace, an object per event (schema/events.schema.json).", _json),
+    "parquet": Format("The whole trace as typed columns: pandas, DuckDB.", _parquet),
+    "tsv": Format("As csv, with tabs.", _tsv),
+}
+"""All formats; what each needs is imported when it is written."""

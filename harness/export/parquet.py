@@ -1,0 +1,89 @@
+"""Parquet: the whole trace as typed columns, for pandas, DuckDB and the like."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from harness.errors import FormatError
+from harness.export.extra import require
+from harness.export.table import COLUMNS, Header, columns, header, trace_of
+from harness.export.values import ValueDocument
+from harness.trace import Trace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_HEADER: Final = b"etdump_harness.header"
+"""Key of the file's metadata under which the JSON of the header stands."""
+
+_TYPES: Final = {
+    "tracer": "uint16",
+    "start": "uint64",
+    "end": "uint64",
+    "ticks": "uint64",
+    "ns": "float64",
+    "failed": "bool",
+    "clock": "uint8",
+    "block": "int32",
+    "bundled_input_index": "int32",
+}
+_TEXTS: Final = ("block_name", "kind", "name", "delegate_str", "clock_name", "allocator_name")
+
+
+def write_parquet(trace: Trace) -> bytes:
+    """Write ``trace``, whole. Texts that repeat are dictionary-encoded; values are JSON.
+
+    Raises:
+        UsageError: pyarrow is not installed.
+    """
+    pa, parquet = require("pyarrow", "pyarrow.parquet")
+    cells = columns(trace)
+    cells["value"] = [
+        None if value is None else msgspec.json.encode(value).decode() for value in cells["value"]
+    ]
+    table = pa.table(
+        {name: pa.array(cells[name], _type(pa, name)) for name in COLUMNS},
+        metadata={_HEADER: msgspec.json.encode(header(trace))},
+    )
+    out = io.BytesIO()
+    parquet.write_table(table, out, compression="zstd")
+    return out.getvalue()
+
+
+def read_parquet(data: bytes) -> Trace:
+    """Read what ``write_parquet`` wrote.
+
+    Raises:
+        FormatError: It is no Parquet file, or not one of a trace.
+        UsageError: pyarrow is not installed.
+    """
+    pa, parquet = require("pyarrow", "pyarrow.parquet")
+    try:
+        table = parquet.read_table(io.BytesIO(data))
+    except (pa.ArrowInvalid, OSError) as error:
+        raise FormatError(f"no Parquet file: {error}") from None
+    beside = (table.schema.metadata or {}).get(_HEADER)
+    missing = [name for name in COLUMNS if name not in table.column_names]
+    if beside is None or missing:
+        raise FormatError(f"a Parquet file, but of no trace: it lacks {missing or 'the header'}")
+    cells: dict[str, list[Any]] = {name: table.column(name).to_pylist() for name in COLUMNS}
+    try:
+        parsed = msgspec.json.decode(beside, type=Header)
+        cells["value"] = [
+            None if text is None else msgspec.json.decode(text, type=ValueDocument)
+            for text in cells["value"]
+        ]
+    except msgspec.DecodeError as error:
+        raise FormatError(f"a Parquet file, but of no trace: {error}") from None
+    return trace_of(parsed, cells)
+
+
+def _type(pa: Any, name: str) -> pa.DataType:
+    if name in _TEXTS:
+        return pa.dictionary(pa.int32(), pa.string())
+    if name in ("metadata", "value"):
+        return pa.string()
+    return getattr(pa, _TYPES.get(name, "int64").replace("bool", "bool_"))()

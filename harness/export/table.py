@@ -1,0 +1,318 @@
+"""A trace as a table, one row per event in log order, and what stands beside its rows.
+
+Header and columns together say all that a Trace says: ``trace_of(header(trace), columns(trace))``
+is the trace again. Columns that only help a reader (``DERIVED``) are not needed for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from harness.clock.ticks import durations, to_nanoseconds
+from harness.errors import FormatError
+from harness.export.names import escaped, unescaped
+from harness.export.values import ValueDocument, debug_value, value_document
+from harness.timebase import ClockDomain
+from harness.trace import NO_CLOCK, NO_NAME, Block, Kind, Losses, Stack, Trace
+
+_PLAIN: Final = (
+    *("tracer", "record", "chain", "instruction", "delegate_int", "start", "end"),
+    *("allocator", "size", "offset", "failed"),
+)
+"""Columns whose values are those of the Trace."""
+
+DERIVED: Final = (
+    "block_name",
+    "bundled_input_index",
+    "clock_name",
+    "ticks",
+    "ns",
+    "allocator_name",
+)
+"""Columns that follow from the others and the header."""
+
+
+class BlockDocument(msgspec.Struct, frozen=True):
+    """An event block: the events from ``first`` on, ``count`` of them."""
+
+    name: str
+    first: int
+    count: int
+    bundled_input_index: int
+    allocators: tuple[str, ...]
+
+
+class ClockDocument(msgspec.Struct, frozen=True):
+    """A clock domain; ``hz_numerator`` is 0 when nobody knows its rate."""
+
+    name: str
+    hz_numerator: int
+    hz_denominator: int
+    bits: int
+    down: bool
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What a trace says beside its events. Names are escaped."""
+
+    etdump_version: int
+    blocks: tuple[BlockDocument, ...]
+    clocks: tuple[ClockDocument, ...]
+    losses: Losses
+    filtered_events: int
+    stacks: tuple[Stack, ...]
+
+
+class EventRow(msgspec.Struct, frozen=True, gc=False):
+    """One event: the columns of the table, in their order.
+
+    Attributes:
+        block: Number of its block, from 0.
+        block_name: Name of that block.
+        bundled_input_index: Of that block, -1 for none.
+        tracer: Number of the tracer that logged it.
+        record: Its place in the log of that tracer.
+        kind: ``profile``, ``allocation`` or ``debug``.
+        name: Its name, escaped, or null.
+        chain: Chain index, -1 unset.
+        instruction: Instruction id, -1 unset.
+        delegate_int: Integer delegate debug id, -1 unset.
+        delegate_str: String delegate debug id, escaped, or null.
+        clock: Number of its clock domain, or null for an event without a time.
+        clock_name: Name of that domain.
+        start: Raw start tick.
+        end: Raw end tick.
+        ticks: Ticks from start to end, whatever the counter's width and direction.
+        ns: The same in nanoseconds, or null when the rate is unknown.
+        metadata: Delegate metadata as hexadecimal digits, or null.
+        allocator: Allocator id of an allocation, else -1.
+        allocator_name: Its name, escaped, or null.
+        size: Bytes allocated, negative for freed ones, 0 for other events.
+        offset: Offset within the allocator, -1 unknown.
+        failed: True for an allocation that failed.
+        value: The value of a debug event, or null.
+    """
+
+    block: int
+    block_name: str
+    bundled_input_index: int
+    tracer: int
+    record: int
+    kind: str
+    name: str | None
+    chain: int
+    instruction: int
+    delegate_int: int
+    delegate_str: str | None
+    clock: int | None
+    clock_name: str | None
+    start: int
+    end: int
+    ticks: int
+    ns: float | None
+    metadata: str | None
+    allocator: int
+    allocator_name: str | None
+    size: int
+    offset: int
+    failed: bool
+    value: ValueDocument | None
+
+
+COLUMNS: Final = EventRow.__struct_fields__
+"""Names of all columns, in order."""
+
+
+def header(trace: Trace) -> Header:
+    """What ``trace`` says beside its events."""
+    return Header(
+        etdump_version=trace.version,
+        blocks=tuple(
+            BlockDocument(
+                escaped(block.name),
+                block.first,
+                block.count,
+                block.bundled_input_index,
+                tuple(map(escaped, block.allocators)),
+            )
+            for block in trace.blocks
+        ),
+        clocks=tuple(
+            ClockDocument(
+                escaped(clock.name),
+                clock.hz.numerator if clock.hz else 0,
+                clock.hz.denominator if clock.hz else 1,
+                clock.bits,
+                clock.down,
+            )
+            for clock in trace.clocks
+        ),
+        losses=trace.losses,
+        filtered_events=trace.filtered_events,
+        stacks=trace.stacks,
+    )
+
+
+def columns(trace: Trace) -> dict[str, list[Any]]:
+    """Every column of the table by its name, in order, each with one value per event."""
+    names = [*map(escaped, trace.names), None]  # the last is what NO_NAME (-1) finds
+    blocks = np.repeat(np.arange(len(trace.blocks)), [block.count for block in trace.blocks])
+    timed = trace.clock != NO_CLOCK
+    clock_names = [escaped(clock.name) for clock in trace.clocks]
+    clocks = [None if clock == NO_CLOCK else clock for clock in trace.clock.tolist()]
+    values = [*map(value_document, trace.debug_values), None]
+    found = {name: getattr(trace, name).tolist() for name in _PLAIN} | {
+        "block": blocks.tolist(),
+        "block_name": [escaped(trace.blocks[number].name) for number in blocks.tolist()],
+        "bundled_input_index": [
+            trace.blocks[number].bundled_input_index for number in blocks.tolist()
+        ],
+        "kind": [Kind(kind).name.lower() for kind in trace.kind.tolist()],
+        "name": [names[index] for index in trace.name.tolist()],
+        "delegate_str": [names[index] for index in trace.delegate_str.tolist()],
+        "clock": clocks,
+        "clock_name": [None if clock is None else clock_names[clock] for clock in clocks],
+        "ticks": np.where(timed, durations(trace), 0).tolist(),
+        "ns": _nanoseconds(trace),
+        "metadata": _metadata(trace),
+        "allocator_name": _allocator_names(trace, blocks.tolist()),
+        "value": [values[index] for index in trace.debug.tolist()],
+    }
+    return {name: found[name] for name in COLUMNS}
+
+
+def trace_of(beside: Header, table: Mapping[str, Sequence[Any]]) -> Trace:
+    """The trace of which ``header`` and ``columns`` were made; derived columns are not read.
+
+    Raises:
+        FormatError: A row refers to a block or clock that the header does not have, blocks do not
+            cover the rows, or a cell is not what its column holds.
+    """
+    count = len(table["kind"])
+    names: dict[str, int] = {}
+    metadata, spans = _packed(table["metadata"])
+    values, debug = _distinct(table["value"])
+    trace = Trace.unset(
+        count,
+        blocks=_blocks(beside, table["block"]),
+        clocks=[
+            ClockDomain(
+                unescaped(clock.name),
+                Fraction(clock.hz_numerator, clock.hz_denominator) if clock.hz_numerator else None,
+                clock.bits,
+                clock.down,
+            )
+            for clock in beside.clocks
+        ],
+        metadata_bytes=metadata,
+        debug_values=[debug_value(value) for value in values],
+        version=beside.etdump_version,
+        losses=beside.losses,
+        filtered_events=beside.filtered_events,
+        stacks=beside.stacks,
+    )
+    try:
+        for column in _PLAIN:
+            getattr(trace, column)[:] = table[column]
+        trace.kind[:] = [Kind[kind.upper()] for kind in table["kind"]]
+        for column in ("name", "delegate_str"):
+            getattr(trace, column)[:] = [
+                NO_NAME if text is None else names.setdefault(unescaped(text), len(names))
+                for text in table[column]
+            ]
+        trace.clock[:] = [NO_CLOCK if clock is None else clock for clock in table["clock"]]
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
+        raise FormatError(f"a cell is not what its column holds: {error}", field="events") from None
+    if ((trace.clock != NO_CLOCK) & (trace.clock >= len(trace.clocks))).any():
+        raise FormatError("an event is on a clock that the header does not have", field="clock")
+    trace.metadata[:] = spans
+    trace.debug[:] = debug
+    return replace(trace, names=tuple(names)).sealed()
+
+
+def _nanoseconds(trace: Trace) -> list[float | None]:
+    result: list[float | None] = [None] * len(trace)
+    ticks = durations(trace)
+    for number, clock in enumerate(trace.clocks):
+        if clock.hz is None:
+            continue
+        rows = np.flatnonzero(trace.clock == number)
+        for row, value in zip(
+            rows.tolist(), to_nanoseconds(ticks[rows], clock).tolist(), strict=True
+        ):
+            result[row] = value
+    return result
+
+
+def _metadata(trace: Trace) -> list[str | None]:
+    result: list[str | None] = [None] * len(trace)
+    for row in np.flatnonzero(trace.metadata[:, 1] >= 0).tolist():
+        result[row] = (trace.metadata_of(row) or b"").hex()
+    return result
+
+
+def _allocator_names(trace: Trace, blocks: Sequence[int]) -> list[str | None]:
+    result: list[str | None] = [None] * len(trace)
+    for row in np.flatnonzero(trace.kind == Kind.ALLOCATION).tolist():
+        allocators, number = trace.blocks[blocks[row]].allocators, int(trace.allocator[row])
+        if 0 < number <= len(allocators):
+            result[row] = escaped(allocators[number - 1])
+    return result
+
+
+def _blocks(beside: Header, numbers: Sequence[int]) -> list[Block]:
+    first = 0
+    for number, block in enumerate(beside.blocks):
+        rows = numbers[first : first + block.count]
+        if block.first != first or len(rows) != block.count or any(row != number for row in rows):
+            raise FormatError(f"block {number} does not hold the rows it says", field="blocks")
+        first += block.count
+    if first != len(numbers):
+        raise FormatError(f"events from {first} on are in no block", field="blocks")
+    return [
+        Block(
+            unescaped(block.name),
+            block.first,
+            block.count,
+            block.bundled_input_index,
+            tuple(map(unescaped, block.allocators)),
+        )
+        for block in beside.blocks
+    ]
+
+
+def _packed(metadata: Iterable[str | None]) -> tuple[bytes, np.ndarray]:
+    """Join metadata; return it with offset and length per row, length -1 where there is none."""
+    places: dict[str, tuple[int, int]] = {}
+    packed = bytearray()
+    spans = []
+    for digits in metadata:
+        if digits is None:
+            spans.append((0, -1))
+            continue
+        if digits not in places:
+            try:
+                data = bytes.fromhex(digits)
+            except ValueError:
+                raise FormatError(f"{digits!r} is not hexadecimal", field="metadata") from None
+            places[digits] = len(packed), len(data)
+            packed += data
+        spans.append(places[digits])
+    return bytes(packed), np.array(spans, np.int64).reshape(len(spans), 2)
+
+
+def _distinct(values: Iterable[ValueDocument | None]) -> tuple[list[ValueDocument], list[int]]:
+    """Values that are there, and per row its index into them, or -1."""
+    kept: list[ValueDocument] = []
+    numbers = []
+    for value in values:
+        numbers.append(-1 if value is None else len(kept))
+        if value is not None:
+            kept.append(value)
+    return kept, numbers

@@ -1,0 +1,106 @@
+"""Tables, JSON and Parquet: whatever a trace holds is in them, and comes back."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.errors import FormatError
+from harness.etdump.compact import read_log
+from harness.export.document import json_schema, read_json, write_json
+from harness.export.formats import export
+from harness.export.names import escaped, unescaped
+from harness.export.parquet import read_parquet, write_parquet
+from harness.export.table import COLUMNS, columns, header, trace_of
+from harness.trace import Trace
+from tests.property.test_etdump_roundtrip import full_log, full_trace, logs, traces
+
+any_trace = st.one_of(traces(), logs().map(lambda log: read_log(log.image())))
+FULL = [full_trace(), read_log(full_log().image())]
+
+
+@given(st.one_of(st.binary(), st.text().map(str.encode)))
+def test_every_name_is_text_and_comes_back(raw: bytes) -> None:
+    name = raw.decode("utf-8", "surrogateescape")
+    text = escaped(name)
+    assert text.encode().decode() == text
+    assert not set(text) & {"\n", "\t", "\r", "\0"}
+    assert unescaped(text) == name
+
+
+def test_a_name_that_looks_escaped_is_not_mistaken_for_another() -> None:
+    names = [r"\xff", b"\xff".decode("utf-8", "surrogateescape"), r"\\xff", "\\", r"\\"]
+    assert len({escaped(name) for name in names}) == len(names)
+    assert escaped("aten::add.out é") == "aten::add.out é"
+
+
+@given(any_trace)
+@settings(max_examples=60)
+def test_header_and_columns_are_the_whole_trace(trace: Trace) -> None:
+    assert trace_of(header(trace), columns(trace)) == trace
+
+
+@given(any_trace)
+@settings(max_examples=60)
+def test_json_is_the_whole_trace(trace: Trace) -> None:
+    data = write_json(trace)
+    jsonschema.validate(json.loads(data), json_schema())
+    assert read_json(data) == trace
+
+
+@pytest.mark.parametrize("trace", FULL)
+def test_parquet_is_the_whole_trace(trace: Trace) -> None:
+    pytest.importorskip("pyarrow")
+    assert read_parquet(write_parquet(trace)) == trace
+
+
+@given(any_trace)
+@settings(max_examples=30)
+def test_any_trace_survives_parquet(trace: Trace) -> None:
+    pytest.importorskip("pyarrow")
+    assert read_parquet(write_parquet(trace)) == trace
+
+
+@given(any_trace, st.sampled_from([("csv", ","), ("tsv", "\t")]))
+@settings(max_examples=60)
+def test_a_delimited_table_has_every_cell(trace: Trace, format_: tuple[str, str]) -> None:
+    name, delimiter = format_
+    text = export(trace, name).data.decode()
+    assert text.count("\n") == len(trace) + 1  # no name breaks a line
+    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+    assert tuple(rows[0]) == COLUMNS
+    documents = json.loads(write_json(trace))["events"]
+    assert len(rows) - 1 == len(documents) == len(trace)
+    for cells, document in zip(rows[1:], documents, strict=True):
+        for column, cell in zip(COLUMNS, cells, strict=True):
+            expected = document[column]
+            if column == "value" and expected is not None:
+                assert json.loads(cell) == expected
+            elif isinstance(expected, bool):
+                assert cell == str(expected).lower()
+            else:
+                assert cell == ("" if expected is None else str(expected))
+
+
+@pytest.mark.parametrize(("read", "write"), [(read_json, write_json)])
+def test_no_damage_to_json_leads_to_anything_but_a_trace_or_a_format_error(
+    read: Callable[[bytes], Trace], write: Callable[[Trace], bytes]
+) -> None:
+    data = write(full_trace())
+    refused = 0
+    for place in range(0, len(data), 3):
+        damaged = data[:place] + b"7" + data[place + 1 :]
+        try:
+            read(damaged)
+        except FormatError:
+            refused += 1
+    assert refused > len(data) // 30
+    with pytest.raises(FormatError):
+        read(data[:-5])

@@ -1,0 +1,161 @@
+"""``etharness export``: formats, flavours, files that are whole or not there."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.errors import FormatError, UsageError
+from harness.etdump.ed00 import left_out, read_ed00, write_ed00
+from harness.export.document import read_json
+from harness.export.formats import FORMATS, export
+from harness.export.table import columns, header, trace_of
+from harness.export.values import ValueDocument, debug_value
+from harness.trace import Block, Losses, Stack, Trace
+from tests.conftest import FIXTURES, CommandResult
+from tests.property.test_etdump_roundtrip import full_trace
+from tests.support.documents import document
+
+Etharness = Callable[..., CommandResult]
+DUMP = FIXTURES / "kws_f32_executorch.etdp"
+
+
+def test_help_names_every_format_with_its_line(etharness: Etharness) -> None:
+    out = etharness("export", "--help").out
+    for name, format_ in FORMATS.items():
+        assert f"  {name}  " in out
+        assert format_.description in out
+
+
+def test_a_file_is_written_and_reported(etharness: Etharness, tmp_path: Path) -> None:
+    file = tmp_path / "events.json"
+    code, out, _ = etharness("export", DUMP, "-f", "json", "-o", file, "--json")
+    assert code == 0
+    assert document("export", out) == {
+        "file": str(file),
+        "format": "json",
+        "bytes": file.stat().st_size,
+        "notes": [],
+    }
+    assert read_json(file.read_bytes()) == read_ed00(DUMP.read_bytes())
+    assert [path.name for path in tmp_path.iterdir()] == ["events.json"]
+
+
+def test_nothing_is_replaced_without_force(etharness: Etharness, tmp_path: Path) -> None:
+    file = tmp_path / "events.csv"
+    file.write_text("precious")
+    refused = etharness("export", DUMP, "-f", "csv", "-o", file)
+    assert refused.code == 2
+    assert "--force" in refused.err
+    assert file.read_text() == "precious"
+    assert etharness("export", DUMP, "-f", "csv", "-o", file, "--force").code == 0
+    assert file.read_text().startswith("block,")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (("-f", "json", "-o", "."), "is not a file"),
+        (("-f", "json", "-o", "no/such/place"), "is not a directory"),
+        (("-f", "json", "-o", "x", "--flavour", "vanilla"), "has no flavour 'vanilla'"),
+        (("-f", "gif", "-o", "x"), "'gif' is not one of"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(
+    arguments: tuple[str, ...],
+    what: str,
+    etharness: Etharness,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, err = etharness("export", DUMP, *arguments)
+    assert code == 2
+    assert what in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unknown_format_is_refused_by_name() -> None:
+    with pytest.raises(UsageError, match="'gif' is not known"):
+        export(full_trace(), "gif")
+
+
+def test_what_a_table_does_not_say_is_counted(etharness: Etharness, tmp_path: Path) -> None:
+    trace = replace(
+        full_trace(), losses=Losses(events=3), filtered_events=2, stacks=(Stack(0, 1, 2),)
+    )
+    assert export(trace, "csv").notes == (
+        "1 blocks without events",
+        "what the target lost: 3 events",
+        "2 events that the target left out",
+        "the stack use of 1 tracers",
+    )
+    assert export(trace, "json").notes == ()
+    dump = tmp_path / "x.etdp"
+    dump.write_bytes(write_ed00(full_trace()))
+    shown = etharness("export", dump, "-f", "tsv", "-o", tmp_path / "x.tsv")
+    assert "not in it: 1 blocks without events" in shown.err
+    quiet = etharness("export", dump, "-f", "tsv", "-o", tmp_path / "y.tsv", "-q")
+    assert quiet.out == quiet.err == ""
+
+
+def test_ed00_comes_back_and_the_inspector_gets_no_allocations() -> None:
+    trace = full_trace()
+    assert read_ed00(export(trace, "ed00").data) == trace
+    for_inspector = export(trace, "ed00", "inspector")
+    again = read_ed00(for_inspector.data)
+    assert len(again) == len(trace) - 2
+    assert for_inspector.notes == ("2 allocations",)
+    assert left_out(again, allocation_events=False).allocations == 0
+
+
+def test_a_missing_package_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UsageError, match="pyarrow") as caught:
+        export(full_trace(), "parquet")
+    assert caught.value.hint == "pip install 'etdump-harness[export]'"
+
+
+def test_numbers_that_json_has_not_are_kept_bit_by_bit() -> None:
+    exported = json.loads(export(full_trace(), "json").data)
+    numbers = [event["value"].get("number") for event in exported["events"] if event["value"]]
+    assert "fff0000000000000" in numbers
+    with pytest.raises(FormatError, match="16 hexadecimal digits"):
+        debug_value(ValueDocument(5, number="inf"))
+
+
+def contradictory(**change: object) -> Trace:
+    trace = full_trace()
+    table = columns(trace)
+    beside = header(trace)
+    for name, value in change.items():
+        table[name] = [value, *table[name][1:]]
+    return trace_of(beside, table)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"clock": 7}, "on a clock that the header does not have"),
+        ({"block": 2}, "block 1 does not hold the rows"),
+        ({"kind": "party"}, "PARTY"),
+        ({"metadata": "xyz"}, "not hexadecimal"),
+        ({"tracer": -1}, "a cell is not what its column holds"),
+        ({"start": 2**64}, "a cell is not what its column holds"),
+    ],
+)
+def test_a_table_that_contradicts_itself_is_refused(change: dict[str, object], what: str) -> None:
+    with pytest.raises(FormatError, match=what):
+        contradictory(**change)
+
+
+def test_events_in_no_block_are_refused() -> None:
+    trace = full_trace()
+    short = replace(trace, blocks=(Block("Execute", 0, 3),))
+    with pytest.raises(FormatError, match="events from 3 on are in no block"):
+        trace_of(header(short), columns(trace) | {"block": [0] * len(trace)})
