@@ -20,6 +20,7 @@ class CompactLog:
         self.records: list[bytes] = []
         self.names: list[bytes] = []
         self.prefixes: list[bytes] = []
+        self.allocators = 0
         self.dropped_events = 0
         self.dropped_blocks = 0
         self.filtered_events = 0
@@ -82,9 +83,9 @@ class CompactLog:
         return self
 
     def allocator(self, name: str | bytes | None) -> CompactLog:
-        number = 1 + sum(record[0] == Record.ALLOCATOR for record in self.records)
+        self.allocators += 1
         self.records.append(
-            struct.pack("<BBHIII", Record.ALLOCATOR, 0, self.name(name), number, 0, 0)
+            struct.pack("<BBHIII", Record.ALLOCATOR, 0, self.name(name), self.allocators, 0, 0)
         )
         return self
 
