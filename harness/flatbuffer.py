@@ -24,14 +24,21 @@ from harness.errors import FormatError
 
 Ints = npt.NDArray[np.int64]
 _Slot = TypeVar("_Slot", bound=IntEnum)
+_Child = TypeVar("_Child", bound=IntEnum)
 _Item = TypeVar("_Item")
 
 
 class FlatBuffer:
     """The bytes of one buffer and checked ways to read them."""
 
-    def __init__(self, data: bytes, start: int, end: int) -> None:
-        """Read ``data[start:end]``; references are not followed out of it."""
+    def __init__(self, data: bytes, start: int, end: int, *, table_sizes: bool = True) -> None:
+        """Read ``data[start:end]``; references are not followed out of it.
+
+        ``table_sizes`` says whether vtables know the sizes of their tables. Those of flatbuffers'
+        Python builder do not: tables of different sizes share one, when their fields begin at the
+        same offsets. What is checked then is that fields lie in the buffer.
+        """
+        self.table_sizes = table_sizes
         self.data = data
         self.start = start
         self.end = end
@@ -209,8 +216,33 @@ class Tables(Generic[_Slot]):
         """Where the reference in ``slot`` of every table leads, 0 where it is absent."""
         places = self._fields(slot, 4)
         present = np.flatnonzero(places)
-        places[present] = self.buffer.follow(places[present], f"{self.name}.{slot.name.lower()}")
+        places[present] = self.buffer.follow(places[present], self._field(slot))
         return places
+
+    def texts(self, slot: _Slot) -> list[str]:
+        """The string in ``slot`` of every table, "" where it is absent."""
+        places = self.references(slot)
+        texts = np.full(len(places), -1, np.int64)
+        present = np.flatnonzero(places)
+        names, texts[present] = self.buffer.strings(places[present], self._field(slot))
+        return [*map([*names, ""].__getitem__, texts.tolist())]
+
+    def vectors(self, slot: _Slot, dtype: npt.DTypeLike) -> list[tuple[Any, ...]]:
+        """The vector of numbers in ``slot`` of every table, empty where it is absent."""
+        return self.buffer.vectors(self.references(slot), dtype, self._field(slot))
+
+    def children(self, slot: _Slot, slots: type[_Child]) -> tuple[Tables[_Child], Ints]:
+        """The tables of every table's vector in ``slot``, one vector after the other.
+
+        Returns:
+            The tables, and how many each table has.
+        """
+        field = self._field(slot)
+        places, counts = self.buffer.items(self.references(slot), 4, field)
+        return Tables.at(self.buffer, self.buffer.follow(places, field), slots), counts
+
+    def _field(self, slot: _Slot) -> str:
+        return f"{self.name}.{slot.name.lower()}"
 
     def _fields(self, slot: _Slot, size: int) -> Ints:
         """Where the field in ``slot`` of every table is, 0 where absent, shape (n,)."""
@@ -220,9 +252,15 @@ class Tables(Generic[_Slot]):
         long_enough = sizes >= entry + 2
         entries = np.where(long_enough, self.vtables + entry, self.vtables)
         offsets = np.where(long_enough, load("<u2", entries).astype(np.int64), 0)
-        fits = (offsets >= 4) & (offsets + size <= load("<u2", self.vtables + 2))
-        field = f"{self.name}.{slot.name.lower()}"
-        self.buffer.require(fits | (offsets == 0), entries, field, "field outside its table")
+        fits = offsets >= 4
+        if self.buffer.table_sizes:
+            fits &= offsets + size <= load("<u2", self.vtables + 2)
+        good = fits | (offsets == 0)
+        self.buffer.require(good, entries, self._field(slot), "field outside its table")
         if self.vtable_of is not None:
             offsets = offsets[self.vtable_of]
-        return np.where(offsets != 0, self.positions + offsets, 0)
+        places = np.where(offsets != 0, self.positions + offsets, 0)
+        if not self.buffer.table_sizes:
+            present = places[places != 0]
+            self.buffer.inside(present, size, self._field(slot), present)
+        return places

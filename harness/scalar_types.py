@@ -40,6 +40,28 @@ STORED_AS: Final[dict[int, type[np.generic]]] = NUMPY_TYPES | {
 }
 """What elements are stored as, also those of types that NumPy does not have."""
 
+_NAMES: Final[dict[int, str]] = {
+    12: "qint8",
+    13: "quint8",
+    14: "qint32",
+    BFLOAT16: "bfloat16",
+    16: "quint4x2",
+    17: "quint2x4",
+    22: "bits16",
+    23: "float8_e5m2",
+    24: "float8_e4m3fn",
+    25: "float8_e5m2fnuz",
+    26: "float8_e4m3fnuz",
+}
+"""Names of the types that NumPy does not have, as PyTorch spells them."""
+
+
+def type_name(scalar_type: int) -> str:
+    """What a scalar type is called, such as ``float32``; its number when it is unknown."""
+    if scalar_type in NUMPY_TYPES:
+        return np.dtype(NUMPY_TYPES[scalar_type]).name
+    return _NAMES.get(scalar_type, f"scalar type {scalar_type}")
+
 
 def little_endian(type_: type[np.generic]) -> np.dtype[Any]:
     """Return the dtype of elements as devices and files have them."""

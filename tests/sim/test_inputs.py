@@ -1,0 +1,54 @@
+"""Inputs per operator, of runs of the runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.lab.run import DebugLevel, RunRequest, run_model
+from harness.program.program import Tensor
+from harness.program.pte import read_program
+from harness.trace import NO_NAME
+from harness.view.inputs import event_arguments, find_method
+from tests.conftest import FIXTURES, MODELS
+
+pytestmark = pytest.mark.sim
+
+
+def test_sizes_that_are_only_bounds_in_the_file_are_known_from_logged_values(
+    tmp_path: Path,
+) -> None:
+    model, fixture = MODELS / "dynamic.pte", np.load(FIXTURES / "dynamic.npz")
+    inputs = [tmp_path / f"{number}.npy" for number in range(2)]
+    for number, path in enumerate(inputs):
+        np.save(path, fixture[f"rows5.input{number}"])
+    level = DebugLevel.INTERMEDIATE_OUTPUTS
+    outcome = run_model(
+        RunRequest("native", model, 2, tmp_path / "run", values=level, inputs=tuple(inputs))
+    )
+    trace = outcome.trace
+    found = event_arguments(trace, find_method(read_program(model.read_bytes()), trace))
+    produced: dict[tuple[int, int], tuple[int, ...]] = {}
+    kernels = narrowed = 0
+    block_of = [number for number, block in enumerate(trace.blocks) for _ in range(block.count)]
+    for row, arguments in enumerate(found):
+        name = trace.names[trace.name[row]] if trace.name[row] != NO_NAME else ""
+        if arguments is None or not name.startswith("native_call_"):
+            continue
+        kernels += 1
+        for item in arguments.inputs:
+            key = block_of[row], item.number
+            if isinstance(item.value, Tensor) and key in produced:
+                assert item.sizes == produced[key], name
+        for item in arguments.outputs:
+            if isinstance(item.value, Tensor):
+                assert item.logged is not None, name
+                assert item.sizes is not None
+                assert all(n <= m for n, m in zip(item.sizes, item.value.sizes, strict=True))
+                narrowed += item.sizes != item.value.sizes
+                produced[block_of[row], item.number] = item.sizes
+    assert kernels > 20
+    # Five rows were given where the file has room for eight.
+    assert narrowed > 10

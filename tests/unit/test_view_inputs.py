@@ -1,0 +1,179 @@
+"""What operators were given: joined from the .pte, or logged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from harness.errors import NotComparableError, UsageError
+from harness.program.program import Program
+from harness.program.pte import read_program
+from harness.timebase import HOST_NANOSECONDS
+from harness.trace import NO_NAME, Block, DebugValue, Kind, TensorValue, Trace
+from harness.view.inputs import (
+    Arguments,
+    disagreements,
+    event_arguments,
+    find_method,
+    method_arguments,
+)
+from tests.conftest import MODELS
+from tests.support.programs import ProgramBuilder
+
+Row = tuple[str | None, int, int, DebugValue | None]
+
+
+def trace_of(*blocks: Sequence[Row]) -> Trace:
+    """A trace with the given name, chain, instruction and logged value per event."""
+    rows = [row for block in blocks for row in block]
+    names = [*dict.fromkeys(name for name, *_ in rows if name is not None)]
+    firsts = [sum(len(block) for block in blocks[:number]) for number in range(len(blocks))]
+    trace = Trace.unset(
+        len(rows),
+        names=names,
+        clocks=[HOST_NANOSECONDS],
+        blocks=[
+            Block("Execute", first, len(block)) for first, block in zip(firsts, blocks, strict=True)
+        ],
+        debug_values=[value for *_, value in rows if value is not None],
+    )
+    logged = 0
+    for row, (name, chain, instruction, value) in enumerate(rows):
+        trace.name[row] = NO_NAME if name is None else names.index(name)
+        trace.chain[row], trace.instruction[row] = chain, instruction
+        if value is not None:
+            trace.kind[row], trace.debug[row] = Kind.DEBUG, logged
+            logged += 1
+        else:
+            trace.clock[row] = 0
+    return trace.sealed()
+
+
+def logged(*sizes: int) -> DebugValue:
+    return DebugValue(TensorValue(6, sizes, (1,) * len(sizes), 0), 5)
+
+
+def small_program() -> Program:
+    """Two kernels and a delegate; every tensor has a bound of 8 elements."""
+    builder = ProgramBuilder([0, 4096])
+    x, y, z, w = (builder.tensor((8,), memory=(1, 64 * number), dynamism=1) for number in range(4))
+    one = builder.value("int", ("i64", 1))
+    builder.call("aten::relu", x, y, y)
+    builder.delegate("Npu", y, z)
+    builder.call("aten::add", y, z, one, w, builder.tensors(w))
+    return read_program(builder.finish([x], [w]))
+
+
+def texts(found: Arguments | None) -> tuple[list[str], list[str]]:
+    assert found is not None
+    return [item.text for item in found.inputs], [item.text for item in found.outputs]
+
+
+def test_inputs_and_outputs_are_told_apart() -> None:
+    arguments = method_arguments(small_program().methods[0])
+    bound = "float32[8]?"
+    assert texts(arguments[0, 0]) == ([bound], [bound])
+    assert texts(arguments[0, 1]) == ([bound], [bound])
+    assert texts(arguments[0, 2]) == ([bound, bound, "1"], [bound])
+
+
+def test_an_operator_in_place_keeps_its_input() -> None:
+    builder = ProgramBuilder([0, 64])
+    x, y = builder.tensor((4,), memory=(1, 0)), builder.tensor((4,), memory=(1, 16))
+    builder.call("aten::copy_", x, y, x, overload="")
+    builder.move(x, y)
+    builder.jump_if_false(builder.value("bool", ("u8", 1)), 0)
+    builder.free(x)
+    arguments = method_arguments(read_program(builder.finish([x, y], [x])).methods[0])
+    numbers = {
+        place: ([item.number for item in found.inputs], [item.number for item in found.outputs])
+        for place, found in arguments.items()
+    }
+    assert numbers == {
+        (0, 0): ([x, y], [x]),
+        (0, 1): ([x], [y]),
+        (0, 2): ([2], []),
+        (0, 3): ([x], []),
+    }
+
+
+def test_events_get_the_arguments_of_their_instruction() -> None:
+    method = small_program().methods[0]
+    events: list[Row] = [
+        ("native_call_relu.out", 0, 0, None),
+        ("OPERATOR_CALL", 0, 0, None),
+        ("DELEGATE_CALL", 0, 1, None),
+        ("Method::execute", -1, 0, None),
+        (None, 0, 9, None),
+    ]
+    found = event_arguments(trace_of(events, events), method)
+    assert found[0] is found[1] is found[5]
+    assert found[2] is not None
+    assert found[2].instruction.name == "Npu"
+    assert found[3] is found[4] is None
+
+
+def test_logged_sizes_replace_bounds_from_then_on_within_a_run() -> None:
+    method = small_program().methods[0]
+    events: list[Row] = [
+        ("native_call_relu.out", 0, 0, None),
+        (None, 0, 0, logged(3)),
+        ("OPERATOR_CALL", 0, 0, None),
+        ("DELEGATE_CALL", 0, 1, None),
+        (None, 0, 1, logged(3)),
+        (None, 0, 1, logged(5)),
+        ("native_call_add.out", 0, 2, None),
+        ("OPERATOR_CALL", 0, 2, None),
+    ]
+    found = event_arguments(trace_of(events, events[:1]), method)
+    assert texts(found[0]) == (["float32[8]?"], ["float32[3]"])
+    assert texts(found[2]) == texts(found[0])
+    assert texts(found[3]) == (["float32[3]"], ["float32[5]"])
+    assert texts(found[6]) == (["float32[3]", "float32[5]", "1"], ["float32[8]?"])
+    assert found[6] is not None
+    assert found[6].inputs[0].strides == (1,)
+    # The next run has logged nothing.
+    assert texts(found[8]) == (["float32[8]?"], ["float32[8]?"])
+
+
+def test_a_list_that_was_logged_as_one_value_is_divided() -> None:
+    method = small_program().methods[0]
+    tensors = DebugValue((TensorValue(6, (2,), (1,), 0),), 6)
+    found = event_arguments(
+        trace_of([("native_call_add.out", 0, 2, None), (None, 0, 2, tensors)]), method
+    )
+    assert texts(found[0])[1] == ["float32[2]"]
+
+
+def test_values_that_fit_no_arguments_are_left_alone() -> None:
+    method = small_program().methods[0]
+    events: list[Row] = [("DELEGATE_CALL", 0, 1, None), (None, 0, 1, logged(3))]
+    assert texts(event_arguments(trace_of(events), method)[0]) == (["float32[8]?"], ["float32[8]?"])
+
+
+def test_another_models_trace_is_refused() -> None:
+    method = small_program().methods[0]
+    events: list[Row] = [
+        ("native_call_relu.out", 0, 0, None),
+        ("native_call_relu.out", 0, 2, None),
+        ("native_call_relu.out", 0, 1, None),
+        ("native_call_relu.out", 0, 7, None),
+    ]
+    trace = trace_of(events)
+    assert disagreements(trace, method) == 3
+    with pytest.raises(NotComparableError, match="3 events"):
+        event_arguments(trace, method)
+
+
+def test_the_method_is_found_by_its_operators_or_named() -> None:
+    program = read_program((MODELS / "methods.pte").read_bytes())
+    forward = trace_of([("native_call_sigmoid.out", 0, 5, None)])
+    assert find_method(program, forward).name == "forward"
+    assert find_method(program, forward, "encode").name == "encode"
+    with pytest.raises(UsageError, match="several"):
+        find_method(program, trace_of([("native_call_relu.out", 0, 2, None)]))
+    with pytest.raises(UsageError, match="none"):
+        find_method(program, trace_of([("native_call_tanh.out", 0, 0, None)]))
+    with pytest.raises(UsageError, match="no method 'decode'"):
+        find_method(program, forward, "decode")
