@@ -12,6 +12,7 @@ import msgspec
 
 from harness.check.verdict import Check
 from harness.errors import UsageError
+from harness.timebase import Ping
 
 SCHEMA: Final = 1
 
@@ -92,15 +93,6 @@ class TraceSummary(_Record, frozen=True):
     debug_bytes: int
     etdp_left_out_allocations: int
     etdp_left_out_values: int
-
-
-class Ping(_Record, frozen=True):
-    """A bracket of host times around one reading of the target's clock 0."""
-
-    host_before_ns: int
-    host_after_ns: int
-    epoch: int
-    ticks: int
 
 
 class Verdict(_Record, frozen=True):

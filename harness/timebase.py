@@ -1,4 +1,4 @@
-"""What a tick is: the clock domain an event's raw ticks are counted in."""
+"""What a tick is: the clock domain an event's raw ticks are counted in, and readings of it."""
 
 from __future__ import annotations
 
@@ -36,3 +36,20 @@ class ClockDomain:
 
 HOST_NANOSECONDS = ClockDomain("ns", Fraction(1_000_000_000), 64)
 """The domain of events stamped in nanoseconds by a 64-bit clock, ExecuTorch's default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """A device's clock between two readings of the host's.
+
+    Attributes:
+        host_before_ns: Host's monotonic clock before the request was sent, nanoseconds.
+        host_after_ns: The same after the answer had come.
+        epoch: How often the device's clock has been restarted.
+        ticks: Ticks of its clock 0, as wide as the counter.
+    """
+
+    host_before_ns: int
+    host_after_ns: int
+    epoch: int
+    ticks: int

@@ -49,7 +49,12 @@ def default_jitter(domain: ClockDomain) -> int:
     A 65,536th of the range: 65 us for 32 bits at 1 GHz, nothing below 16 bits. Counters that do not
     wrap within a session can only have stepped back, so for these it is half the range.
     """
-    return domain.modulus >> (1 if domain.bits >= _WIDE else 16)
+    return domain.modulus >> (16 if does_wrap(domain) else 1)
+
+
+def does_wrap(domain: ClockDomain) -> bool:
+    """Whether the counter may wrap within a session."""
+    return domain.bits < _WIDE
 
 
 def unwrap(trace: Trace, jitter: int | None = None) -> Timeline:

@@ -24,7 +24,8 @@ from harness.lab.source import is_device_log, read_trace
 from harness.link.answers import TargetInfo
 from harness.link.session import Session
 from harness.link.wire import Region, Status
-from harness.result import Ping, Target, TraceSummary
+from harness.result import Target, TraceSummary
+from harness.timebase import Ping
 from harness.trace import NO_CLOCK, Kind, Stack, Trace
 
 STREAMING: Final = "Link::stream"
@@ -56,10 +57,7 @@ def describe_target(info: TargetInfo) -> Target:
 
 def record_pings(session: Session) -> tuple[Ping, ...]:
     """Ping a few times."""
-    pings = [session.ping() for _ in range(PINGS)]
-    return tuple(
-        Ping(ping.host_before_ns, ping.host_after_ns, ping.epoch, ping.ticks) for ping in pings
-    )
+    return tuple(session.ping() for _ in range(PINGS))
 
 
 def pull_trace(

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from harness.errors import DeviceRefusedError, LinkError, TargetError
@@ -22,29 +22,13 @@ from harness.link.statistics import LinkStatistics
 from harness.link.transport import Transport
 from harness.link.upload import upload
 from harness.link.wire import MIN_MTU, VERSION, Op, Region, Reset, Status
+from harness.timebase import Ping
 
 _HELLO_INTERVAL_S: Final = 0.25
 """A board that boots does not hear; asked so often, it is noticed soon after it does."""
 
 _STATE_LOST: Final = (Status.WRONG_STATE, Status.BAD_REGION, Status.GAP, Status.BAD_INPUT)
 """Refusals that a device gives when it has forgotten what the host did."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ping:
-    """The device's clock between two readings of the host's.
-
-    Attributes:
-        host_before_ns: Host's monotonic clock before the request was sent, nanoseconds.
-        host_after_ns: The same after the answer had come.
-        epoch: How often the device's clock has been restarted.
-        ticks: Ticks of its clock 0.
-    """
-
-    host_before_ns: int
-    host_after_ns: int
-    epoch: int
-    ticks: int
 
 
 class Session:

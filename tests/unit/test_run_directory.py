@@ -14,7 +14,7 @@ from harness import result as results
 from harness.errors import UsageError
 from harness.lab.directory import RunDirectory, from_clock_domain, to_clock_domain
 from harness.resources import data_directory
-from harness.timebase import ClockDomain
+from harness.timebase import ClockDomain, Ping
 
 RESULT = results.Result(
     tool_version="1",
@@ -27,7 +27,7 @@ RESULT = results.Result(
     seed=0,
     exit_code=1,
     link={"retries": 1},
-    pings=(results.Ping(host_before_ns=1, host_after_ns=2, epoch=0, ticks=7),),
+    pings=(Ping(host_before_ns=1, host_after_ns=2, epoch=0, ticks=7),),
     failure=results.Failure(kind="TargetError", message="gone", hint=""),
 )
 
