@@ -69,4 +69,4 @@ def command(
     if output.verbosity >= 0:
         click.echo(f"{file}: {len(exported.data):,} bytes of {name}")
         for note in exported.notes:
-            click.echo(f"  not in it: {note}", err=True)
+            click.echo(f"  note: {note}", err=True)

@@ -16,7 +16,7 @@ class Exported:
 
     Attributes:
         data: The file.
-        notes: What of the trace is not in it, or had to be assumed: a line each, with numbers.
+        notes: What of the trace is not in it, or not as it was: a line each, with numbers.
     """
 
     data: bytes
@@ -92,6 +92,18 @@ def _ed00(trace: Trace, flavour: str) -> Exported:
     )
 
 
+def _kineto(trace: Trace, flavour: str) -> Exported:
+    from harness.export.kineto import write_kineto
+
+    return Exported(*write_kineto(trace, flavour))
+
+
+def _perfetto(trace: Trace, _flavour: str) -> Exported:
+    from harness.export.perfetto import write_perfetto
+
+    return Exported(*write_perfetto(trace))
+
+
 FORMATS: Final = {
     "csv": Format("A table, one row per event: spreadsheets, scripts.", _csv),
     "ed00": Format(
@@ -100,7 +112,13 @@ FORMATS: Final = {
         ("exact", "inspector"),
     ),
     "json": Format("The whole trace, an object per event (schema/events.schema.json).", _json),
+    "kineto": Format(
+        "Chrome's JSON as the PyTorch profiler writes it; flavour hta: for HolisticTraceAnalysis.",
+        _kineto,
+        ("torch", "hta"),
+    ),
     "parquet": Format("The whole trace as typed columns: pandas, DuckDB.", _parquet),
+    "perfetto": Format("Perfetto's own format, for ui.perfetto.dev (.pftrace).", _perfetto),
     "tsv": Format("As csv, with tabs.", _tsv),
 }
 """All formats; what each needs is imported when it is written."""

@@ -99,7 +99,7 @@ def test_what_a_table_does_not_say_is_counted(etharness: Etharness, tmp_path: Pa
     dump = tmp_path / "x.etdp"
     dump.write_bytes(write_ed00(full_trace()))
     shown = etharness("export", dump, "-f", "tsv", "-o", tmp_path / "x.tsv")
-    assert "not in it: 1 blocks without events" in shown.err
+    assert "note: 1 blocks without events" in shown.err
     quiet = etharness("export", dump, "-f", "tsv", "-o", tmp_path / "y.tsv", "-q")
     assert quiet.out == quiet.err == ""
 

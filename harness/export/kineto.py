@@ -1,0 +1,132 @@
+"""Chrome's JSON trace format as the PyTorch profiler (Kineto) writes it.
+
+Times are microseconds with three decimals, so ``ts * 1000 + baseTimeNanoseconds`` is the exact
+nanosecond, and small, so that a float64 holds them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, Final
+
+from harness.export.timeline import Drawing, Track, draw
+from harness.trace import Kind, Trace
+
+PID: Final = 1
+"""The one process: the target."""
+
+Event = dict[str, Any]
+
+
+def write_kineto(trace: Trace, flavour: str = "torch") -> tuple[bytes, tuple[str, ...]]:
+    """Return the file, and what of the trace is not in it.
+
+    Args:
+        trace: What was logged.
+        flavour: ``torch``, as the PyTorch profiler writes a trace of a CPU, or ``hta``.
+
+    Raises:
+        UsageError: The rate of the tracer's clock is unknown.
+    """
+    drawing = draw(trace)
+    if flavour == "hta":
+        from harness.export.hta import events_for_hta
+
+        events, notes = events_for_hta(drawing)
+    else:
+        events, notes = list(_events(drawing)), ()
+    head = {
+        "schemaVersion": 1,
+        "deviceProperties": [],
+        "displayTimeUnit": "ns",
+        "baseTimeNanoseconds": 0,
+        "traceName": "etdump-harness",
+    }
+    lines = ",\n".join(map(_line, events))
+    text = json.dumps(head)[:-1] + ', "traceEvents": [\n' + lines + "\n]}\n"
+    return text.encode(), drawing.notes + notes
+
+
+def threads(tracks: tuple[Track, ...]) -> Iterator[Event]:
+    """Names of the process and of its threads, one per track; thread ids count from 1."""
+    yield _named("process_name", 0, name="target")
+    yield _named("process_labels", 0, labels="ExecuTorch")
+    for tid, track in enumerate(tracks, start=1):
+        yield _named("thread_name", tid, name=track.name)
+        yield _named("thread_sort_index", tid, sort_index=tid)
+
+
+def slice_event(drawing: Drawing, number: int, category: str) -> Event:
+    """One slice as a complete event."""
+    arguments = drawing.arguments(number)
+    # The number by which Kineto's readers find an event again.
+    arguments["External id"] = int(drawing.row[number]) + 1
+    arguments["Ev Idx"] = arguments.pop("event")
+    start = int(drawing.start[number])
+    return {
+        **{"ph": "X", "cat": category, "name": drawing.name(number), "pid": PID},
+        **{"tid": int(drawing.track[number]) + 1, "ts": start},
+        **{"dur": int(drawing.end[number]) - start, "args": arguments},
+    }
+
+
+def flow_events(drawing: Drawing) -> Iterator[Event]:
+    """An arrow from each call of a delegate to each of its events."""
+    numbers = count(1)
+    for call, event in drawing.flows:
+        start = int(drawing.start[event])
+        flow = {"cat": "ac2g", "name": "ac2g", "id": next(numbers), "pid": PID}
+        yield flow | {"ph": "s", "tid": int(drawing.track[call]) + 1, "ts": start}
+        yield flow | {"ph": "f", "tid": int(drawing.track[event]) + 1, "ts": start, "bp": "e"}
+
+
+def counter_events(drawing: Drawing) -> Iterator[Event]:
+    """Live bytes of each allocator after each change."""
+    for counter in drawing.counters:
+        name = f"{counter.name} of tracer {counter.tracer}" if counter.tracer else counter.name
+        for time, live in zip(counter.time.tolist(), counter.live.tolist(), strict=True):
+            yield {"ph": "C", "name": name, "pid": PID, "ts": time, "args": {"bytes": live}}
+
+
+def gap_events(drawing: Drawing) -> Iterator[Event]:
+    """What is missing, on threads of its own behind the others, as it may overlap."""
+    for tid, gap in enumerate(drawing.gaps, start=len(drawing.tracks) + 1):
+        yield _named("thread_name", tid, name="losses")
+        event = {"ph": "X", "cat": "loss", "name": gap.name, "pid": PID, "tid": tid}
+        yield event | {"ts": gap.start, "dur": gap.end - gap.start, "args": {}}
+
+
+def _events(drawing: Drawing) -> Iterator[Event]:
+    yield from threads(drawing.tracks)
+    for number in range(len(drawing)):
+        yield slice_event(drawing, number, _category(drawing, number))
+    yield from flow_events(drawing)
+    yield from counter_events(drawing)
+    yield from gap_events(drawing)
+
+
+def _category(drawing: Drawing, number: int) -> str:
+    """Scopes of an instruction are operators; those around all of them annotations."""
+    row = drawing.row[number]
+    if drawing.trace.kind[row] == Kind.DEBUG:
+        return "user_annotation"
+    return "user_annotation" if drawing.trace.chain[row] == -1 else "cpu_op"
+
+
+def _named(what: str, tid: int, **arguments: str | int) -> Event:
+    return {"ph": "M", "name": what, "pid": PID, "tid": tid, "ts": 0, "args": arguments}
+
+
+def _line(event: Event) -> str:
+    """JSON of an event, nanoseconds as microseconds; no float is ever made of them."""
+    times = "".join(
+        f', "{key}": {_microseconds(event[key])}' for key in ("ts", "dur") if key in event
+    )
+    rest = {key: value for key, value in event.items() if key not in ("ts", "dur")}
+    return json.dumps(rest)[:-1] + times + "}"
+
+
+def _microseconds(nanoseconds: int) -> str:
+    return f"{nanoseconds // 1000}.{nanoseconds % 1000:03d}"

@@ -1,0 +1,219 @@
+"""Perfetto's own trace format: named tracks, exact nanoseconds, counters with units, flows.
+
+Every packet is of one sequence. Its clock is that on which the slices are drawn; those of the
+target are in snapshots only, which no packet refers to, as Perfetto converts by steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from harness.export.protobuf import messages
+from harness.export.timeline import Drawing, draw
+from harness.trace import Trace
+
+MESSAGES: Final = {
+    "Trace": {"packet": (1, "*TracePacket")},
+    "TracePacket": {
+        "timestamp": (8, "uint64"),
+        "trusted_packet_sequence_id": (10, "uint32"),
+        "sequence_flags": (13, "uint32"),
+        "clock_snapshot": (6, "ClockSnapshot"),
+        "track_event": (11, "TrackEvent"),
+        "interned_data": (12, "InternedData"),
+        "track_descriptor": (60, "TrackDescriptor"),
+    },
+    "ClockSnapshot": {"clocks": (1, "*Clock")},
+    "Clock": {"clock_id": (1, "uint32"), "timestamp": (2, "uint64")},
+    "TrackDescriptor": {
+        "uuid": (1, "uint64"),
+        "name": (2, "string"),
+        "process": (3, "ProcessDescriptor"),
+        "thread": (4, "ThreadDescriptor"),
+        "parent_uuid": (5, "uint64"),
+        "counter": (8, "CounterDescriptor"),
+    },
+    "ProcessDescriptor": {"pid": (1, "int32"), "process_name": (6, "string")},
+    "ThreadDescriptor": {"pid": (1, "int32"), "tid": (2, "int32"), "thread_name": (5, "string")},
+    "CounterDescriptor": {"unit": (3, "int32")},
+    "TrackEvent": {
+        "debug_annotations": (4, "*DebugAnnotation"),
+        "type": (9, "int32"),
+        "name_iid": (10, "uint64"),
+        "track_uuid": (11, "uint64"),
+        "counter_value": (30, "int64"),
+        "flow_ids": (47, "*fixed64"),
+        "terminating_flow_ids": (48, "*fixed64"),
+    },
+    "DebugAnnotation": {
+        "name_iid": (1, "uint64"),
+        "uint_value": (3, "uint64"),
+        "int_value": (4, "int64"),
+        "string_value": (6, "string"),
+    },
+    "InternedData": {"event_names": (2, "*Interned"), "debug_annotation_names": (3, "*Interned")},
+    "Interned": {"iid": (1, "uint64"), "name": (2, "string")},
+}
+"""The part of Perfetto's messages that is written; enums are the integers they are sent as."""
+
+_SEQUENCE: Final = 1
+_STATE_CLEARED, _NEEDS_STATE = 1, 2  # flags of a packet
+_BEGIN, _END, _COUNTER = 1, 2, 4  # types of an event
+_BYTES: Final = 3  # unit of a counter
+_BOOT_TIME: Final = 6  # the clock of a packet that names none
+_FIRST_CLOCK: Final = 128  # clocks from here on mean the same in all of a trace
+_PID: Final = 1
+_PROCESS: Final = 1  # uuid of the process's track; those of the others follow
+
+
+def write_perfetto(trace: Trace) -> tuple[bytes, tuple[str, ...]]:
+    """Return the file, and what of the trace is not in it.
+
+    Raises:
+        UsageError: The rate of the tracer's clock is unknown, or protobuf is not installed.
+    """
+    drawing = draw(trace)
+    writer = _Writer(drawing)
+    writer.descriptors()
+    writer.slices()
+    writer.counters()
+    return b"".join(writer.chunks), drawing.notes
+
+
+class _Writer:
+    """Collects packets, each serialised as it is finished."""
+
+    def __init__(self, drawing: Drawing) -> None:
+        self.drawing = drawing
+        self.types = messages("etdump_harness.perfetto", MESSAGES)
+        self.chunks: list[bytes] = []
+        self.event_names: dict[str, int] = {}
+        self.annotation_names: dict[str, int] = {}
+        self.new: Any = None  # names that the packet under way is the first to use
+        tracks = len(drawing.tracks)
+        self.first_counter = _PROCESS + 1 + tracks
+        self.first_gap = self.first_counter + len(drawing.counters)
+
+    def packet(self, time: int | None = None, **content: Any) -> None:
+        packet = self.types["TracePacket"](trusted_packet_sequence_id=_SEQUENCE, **content)
+        packet.sequence_flags = _NEEDS_STATE if self.chunks else _STATE_CLEARED
+        if time is not None:
+            packet.timestamp = time
+        if self.new is not None:
+            packet.interned_data.CopyFrom(self.new)
+            self.new = None
+        trace = self.types["Trace"]()
+        trace.packet.append(packet)
+        self.chunks.append(trace.SerializeToString())
+
+    def event(self, kind: int, track: int, **content: Any) -> Any:
+        return self.types["TrackEvent"](type=kind, track_uuid=track, **content)
+
+    def interned(self, table: dict[str, int], where: str, name: str) -> int:
+        """Number of a name; the packet that uses it first says what it is."""
+        if name not in table:
+            table[name] = len(table) + 1
+            if self.new is None:
+                self.new = self.types["InternedData"]()
+            getattr(self.new, where).add(iid=table[name], name=name)
+        return table[name]
+
+    def event_name(self, name: str) -> int:
+        return self.interned(self.event_names, "event_names", name)
+
+    def descriptors(self) -> None:
+        """Name every track, and say what the target's clocks read."""
+        process = {"pid": _PID, "process_name": "target"}
+        self.packet(track_descriptor={"uuid": _PROCESS, "process": process})
+        threads = {}
+        for uuid, track in enumerate(self.drawing.tracks, start=_PROCESS + 1):
+            content: dict[str, Any] = {"uuid": uuid, "name": track.name}
+            if track.call is None and not track.lane:
+                threads[track.tracer] = uuid
+                thread = {"pid": _PID, "tid": track.tracer + 1, "thread_name": track.name}
+                content = {"uuid": uuid, "thread": thread}
+            content["parent_uuid"] = (
+                _PROCESS if uuid in threads.values() else threads.get(track.tracer, _PROCESS)
+            )
+            self.packet(track_descriptor=content)
+        for uuid, counter in enumerate(self.drawing.counters, start=self.first_counter):
+            name = counter.name if not counter.tracer else f"{counter.name} {counter.tracer}"
+            described = {"uuid": uuid, "name": name, "counter": {"unit": _BYTES}}
+            self.packet(track_descriptor=described | {"parent_uuid": _PROCESS})
+        for uuid, _ in enumerate(self.drawing.gaps, start=self.first_gap):
+            described = {"uuid": uuid, "name": "losses", "parent_uuid": _PROCESS}
+            self.packet(track_descriptor=described)
+        for clocks in _snapshots(self.drawing):
+            self.packet(clocks[0]["timestamp"], clock_snapshot={"clocks": clocks})
+
+    def slices(self) -> None:
+        """Begin and end every slice, track by track, nested as they are drawn."""
+        flows = _flow_ids(self.drawing)
+        for track in range(len(self.drawing.tracks)):
+            uuid = _PROCESS + 1 + track
+            open_: list[int] = []
+            for number in np.flatnonzero(self.drawing.track == track).tolist():
+                while len(open_) > self.drawing.depth[number]:
+                    self.end(uuid, open_.pop())
+                self.begin(uuid, number, *flows.get(number, ((), ())))
+                open_.append(number)
+            while open_:
+                self.end(uuid, open_.pop())
+        for uuid, gap in enumerate(self.drawing.gaps, start=self.first_gap):
+            name = self.event_name(gap.name)
+            self.packet(gap.start, track_event=self.event(_BEGIN, uuid, name_iid=name))
+            self.packet(gap.end, track_event=self.event(_END, uuid))
+
+    def begin(
+        self, uuid: int, number: int, outgoing: tuple[int, ...], incoming: tuple[int, ...]
+    ) -> None:
+        event = self.event(_BEGIN, uuid, name_iid=self.event_name(self.drawing.name(number)))
+        event.flow_ids.extend(outgoing)
+        event.terminating_flow_ids.extend(incoming)
+        for key, value in self.drawing.arguments(number).items():
+            iid = self.interned(self.annotation_names, "debug_annotation_names", key)
+            annotation = event.debug_annotations.add(name_iid=iid)
+            if isinstance(value, str):
+                annotation.string_value = value
+            elif value < 0:
+                annotation.int_value = value
+            else:
+                annotation.uint_value = value
+        self.packet(int(self.drawing.start[number]), track_event=event)
+
+    def end(self, uuid: int, number: int) -> None:
+        self.packet(int(self.drawing.end[number]), track_event=self.event(_END, uuid))
+
+    def counters(self) -> None:
+        """Live bytes after each change."""
+        for uuid, counter in enumerate(self.drawing.counters, start=self.first_counter):
+            for time, live in zip(counter.time.tolist(), counter.live.tolist(), strict=True):
+                self.packet(time, track_event=self.event(_COUNTER, uuid, counter_value=live))
+
+
+def _flow_ids(drawing: Drawing) -> dict[int, tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Per slice the flows that begin and that end in it."""
+    outgoing: dict[int, list[int]] = {}
+    incoming: dict[int, tuple[int, ...]] = {}
+    for flow, (call, event) in enumerate(drawing.flows, start=1):
+        outgoing.setdefault(call, []).append(flow)
+        incoming[event] = (flow,)
+    return {
+        number: (tuple(outgoing.get(number, ())), incoming.get(number, ()))
+        for number in outgoing.keys() | incoming.keys()
+    }
+
+
+def _snapshots(drawing: Drawing) -> Iterator[list[dict[str, int]]]:
+    """What the counter of each of the target's clocks read at its first event drawn."""
+    clocks = drawing.trace.clock[drawing.row]
+    for number in range(len(drawing.trace.clocks)):
+        slices = np.flatnonzero(clocks == number)
+        if len(slices):
+            first = int(slices[0])
+            drawn = {"clock_id": _BOOT_TIME, "timestamp": int(drawing.start[first])}
+            reading = int(drawing.trace.start[drawing.row[first]])
+            yield [drawn, {"clock_id": _FIRST_CLOCK + number, "timestamp": reading}]

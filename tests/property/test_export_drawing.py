@@ -1,0 +1,139 @@
+"""Traces on one clock: every event once, nested as it was, to the nanosecond."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.clock.ticks import forward
+from harness.errors import FormatError
+from harness.etdump.compact import read_log
+from harness.export.lanes import arrange
+from harness.export.timeline import Drawing, draw, floor_nanoseconds
+from harness.timebase import ClockDomain
+from harness.trace import NO_CLOCK, Kind, Trace
+from harness.view.call_tree import call_tree
+from tests.property.test_etdump_roundtrip import logs, traces
+from tests.support.exports import check_nesting
+from tests.support.logs import CompactLog
+
+any_trace = st.one_of(
+    traces(),
+    logs().map(lambda log: read_log(log.image(), [ClockDomain("cpu", Fraction(10**9), 32)])),
+)
+
+
+def attempt(trace: Trace) -> Drawing | None:
+    """Draw; None for events that no counter of this width can have stamped."""
+    try:
+        return draw(trace)
+    except FormatError:
+        return None
+
+
+@given(any_trace)
+@settings(max_examples=150)
+def test_every_event_with_a_time_is_drawn_once_or_counted(trace: Trace) -> None:
+    drawing = attempt(trace)
+    if drawing is None:
+        return
+    check_nesting(drawing)
+    assert len(set(drawing.row.tolist())) == len(drawing)
+    timed = np.flatnonzero((trace.clock != NO_CLOCK) & (trace.kind != Kind.ALLOCATION))
+    missing = set(timed.tolist()) - set(drawing.row.tolist())
+    assert set(drawing.row.tolist()) <= set(timed.tolist())
+    assert (f"{len(missing)} events of delegates" in " ".join(drawing.notes)) == bool(missing)
+
+
+@st.composite
+def calls(draw_: st.DrawFn, depth: int = 3) -> list[object]:
+    """Nested scopes: each a pair of the ticks before it and what is inside."""
+    count = draw_(st.integers(0, 3 if depth else 0))
+    return [(draw_(st.integers(1, 50)), draw_(calls(depth - 1))) for _ in range(count)]
+
+
+def log_of(nested: list[object], log: CompactLog, now: int, around: list[int]) -> int:
+    """Log scopes as they end; ``around`` gets, per event, how many are around it."""
+
+    def emit(scopes: list[object], now: int, depth: int) -> int:
+        for before, inside in scopes:  # type: ignore[misc]
+            begin = now + before
+            now = emit(inside, begin, depth + 1) + 3
+            log.profile("scope", begin % 2**32, now % 2**32)
+            around.append(depth)
+        return now
+
+    return emit(nested, now, 0)
+
+
+@given(calls(), st.integers(0, 2**32 - 1), st.fractions(1, 10**9, max_denominator=1000))
+@settings(max_examples=100)
+def test_scopes_are_drawn_as_they_were_nested(
+    nested: list[object], origin: int, hz: Fraction
+) -> None:
+    log, around = CompactLog().block("Execute"), []
+    log_of(nested, log, origin, around)
+    clock = ClockDomain("cpu", hz, 32)
+    trace = read_log(log.image(), [clock])
+    drawing = draw(trace)
+    check_nesting(drawing)
+    assert drawing.notes == ()
+    assert [around[row] for row in drawing.row.tolist()] == drawing.depth.tolist()
+    tree = call_tree(trace)
+    assert tree.depth[drawing.row].tolist() == drawing.depth.tolist()
+    if len(trace):
+        first = min(range(len(trace)), key=lambda row: (int(trace.start[row]) - origin) % 2**32)
+        ticks = forward(clock, np.full(len(trace), trace.start[first]), trace.start)
+        exact = [int(tick * 10**9 / hz // 1) for tick in ticks.tolist()]
+        assert drawing.start.tolist() == [exact[row] for row in drawing.row.tolist()]
+
+
+@given(
+    st.lists(st.integers(0, 2**62), max_size=5),
+    st.fractions(Fraction(1, 1000), 10**10, max_denominator=10**6).filter(lambda hz: hz > 0),
+)
+def test_nanoseconds_are_rounded_down_exactly(ticks: list[int], hz: Fraction) -> None:
+    exact = [int(tick * 10**9 / hz // 1) for tick in ticks]
+    if max(exact, default=0) < 2**63:
+        found = floor_nanoseconds(np.array(ticks, np.int64), ClockDomain("x", hz))
+        assert found.tolist() == exact
+
+
+intervals = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 20)), max_size=12)
+
+
+@given(intervals)
+def test_slices_that_overlap_get_lanes_and_those_apart_share_one(
+    pairs: list[tuple[int, int]],
+) -> None:
+    start = np.array([begin for begin, _ in pairs], np.int64)
+    end = start + np.array([length for _, length in pairs], np.int64)
+    none = np.full(len(pairs), -1)
+    found = arrange(start, end, none, np.zeros(len(pairs), np.int64))
+    assert sorted(found.order.tolist()) == list(range(len(pairs)))
+    most = 0  # slices at one moment: the least number of lanes
+    for moment in range(40):
+        most = max(
+            most, sum(begin <= moment < stop for begin, stop in zip(start, end, strict=True))
+        )
+    assert len(found.tracks) == max(most, bool(pairs))
+    for track in range(len(found.tracks)):
+        rows = found.order[found.track == track]
+        assert (start[rows[1:]] >= end[rows[:-1]]).all()
+    assert not found.depth.any()
+
+
+def test_an_origin_changes_nothing() -> None:
+    log = CompactLog().block("Execute").profile("a", 5, 9).profile("b", 2, 10)
+    clock = ClockDomain("cpu", Fraction(1000), 32)
+    trace = read_log(log.image(), [clock])
+    moved = replace(
+        trace, start=trace.start + np.uint64(77), end=trace.end + np.uint64(77)
+    ).sealed()
+    one, other = draw(trace), draw(moved)
+    assert one.start.tolist() == other.start.tolist() == [0, 3_000_000]
+    assert one.end.tolist() == other.end.tolist() == [8_000_000, 7_000_000]

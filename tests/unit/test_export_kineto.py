@@ -1,0 +1,96 @@
+"""Kineto's JSON: exact times, flows, counters, and what HolisticTraceAnalysis wants."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from harness.etdump.ed00 import read_ed00
+from harness.export.formats import export
+from harness.export.timeline import draw
+from harness.trace import Trace
+from tests.conftest import FIXTURES
+from tests.support.exports import delegated_trace
+
+Event = dict[str, Any]
+
+
+def exact(text: str) -> int | Fraction:
+    return Fraction(text)
+
+
+def events(trace: Trace, flavour: str = "torch") -> Callable[..., list[Event]]:
+    document = json.loads(export(trace, "kineto", flavour).data, parse_float=exact)
+    assert document["baseTimeNanoseconds"] == 0
+
+    def chosen(**wanted: str) -> list[Event]:
+        return [
+            event
+            for event in document["traceEvents"]
+            if all(event.get(key) == value for key, value in wanted.items())
+        ]
+
+    return chosen
+
+
+def test_every_slice_is_an_event_exact_to_the_nanosecond() -> None:
+    trace = delegated_trace()
+    drawing = draw(trace)
+    slices = [event for event in events(trace)(ph="X") if event["cat"] != "loss"]
+    assert [event["name"] for event in slices] == [drawing.name(i) for i in range(len(drawing))]
+    assert [event["ts"] * 1000 for event in slices] == drawing.start.tolist()
+    assert [event["dur"] * 1000 for event in slices] == (drawing.end - drawing.start).tolist()
+    # Also as the doubles that JSON's usual readers make of them.
+    assert [round(float(event["ts"]) * 1000) for event in slices] == drawing.start.tolist()
+    assert [event["args"]["Ev Idx"] for event in slices] == drawing.row.tolist()
+
+
+def test_threads_are_named_and_flows_lead_into_them() -> None:
+    chosen = events(delegated_trace())
+    names = {event["tid"]: event["args"]["name"] for event in chosen(name="thread_name")}
+    assert names == {1: "tracer 0", 2: "delegate of instruction 0", 3: "losses", 4: "losses"}
+    starts, ends = chosen(ph="s"), chosen(ph="f")
+    assert [flow["id"] for flow in starts] == [flow["id"] for flow in ends] == list(range(1, 7))
+    assert {flow["tid"] for flow in starts} == {1}
+    assert {flow["tid"] for flow in ends} == {2}
+    jobs = [event["ts"] for event in chosen(ph="X") if event["tid"] == 2]
+    assert [flow["ts"] for flow in ends] == jobs
+
+
+def test_memory_and_losses_are_drawn() -> None:
+    chosen = events(delegated_trace())
+    temporary = [event["args"]["bytes"] for event in chosen(ph="C", name="temporary \\\\ 1")]
+    assert temporary == [384, 0] * 3
+    assert [event["name"] for event in chosen(cat="loss")] == [
+        "2 runs lost",
+        "3 events lost, somewhere here",
+    ]
+
+
+def test_for_hta_jobs_are_kernels_that_their_call_launched() -> None:
+    chosen = events(delegated_trace(), "hta")
+    kernels, launches = chosen(cat="kernel"), chosen(name="cudaLaunchKernel")
+    assert [kernel["name"] for kernel in kernels] == ["[0]", "matmul"] * 3
+    assert len({kernel["args"]["stream"] for kernel in kernels}) == 1
+    for kernel, launch in zip(kernels, launches, strict=True):
+        assert kernel["args"]["correlation"] == launch["args"]["correlation"]
+        assert launch["ts"] <= kernel["ts"]
+        assert (kernel["pid"], launch["pid"]) == (0, 1)
+    steps = [event for event in chosen(ph="X") if event["name"].startswith("ProfilerStep#")]
+    assert [step["name"] for step in steps] == [f"ProfilerStep#{step}" for step in range(3)]
+    executions = chosen(name="Method::execute")
+    assert [step["ts"] for step in steps] == [execution["ts"] for execution in executions]
+
+
+def test_for_hta_operators_stand_in_where_there_is_no_delegate() -> None:
+    trace = read_ed00((FIXTURES / "kws_f32_executorch.etdp").read_bytes())
+    chosen = events(trace, "hta")
+    kernels = chosen(cat="kernel")
+    operators = [event for event in chosen(cat="cpu_op") if event["name"].startswith("native_call")]
+    assert len(kernels) == len(operators) > 0
+    assert [kernel["ts"] for kernel in kernels] == [operator["ts"] for operator in operators]
+    assert export(trace, "kineto", "hta").notes == (
+        f"{len(kernels)} operators of the CPU stand in as kernels of an accelerator",
+    )

@@ -1,0 +1,146 @@
+"""Placing a trace on one clock: delegates in their calls, lines, flows, counters, gaps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from harness.errors import UsageError
+from harness.etdump.compact import read_log
+from harness.etdump.ed00 import read_ed00
+from harness.export.timeline import draw, floor_nanoseconds
+from harness.timebase import ClockDomain
+from harness.trace import NOTHING_LOST
+from tests.conftest import FIXTURES
+from tests.support.exports import CPU, NPU, check_nesting, delegated_trace, named
+from tests.support.logs import CompactLog
+
+
+def test_tracks_are_the_tracer_and_its_delegate() -> None:
+    drawing = draw(delegated_trace())
+    check_nesting(drawing)
+    assert [track.name for track in drawing.tracks] == ["tracer 0", "delegate of instruction 0"]
+    assert [track.call for track in drawing.tracks] == [None, (0, 0)]
+    assert len(drawing) == 1 + 3 * 6
+
+
+def test_a_delegates_events_are_in_the_middle_of_their_call() -> None:
+    drawing = draw(delegated_trace())
+    calls, jobs = named(drawing, "DELEGATE_CALL"), named(drawing, "[0]")
+    assert len(calls) == len(jobs) == 3
+    for call, first, last in zip(calls, jobs, named(drawing, "matmul"), strict=True):
+        room = int(drawing.end[call] - drawing.start[call])
+        assert room == pytest.approx(970 * 12.5, abs=1)
+        # 1,900 ticks of the NPU from the first job to the end of the second
+        assert drawing.end[last] - drawing.start[first] == pytest.approx(1900 * 8 / 3, abs=1)
+        before = int(drawing.start[first] - drawing.start[call])
+        behind = int(drawing.end[call] - drawing.end[last])
+        assert abs(before - behind) <= 1
+        assert abs(drawing.slack[first] - before) <= 1
+        assert drawing.arguments(first)["placed_within_ns"] == drawing.slack[first]
+    assert "3 calls whose delegate's events are placed in their middle" in drawing.notes
+    assert drawing.flows == tuple(
+        (call, event)
+        for call, first, last in zip(calls, jobs, named(drawing, "matmul"), strict=True)
+        for event in (first, last)
+    )
+
+
+def test_a_delegate_with_its_callers_clock_stays_where_its_ticks_say() -> None:
+    log = CompactLog().block("Execute").delegate("conv", -1).profile(None, 15, 17)
+    log.profile("DELEGATE_CALL", 10, 30)
+    drawing = draw(read_log(log.image(), [ClockDomain("cpu", Fraction(10**9), 32)]))
+    (call,), (conv,) = named(drawing, "DELEGATE_CALL"), named(drawing, "conv")
+    assert drawing.start[conv] - drawing.start[call] == 5
+    assert drawing.slack[conv] == 0
+    assert drawing.notes == ()
+
+
+def test_a_call_shorter_than_its_delegates_events_is_said_to_be() -> None:
+    log = CompactLog().block("Execute").delegate(None, 4).profile(None, 0, 90, clock=1)
+    log.profile("DELEGATE_CALL", 10, 30)
+    clock = ClockDomain("cpu", Fraction(10**9), 32)
+    drawing = draw(read_log(log.image(), [clock, replace(clock, name="npu")]))
+    (call,), (job,) = named(drawing, "DELEGATE_CALL"), named(drawing, "[4]")
+    assert drawing.start[job] == drawing.start[call]
+    assert drawing.end[job] - drawing.start[job] == 90
+    assert drawing.slack[job] == 70
+    assert "1 calls shorter than what their delegate logged in them" in drawing.notes
+
+
+def test_what_nothing_places_is_counted() -> None:
+    log = CompactLog().block("Execute").delegate(None, 4).profile(None, 0, 90, clock=1)
+    log.profile("other", 100, 130, instruction=9)
+    clocks = [CPU, ClockDomain("npu", None, 24)]
+    drawing = draw(read_log(log.image(), clocks))
+    assert len(drawing) == 1
+    assert drawing.notes == ("1 events of delegates that no call or no known rate places",)
+
+
+def test_overlapping_events_of_a_delegate_get_lanes() -> None:
+    log = CompactLog().block("Execute")
+    for start, end in ((0, 50), (20, 80), (55, 60)):
+        log.delegate(None, start).profile(None, start, end, clock=1)
+    log.profile("DELEGATE_CALL", 0, 1000)
+    drawing = draw(read_log(log.image(), [CPU, NPU]))
+    check_nesting(drawing)
+    assert [track.name for track in drawing.tracks] == [
+        "tracer 0",
+        "delegate of instruction 0",
+        "delegate of instruction 0 (overlapping 1)",
+    ]
+
+
+def test_counters_follow_every_allocation_that_succeeded() -> None:
+    method, temporary = draw(delegated_trace()).counters
+    assert (method.name, method.live.tolist()) == ("method", [640])
+    assert temporary.name == "temporary \\\\ 1"
+    assert temporary.live.tolist() == [384, 0] * 3
+    assert (np.diff(temporary.time) > 0).all()
+
+
+def test_losses_are_gaps_where_they_may_be() -> None:
+    drawing = draw(delegated_trace())
+    runs, events = drawing.gaps
+    assert (runs.name, events.name) == ("2 runs lost", "3 events lost, somewhere here")
+    (load,), executions = named(drawing, "Method::init"), named(drawing, "Method::execute")
+    assert (runs.start, runs.end) == (drawing.end[load], drawing.start[executions[0]])
+    assert (events.start, events.end) == (0, drawing.end[executions[-1]])
+    assert draw(replace(delegated_trace(), losses=NOTHING_LOST)).gaps == ()
+
+
+def test_arguments_say_what_the_log_does() -> None:
+    drawing = draw(delegated_trace())
+    job = named(drawing, "matmul")[0]
+    found = drawing.arguments(job)
+    del found["placed_within_ns"], found["event"]
+    assert found == {
+        **{"chain": 0, "instruction": 0, "delegate_str": "matmul", "metadata": "01ff"},
+        **{"start_ticks": 2**24 - 1500, "end_ticks": 2**24 - 600, "clock": "npu"},
+    }
+
+
+def test_a_clock_without_a_rate_is_refused_with_its_remedy() -> None:
+    trace = replace(delegated_trace(), clocks=(replace(CPU, hz=None), NPU))
+    with pytest.raises(UsageError, match="'cpu' has no known rate") as caught:
+        draw(trace)
+    assert "--clock-hz" in caught.value.hint
+
+
+def test_more_than_63_bits_of_nanoseconds_are_refused() -> None:
+    slow = ClockDomain("slow", Fraction(1), 64)
+    assert floor_nanoseconds(np.array([2**33], np.int64), slow).tolist() == [2**33 * 10**9]
+    with pytest.raises(UsageError, match="63 bits"):
+        floor_nanoseconds(np.array([2**40], np.int64), slow)
+
+
+def test_what_executorch_recorded_is_drawn_whole() -> None:
+    trace = read_ed00((FIXTURES / "kws_f32_executorch.etdp").read_bytes())
+    drawing = draw(trace)
+    check_nesting(drawing)
+    assert len(drawing) == len(trace)
+    assert [track.name for track in drawing.tracks] == ["tracer 0"]
+    assert drawing.depth.max() == 2
