@@ -97,6 +97,7 @@ def cases(draw: st.DrawFn) -> Case:
     assert domain.hz is not None
     tolerance = draw(st.sampled_from([Fraction(20), Fraction(100), Fraction(10_000)]))
     wander = draw(st.sampled_from([Fraction(0), Fraction(5), Fraction(200)]))
+    wander = min(wander, tolerance / 2)
     # Below half a wrap for as long as one believes that the rate may be twice as declared.
     wrap = Fraction(domain.modulus) * 10**9 / domain.hz
     longest = max(min(wrap / 3 - 3 * 10**6, Fraction(10**10)), Fraction(1))
