@@ -8,11 +8,16 @@ Tables may share vtables, and references may share targets.
 
 Positions are byte offsets in the whole file, int64 arrays. Position 0 stands for "absent": no
 table, vector or string can be there.
+
+What is wrong raises ``DefectError``, which knows all the entries that fail the same check. Who
+asked for a part of a larger set translates (``of_entries``), so that in the end a reader knows
+which of its own rows to leave out, when it is to read the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Generic, TypeVar
@@ -26,6 +31,38 @@ Ints = npt.NDArray[np.int64]
 _Slot = TypeVar("_Slot", bound=IntEnum)
 _Child = TypeVar("_Child", bound=IntEnum)
 _Item = TypeVar("_Item")
+
+
+class DefectError(FormatError):
+    """Bytes that contradict the format.
+
+    Attributes:
+        entries: Indices of all bad entries among those that were asked for.
+    """
+
+    def __init__(self, message: str, *, offset: int, field: str, entries: Ints) -> None:
+        super().__init__(message, offset=offset, field=field)
+        self.entries = entries
+
+
+@contextmanager
+def of_entries(rows: Ints) -> Iterator[None]:
+    """Translate a DefectError within: entry i is, or is a part of, entry ``rows[i]`` out here."""
+    try:
+        yield
+    except DefectError as defect:
+        defect.entries = np.unique(rows[defect.entries])
+        raise
+
+
+@contextmanager
+def shared_by(inverse: Ints) -> Iterator[None]:
+    """Translate a DefectError within: entry ``inverse[i]`` is entry i out here, or part of it."""
+    try:
+        yield
+    except DefectError as defect:
+        defect.entries = np.flatnonzero(np.isin(inverse, defect.entries))
+        raise
 
 
 class FlatBuffer:
@@ -54,9 +91,10 @@ class FlatBuffer:
         return view[positions]
 
     def require(self, good: npt.NDArray[np.bool_], positions: Ints, field: str, why: str) -> None:
-        """Raise FormatError for the first position that is not ``good``."""
+        """Raise DefectError for positions that are not ``good``, with the first as its offset."""
         if not good.all():
-            raise FormatError(why, offset=int(positions[np.argmin(good)]), field=field)
+            entries = np.flatnonzero(~good)
+            raise DefectError(why, offset=int(positions[entries[0]]), field=field, entries=entries)
 
     def inside(self, positions: Ints, size: int | Ints, field: str, where: Ints) -> None:
         """Require ``size`` bytes at each position; ``where`` is what led there, for the message."""
@@ -88,65 +126,61 @@ class FlatBuffer:
         """
         counts = np.zeros(len(positions), np.int64)
         present = np.flatnonzero(positions)
-        counts[present] = self.counts(positions[present], item_size, field)
+        with of_entries(present):
+            counts[present] = self.counts(positions[present], item_size, field)
+        return self.spread(positions, counts, item_size, field), counts
+
+    def spread(self, positions: Ints, counts: Ints, item_size: int, field: str) -> Ints:
+        """Positions of the first ``counts`` items, which are inside the buffer, of vectors."""
+        self._all_inside(counts * item_size, positions, field, "vectors overlap")
         total = int(counts.sum())
-        if total * item_size > self.end - self.start:
-            raise FormatError("vectors overlap", offset=int(positions[present[0]]), field=field)
         before = np.cumsum(counts) - counts
         firsts = positions + 4 - before * item_size
-        return np.repeat(firsts, counts) + np.arange(total, dtype=np.int64) * item_size, counts
+        return np.repeat(firsts, counts) + np.arange(total, dtype=np.int64) * item_size
+
+    def _all_inside(self, sizes: Ints, positions: Ints, field: str, why: str) -> None:
+        """Require that things which each fit into the buffer do so together; blame the largest."""
+        room = self.end - self.start
+        if int(sizes.sum()) > room:
+            largest_last = np.argsort(sizes, kind="stable")
+            good = np.zeros(len(sizes), np.bool_)
+            good[largest_last] = np.cumsum(sizes[largest_last]) <= room
+            self.require(good, positions, field, why)
 
     def vectors(self, positions: Ints, dtype: npt.DTypeLike, field: str) -> list[tuple[Any, ...]]:
         """The vectors of numbers at ``positions``, empty where absent (0)."""
         places, shared = np.unique(positions, return_inverse=True)
-        slots, counts = self.items(places, np.dtype(dtype).itemsize, field)
+        with shared_by(shared):
+            slots, counts = self.items(places, np.dtype(dtype).itemsize, field)
         vectors = split(self.load(dtype, slots).tolist(), counts)
         return [vectors[index] for index in shared.tolist()]
 
-    def strings(self, positions: Ints, field: str) -> tuple[list[str], npt.NDArray[np.int32]]:
-        """Intern the strings at ``positions``, none of them absent.
+    def string_lengths(self, positions: Ints, field: str) -> Ints:
+        """Lengths in bytes of the strings at ``positions``, each of them whole and terminated."""
+        lengths = self.load("<u4", positions).astype(np.int64)
+        self.inside(positions + 4, lengths + 1, field, positions)
+        terminators = self.load("u1", positions + 4 + lengths)
+        self.require(terminators == 0, positions, field, "string without a terminator")
+        return lengths
 
-        Returns:
-            The distinct strings in the order of their first use, and the index of each position's
-            string among them. Bytes that are not UTF-8 become surrogate escapes.
-        """
-        places, inverse = np.unique(positions, return_inverse=True)
-        lengths = self.load("<u4", places).astype(np.int64)
-        self.inside(places + 4, lengths + 1, field, places)
-        terminator = self.load("u1", places + 4 + lengths)
-        self.require(terminator == 0, places, field, "string without a terminator")
-        if int(lengths.sum()) > self.end - self.start:
-            raise FormatError("strings overlap", offset=int(places[0]), field=field)
+    def text(self, position: int) -> bytes:
+        """The bytes of the string at ``position``, which has been checked."""
+        first = position + 4
+        return self.data[first : first + int.from_bytes(self.data[position:first], "little")]
 
-        codes = np.zeros(len(places), np.int64)
-        examples: list[int] = []  # a place of each distinct string
-        for length in np.unique(lengths).tolist():
-            alike = np.flatnonzero(lengths == length)
-            if length:
-                # Strings of one length are equal when their bytes are, trailing NULs included.
-                content = self.load(f"S{length}", places[alike] + 4)
-                _, first, code = np.unique(content, return_index=True, return_inverse=True)
-            else:
-                first, code = np.zeros(1, np.int64), np.zeros(len(alike), np.int64)
-            codes[alike] = code + len(examples)
-            examples += places[alike[first]].tolist()
-        return self._in_order(codes[inverse], examples)
+    def texts(self, positions: Ints, field: str) -> list[str]:
+        """The strings at ``positions``; bytes that are not UTF-8 become surrogate escapes."""
+        places, shared = np.unique(positions, return_inverse=True)
+        with shared_by(shared):
+            lengths = self.string_lengths(places, field)
+            self._all_inside(lengths, places, field, "strings overlap")
+        texts = [self.text(place).decode("utf-8", "surrogateescape") for place in places.tolist()]
+        return [texts[index] for index in shared.tolist()]
 
-    def _in_order(
-        self, codes: Ints, examples: list[int]
-    ) -> tuple[list[str], npt.NDArray[np.int32]]:
-        """Decode the strings at ``examples``, renumbered by their first appearance in ``codes``."""
-        _, first = np.unique(codes, return_index=True)
-        order = np.argsort(first)
-        rank = np.zeros(len(examples), np.int32)
-        rank[order] = np.arange(len(examples), dtype=np.int32)
-        texts = []
-        for place in (examples[number] for number in order.tolist()):
-            length = int.from_bytes(self.data[place : place + 4], "little")
-            texts.append(
-                self.data[place + 4 : place + 4 + length].decode("utf-8", "surrogateescape")
-            )
-        return texts, rank[codes]
+
+def _tables_of(vtable_of: Ints | None, count: int) -> AbstractContextManager[None]:
+    """Translate a DefectError of vtables into one of the tables that have them."""
+    return shared_by(np.zeros(count, np.int64) if vtable_of is None else vtable_of)
 
 
 def split(items: Sequence[_Item], counts: Ints) -> list[tuple[_Item, ...]]:
@@ -194,12 +228,17 @@ class Tables(Generic[_Slot]):
             vtables, vtable_of = np.unique(vtables, return_inverse=True)
         sizes = buffer.load("<u2", vtables).astype(np.int64)
         good = (sizes >= 4) & (sizes % 2 == 0)
-        buffer.require(good, vtables, f"{name} vtable", "impossible size")
-        buffer.inside(vtables, sizes, f"{name} vtable", vtables)
+        with _tables_of(vtable_of, len(positions)):
+            buffer.require(good, vtables, f"{name} vtable", "impossible size")
+            buffer.inside(vtables, sizes, f"{name} vtable", vtables)
         table_sizes = buffer.load("<u2", vtables + 2).astype(np.int64)
         of_each = table_sizes if vtable_of is None else table_sizes[vtable_of]
         buffer.inside(positions, np.maximum(of_each, 4), name, positions)
         return cls(buffer, positions, name, vtables, vtable_of)
+
+    def has(self, slot: _Slot) -> bool:
+        """False when no table has the field in ``slot``, according to the vtables."""
+        return bool(self._entries(slot)[1].any())
 
     def scalars(self, slot: _Slot, dtype: npt.DTypeLike, default: float) -> npt.NDArray[Any]:
         """The field in ``slot`` of every table, ``default`` where it is absent, shape (n,)."""
@@ -216,16 +255,18 @@ class Tables(Generic[_Slot]):
         """Where the reference in ``slot`` of every table leads, 0 where it is absent."""
         places = self._fields(slot, 4)
         present = np.flatnonzero(places)
-        places[present] = self.buffer.follow(places[present], self._field(slot))
+        with of_entries(present):
+            targets = self.buffer.follow(places[present], self._field(slot))
+        places[present] = targets
         return places
 
     def texts(self, slot: _Slot) -> list[str]:
         """The string in ``slot`` of every table, "" where it is absent."""
         places = self.references(slot)
-        texts = np.full(len(places), -1, np.int64)
         present = np.flatnonzero(places)
-        names, texts[present] = self.buffer.strings(places[present], self._field(slot))
-        return [*map([*names, ""].__getitem__, texts.tolist())]
+        with of_entries(present):
+            texts = iter(self.buffer.texts(places[present], self._field(slot)))
+        return [next(texts) if place else "" for place in places.tolist()]
 
     def vectors(self, slot: _Slot, dtype: npt.DTypeLike) -> list[tuple[Any, ...]]:
         """The vector of numbers in ``slot`` of every table, empty where it is absent."""
@@ -246,21 +287,26 @@ class Tables(Generic[_Slot]):
 
     def _fields(self, slot: _Slot, size: int) -> Ints:
         """Where the field in ``slot`` of every table is, 0 where absent, shape (n,)."""
-        entry = 4 + 2 * int(slot)
-        load = self.buffer.load
-        sizes = load("<u2", self.vtables)
-        long_enough = sizes >= entry + 2
-        entries = np.where(long_enough, self.vtables + entry, self.vtables)
-        offsets = np.where(long_enough, load("<u2", entries).astype(np.int64), 0)
+        entries, offsets = self._entries(slot)
         fits = offsets >= 4
         if self.buffer.table_sizes:
-            fits &= offsets + size <= load("<u2", self.vtables + 2)
+            fits &= offsets + size <= self.buffer.load("<u2", self.vtables + 2)
         good = fits | (offsets == 0)
-        self.buffer.require(good, entries, self._field(slot), "field outside its table")
+        with _tables_of(self.vtable_of, len(self.positions)):
+            self.buffer.require(good, entries, self._field(slot), "field outside its table")
         if self.vtable_of is not None:
             offsets = offsets[self.vtable_of]
         places = np.where(offsets != 0, self.positions + offsets, 0)
         if not self.buffer.table_sizes:
-            present = places[places != 0]
-            self.buffer.inside(present, size, self._field(slot), present)
+            present = np.flatnonzero(places)
+            with of_entries(present):
+                self.buffer.inside(places[present], size, self._field(slot), places[present])
         return places
+
+    def _entries(self, slot: _Slot) -> tuple[Ints, Ints]:
+        """Per vtable, where its entry for ``slot`` is, and what it says: 0 for an absent field."""
+        entry = 4 + 2 * int(slot)
+        long_enough = self.buffer.load("<u2", self.vtables) >= entry + 2
+        entries = np.where(long_enough, self.vtables + entry, self.vtables)
+        offsets = self.buffer.load("<u2", entries).astype(np.int64)
+        return entries, np.where(long_enough, offsets, 0)

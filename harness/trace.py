@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.errors import FormatError
 from harness.timebase import ClockDomain
 
 
@@ -119,6 +120,8 @@ class Losses:
         runs: Blocks given up to make room for newer ones, as was asked for.
         chunks: Chunks of the log that did not arrive, as far as later ones show it.
         records: Records of the log that these held: events, their prefixes and payloads.
+        damaged: Events that a damaged file has lost, and one for each damaged place of which
+            nobody can say how many.
     """
 
     events: int = 0
@@ -127,6 +130,7 @@ class Losses:
     runs: int = 0
     chunks: int = 0
     records: int = 0
+    damaged: int = 0
 
     @property
     def any(self) -> bool:
@@ -140,6 +144,28 @@ class Losses:
 
 NOTHING_LOST = Losses()
 """A complete log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Something in a file that could not be read and was left out.
+
+    Attributes:
+        offset: Byte offset in the file where the defect was found, or None.
+        field: Name of the field that is wrong, or an empty string.
+        reason: Why, with both of these, in words.
+        events: Events that are lost by it, 0 when none is, or None when nobody can say.
+    """
+
+    offset: int | None
+    field: str
+    reason: str
+    events: int | None
+
+    @classmethod
+    def of(cls, error: FormatError, events: int | None) -> Damage:
+        """What made a strict reader fail."""
+        return cls(error.offset, error.field, error.message, events)
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,8 @@ class StackLimit(_Table, frozen=True):
 
 
 class LossLimit(_Table, frozen=True):
-    """How much a log may miss: events, block or allocator declarations, values, and records.
+    """How much a log may miss: events, block or allocator declarations, values, records, and events
+    of a damaged file of which the rest was read.
 
     Runs that were given up for newer ones were so because the run asked for it, so any number of
     them is allowed unless ``runs`` says how many.
@@ -87,6 +88,7 @@ class LossLimit(_Table, frozen=True):
     values: NotNegative = 0
     runs: NotNegative | None = None
     records: NotNegative = 0
+    damaged: NotNegative = 0
 
 
 class Budget(_Table, frozen=True):

@@ -82,6 +82,9 @@ def evaluate(budget: Budget, trace: Trace) -> Verdict:
     if trace.losses.chunks:
         lost = trace.losses.records
         checks.append(_compare("missing records", "log", lost, budget.losses.records, "records"))
+    if trace.losses.damaged:
+        lost = trace.losses.damaged
+        checks.append(_compare("damaged events", "log", lost, budget.losses.damaged, "events"))
     return Verdict(tuple(checks))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from harness.etdump import ed00_schema as ed
 from harness.etdump.ed00_schema import ValueType
-from harness.flatbuffer import FlatBuffer, Ints, Tables, split
+from harness.flatbuffer import FlatBuffer, Ints, Tables, of_entries, shared_by, split
 from harness.trace import DebugValue, TensorValue
 
 # Which field of Value a type means, and how the table in that field stores a number.
@@ -41,13 +41,17 @@ def read_values(buffer: FlatBuffer, positions: Ints) -> list[DebugValue]:
         field = f"Value.{slot.name.lower()}"
         buffer.require((targets == 0) | (types == type_), positions, field, "not the stated type")
         rows = np.flatnonzero(targets)
-        for row, content in zip(rows.tolist(), _content(buffer, type_, targets[rows]), strict=True):
+        with of_entries(rows):
+            held = _content(buffer, type_, targets[rows])
+        for row, content in zip(rows.tolist(), held, strict=True):
             contents[row] = content
 
     output: list[bool | None] = [None] * len(positions)
     targets = tables.references(ed.Value.OUTPUT)
     rows = np.flatnonzero(targets)
-    for row, flag in zip(rows.tolist(), _numbers(buffer, targets[rows], "?"), strict=True):
+    with of_entries(rows):
+        flags = _numbers(buffer, targets[rows], "?")
+    for row, flag in zip(rows.tolist(), flags, strict=True):
         output[row] = flag
     return [
         DebugValue(content, type_, flag)
@@ -61,9 +65,11 @@ def _content(buffer: FlatBuffer, type_: ValueType, positions: Ints) -> list[Any]
     if type_ is ValueType.TENSOR:
         return _tensors(buffer, positions)
     places, shared = np.unique(positions, return_inverse=True)
-    vectors = Tables.at(buffer, places, ed.TensorList).references(ed.TensorList.TENSORS)
-    slots, counts = buffer.items(vectors, 4, "TensorList.tensors")
-    tensors = _tensors(buffer, buffer.follow(slots, "TensorList.tensors"))
+    with shared_by(shared):
+        vectors = Tables.at(buffer, places, ed.TensorList).references(ed.TensorList.TENSORS)
+        slots, counts = buffer.items(vectors, 4, "TensorList.tensors")
+        with of_entries(np.repeat(np.arange(len(places)), counts)):
+            tensors = _tensors(buffer, buffer.follow(slots, "TensorList.tensors"))
     lists = split(tensors, counts)
     return [lists[index] for index in shared.tolist()]
 
@@ -77,11 +83,12 @@ def _numbers(buffer: FlatBuffer, positions: Ints, dtype: str) -> list[Any]:
 
 def _tensors(buffer: FlatBuffer, positions: Ints) -> list[TensorValue]:
     places, shared = np.unique(positions, return_inverse=True)
-    tables = Tables.at(buffer, places, ed.Tensor)
-    sizes = buffer.vectors(tables.references(ed.Tensor.SIZES), "<i8", "Tensor.sizes")
-    strides = buffer.vectors(tables.references(ed.Tensor.STRIDES), "<i8", "Tensor.strides")
-    scalar_types = tables.scalars(ed.Tensor.SCALAR_TYPE, "i1", 0).tolist()
-    offsets = tables.scalars(ed.Tensor.OFFSET, "<i8", 0).tolist()
+    with shared_by(shared):
+        tables = Tables.at(buffer, places, ed.Tensor)
+        sizes = buffer.vectors(tables.references(ed.Tensor.SIZES), "<i8", "Tensor.sizes")
+        strides = buffer.vectors(tables.references(ed.Tensor.STRIDES), "<i8", "Tensor.strides")
+        scalar_types = tables.scalars(ed.Tensor.SCALAR_TYPE, "i1", 0).tolist()
+        offsets = tables.scalars(ed.Tensor.OFFSET, "<i8", 0).tolist()
     tensors = [
         TensorValue(*fields) for fields in zip(scalar_types, sizes, strides, offsets, strict=True)
     ]

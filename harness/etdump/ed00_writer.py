@@ -35,7 +35,7 @@ class LeftOut:
         foreign_clocks: Events written whose ticks are not those of clock domain 0; ETDump does not
             name clocks.
         dropped_on_target: Events, blocks, values and runs the target dropped, and records that
-            did not arrive (``Trace.losses``); ETDump has no place for the count.
+            did not arrive or were damaged (``Trace.losses``); ETDump has no place for the count.
         filtered_on_target: Events the target left out by choice; nor for that count.
     """
 

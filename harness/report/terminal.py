@@ -134,6 +134,8 @@ def print_losses(console: Console, trace: Trace) -> None:
         if lost.chunks:
             what = f"{lost.chunks} chunks of the log with {lost.records} records"
             reasons.append(f"{what} did not arrive")
+        if lost.damaged:
+            reasons.append(f"at least {lost.damaged} events are lost to damage of the file")
         text = f"LOSSES: {'; '.join(reasons)}; totals are lower bounds"
         _line(console, text, style="bold red")
     else:
