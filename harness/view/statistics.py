@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.clock.ticks import durations, nanoseconds_per_tick
+from harness.clock.ticks import Ticks, durations, nanoseconds_per_tick
 from harness.timebase import ClockDomain
 from harness.trace import Kind, Trace
+from harness.view.keys import equal_rows, in_groups
+from harness.view.runs import SIGNATURE, block_numbers, executions
 
 _Ints = npt.NDArray[np.int64]
+_Floats = npt.NDArray[np.float64]
+_Columns = list[npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +45,6 @@ class Summary:
     max: float
     std: float
 
-    def scaled(self, factor: Fraction) -> Summary:
-        """The same statistics in another unit, ``factor`` of which make one of this."""
-
-        def scale(value: float) -> float:
-            return float(Fraction(value) * factor)
-
-        return Summary(
-            count=self.count,
-            total=scale(self.total),
-            avg=scale(self.avg),
-            p10=scale(self.p10),
-            p50=scale(self.p50),
-            p90=scale(self.p90),
-            min=scale(self.min),
-            max=scale(self.max),
-            std=scale(self.std),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Operator:
@@ -76,6 +61,9 @@ class Operator:
         rows: Rows of its events in the trace, in log order, shape (count,).
         ticks: Statistics in ticks.
         ns: Statistics in nanoseconds, or None when the rate of the clock is unknown.
+        cold: Statistics of the first execution after loading, in nanoseconds, or in ticks when the
+            rate is unknown; None for what did not happen in one.
+        warm: Likewise, of the executions after it.
     """
 
     block: str
@@ -88,6 +76,8 @@ class Operator:
     rows: _Ints
     ticks: Summary
     ns: Summary | None
+    cold: Summary | None
+    warm: Summary | None
 
 
 def operator_statistics(trace: Trace, block: str | None = None) -> list[Operator]:
@@ -103,72 +93,174 @@ def operator_statistics(trace: Trace, block: str | None = None) -> list[Operator
     Returns:
         Operators in the order in which they were first seen.
     """
-    block_names = [item.name for item in trace.blocks]
-    number = {name: index for index, name in reversed(list(enumerate(block_names)))}
-    block_of = np.repeat(
-        np.array([number[name] for name in block_names], np.int64),
-        [item.count for item in trace.blocks],
-    )
+    names = list(dict.fromkeys(item.name for item in trace.blocks))
+    number = {name: index for index, name in enumerate(names)}
+    orders = block_numbers(trace)
+    block_of = np.array([number[item.name] for item in trace.blocks], np.int64)[orders]
     chosen = trace.kind == Kind.PROFILE
     if block is not None:
         chosen = chosen & (block_of == number.get(block, -1))
     rows = np.flatnonzero(chosen)
-    keys: list[npt.NDArray[Any]] = [block_of, trace.name, trace.chain, trace.instruction]
-    keys += [trace.delegate_int, trace.delegate_str, trace.clock]
-    ticks = durations(trace)
+    if not len(rows):
+        return []
+    keys = [block_of[rows], *(getattr(trace, column)[rows] for column in SIGNATURE)]
+    order, starts = in_groups(equal_rows(keys))
+    rows = rows[order]
+    blocks = [names[index] for index in block_of[rows[starts]].tolist()]
+    return _operators(trace, blocks, orders[rows], rows, starts)
+
+
+def _operators(
+    trace: Trace, blocks: list[str], orders: _Ints, rows: _Ints, starts: _Ints
+) -> list[Operator]:
+    """Operators of groups of ``rows`` that begin at ``starts``; ``orders`` are the rows' blocks."""
+    ticks = durations(trace)[rows]
+    keys = [getattr(trace, column)[rows[starts]] for column in SIGNATURE]
+    rates = _rates(trace)[keys[-1]]
+    timed = ~np.isnan(rates[:, 0])
+    unit = np.where(timed[:, None], rates, 1.0)
+    columns = _summaries(ticks, starts)
+    in_ticks = _objects(columns)
+    in_unit = in_ticks if (unit == 1.0).all() else _objects(_scaled(columns, unit))
+    cold, warm = (
+        _partial(chosen[orders], ticks, starts, unit, in_unit) for chosen in _cold_and_warm(trace)
+    )
+    behind = [*starts[1:].tolist(), len(rows)]
+    parts = zip(starts.tolist(), behind, in_ticks, in_unit, timed.tolist(), cold, warm, strict=True)
+    identities = zip(blocks, *(key.tolist() for key in keys), strict=True)
     return [
-        _operator(trace, block_names[block_of[group[0]]], group, ticks[group])
-        for group in _groups(rows, [key[rows] for key in keys])
+        Operator(
+            block,
+            trace.text(name) or "",
+            chain,
+            instruction,
+            delegate_int,
+            trace.text(delegate_str),
+            trace.clocks[clock],
+            rows[start:end],
+            as_ticks,
+            as_time if has_rate else None,
+            when_cold,
+            when_warm,
+        )
+        for (block, name, chain, instruction, delegate_int, delegate_str, clock), (
+            start,
+            end,
+            as_ticks,
+            as_time,
+            has_rate,
+            when_cold,
+            when_warm,
+        ) in zip(identities, parts, strict=True)
     ]
 
 
-def _groups(rows: _Ints, keys: list[npt.NDArray[Any]]) -> list[_Ints]:
-    """Split ``rows`` by equal keys; groups in first-seen order, rows within a group in order."""
-    if not len(rows):
-        return []
-    codes = np.zeros(len(rows), np.int64)
-    for key in keys:
-        values, inverse = np.unique(key, return_inverse=True)
-        # Renumbering after each key keeps codes below n, so the product cannot overflow.
-        _, codes = np.unique(codes * len(values) + inverse, return_inverse=True)
-    order = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    groups = np.split(rows[order], starts[1:])
-    return sorted(groups, key=lambda group: int(group[0]))
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """The repeats of an operator, run by run.
+
+    Attributes:
+        runs: Orders of the blocks it ran in, shape (runs,).
+        ticks: Durations in ticks, uint64, shape (runs, most repeats in a run); 0 where absent.
+        present: Where there is one, same shape; a run may have fewer repeats than another.
+    """
+
+    runs: _Ints
+    ticks: Ticks
+    present: npt.NDArray[np.bool_]
 
 
-def _operator(trace: Trace, block: str, rows: _Ints, ticks: npt.NDArray[np.uint64]) -> Operator:
-    first = int(rows[0])
-    clock = trace.clocks[trace.clock[first]]
-    summary = summarise(ticks)
-    factor = nanoseconds_per_tick(clock)
-    return Operator(
-        block=block,
-        name=trace.text(int(trace.name[first])) or "",
-        chain=int(trace.chain[first]),
-        instruction=int(trace.instruction[first]),
-        delegate_int=int(trace.delegate_int[first]),
-        delegate_str=trace.text(int(trace.delegate_str[first])),
-        clock=clock,
-        rows=rows,
-        ticks=summary,
-        ns=None if factor is None else summary.scaled(factor),
-    )
+def operator_series(trace: Trace, operator: Operator) -> Series:
+    """Return every duration of ``operator``, which is one of this trace's, in its run."""
+    orders = block_numbers(trace)[operator.rows]
+    found, place, counts = np.unique(orders, return_inverse=True, return_counts=True)
+    repeat = np.arange(len(orders)) - np.repeat(np.cumsum(counts) - counts, counts)
+    ticks = np.zeros((len(found), int(counts.max(initial=0))), np.uint64)
+    ticks[place, repeat] = durations(trace)[operator.rows]
+    return Series(found, ticks, np.arange(ticks.shape[1]) < counts[:, None])
 
 
-def summarise(ticks: npt.NDArray[np.uint64]) -> Summary:
+def summarise(ticks: Ticks) -> Summary:
     """Statistics of a non-empty array of durations."""
-    p10, p50, p90 = np.percentile(ticks.astype(np.float64), (10, 50, 90)).tolist()
-    # A sum of uint64 could wrap; Python's integers cannot.
-    total = sum(ticks.tolist())
-    return Summary(
-        count=len(ticks),
-        total=float(total),
-        avg=total / len(ticks),
-        p10=p10,
-        p50=p50,
-        p90=p90,
-        min=float(ticks.min()),
-        max=float(ticks.max()),
-        std=float(np.std(ticks.astype(np.float64))),
+    return _objects(_summaries(ticks, np.zeros(1, np.int64)))[0]
+
+
+def _cold_and_warm(trace: Trace) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Blocks that are cold and that are warm executions."""
+    executed, cold = executions(trace)
+    return cold, executed & ~cold
+
+
+def _partial(
+    chosen: npt.NDArray[np.bool_],
+    ticks: Ticks,
+    starts: _Ints,
+    unit: _Floats,
+    whole: list[Summary],
+) -> list[Summary | None]:
+    """Statistics of the chosen ones of each group; None where there are none."""
+    counts = np.add.reduceat(chosen, starts, dtype=np.int64)
+    all_of = counts == np.diff(starts, append=len(ticks))
+    result = [item if every else None for item, every in zip(whole, all_of.tolist(), strict=True)]
+    some = np.flatnonzero((counts > 0) & ~all_of)
+    if len(some):
+        group = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(ticks)))
+        taken = ticks[chosen & np.isin(group, some)]
+        begins = np.cumsum(counts[some]) - counts[some]
+        summaries = _objects(_scaled(_summaries(taken, begins), unit[some]))
+        for place, summary in zip(some.tolist(), summaries, strict=True):
+            result[place] = summary
+    return result
+
+
+def _rates(trace: Trace) -> _Floats:
+    """Numerator and denominator of the nanoseconds per tick of each clock; nan when unknown."""
+    ticks = [nanoseconds_per_tick(clock) for clock in trace.clocks]
+    return np.array(
+        [(np.nan, np.nan) if tick is None else (tick.numerator, tick.denominator) for tick in ticks]
     )
+
+
+def _scaled(columns: _Columns, factors: _Floats) -> _Columns:
+    """The same statistics in another unit, fractions of which make one of this, per group."""
+    # Correctly rounded, as Fraction would be, while the product is below 2**53.
+    return columns[:1] + [column * factors[:, 0] / factors[:, 1] for column in columns[1:]]
+
+
+def _objects(columns: _Columns) -> list[Summary]:
+    return list(map(Summary, *(column.tolist() for column in columns)))
+
+
+def _summaries(ticks: Ticks, starts: _Ints) -> _Columns:
+    """Statistics, in the order of ``Summary``'s fields, of groups that begin at ``starts``."""
+    counts = np.diff(starts, append=len(ticks))
+    group = np.repeat(np.arange(len(starts)), counts)
+    ordered = ticks[np.lexsort((ticks, group))]
+    # A sum of uint64 could wrap; those of its halves cannot.
+    upper = np.add.reduceat(ordered >> np.uint64(32), starts).astype(np.float64)
+    lower = np.add.reduceat(ordered & np.uint64(2**32 - 1), starts).astype(np.float64)
+    total = upper * 2.0**32 + lower
+    avg = total / counts
+    squares = (ordered.astype(np.float64) - avg[group]) ** 2
+    return [
+        counts,
+        total,
+        avg,
+        *(_percentile(ordered, starts, counts, share) for share in (0.1, 0.5, 0.9)),
+        ordered[starts].astype(np.float64),
+        ordered[starts + counts - 1].astype(np.float64),
+        np.sqrt(np.add.reduceat(squares, starts) / counts),
+    ]
+
+
+def _percentile(ordered: Ticks, starts: _Ints, counts: _Ints, share: float) -> _Floats:
+    """Percentiles of sorted groups, linear between the two nearest values."""
+    place = share * (counts - 1)
+    below = np.floor(place).astype(np.int64)
+    rest = place - below
+    low = ordered[starts + below].astype(np.float64)
+    high = ordered[starts + np.minimum(below + 1, counts - 1)].astype(np.float64)
+    step = high - low
+    # From the nearer end, so that equal values give themselves.
+    result: _Floats = np.where(rest < 0.5, low + step * rest, high - step * (1 - rest))
+    return result
