@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -16,11 +17,16 @@ from harness.target.doctor import Finding
 from harness.target.size import Size
 from harness.trace import Losses, Trace
 from harness.view.allocators import AllocatorTotals, allocator_totals
+from harness.view.runs import Run, runs
 from harness.view.statistics import Summary, operator_statistics
 
 
 class OperatorDocument(msgspec.Struct, frozen=True):
-    """One operator; ``ns`` is null when the rate of its clock is unknown."""
+    """One operator; ``ns`` is null when the rate of its clock is unknown.
+
+    ``cold`` (of the first execution after loading) and ``warm`` (of later ones) are in nanoseconds,
+    or in ticks where ``ns`` is null; null for what did not happen in one.
+    """
 
     block: str
     name: str
@@ -31,6 +37,8 @@ class OperatorDocument(msgspec.Struct, frozen=True):
     clock: str
     ticks: Summary
     ns: Summary | None
+    cold: Summary | None
+    warm: Summary | None
 
 
 class TraceDocument(msgspec.Struct, frozen=True):
@@ -38,6 +46,7 @@ class TraceDocument(msgspec.Struct, frozen=True):
 
     events: int
     blocks: list[str]
+    runs: list[Run]
     losses: Losses
     operators: list[OperatorDocument]
     allocators: list[AllocatorTotals]
@@ -98,6 +107,8 @@ def trace_document(trace: Trace) -> bytes:
             clock=operator.clock.name,
             ticks=operator.ticks,
             ns=operator.ns,
+            cold=operator.cold,
+            warm=operator.warm,
         )
         for operator in operator_statistics(trace)
     ]
@@ -105,6 +116,7 @@ def trace_document(trace: Trace) -> bytes:
         TraceDocument(
             events=len(trace),
             blocks=[printable(block.name) for block in trace.blocks],
+            runs=[replace(run, name=printable(run.name)) for run in runs(trace)],
             losses=trace.losses,
             operators=operators,
             allocators=allocator_totals(trace),

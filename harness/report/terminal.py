@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 WRAPPER = "OPERATOR_CALL"
 """What ExecuTorch calls the scope around each kernel."""
 
+_SHOWN = ("p50", "avg", "min", "max")
+"""The statistics that have a column."""
+
 _LEAST_TEXT = 24
 """Characters a column of text is given before a terminal counts as too narrow for a table."""
 
@@ -72,7 +75,8 @@ def print_operators(console: Console, trace: Trace, block: str, *, detailed: boo
     The scopes around each operator (``OPERATOR_CALL``) repeat its time; they are shown only
     when ``detailed``, which also keeps the order of the log. Shares are of the scope with the
     largest total time, normally ``Method::execute``; scopes nest, so shares do not add up to 100 %.
-    On a clock of unknown rate, they are of the largest scope on that clock.
+    On a clock of unknown rate, they are of the largest scope on that clock. Where there is a cold
+    run and warm ones, the average of the cold one is shown beside those of all.
     """
     operators = operator_statistics(trace, block)
     if not operators:
@@ -87,15 +91,18 @@ def print_operators(console: Console, trace: Trace, block: str, *, detailed: boo
         operators.sort(key=_total, reverse=True)
     several_delegates = any(op.delegate_int != -1 or op.delegate_str for op in operators)
 
-    numbers = [f"{name} [{unit.name}]" for name in ("p50", "avg", "min", "max")]
+    cold = any(op.cold and op.warm for op in operators)
+    numbers = [f"{name} [{unit.name}]" for name in _SHOWN + ("cold",) * cold]
     headers = ["event", "instruction", "count", *numbers, "share [%]"]
     rows = []
     for op in operators:
         largest = outer[op.clock]
         share = f"{100 * _total(op) / largest:.1f}" if largest else ""
         name = _delegated(op) if several_delegates else op.name
-        rows.append([name, str(op.instruction), str(op.ticks.count), *_times(op, unit), share])
-    show_table(console, headers, rows, title=f"Operators of {block}", numbers=range(1, 8))
+        times = _times(op, unit, cold=cold)
+        rows.append([name, str(op.instruction), str(op.ticks.count), *times, share])
+    columns = range(1, len(headers))
+    show_table(console, headers, rows, title=f"Operators of {block}", numbers=columns)
 
 
 def print_allocators(console: Console, trace: Trace) -> None:
@@ -276,14 +283,20 @@ def _delegated(op: Operator) -> str:
     return op.name if delegate == -1 else f"{op.name} [{delegate}]".strip()
 
 
-def _times(op: Operator, unit: Unit) -> list[str]:
+def _times(op: Operator, unit: Unit, *, cold: bool) -> list[str]:
     """The cells of one operator's durations; says so where they are ticks among times."""
-    in_ticks = op.ns is None
-    summary: Summary = op.ticks if op.ns is None else op.ns
-    values = (summary.p50, summary.avg, summary.min, summary.max)
-    if in_ticks and unit is not TICKS:
-        return [f"{TICKS.text(value)} ticks" for value in values]
-    return [unit.text(value) for value in values]
+    summary: Summary = op.ns or op.ticks
+    cells = [_time(getattr(summary, name), op.clock, unit) for name in _SHOWN]
+    if cold:
+        cells.append(_time(op.cold.avg, op.clock, unit) if op.cold else "")
+    return cells
+
+
+def _time(value: float, clock: ClockDomain, unit: Unit) -> str:
+    """A time in nanoseconds, or in ticks of a clock of unknown rate."""
+    if clock.hz is None and unit is not TICKS:
+        return f"{TICKS.text(value)} ticks"
+    return unit.text(value)
 
 
 def _because(check: Check) -> str:

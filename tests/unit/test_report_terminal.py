@@ -142,3 +142,17 @@ def test_shares_of_a_clock_of_unknown_rate_are_among_its_own() -> None:
     assert cells["[3]"][-1] == "100.0"
     assert cells["[0:linear]"][-1] == "50.0"
     assert cells["Method::execute"][-1] == "100.0"
+
+
+def test_the_cold_run_stands_beside_the_others() -> None:
+    log = CompactLog().block("Default").profile("Method::init", 0, 5, chain=-1)
+    for length in (1000, 250, 500):
+        log.block("Execute").profile("Method::execute", 0, length, chain=-1)
+    lines = printed(read_log(log.image(), [SYSTICK])).splitlines()
+    header = next(line for line in lines if "cold [us]" in line)
+    execute = next(line for line in lines if line.startswith("Method::execute"))
+    times = execute.split()[3:-1]
+    assert times == ["20.000", "23.333", "10.000", "40.000", "40.000"]
+    assert header.index("max [us]") < header.index("cold [us]") < header.index("share")
+    only = next(line for line in lines if line.startswith("event"))
+    assert "cold" not in only, "of the loading there are no cold and warm runs"
