@@ -109,19 +109,21 @@ def print_allocators(console: Console, trace: Trace) -> None:
     """Print totals per allocator, or nothing when none was declared or used."""
     totals = allocator_totals(trace)
     if totals:
-        headers = ["allocator", "count", "total [B]", "largest [B]", "failures", "refused [B]"]
+        headers = ["allocator", "count", "total [B]", "peak [B]", "largest [B]"]
+        headers += ["failures", "refused [B]"]
         rows = [
             [
                 item.label,
                 str(item.count),
                 f"{item.total_bytes:,}",
+                f"{item.peak_bytes:,}",
                 f"{item.largest_bytes:,}",
                 str(item.failures),
                 f"{item.failed_bytes:,}",
             ]
             for item in totals
         ]
-        show_table(console, headers, rows, title="Allocators", numbers=range(1, 6))
+        show_table(console, headers, rows, title="Allocators", numbers=range(1, 7))
 
 
 def print_losses(console: Console, trace: Trace) -> None:

@@ -45,6 +45,8 @@ class CallTree:
         parent: Row of the innermost event around it, -1 for none, int64. That may be a later row
             or, among events that a delegate logged afterwards, an earlier one.
         depth: Number of events around it, int64.
+        start: Its start in ticks on the timeline of its clock, int64; -1 without a time. Delegates
+            have timelines of their own, also where a file names only one clock for all.
         total: Duration in ticks of its own clock, uint64; 0 where the end was read a little before
             the start.
         own: Self time in ticks of its own clock: what of its duration no event directly within it
@@ -60,6 +62,7 @@ class CallTree:
     trace: Trace
     parent: _Ints
     depth: _Ints
+    start: _Ints
     total: _Ticks
     own: _Ticks
     ambiguous: _Bools
@@ -105,6 +108,7 @@ def call_tree(trace: Trace, *, across_blocks: bool = False) -> CallTree:
         trace=trace,
         parent=parent,
         depth=depths(parent),
+        start=rows.start,
         total=total.astype(np.uint64),
         own=(total - _covered(rows, parent, total)).astype(np.uint64),
         ambiguous=ambiguous,

@@ -89,8 +89,8 @@ def test_allocators_are_totalled_over_blocks() -> None:
     log.allocation(1, 100).allocation(1, 300)
     log.block("Execute").allocation(1, -100).allocation(1, 5000, failed=True)
     assert allocator_totals(read_log(log.image())) == [
-        AllocatorTotals("method", 1, 2, 300, 300, 1, 5000),
-        AllocatorTotals("unused", 2, 0, 0, 0, 0, 0),
+        AllocatorTotals("method", 1, 2, 300, 400, 300, 1, 5000),
+        AllocatorTotals("unused", 2, 0, 0, 0, 0, 0, 0),
     ]
 
 
