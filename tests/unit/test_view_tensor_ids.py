@@ -1,0 +1,137 @@
+"""Ids of tensors and storages, and the lifetimes of planned memory that they follow from."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.program.program import Method, Tensor
+from harness.program.pte import read_program
+from harness.view.memory import Gaps
+from harness.view.planned import planned_pools
+from harness.view.tensor_ids import Ids, Lifetime, Reference, lifetimes, planned_ids, unique_ids
+from tests.conftest import MODELS
+from tests.support.programs import ProgramBuilder
+
+
+def test_memory_that_is_freed_and_taken_again_is_another_storage() -> None:
+    references = [
+        Reference("a"),
+        Reference("a", tensor=1),
+        Reference("b"),
+        Reference("a", freed=True),
+        Reference("a", tensor=2),
+        Reference("b", freed=True),
+    ]
+    assert unique_ids(references) == [
+        Ids(1, 0),
+        Ids(1, 0),
+        Ids(2, None),
+        Ids(1, 0),
+        Ids(3, 1),
+        Ids(2, None),
+    ]
+
+
+def test_storages_that_hold_one_tensor_in_turn_share_its_id() -> None:
+    places = [("a", 1), ("b", 2), ("c", 1), ("b", 3), ("d", 4)]
+    ids = unique_ids([Reference(*place) for place in places])
+    assert ids == [Ids(1, 0), Ids(2, 1), Ids(3, 0), Ids(2, 1), Ids(4, 2)]
+
+
+@given(
+    st.lists(
+        st.builds(
+            Reference,
+            st.sampled_from("abc"),
+            st.one_of(st.none(), st.integers(1, 4)),
+            freed=st.booleans(),
+        ),
+        max_size=40,
+    )
+)
+def test_ids_have_no_gaps_and_what_is_one_has_one(references: list[Reference]) -> None:
+    ids = unique_ids(references)
+    storages = [item.storage for item in ids]
+    seen = {item.tensor for item in ids if item.tensor is not None}
+    assert set(storages) == set(range(1, len(set(storages)) + 1))
+    assert seen == set(range(len(seen)))
+    open_at: dict[object, int] = {}
+    for reference, item in zip(references, ids, strict=True):
+        assert open_at.setdefault(reference.address, item.storage) == item.storage
+        if reference.freed:
+            del open_at[reference.address]
+        assert (item.tensor is None) <= (reference.tensor is None)
+
+
+def small_method() -> Method:
+    """x -> relu -> y -> relu -> z -> relu -> w, where z lies where x was."""
+    builder = ProgramBuilder([0, 96])
+    offsets = (0, 32, 0, 64)
+    x, y, z, w = (builder.tensor((8,), memory=(1, offset)) for offset in offsets)
+    builder.call("aten::relu", x, y, y)
+    builder.call("aten::relu", y, z, z)
+    builder.call("aten::relu", z, w, w)
+    return read_program(builder.finish([x], [w])).methods[0]
+
+
+def test_planned_memory_has_other_tensors_after_another() -> None:
+    method = small_method()
+    assert lifetimes(method) == {
+        0: Lifetime(-1, 0),
+        1: Lifetime(0, 1),
+        2: Lifetime(1, 2),
+        3: Lifetime(2, 3),
+    }
+    ids = planned_ids(method)
+    assert len({item.storage for item in ids.values()}) == 4
+    assert len({item.tensor for item in ids.values()}) == 4
+    (pool,) = planned_pools(method)
+    assert (pool.pool, pool.planned, pool.reach, pool.peak) == (1, 96, 96, 64)
+    assert pool.live.tolist() == [32, 64, 64, 64, 32]
+    assert pool.peak_at == 0
+    assert [tensor.value for tensor in pool.peak_tensors] == [0, 1]
+    assert pool.peak_gaps == Gaps(0, 0, 0)
+
+
+def test_a_loop_keeps_what_it_carries() -> None:
+    builder = ProgramBuilder([0, 128])
+    x, y, z = (builder.tensor((8,), memory=(1, 32 * number)) for number in range(3))
+    done = builder.value("bool", ("u8", 1))
+    builder.call("aten::relu", x, y, y)
+    builder.call("aten::relu", x, z, z)
+    builder.jump_if_false(done, 1)
+    method = read_program(builder.finish([x], [z])).methods[0]
+    # y is not used in the loop; x, which is used in it, is needed by every turn.
+    assert lifetimes(method) == {0: Lifetime(-1, 2), 1: Lifetime(0, 0), 2: Lifetime(1, 3)}
+
+
+@pytest.mark.parametrize("path", sorted(MODELS.glob("*.pte")), ids=lambda path: path.stem)
+def test_what_is_needed_at_one_time_does_not_overlap_in_planned_memory(path: object) -> None:
+    for method in read_program(path.read_bytes()).methods:  # type: ignore[attr-defined]
+        ids = planned_ids(method)
+        for pool in planned_pools(method):
+            assert pool.peak <= pool.reach <= pool.planned
+            assert pool.peak == pool.live.max()
+            for one, other in combinations(pool.tensors, 2):
+                together = one.first <= other.last and other.first <= one.last
+                start, end = (
+                    max(one.offset, other.offset),
+                    min(one.offset + one.size, other.offset + other.size),
+                )
+                if together and start < end:
+                    # Views lie in the storage that they are views of.
+                    assert one.offset == other.offset
+                    assert ids[one.value].tensor == ids[other.value].tensor
+        tensors = [n for n, value in enumerate(method.values) if isinstance(value, Tensor)]
+        assert set(ids) <= set(tensors)
+
+
+@pytest.mark.parametrize("name", ["ic_int8", "kws_f32", "vww_int8"])
+def test_networks_need_all_memory_that_is_planned_for_them(name: str) -> None:
+    method = read_program((MODELS / f"{name}.pte").read_bytes()).methods[0]
+    (pool,) = planned_pools(method)
+    assert pool.peak == pool.planned
