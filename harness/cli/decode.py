@@ -22,15 +22,23 @@ from harness.timebase import ClockDomain
 @click.option(
     "--clock-bits", default=64, show_default=True, type=click.IntRange(8, 64), help="Counter width."
 )
+@click.option("--tree", is_flag=True, help="Print the call tree, with total and self times.")
 @output_options
-def command(path: Path, clock_hz: float | None, clock_bits: int, output: Output) -> None:
+def command(
+    path: Path, clock_hz: float | None, clock_bits: int, tree: bool, output: Output
+) -> None:
     """Print what an ETDump, a device log or a run directory holds."""
     clock = ClockDomain("given", Fraction(clock_hz), clock_bits) if clock_hz else None
     source = load_source(path, clock)
     if output.json:
         from harness.report.document import trace_document
 
-        click.echo(trace_document(source.trace), nl=False)
+        click.echo(trace_document(source.trace, tree=tree), nl=False)
+        return
+    if tree:
+        from harness.report.tree import print_tree
+
+        print_tree(output.console(), source.trace, detailed=output.verbosity > 0)
         return
     from harness.report.terminal import print_run
 

@@ -17,6 +17,8 @@ from harness.target.doctor import Finding
 from harness.target.size import Size
 from harness.trace import Losses, Trace
 from harness.view.allocators import AllocatorTotals, allocator_totals
+from harness.view.call_tree import call_tree
+from harness.view.merged_tree import Node, merged_tree
 from harness.view.runs import Run, runs
 from harness.view.statistics import Summary, operator_statistics
 
@@ -42,7 +44,10 @@ class OperatorDocument(msgspec.Struct, frozen=True):
 
 
 class TraceDocument(msgspec.Struct, frozen=True):
-    """What ``etharness decode --json`` prints."""
+    """What ``etharness decode --json`` prints.
+
+    ``tree`` is null without ``--tree``; with it, each node stands before those within it.
+    """
 
     events: int
     blocks: list[str]
@@ -50,6 +55,7 @@ class TraceDocument(msgspec.Struct, frozen=True):
     losses: Losses
     operators: list[OperatorDocument]
     allocators: list[AllocatorTotals]
+    tree: list[Node] | None
 
 
 class VerdictDocument(msgspec.Struct, frozen=True):
@@ -94,8 +100,8 @@ def json_schema(command: str) -> dict[str, Any]:
     return msgspec.json.schema(SCHEMAS[command])
 
 
-def trace_document(trace: Trace) -> bytes:
-    """Return the JSON of a trace's statistics."""
+def trace_document(trace: Trace, *, tree: bool = False) -> bytes:
+    """Return the JSON of a trace's statistics, with its call tree if that is wanted."""
     operators = [
         OperatorDocument(
             block=printable(operator.block),
@@ -120,7 +126,18 @@ def trace_document(trace: Trace) -> bytes:
             losses=trace.losses,
             operators=operators,
             allocators=allocator_totals(trace),
+            tree=[_node(node) for node in merged_tree(call_tree(trace))] if tree else None,
         )
+    )
+
+
+def _node(node: Node) -> Node:
+    """A node with names that a document can hold."""
+    return replace(
+        node,
+        block=printable(node.block),
+        name=printable(node.name),
+        delegate_str=node.delegate_str and printable(node.delegate_str),
     )
 
 

@@ -14,6 +14,7 @@ from harness.report.text import TICKS, Unit, printable, time_unit
 from harness.timebase import ClockDomain
 from harness.trace import Trace
 from harness.view.allocators import allocator_totals
+from harness.view.merged_tree import Node
 from harness.view.statistics import Operator, Summary, operator_statistics
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ def print_header(console: Console, fields: Mapping[str, object]) -> None:
     """Print labels and values, one line each."""
     width = max((len(label) for label in fields), default=0)
     for label, value in fields.items():
-        _line(console, f"{label:<{width}}  {value}")
-    _line(console)
+        show_line(console, f"{label:<{width}}  {value}")
+    show_line(console)
 
 
 def print_operators(console: Console, trace: Trace, block: str, *, detailed: bool = False) -> None:
@@ -80,8 +81,8 @@ def print_operators(console: Console, trace: Trace, block: str, *, detailed: boo
     """
     operators = operator_statistics(trace, block)
     if not operators:
-        _line(console, f"no profile events in block {block!r}")
-        _line(console)
+        show_line(console, f"no profile events in block {block!r}")
+        show_line(console)
         return
     known = [op for op in operators if op.ns is not None]
     outer = {clock: _largest(operators, clock) for clock in _clocks(operators)}
@@ -98,7 +99,7 @@ def print_operators(console: Console, trace: Trace, block: str, *, detailed: boo
     for op in operators:
         largest = outer[op.clock]
         share = f"{100 * _total(op) / largest:.1f}" if largest else ""
-        name = _delegated(op) if several_delegates else op.name
+        name = with_delegate(op) if several_delegates else op.name
         times = _times(op, unit, cold=cold)
         rows.append([name, str(op.instruction), str(op.ticks.count), *times, share])
     columns = range(1, len(headers))
@@ -129,7 +130,9 @@ def print_allocators(console: Console, trace: Trace) -> None:
 def print_losses(console: Console, trace: Trace) -> None:
     """Print what the log misses; always says something."""
     if trace.filtered_events:
-        _line(console, f"filtered: {trace.filtered_events} events left out by the target's filter")
+        show_line(
+            console, f"filtered: {trace.filtered_events} events left out by the target's filter"
+        )
     lost = trace.losses
     if lost.any:
         reasons = []
@@ -146,24 +149,24 @@ def print_losses(console: Console, trace: Trace) -> None:
         if lost.damaged:
             reasons.append(f"at least {lost.damaged} events are lost to damage of the file")
         text = f"LOSSES: {'; '.join(reasons)}; totals are lower bounds"
-        _line(console, text, style="bold red")
+        show_line(console, text, style="bold red")
     else:
-        _line(console, "losses: none; the log is complete")
+        show_line(console, "losses: none; the log is complete")
 
 
 def print_verdict(console: Console, verdict: Verdict, *, detailed: bool = False) -> None:
     """Print the verdict with every reason for a failure, after all checks when ``detailed``."""
-    _line(console)
+    show_line(console)
     if detailed:
         _print_checks(console, verdict)
     failures = verdict.failures
     total = len(verdict.checks)
     if not failures:
-        _line(console, f"PASS: {total} of {total} checks hold", style="bold green")
+        show_line(console, f"PASS: {total} of {total} checks hold", style="bold green")
         return
-    _line(console, f"FAIL: {len(failures)} of {total} checks do not hold", style="bold red")
+    show_line(console, f"FAIL: {len(failures)} of {total} checks do not hold", style="bold red")
     for check in failures:
-        _line(console, f"  {_because(check)}")
+        show_line(console, f"  {_because(check)}")
 
 
 def _print_checks(console: Console, verdict: Verdict) -> None:
@@ -202,7 +205,7 @@ def show_table(
         numbers: Columns of numbers, aligned right and never folded.
     """
     if title:
-        _line(console, title, style="bold")
+        show_line(console, title, style="bold")
     widths = _widths([headers, *rows])
     needed = sum(w if i in numbers else min(w, _LEAST_TEXT) for i, w in enumerate(widths))
     if console.is_terminal and needed + 3 * len(widths) <= console.width:
@@ -213,8 +216,8 @@ def show_table(
         console.print(table)
         return
     for line in _plain_lines([headers, *rows], numbers):
-        _line(console, line)
-    _line(console)
+        show_line(console, line)
+    show_line(console)
 
 
 def plain_table(
@@ -254,7 +257,7 @@ def _plain_lines(rows: Sequence[Sequence[str]], numbers: Collection[int]) -> Ite
         yield "  ".join(padded).rstrip()
 
 
-def _line(console: Console, text: str = "", *, style: str | None = None) -> None:
+def show_line(console: Console, text: str = "", *, style: str | None = None) -> None:
     """Print one line, uncut; a terminal wraps it by itself."""
     console.print(
         printable(text),
@@ -279,7 +282,7 @@ def _total(op: Operator) -> float:
     return (op.ns or op.ticks).total
 
 
-def _delegated(op: Operator) -> str:
+def with_delegate(op: Operator | Node) -> str:
     """The event's name and its delegate id."""
     delegate = op.delegate_str if op.delegate_str is not None else op.delegate_int
     return op.name if delegate == -1 else f"{op.name} [{delegate}]".strip()

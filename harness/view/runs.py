@@ -57,6 +57,14 @@ def block_numbers(trace: Trace) -> npt.NDArray[np.int64]:
     return np.repeat(np.arange(len(trace.blocks)), [block.count for block in trace.blocks])
 
 
+def block_names(trace: Trace) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """Return the names that blocks have, first seen first, and each event's number among them."""
+    names = list(dict.fromkeys(block.name for block in trace.blocks))
+    number = {name: index for index, name in enumerate(names)}
+    of_block = np.array([number[block.name] for block in trace.blocks], np.int64)
+    return names, of_block[block_numbers(trace)]
+
+
 def runs(trace: Trace) -> list[Run]:
     """List the blocks of ``trace``."""
     executed, cold = executions(trace)

@@ -12,7 +12,7 @@ from harness.clock.ticks import Ticks, durations, nanoseconds_per_tick
 from harness.timebase import ClockDomain
 from harness.trace import Kind, Trace
 from harness.view.keys import equal_rows, in_groups
-from harness.view.runs import SIGNATURE, block_numbers, executions
+from harness.view.runs import SIGNATURE, block_names, block_numbers, executions
 
 _Ints = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float64]
@@ -93,13 +93,11 @@ def operator_statistics(trace: Trace, block: str | None = None) -> list[Operator
     Returns:
         Operators in the order in which they were first seen.
     """
-    names = list(dict.fromkeys(item.name for item in trace.blocks))
-    number = {name: index for index, name in enumerate(names)}
+    names, block_of = block_names(trace)
     orders = block_numbers(trace)
-    block_of = np.array([number[item.name] for item in trace.blocks], np.int64)[orders]
     chosen = trace.kind == Kind.PROFILE
     if block is not None:
-        chosen = chosen & (block_of == number.get(block, -1))
+        chosen = chosen & (block_of == (names.index(block) if block in names else -1))
     rows = np.flatnonzero(chosen)
     if not len(rows):
         return []

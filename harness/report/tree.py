@@ -1,0 +1,111 @@
+"""The call tree on the terminal: total and self time, merged over runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from harness.report.terminal import print_losses, show_line, show_table, with_delegate
+from harness.report.text import TICKS, Unit, time_unit
+from harness.trace import NO_CLOCK, Kind, Trace
+from harness.view.call_tree import CallTree, call_tree
+from harness.view.merged_tree import Node, merged_tree
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def print_tree(console: Console, trace: Trace, *, detailed: bool = False) -> None:
+    """Print the call tree of ``trace``, one table per name of blocks, then what is missing.
+
+    Nodes stand in the order in which they happened. The share is what its self time is of the self
+    times of all nodes on clocks of known rate, or on its own clock if that rate is unknown. So
+    shares of one table add up to 100 %, where there is one clock.
+
+    Args:
+        console: Where to.
+        trace: What was logged.
+        detailed: List the events that may belong elsewhere, row by row.
+    """
+    tree = call_tree(trace)
+    nodes = merged_tree(tree)
+    for block in dict.fromkeys(item.name for item in trace.blocks):
+        here = [node for node in nodes if node.block == block]
+        if here:
+            _print_nodes(console, block, here)
+    _print_ambiguous(console, tree, detailed=detailed)
+    print_losses(console, trace)
+
+
+def _print_nodes(console: Console, block: str, nodes: list[Node]) -> None:
+    times = [node.total_ns for node in nodes if node.total_ns is not None]
+    unit = time_unit(times) if times else TICKS
+    several_delegates = any(node.delegate_int != -1 or node.delegate_str for node in nodes)
+    all_of: dict[str, float] = {}
+    for node in nodes:
+        all_of[_scale(node)] = all_of.get(_scale(node), 0.0) + _own(node)
+    rows = []
+    for node in nodes:
+        name = with_delegate(node) if several_delegates else node.name
+        whole = all_of[_scale(node)]
+        rows.append(
+            [
+                "  " * node.depth + (name or "(no name)"),
+                str(node.instruction),
+                str(node.count),
+                _time(node.total_ns, node.total_ticks, unit),
+                _time(node.own_ns, node.own_ticks, unit),
+                f"{100 * _own(node) / whole:.1f}" if whole else "",
+            ]
+        )
+    headers = ["event", "instruction", "count", f"total [{unit.name}]", f"self [{unit.name}]"]
+    headers.append("share [%]")
+    show_table(console, headers, rows, title=f"Call tree of {block}", numbers=range(1, 6))
+
+
+def _scale(node: Node) -> str:
+    """What its times compare with: those on the same clock, or on any of known rate."""
+    return node.clock if node.own_ns is None else ""
+
+
+def _own(node: Node) -> float:
+    return node.own_ticks if node.own_ns is None else node.own_ns
+
+
+def _time(nanoseconds: float | None, ticks: int, unit: Unit) -> str:
+    if nanoseconds is not None:
+        return unit.text(nanoseconds)
+    return TICKS.text(ticks) if unit is TICKS else f"{TICKS.text(ticks)} ticks"
+
+
+def _print_ambiguous(console: Console, tree: CallTree, *, detailed: bool) -> None:
+    rows = tree.ambiguous_rows.tolist()
+    if not rows:
+        return
+    more = "" if detailed else "; -v lists them"
+    show_line(console, f"ambiguous: {len(rows)} events may belong elsewhere{more}")
+    if detailed:
+        cells = []
+        for row in rows:
+            parent = int(tree.parent[row])
+            timed = tree.trace.clock[row] != NO_CLOCK
+            cells.append(
+                [
+                    str(row),
+                    _name(tree.trace, row),
+                    str(tree.trace.start[row]) if timed else "",
+                    "nothing" if parent < 0 else f"{_name(tree.trace, parent)} (row {parent})",
+                ]
+            )
+        show_table(
+            console, ["row", "event", "start [ticks]", "taken as within"], cells, numbers=(0, 2)
+        )
+
+
+def _name(trace: Trace, row: int) -> str:
+    kind = trace.kind[row]
+    if kind == Kind.ALLOCATION:
+        return "allocation"
+    if kind == Kind.DEBUG:
+        return "value"
+    delegate = trace.text(int(trace.delegate_str[row])) or str(trace.delegate_int[row])
+    return trace.text(int(trace.name[row])) or f"delegate event {delegate}"

@@ -1,0 +1,140 @@
+"""The call tree of all runs in one: repeats of an event under the same ancestors are one node."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.clock.ticks import exact_nanoseconds
+from harness.timebase import ClockDomain
+from harness.trace import Kind
+from harness.view.call_tree import CallTree
+from harness.view.keys import equal_rows, in_groups
+from harness.view.runs import SIGNATURE, block_names
+
+_Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """All repeats of one event under the same ancestors, in blocks of one name.
+
+    Attributes:
+        parent: Place of the node around it in the list, -1 for none.
+        depth: How many there are around it.
+        block: Name of the blocks.
+        name: Its name, "" when it has none.
+        chain: Chain index, -1 unset.
+        instruction: Instruction id.
+        delegate_int: Integer delegate debug id, -1 unset.
+        delegate_str: String delegate debug id, or None.
+        clock: Name of the clock of its ticks.
+        count: Number of repeats.
+        ambiguous: How many of these may belong elsewhere.
+        total_ticks: Their durations together.
+        own_ticks: What of it nothing within them on the same clock covers.
+        total_ns: In nanoseconds, None when the rate of the clock is unknown.
+        own_ns: Likewise.
+    """
+
+    parent: int
+    depth: int
+    block: str
+    name: str
+    chain: int
+    instruction: int
+    delegate_int: int
+    delegate_str: str | None
+    clock: str
+    count: int
+    ambiguous: int
+    total_ticks: int
+    own_ticks: int
+    total_ns: float | None
+    own_ns: float | None
+
+
+def merged_tree(tree: CallTree) -> list[Node]:
+    """Merge the profile events of ``tree`` over repeats and runs.
+
+    Returns:
+        Each node before those within it; nodes within one in the order in which they were first
+        seen.
+    """
+    trace = tree.trace
+    names, name_of = block_names(trace)
+    rows, codes = _codes(tree, name_of)
+    order, starts = in_groups(codes)
+    grouped = rows[order]
+    firsts = grouped[starts]
+    place = np.full(len(trace), -1, np.int64)
+    place[grouped] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(grouped)))
+    above = np.where(tree.parent[firsts] < 0, -1, place[tree.parent[firsts]])
+    nodes = [
+        _node(tree, names[name_of[group[0]]], group)
+        for group in np.split(grouped, starts[1:])
+        if len(group)
+    ]
+    return _in_depth(nodes, above.tolist())
+
+
+def _codes(tree: CallTree, name_of: _Ints) -> tuple[_Ints, _Ints]:
+    """Profile events, and a number for each that repeats under the same ancestors share."""
+    trace = tree.trace
+    rows = np.flatnonzero(trace.kind == Kind.PROFILE)
+    own = np.full(len(trace), -1, np.int64)
+    own[rows] = equal_rows([name_of[rows], *(getattr(trace, key)[rows] for key in SIGNATURE)])
+    path = np.full(len(trace), -1, np.int64)
+    used = 0
+    by_depth = rows[np.argsort(tree.depth[rows], kind="stable")]
+    for level in np.split(by_depth, np.flatnonzero(np.diff(tree.depth[by_depth])) + 1):
+        parent = tree.parent[level]
+        around = np.where(parent < 0, -1, path[parent])
+        path[level] = used + equal_rows([around, own[level]])
+        used = int(path[level].max(initial=used - 1)) + 1
+    return rows, path[rows]
+
+
+def _node(tree: CallTree, block: str, rows: _Ints) -> Node:
+    trace = tree.trace
+    first = int(rows[0])
+    clock = trace.clocks[trace.clock[first]]
+    total, own = sum(tree.total[rows].tolist()), sum(tree.own[rows].tolist())
+    return Node(
+        parent=-1,
+        depth=int(tree.depth[first]),
+        block=block,
+        name=trace.text(int(trace.name[first])) or "",
+        chain=int(trace.chain[first]),
+        instruction=int(trace.instruction[first]),
+        delegate_int=int(trace.delegate_int[first]),
+        delegate_str=trace.text(int(trace.delegate_str[first])),
+        clock=clock.name,
+        count=len(rows),
+        ambiguous=int(np.count_nonzero(tree.ambiguous[rows])),
+        total_ticks=total,
+        own_ticks=own,
+        total_ns=_nanoseconds(total, clock),
+        own_ns=_nanoseconds(own, clock),
+    )
+
+
+def _nanoseconds(ticks: int, clock: ClockDomain) -> float | None:
+    return None if clock.hz is None else float(exact_nanoseconds(ticks, clock))
+
+
+def _in_depth(nodes: list[Node], above: list[int]) -> list[Node]:
+    """Put each node before those within it."""
+    within = defaultdict(list)
+    for number, parent in enumerate(above):
+        within[parent].append(number)
+    found: list[Node] = []
+    waiting = [(number, -1) for number in reversed(within[-1])]
+    while waiting:
+        number, parent = waiting.pop()
+        waiting += [(inner, len(found)) for inner in reversed(within[number])]
+        found.append(replace(nodes[number], parent=parent))
+    return found
