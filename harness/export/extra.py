@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
-from harness.errors import UsageError
+from harness import extras
 
 
 def require(*modules: str) -> list[Any]:
@@ -14,10 +13,4 @@ def require(*modules: str) -> list[Any]:
     Raises:
         UsageError: One of them is not installed.
     """
-    try:
-        return [importlib.import_module(name) for name in modules]
-    except ImportError as error:
-        raise UsageError(
-            f"this format needs a package that is not installed: {error}",
-            hint="pip install 'etdump-harness[export]'",
-        ) from None
+    return extras.require("export", "this format", *modules)

@@ -1,0 +1,25 @@
+"""A drop-in for ``executorch.devtools.Inspector``: ``from harness.inspector import Inspector``."""
+
+from harness.inspector.comparators import (
+    L1Comparator,
+    MSEComparator,
+    NumericalComparatorBase,
+    SNRComparator,
+)
+from harness.inspector.event import Event, EventBlock
+from harness.inspector.inspector import Inspector
+from harness.inspector.outputs import compare_results
+from harness.inspector.perf_data import PerfData, TimeScale
+
+__all__ = [
+    "Event",
+    "EventBlock",
+    "Inspector",
+    "L1Comparator",
+    "MSEComparator",
+    "NumericalComparatorBase",
+    "PerfData",
+    "SNRComparator",
+    "TimeScale",
+    "compare_results",
+]

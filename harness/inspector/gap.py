@@ -1,0 +1,253 @@
+"""Values that a device logged against those that the exported program computes.
+
+What connects them are debug handles: each operator of the edge dialect has one, an event has those
+of the operators that were fused into it. So values are compared where the handles of an event are
+those of operators whose values were captured, and the last of these is the value meant.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness.extras import require
+from harness.inspector.comparators import (
+    COMPARATORS,
+    Handle,
+    Mapping,
+    Names,
+    NumericalComparatorBase,
+)
+from harness.program.etrecord import as_tuple
+
+if TYPE_CHECKING:
+    from harness.inspector.event import Event
+    from harness.inspector.inspector import Inspector
+
+_HANDLE = "debug_handle"
+_UNSET = 0
+_EXPORTED, _EDGE = "exported_program", "edge_dialect_exported_program"
+
+
+@dataclass(frozen=True, slots=True)
+class _Logged:
+    """What was logged for an event's operators."""
+
+    instruction: int
+    values: list[Any]
+    outputs: int
+
+
+def numeric_gap(
+    inspector: Inspector,
+    record: Any,
+    distance: str | NumericalComparatorBase,
+    reference_graph: str | None,
+    *,
+    validate: bool,
+) -> Any:
+    """A pandas DataFrame of the pairs of values and their distances.
+
+    Raises:
+        ValueError: The distance or the graph is unknown, or the record has no inputs to compute
+            values from.
+    """
+    comparator = _comparator(distance, inspector)
+    program = _reference(record, reference_graph, validate, inspector.method)
+    if not record._representative_inputs:
+        raise ValueError("the ETRecord has no representative inputs to compute values from")
+    graph = program.module()
+    computed, nodes = _capture(graph, record._representative_inputs)
+    names = {handle: [node.name for node in found] for handle, found in nodes.items()}
+    logged, runtime_names = _runtime_values(inspector)
+    table = comparator.compare(_pair(computed, logged), names, runtime_names)
+    if len(table):
+        traces = {
+            node.name: node.meta.get("stack_trace") for group in nodes.values() for node in group
+        }
+        table["stacktraces"] = [
+            {name: traces.get(name) for name in found} for found in table["aot_ops"]
+        ]
+    return table
+
+
+def _comparator(
+    distance: str | NumericalComparatorBase, inspector: Inspector
+) -> NumericalComparatorBase:
+    if isinstance(distance, str):
+        name = distance.strip().upper()
+        if name not in COMPARATORS:
+            raise ValueError(f"unknown distance {distance!r}; there are {', '.join(COMPARATORS)}")
+        return COMPARATORS[name](inspector)
+    if getattr(distance, "inspector", None) is None:
+        distance.inspector = inspector
+    return distance
+
+
+def _reference(record: Any, name: str | None, validate: bool, method: str) -> Any:
+    """The program that values are computed with."""
+    edge = record.edge_dialect_program
+    edge = edge[method] if isinstance(edge, dict) else edge
+    if name in (None, _EXPORTED):
+        exported = record.exported_program
+        if exported is not None and _propagate(exported, record.export_graph_id, edge, validate):
+            return exported
+        if name == _EXPORTED:
+            raise ValueError(
+                "the exported program is not in the ETRecord, or does not have all operators of "
+                "the edge dialect: disable the validation to compare the others"
+            )
+        warnings.warn("values are computed with the edge dialect program", stacklevel=4)
+        return edge
+    if name == _EDGE:
+        return edge
+    graphs = record.graph_map or {}
+    for key in (name, f"{name}/{method}"):
+        if key in graphs:
+            return graphs[key]
+    raise ValueError(f"no graph {name!r}: there are {', '.join([_EXPORTED, _EDGE, *graphs])}")
+
+
+def _operators(program: Any) -> Iterator[Any]:
+    return (
+        node
+        for node in program.graph_module.graph.nodes
+        if node.op not in ("placeholder", "output")
+    )
+
+
+def _origins(node: Any) -> Iterator[str]:
+    """Names of the nodes that a node was made from in earlier graphs, with the graphs' ids."""
+    sources = node.meta.get("from_node")
+    while sources:
+        yield f"{sources[-1].name}.{sources[-1].graph_id}"
+        sources = sources[-1].from_node
+
+
+def _propagate(exported: Any, graph_id: int, edge: Any, validate: bool) -> bool:
+    """Give the exported program's nodes the debug handles of the edge dialect's made from them.
+
+    False, without a change, when an operator of the edge dialect comes from none of them.
+    """
+    handles = {origin: node.meta[_HANDLE] for node in _operators(edge) for origin in _origins(node)}
+    found = {}
+    for node in _operators(exported):
+        places = (f"{node.name}.{graph_id}", *_origins(node))
+        found[node] = next((handles[place] for place in places if place in handles), _UNSET)
+    if validate and not {node.meta[_HANDLE] for node in _operators(edge)} <= {*found.values()}:
+        return False
+    for node, handle in found.items():
+        node.meta[_HANDLE] = handle
+    return True
+
+
+def _capture(graph: Any, inputs: Any) -> tuple[dict[Handle, Any], dict[Handle, list[Any]]]:
+    """Execute a graph: the value of each debug handle's last node, and all its nodes."""
+    torch, fx = require("oracle", "a numeric gap", "torch", "torch.fx")
+    values: dict[Handle, Any] = {}
+    nodes: dict[Handle, list[Any]] = {}
+
+    def copied(value: Any) -> Any:
+        if isinstance(value, tuple | list):
+            return [copied(item) for item in value]
+        return value.detach().clone() if isinstance(value, torch.Tensor) else value
+
+    class Capturer(fx.Interpreter):  # type: ignore[misc, name-defined]
+        def run_node(self, node: Any) -> Any:
+            result = super().run_node(node)
+            handle = node.meta.get(_HANDLE)
+            if handle is not None and node.op == "call_function" and "getitem" not in node.name:
+                values[as_tuple(handle)] = copied(result)
+                nodes.setdefault(as_tuple(handle), []).append(node)
+            return result
+
+    Capturer(graph).run(*(inputs if isinstance(inputs, tuple | list) else [inputs]))
+    return values, nodes
+
+
+def _runtime_values(inspector: Inspector) -> tuple[dict[Handle, _Logged], Names]:
+    """What was logged, by debug handles; handles that overlap belong together."""
+    events = [event for block in inspector.event_blocks for event in block.events]
+    inside: dict[str | None, set[int]] = {}
+    for event in events:
+        if event.is_delegated_op and event.op_types and event.debug_data:
+            of_backend = inside.setdefault(event.delegate_backend_name, set())
+            of_backend.update(as_tuple(event.debug_handles or ()))
+    found: dict[Handle, _Logged] = {}
+    names: Names = {}
+    for event in events:
+        if event.name == "OPERATOR_CALL" or not event.op_types:
+            continue
+        handle = as_tuple(event.debug_handles or ())
+        # A call whose inner operators were logged says nothing beyond these.
+        covered = inside.get(event.delegate_backend_name, set())
+        if event.name == "DELEGATE_CALL" and not covered.isdisjoint(handle):
+            continue
+        if handle not in found or _instruction(event) > found[handle].instruction:
+            found[handle] = _Logged(_instruction(event), event.debug_data, event.num_outputs)
+            names[handle] = [event.name]
+    return _merged(found), names
+
+
+def _instruction(event: Event) -> int:
+    return -1 if event._instruction_id is None else event._instruction_id
+
+
+def _merged(found: dict[Handle, _Logged]) -> dict[Handle, _Logged]:
+    """Join handles that overlap, in the order of instructions; the last one's value is meant."""
+    merged: dict[Handle, _Logged] = {}
+    for handle, logged in found.items():
+        joined, last = handle, logged
+        for other in [key for key in merged if not {*key}.isdisjoint(handle)]:
+            existing = merged.pop(other)
+            if existing.instruction < logged.instruction:
+                joined = _behind(other, joined)
+            else:
+                joined, last = _behind(joined, other), existing
+        merged[joined] = last
+    return merged
+
+
+def _behind(first: Handle, last: Handle) -> Handle:
+    """Both, what is in both standing in the place it has in ``last``."""
+    return tuple(dict.fromkeys([*(n for n in first if n not in last), *last]))
+
+
+def _pair(computed: dict[Handle, Any], logged: dict[Handle, _Logged]) -> Mapping:
+    """Computed values, each with the logged one of the same operators."""
+    pairs: Mapping = {}
+    single = {handle[0]: value for handle, value in computed.items() if len(handle) == 1}
+    for handle, found in logged.items():
+        if not any(number in single for number in handle):
+            continue
+        for index in range(1, found.outputs + 1):
+            if index > len(handle) or handle[-index] not in single:
+                continue
+            value = single[handle[-index]]
+            pairs[handle, _hashable(value)] = (handle, _of_logged(value, found, index))
+    return pairs
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _of_logged(value: Any, found: _Logged, index: int) -> Any:
+    """The logged value that is the computed one: an operator may have logged several."""
+    if not found.values:
+        return None
+    if isinstance(value, list):
+        return tuple(found.values)
+    if found.outputs == 1 and len(found.values) > 1 and hasattr(value, "shape"):
+        alike = [item for item in found.values if _shape(item) == tuple(value.shape)]
+        same = [item for item in alike if str(getattr(item, "dtype", "")) == str(value.dtype)]
+        for fitting in (alike, same):
+            if len(fitting) == 1:
+                return fitting[0]
+    return found.values[-index] if index <= len(found.values) else None
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    return tuple(value.shape) if hasattr(value, "shape") else None

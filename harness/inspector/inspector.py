@@ -1,0 +1,255 @@
+"""Inspector: what ExecuTorch's class of this name does, on our reader, clocks and views."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from harness.inspector.blocks import BlockMaker, add_symbols
+from harness.inspector.event import EventBlock, MetadataParser, pandas
+from harness.inspector.modules import total_for_module
+from harness.inspector.perf_data import TimeScale, scale_between
+from harness.inspector.record import EDGE_GRAPH, Record
+from harness.inspector.source import read_source
+from harness.inspector.times import Converter, event_times
+from harness.inspector.values import Values, tensor_maker
+from harness.trace import Trace
+from harness.view.symbols import SymbolTable
+
+if TYPE_CHECKING:
+    from harness.inspector.comparators import NumericalComparatorBase
+
+_HIDDEN_COLUMNS: Final = (
+    "raw",
+    "delegate_debug_identifier",
+    "stack_traces",
+    "module_hierarchy",
+    "debug_data",
+)
+_HIDDEN_EVENT: Final = "OPERATOR_CALL"
+
+
+class Inspector:
+    """Performance, values and symbols of what a runtime logged.
+
+    Constructor, attributes and methods are those of ``executorch.devtools.Inspector``; what it gets
+    wrong or loses is in ``docs/differences.md``. Beyond its files it reads device logs and run
+    directories, and neither torch nor flatc is needed for that.
+
+        inspector = Inspector("trace.etdp", etrecord="etrecord.bin")
+        inspector.print_data_tabular()
+
+    Attributes:
+        event_blocks: One per kind of run.
+        trace: All that was logged, in order.
+        method: The method that ran, as far as an ETRecord knows; else "".
+    """
+
+    def __init__(
+        self,
+        etdump_path: str | Path | None = None,
+        etdump_data: bytes | None = None,
+        etrecord: Any = None,
+        source_time_scale: TimeScale = TimeScale.NS,
+        target_time_scale: TimeScale = TimeScale.MS,
+        debug_buffer_path: str | Path | None = None,
+        delegate_metadata_parser: MetadataParser | None = None,
+        delegate_time_scale_converter: Converter | None = None,
+        enable_module_hierarchy: bool = False,  # noqa: ARG002
+        reference_graph_name: str = EDGE_GRAPH,
+        *,
+        method: str | None = None,
+        tensors: str | None = None,
+    ) -> None:
+        """Read a trace and, if one is given, the ETRecord of its model.
+
+        Args:
+            etdump_path: An ED00 file, a device log or a run directory.
+            etdump_data: The bytes of an ED00 file or a device log, instead.
+            etrecord: Path of an ETRecord, or ExecuTorch's object of this name.
+            source_time_scale: What a file's ticks are, where nothing else says.
+            target_time_scale: The unit of all times.
+            debug_buffer_path: Where the elements of logged tensors are; those of a run directory
+                are found.
+            delegate_metadata_parser: Reads the metadata of the repeats of a delegate's event.
+            delegate_time_scale_converter: Converts times of delegates' events, given the event's
+                id, an integer or text, and the time.
+            enable_module_hierarchy: Accepted; modules are always known.
+            reference_graph_name: The graph of the ETRecord whose operators are shown.
+            method: The method that ran, when the ETRecord is of several.
+            tensors: ``"torch"`` or ``"numpy"``: what tensors are; by default torch's for a program
+                that has imported torch.
+
+        Raises:
+            ValueError: Not exactly one of path and data was given, or only one scale is cycles.
+            TypeError: The ETRecord is neither a path nor an ETRecord.
+            UsageError: A file is missing, or what an argument names is not there.
+            FormatError: A file is damaged; offset and field say where.
+        """
+        if (etdump_path is None) == (etdump_data is None):
+            raise ValueError("give exactly one of etdump_path and etdump_data")
+        scale_between(source_time_scale, target_time_scale)
+        self._record = None if etrecord is None else Record(etrecord)
+        source = read_source(etdump_path, etdump_data, debug_buffer_path, source_time_scale)
+        self.trace: Trace = source.trace
+        self._times = event_times(source.trace, target_time_scale, delegate_time_scale_converter)
+        values = Values(source.debug_buffer, tensor_maker(tensors))
+        self.event_blocks: list[EventBlock] = BlockMaker(
+            source.trace,
+            self._times,
+            values,
+            delegate_metadata_parser,
+            source_time_scale,
+            target_time_scale,
+        ).blocks()
+        if values.missing:
+            warnings.warn(
+                f"{values.missing} logged tensors have no elements in a debug buffer", stacklevel=2
+            )
+        self.method = ""
+        self._table: SymbolTable | None = None
+        if self._record is not None:
+            self._join(self._record, method, reference_graph_name)
+
+    @property
+    def backward_events(self) -> int:
+        """How many events ended, as their clock reads, a little before they started."""
+        return self._times.backward
+
+    def _join(self, record: Record, method: str | None, graph: str) -> None:
+        """Tell blocks and events what the ETRecord knows."""
+        self.method = record.symbols.method(method)
+        self._table = SymbolTable(
+            record.symbols.methods[self.method], record.graph(graph, self.method)
+        )
+        add_symbols(self.event_blocks, self._table)
+        for block in self.event_blocks:
+            index = block.bundled_input_index
+            if index is not None and index >= 0:
+                block._reference = self._reference(record, index)
+
+    def _reference(self, record: Record, index: int) -> Callable[[], list[Any] | None]:
+        def find() -> list[Any] | None:
+            cases = record.reference_outputs(self.method)
+            return None if cases is None or index >= len(cases) else cases[index]
+
+        return find
+
+    def to_dataframe(
+        self, include_units: bool = True, include_delegate_debug_data: bool = False
+    ) -> Any:
+        """A pandas DataFrame with a row per event of all blocks."""
+        frames = [
+            block.to_dataframe(include_units, include_delegate_debug_data)
+            for block in self.event_blocks
+        ]
+        if not frames:
+            return EventBlock("").to_dataframe(include_units)
+        filled = [frame for frame in frames if len(frame)]
+        return pandas().concat(filled or frames[:1], ignore_index=True)
+
+    def _shown(self, include_units: bool, include_delegate_debug_data: bool) -> Any:
+        """The table without the columns and events that are too much to look at."""
+        frame = self.to_dataframe(include_units, include_delegate_debug_data)
+        frame = frame.drop(columns=[*_HIDDEN_COLUMNS])
+        shown = [_HIDDEN_EVENT not in name for name in frame["event_name"]]
+        return frame[shown].reset_index(drop=True)
+
+    def print_data_tabular(
+        self,
+        file: IO[str] = sys.stdout,
+        include_units: bool = True,
+        include_delegate_debug_data: bool = False,
+    ) -> None:
+        """Print the events as a table, without the wrappers around operators.
+
+        Args:
+            file: Where to.
+            include_units: Say in the headers what times are in.
+            include_delegate_debug_data: Show what delegates said, too.
+        """
+        from rich.console import Console
+
+        from harness.report.terminal import show_table
+
+        frame = self._shown(include_units, include_delegate_debug_data)
+        rows = [[str(number), *map(_cell, row)] for number, row in enumerate(frame.to_numpy())]
+        show_table(Console(file=file), ["", *map(str, frame.columns)], rows)
+
+    def save_data_to_tsv(
+        self,
+        file: IO[str] | str | Path,
+        include_units: bool = True,
+        include_delegate_debug_data: bool = False,
+    ) -> None:
+        """Write what ``print_data_tabular`` shows with tabs between columns."""
+        frame = self._shown(include_units, include_delegate_debug_data)
+        frame.to_csv(file, sep="\t")
+
+    def find_total_for_module(self, module_name: str) -> float:
+        """Time per run within the modules of a name, in the target time scale.
+
+        Every instruction counts once. See ``harness.view.modules`` for what a name is.
+        """
+        if self._table is None:
+            return 0.0
+        return total_for_module(
+            self.event_blocks, self.trace, self._times, self._table, module_name
+        )
+
+    def get_exported_program(self, graph: str | None = None) -> Any:
+        """A program of the ETRecord: the edge dialect's, or that of the graph named.
+
+        None without an ETRecord, or without such a graph.
+
+        Raises:
+            UsageError: ExecuTorch is not installed.
+        """
+        if self._record is None:
+            return None
+        record = self._record.program()
+        if graph is not None:
+            return record.graph_map.get(graph) if record.graph_map else None
+        program = record.edge_dialect_program
+        return program[self.method] if isinstance(program, dict) else program
+
+    def calculate_numeric_gap(
+        self,
+        distance: str | NumericalComparatorBase,
+        disable_debug_handle_valdiation: bool = False,
+        reference_graph: str | None = None,
+    ) -> Any:
+        """Hold the values that were logged against those of the exported program.
+
+        Args:
+            distance: ``"MSE"``, ``"L1"``, ``"SNR"``, or a comparator.
+            disable_debug_handle_valdiation: Compare as far as possible where the exported graph
+                does not have all operators of the edge dialect.
+            reference_graph: ``"exported_program"``, ``"edge_dialect_exported_program"`` or a graph
+                of the record; by default the first if its operators can be told, else the second.
+
+        Returns:
+            A pandas DataFrame with a row per pair of values.
+
+        Raises:
+            ValueError: There is no ETRecord with representative inputs, or no such graph.
+            UsageError: ExecuTorch is not installed.
+        """
+        from harness.inspector.gap import numeric_gap
+
+        if self._record is None:
+            raise ValueError("a numeric gap needs an ETRecord with representative inputs")
+        return numeric_gap(
+            self,
+            self._record.program(),
+            distance,
+            reference_graph,
+            validate=not disable_debug_handle_valdiation,
+        )
+
+
+def _cell(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,98 @@
+"""What a program returned against what it should have: ``compare_results``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.inspector.comparators import as_floats, ratio_in_decibels
+
+Floats = npt.NDArray[np.float64]
+
+
+def _snr(reference: Floats, value: Floats) -> float:
+    return ratio_in_decibels(np.mean(reference**2), np.mean((reference - value) ** 2))
+
+
+def _mse(reference: Floats, value: Floats) -> float:
+    return float(np.mean((reference - value) ** 2))
+
+
+def _cosine(reference: Floats, value: Floats) -> float:
+    lengths = np.sqrt((reference**2).sum()) * np.sqrt((value**2).sum())
+    with np.errstate(invalid="ignore"):
+        return float(np.float64((reference * value).sum()) / lengths)
+
+
+METRICS: Final[dict[str, Callable[[Floats, Floats], float]]] = {
+    "snr": _snr,
+    "mse": _mse,
+    "cosine_similarity": _cosine,
+}
+"""Signal-to-noise ratio in decibels, mean of squared differences, cosine of the angle between."""
+
+
+def compare_results(
+    reference_output: Sequence[Any],
+    run_output: Sequence[Any],
+    metrics: Sequence[str] | None = None,
+    plot: bool = False,
+) -> dict[str, list[float | None]]:
+    """Hold a program's outputs against what they should be, one by one, and print the result.
+
+    Args:
+        reference_output: What should have been returned.
+        run_output: What was.
+        metrics: Names from ``METRICS``; all by default.
+        plot: Not offered.
+
+    Returns:
+        Per metric, the value for each pair of outputs; None for what are no tensors.
+
+    Raises:
+        ValueError: The numbers of outputs or their shapes differ, or a plot was asked for.
+    """
+    if plot:
+        raise ValueError("compare_results draws no plots: take the numbers it returns")
+    found = measure_outputs(reference_output, run_output, metrics)
+    for name, values in found.items():
+        print(f"{name}\n{'-' * 20}")
+        for index, value in enumerate(values):
+            print(f"{index:<5}" + ("" if value is None else f"{value:>8.5f}"))
+        print("\n")
+    return found
+
+
+def measure_outputs(
+    reference_output: Sequence[Any], run_output: Sequence[Any], metrics: Sequence[str] | None = None
+) -> dict[str, list[float | None]]:
+    """What ``compare_results`` returns, without printing.
+
+    Raises:
+        ValueError: The numbers of outputs or their shapes differ.
+    """
+    if len(reference_output) != len(run_output):
+        raise ValueError(
+            f"the run returned {len(run_output)} outputs, the reference has {len(reference_output)}"
+        )
+    pairs = list(zip(reference_output, run_output, strict=True))
+    return {
+        name: [_measured(metric, reference, value) for reference, value in pairs]
+        for name, metric in METRICS.items()
+        if metrics is None or name in metrics
+    }
+
+
+def _measured(
+    metric: Callable[[Floats, Floats], float], reference: Any, value: Any
+) -> float | None:
+    if not (hasattr(reference, "shape") and hasattr(value, "shape")):
+        return None
+    if tuple(reference.shape) != tuple(value.shape):
+        raise ValueError(
+            f"an output has the shape {tuple(value.shape)}, the reference {tuple(reference.shape)}"
+        )
+    return metric(as_floats(reference), as_floats(value))
