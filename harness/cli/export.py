@@ -12,7 +12,9 @@ from harness.errors import UsageError
 from harness.export.formats import FORMATS, export
 from harness.lab.directory import RunDirectory
 from harness.lab.source import load_source
+from harness.program.pte import read_program
 from harness.timebase import ClockDomain
+from harness.view.inputs import find_method
 
 _FORMATS = "\n".join(f"  {name:<12}{format_.description}" for name, format_ in FORMATS.items())
 
@@ -30,6 +32,12 @@ _FORMATS = "\n".join(f"  {name:<12}{format_.description}" for name, format_ in F
 )
 @click.option("-o", "--output", "file", required=True, type=click.Path(path_type=Path))
 @click.option("--flavour", help="A variant of the format.")
+@click.option(
+    "--model",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="The .pte that was executed: operands, data dependencies, names of delegates.",
+)
+@click.option("--method", "method_name", help="Its method; by default the one that fits the trace.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
 @click.option(
     "--clock-hz",
@@ -45,6 +53,8 @@ def command(
     name: str,
     file: Path,
     flavour: str | None,
+    model: Path | None,
+    method_name: str | None,
     force: bool,
     clock_hz: float | None,
     clock_bits: int,
@@ -59,7 +69,9 @@ def command(
     if not file.parent.is_dir():
         raise UsageError(f"{file.parent} is not a directory", hint="make it, or name another file")
     clock = ClockDomain("given", Fraction(clock_hz), clock_bits) if clock_hz else None
-    exported = export(load_source(path, clock).trace, name, flavour)
+    trace = load_source(path, clock).trace
+    method = find_method(read_program(model.read_bytes()), trace, method_name) if model else None
+    exported = export(trace, name, flavour, method)
     RunDirectory(file.parent).write(file.name, exported.data)
     if output.json:
         from harness.report.document import export_document

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from harness.errors import UsageError
+from harness.program.program import Method
 from harness.trace import Trace
 
 
@@ -24,26 +25,48 @@ class Exported:
 
 
 @dataclass(frozen=True, slots=True)
+class Request:
+    """How to write a trace.
+
+    Attributes:
+        flavour: A variant of the format, "" where it has none.
+        method: The method of the model that was executed, if it is known.
+    """
+
+    flavour: str = ""
+    method: Method | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Format:
     """A format.
 
     Attributes:
         description: One line for --help.
-        write: Makes the file of a trace, in a flavour.
+        write: Makes the file of a trace.
         flavours: Variants by name; the first is the default. None: there is only one.
     """
 
     description: str
-    write: Callable[[Trace, str], Exported]
+    write: Callable[[Trace, Request], Exported]
     flavours: tuple[str, ...] = ()
 
 
-def export(trace: Trace, name: str, flavour: str | None = None) -> Exported:
+def export(
+    trace: Trace, name: str, flavour: str | None = None, method: Method | None = None
+) -> Exported:
     """Write ``trace`` in the format ``name``.
+
+    Args:
+        trace: What was logged.
+        name: One of FORMATS.
+        flavour: One of the format's, its first by default.
+        method: The method of the model that was executed: some formats hold what it says.
 
     Raises:
         UsageError: The format or its flavour is unknown, cannot hold this trace, or needs a package
             that is not installed.
+        NotComparableError: The trace is not of this method.
     """
     if name not in FORMATS:
         raise UsageError(f"format {name!r} is not known", hint=f"one of {', '.join(FORMATS)}")
@@ -51,38 +74,38 @@ def export(trace: Trace, name: str, flavour: str | None = None) -> Exported:
     if flavour is not None and flavour not in chosen.flavours:
         known = ", ".join(chosen.flavours) or "none"
         raise UsageError(f"format {name} has no flavour {flavour!r}", hint=f"its flavours: {known}")
-    return chosen.write(trace, flavour or next(iter(chosen.flavours), ""))
+    return chosen.write(trace, Request(flavour or next(iter(chosen.flavours), ""), method))
 
 
-def _csv(trace: Trace, _flavour: str) -> Exported:
+def _csv(trace: Trace, _request: Request) -> Exported:
     from harness.export.delimited import unsaid, write_delimited
 
     return Exported(write_delimited(trace, ","), unsaid(trace))
 
 
-def _tsv(trace: Trace, _flavour: str) -> Exported:
+def _tsv(trace: Trace, _request: Request) -> Exported:
     from harness.export.delimited import unsaid, write_delimited
 
     return Exported(write_delimited(trace, "\t"), unsaid(trace))
 
 
-def _json(trace: Trace, _flavour: str) -> Exported:
+def _json(trace: Trace, _request: Request) -> Exported:
     from harness.export.document import write_json
 
     return Exported(write_json(trace))
 
 
-def _parquet(trace: Trace, _flavour: str) -> Exported:
+def _parquet(trace: Trace, _request: Request) -> Exported:
     from harness.export.parquet import write_parquet
 
     return Exported(write_parquet(trace))
 
 
-def _ed00(trace: Trace, flavour: str) -> Exported:
+def _ed00(trace: Trace, request: Request) -> Exported:
     from harness.clock.ticks import without_wraps
     from harness.etdump.ed00 import left_out, write_ed00
 
-    inspector = flavour == "inspector"
+    inspector = request.flavour == "inspector"
     if inspector:
         trace = without_wraps(trace)
     counts = asdict(left_out(trace, allocation_events=not inspector))
@@ -92,19 +115,32 @@ def _ed00(trace: Trace, flavour: str) -> Exported:
     )
 
 
-def _kineto(trace: Trace, flavour: str) -> Exported:
+def _kineto(trace: Trace, request: Request) -> Exported:
     from harness.export.kineto import write_kineto
 
-    return Exported(*write_kineto(trace, flavour))
+    return Exported(*write_kineto(trace, request.flavour, request.method))
 
 
-def _perfetto(trace: Trace, _flavour: str) -> Exported:
+def _perfetto(trace: Trace, request: Request) -> Exported:
     from harness.export.perfetto import write_perfetto
 
-    return Exported(*write_perfetto(trace))
+    return Exported(*write_perfetto(trace, request.method))
+
+
+def _chakra(trace: Trace, request: Request) -> Exported:
+    from harness.export.chakra import write_chakra
+
+    return Exported(*write_chakra(trace, request.method))
+
+
+def _execution_trace(trace: Trace, request: Request) -> Exported:
+    from harness.export.execution_trace import write_execution_trace
+
+    return Exported(*write_execution_trace(trace, request.method))
 
 
 FORMATS: Final = {
+    "chakra": Format("MLCommons Chakra's execution trace, protocol buffers (.et).", _chakra),
     "csv": Format("A table, one row per event: spreadsheets, scripts.", _csv),
     "ed00": Format(
         "An ETDump file; flavour inspector: as ExecuTorch's Inspector reads it.",
@@ -119,6 +155,9 @@ FORMATS: Final = {
     ),
     "parquet": Format("The whole trace as typed columns: pandas, DuckDB.", _parquet),
     "perfetto": Format("Perfetto's own format, for ui.perfetto.dev (.pftrace).", _perfetto),
+    "pytorch-et": Format(
+        "PyTorch's execution trace with times, JSON for Chakra's converter.", _execution_trace
+    ),
     "tsv": Format("As csv, with tabs.", _tsv),
 }
 """All formats; what each needs is imported when it is written."""

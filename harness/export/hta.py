@@ -56,8 +56,7 @@ def _instructions(drawing: Drawing) -> Iterator[tuple[int, int]]:
 
 def _steps(drawing: Drawing) -> Iterator[Event]:
     """One for each block in which an instruction was executed."""
-    block_ends = np.cumsum([block.count for block in drawing.trace.blocks])
-    blocks = np.searchsorted(block_ends, drawing.row, side="right")
+    blocks = drawing.blocks()
     executed = blocks[drawing.trace.chain[drawing.row] != -1]
     for step, block in enumerate(np.unique(executed).tolist()):
         inside = np.flatnonzero(blocks == block)

@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any, Final
 
 from harness.export.timeline import Drawing, Track, draw
+from harness.program.program import Method
 from harness.trace import Kind, Trace
 
 PID: Final = 1
@@ -20,17 +21,20 @@ PID: Final = 1
 Event = dict[str, Any]
 
 
-def write_kineto(trace: Trace, flavour: str = "torch") -> tuple[bytes, tuple[str, ...]]:
+def write_kineto(
+    trace: Trace, flavour: str = "torch", method: Method | None = None
+) -> tuple[bytes, tuple[str, ...]]:
     """Return the file, and what of the trace is not in it.
 
     Args:
         trace: What was logged.
         flavour: ``torch``, as the PyTorch profiler writes a trace of a CPU, or ``hta``.
+        method: The method that was executed, which says what its delegates are called.
 
     Raises:
         UsageError: The rate of the tracer's clock is unknown.
     """
-    drawing = draw(trace)
+    drawing = draw(trace, method)
     if flavour == "hta":
         from harness.export.hta import events_for_hta
 
@@ -61,8 +65,8 @@ def threads(tracks: tuple[Track, ...]) -> Iterator[Event]:
 def slice_event(drawing: Drawing, number: int, category: str) -> Event:
     """One slice as a complete event."""
     arguments = drawing.arguments(number)
-    # The number by which Kineto's readers find an event again.
-    arguments["External id"] = int(drawing.row[number]) + 1
+    # Numbers by which readers find an event again, here and in PyTorch's execution trace.
+    arguments["External id"] = arguments["Record function id"] = int(drawing.row[number]) + 1
     arguments["Ev Idx"] = arguments.pop("event")
     start = int(drawing.start[number])
     return {

@@ -13,6 +13,7 @@ import numpy as np
 
 from harness.export.protobuf import messages
 from harness.export.timeline import Drawing, draw
+from harness.program.program import Method
 from harness.trace import Trace
 
 MESSAGES: Final = {
@@ -69,13 +70,17 @@ _PID: Final = 1
 _PROCESS: Final = 1  # uuid of the process's track; those of the others follow
 
 
-def write_perfetto(trace: Trace) -> tuple[bytes, tuple[str, ...]]:
+def write_perfetto(trace: Trace, method: Method | None = None) -> tuple[bytes, tuple[str, ...]]:
     """Return the file, and what of the trace is not in it.
+
+    Args:
+        trace: What was logged.
+        method: The method that was executed, which says what its delegates are called.
 
     Raises:
         UsageError: The rate of the tracer's clock is unknown, or protobuf is not installed.
     """
-    drawing = draw(trace)
+    drawing = draw(trace, method)
     writer = _Writer(drawing)
     writer.descriptors()
     writer.slices()

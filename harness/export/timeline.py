@@ -20,6 +20,7 @@ from harness.clock.unwrap import unwrap
 from harness.errors import UsageError
 from harness.export.lanes import arrange
 from harness.export.names import escaped
+from harness.program.program import Method
 from harness.timebase import ClockDomain
 from harness.trace import NO_CLOCK, NO_NAME, Kind, Trace
 from harness.view.call_tree import call_tree
@@ -87,6 +88,7 @@ class Drawing:
         track: Its line.
         parent: Slice around it, also on another line, -1 for none.
         depth: Number of slices around it on its line.
+        own: Nanoseconds of it that nothing within it takes on the same clock.
         slack: How far it may be from where it is drawn, for events of delegates on clocks of their
             own, nanoseconds; 0 for others.
         flows: Slices of calls of a delegate, and of what the delegate logged in each.
@@ -103,6 +105,7 @@ class Drawing:
     track: _Ints
     parent: _Ints
     depth: _Ints
+    own: _Ints
     slack: _Ints
     flows: tuple[tuple[int, int], ...]
     counters: tuple[Counter, ...]
@@ -112,6 +115,11 @@ class Drawing:
     def __len__(self) -> int:
         """Number of slices."""
         return len(self.row)
+
+    def blocks(self) -> _Ints:
+        """Number of the block that each slice is in."""
+        ends = np.cumsum([block.count for block in self.trace.blocks])
+        return np.searchsorted(ends, self.row, side="right")
 
     def name(self, number: int) -> str:
         """What to call a slice."""
@@ -125,19 +133,25 @@ class Drawing:
         return found
 
 
-def draw(trace: Trace) -> Drawing:
+def draw(trace: Trace, method: Method | None = None) -> Drawing:
     """Place every event that has a time.
 
+    Args:
+        trace: What was logged.
+        method: The method that was executed, which says what its delegates are called.
+
     Raises:
-        UsageError: The rate of the tracer's clock is unknown, or its time does not fit 64 bits.
+        UsageError: The rate of the tracer's clock is unknown, or its time does not fit 63 bits.
         FormatError: The events contradict the width of their counter.
     """
-    parent = call_tree(trace).parent
+    tree = call_tree(trace)
+    parent = tree.parent
     placed = _Placed(trace, parent)
     drawn = np.flatnonzero(placed.drawn)
     number_of = np.full(len(trace) + 1, -1, np.int64)  # the last is what -1 finds
     number_of[drawn] = np.arange(len(drawn))
-    lines = _lines(trace, placed, drawn)
+    _, lines = np.unique(placed.keys(drawn), axis=0, return_inverse=True)
+    lines = lines.reshape(-1).astype(np.int64)
     arranged = arrange(placed.start[drawn], placed.end[drawn], number_of[parent[drawn]], lines)
     rows = drawn[arranged.order]
     number_of[rows] = np.arange(len(rows))
@@ -146,13 +160,14 @@ def draw(trace: Trace) -> Drawing:
     flows = np.flatnonzero((call >= 0) & (call == inside))
     return Drawing(
         trace=trace,
-        tracks=_tracks(trace, placed, drawn, lines, arranged.tracks),
+        tracks=_tracks(method, placed.keys(drawn), lines, arranged.tracks),
         row=rows,
         start=placed.start[rows],
         end=placed.end[rows],
         track=arranged.track,
         parent=inside,
         depth=arranged.depth,
+        own=_own_nanoseconds(trace, tree.own, rows),
         slack=placed.slack[rows],
         flows=tuple(zip(call[flows].tolist(), flows.tolist(), strict=True)),
         counters=tuple(_counters(trace, placed)),
@@ -256,6 +271,17 @@ class _Placed:
         }
         return tuple(f"{number} {what}" for what, number in counts.items() if number)
 
+    def keys(self, rows: _Ints) -> _Ints:
+        """What tells lines apart, shape (n, 4).
+
+        Tracer, whether of a delegate, and the chain and instruction of its calls.
+        """
+        trace, of_delegate, call = self.trace, self.delegate[rows], self.call[rows]
+        chain = np.where(of_delegate, trace.chain[call], 0)
+        instruction = np.where(of_delegate, trace.instruction[call], 0)
+        tracer = trace.tracer[rows].astype(np.int64)
+        return np.stack([tracer, of_delegate, chain, instruction], axis=1)
+
     def _own(self, own: _Bools) -> tuple[_Ints, _Ints]:
         trace = self.trace
         start, end = np.zeros(len(trace), np.int64), np.zeros(len(trace), np.int64)
@@ -336,38 +362,36 @@ def _outermost(parent: _Ints, delegate: _Bools) -> _Ints:
     return call
 
 
-def _lines(trace: Trace, placed: _Placed, drawn: _Ints) -> _Ints:
-    """A number per slice: equal for those that belong on one line, in order of tracer and line."""
-    key = _line_keys(trace, placed, drawn)
-    _, numbers = np.unique(key, axis=0, return_inverse=True)
-    return numbers.reshape(-1).astype(np.int64)
-
-
-def _line_keys(trace: Trace, placed: _Placed, drawn: _Ints) -> _Ints:
-    """Tracer, whether of a delegate, and the chain and instruction of its calls: shape (n, 4)."""
-    of_delegate = placed.delegate[drawn]
-    call = placed.call[drawn]
-    chain = np.where(of_delegate, trace.chain[call], 0)
-    instruction = np.where(of_delegate, trace.instruction[call], 0)
-    return np.stack([trace.tracer[drawn].astype(np.int64), of_delegate, chain, instruction], axis=1)
+def _own_nanoseconds(trace: Trace, ticks: npt.NDArray[np.uint64], rows: _Ints) -> _Ints:
+    own = np.zeros(len(rows), np.int64)
+    for number, domain in enumerate(trace.clocks):
+        mine = trace.clock[rows] == number
+        if mine.any():
+            own[mine] = floor_nanoseconds(ticks[rows[mine]].astype(np.int64), domain)
+    return own
 
 
 def _tracks(
-    trace: Trace, placed: _Placed, drawn: _Ints, lines: _Ints, found: tuple[tuple[int, int], ...]
+    method: Method | None, keys: _Ints, lines: _Ints, found: tuple[tuple[int, int], ...]
 ) -> tuple[Track, ...]:
-    if not len(drawn):
+    """What the lines and lanes found are; ``keys`` per slice as ``_Placed.keys`` gives them."""
+    if not len(lines):
         return ()
     _, first = np.unique(lines, return_index=True)
-    keys = _line_keys(trace, placed, drawn)[first].tolist()
+    of_line = keys[first].tolist()
     tracks = []
     for line, lane in found:
-        tracer, of_delegate, chain, instruction = keys[line]
-        name = f"tracer {tracer}"
-        if of_delegate:
-            name = f"delegate of instruction {instruction}" + (f", chain {chain}" if chain else "")
+        tracer, of_delegate, chain, instruction = of_line[line]
         call = (chain, instruction) if of_delegate else None
+        name = _delegate_name(method, chain, instruction) if call else f"tracer {tracer}"
         tracks.append(Track(f"{name} (overlapping {lane})" if lane else name, tracer, call, lane))
     return tuple(tracks)
+
+
+def _delegate_name(method: Method | None, chain: int, instruction: int) -> str:
+    called = method.instruction(chain, instruction) if method else None
+    name = escaped(called.name) if called and called.name else "delegate"
+    return f"{name} of instruction {instruction}" + (f", chain {chain}" if chain else "")
 
 
 def _counters(trace: Trace, placed: _Placed) -> Iterator[Counter]:

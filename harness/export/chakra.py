@@ -1,0 +1,121 @@
+"""MLCommons Chakra's execution trace: protocol buffers, each behind its length.
+
+Times are whole microseconds there, in which a microcontroller's operator may well take none; so
+each node also has its nanoseconds as attributes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from harness.export.execution_trace import NO_MODEL
+from harness.export.extra import require
+from harness.export.nodes import Node, graph
+from harness.export.protobuf import messages
+from harness.export.tensors import Operands
+from harness.export.timeline import draw
+from harness.program.program import Method
+from harness.trace import Trace
+
+MESSAGES: Final = {
+    "AttributeProto": {
+        "name": (1, "string"),
+        "int64_val": (9, "int64"),
+        "bool_val": (27, "bool"),
+        "string_val": (29, "string"),
+    },
+    "GlobalMetadata": {"version": (1, "string"), "attr": (2, "*AttributeProto")},
+    "IOInfo": {"values": (1, "string"), "shapes": (2, "string"), "types": (3, "string")},
+    "Node": {
+        "id": (1, "uint64"),
+        "name": (2, "string"),
+        "type": (3, "int32"),
+        "ctrl_deps": (4, "*uint64"),
+        "data_deps": (5, "*uint64"),
+        "start_time_micros": (6, "uint64"),
+        "duration_micros": (7, "uint64"),
+        "inputs": (8, "IOInfo"),
+        "outputs": (9, "IOInfo"),
+        "attr": (10, "*AttributeProto"),
+    },
+}
+"""The part of Chakra's messages that is written; enums are the integers they are sent as."""
+
+_VERSION: Final = "0.0.4"
+_METADATA, _COMPUTE = 1, 4  # types of a node
+
+
+def write_chakra(trace: Trace, method: Method | None) -> tuple[bytes, tuple[str, ...]]:
+    """Return the file, and what of the trace is not in it.
+
+    Args:
+        trace: What was logged.
+        method: The method that was executed; without it nothing is known of operands.
+
+    Raises:
+        UsageError: The rate of the tracer's clock is unknown, or protobuf is not installed.
+        NotComparableError: The trace is not of this method.
+    """
+    (encoder,) = require("google.protobuf.internal.encoder")
+    types = messages("etdump_harness.chakra", MESSAGES)
+    drawing = draw(trace, method)
+    nodes = graph(drawing, method)
+    metadata = types["GlobalMetadata"](version=_VERSION)
+    _attributes(metadata, {"schema": "etdump-harness", "finish_ns": nodes[0].duration})
+    chunks: list[bytes] = []
+    # The process alone has nothing to run; threads are what everything else hangs on.
+    for message in [metadata, *(_message(types["Node"], node) for node in nodes[1:])]:
+        data = message.SerializeToString()
+        chunks += [encoder._VarintBytes(len(data)), data]
+    notes = drawing.notes if method else (*drawing.notes, NO_MODEL)
+    return b"".join(chunks), notes
+
+
+def _message(type_: Any, node: Node) -> Any:
+    thread = not node.record
+    # A CPU is busy with a node only while it is in nothing within it.
+    busy = 0 if thread else node.duration if node.stream is not None else node.own
+    message = type_(
+        id=node.id,
+        name=node.name,
+        type=_METADATA if thread else _COMPUTE,
+        ctrl_deps=[] if thread else [node.parent],
+        data_deps=node.data_deps,
+        start_time_micros=node.start // 1000,
+        duration_micros=busy // 1000,
+        inputs=_operands(node.inputs),
+        outputs=_operands(node.outputs),
+    )
+    attributes: dict[str, int | str | bool] = {
+        "is_cpu_op": node.stream is None,
+        "rf_id": node.record,
+        "scope": node.scope,
+        "tid": node.thread,
+        "op_schema": node.schema,
+        "start_ns": node.start,
+        "duration_ns": node.duration,
+        "exclusive_ns": node.own,
+    }
+    if node.stream is not None:
+        attributes["stream"] = node.stream
+    _attributes(message, attributes)
+    return message
+
+
+def _attributes(message: Any, attributes: dict[str, Any]) -> None:
+    for name, value in attributes.items():
+        attribute = message.attr.add(name=name)
+        if isinstance(value, bool):
+            attribute.bool_val = value
+        elif isinstance(value, int):
+            attribute.int64_val = value
+        else:
+            attribute.string_val = value
+
+
+def _operands(operands: Operands) -> dict[str, str]:
+    return {
+        "values": str(operands.values),
+        "shapes": str(operands.shapes),
+        "types": str(operands.types),
+    }

@@ -1,0 +1,176 @@
+"""A trace as a graph: what Chakra calls an execution trace, before it is written.
+
+Each slice of the drawing is a node; so are the process and each tracer, which stands for a thread.
+A node is inside the node of what was around it (a control dependency). Data dependencies come from
+the model: an operator depends on those that wrote its inputs. Without a model nothing is known of
+that, and each event depends on the one that began before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from harness.export.tensors import Operands, TensorNumbers
+from harness.export.timeline import Drawing
+from harness.program.program import Method
+from harness.trace import Kind
+from harness.view.call_tree import WRAPPERS
+from harness.view.inputs import Argument, Arguments, event_arguments
+
+PROCESS: Final = "[pytorch|profiler|execution_trace|process]"
+THREAD: Final = "[pytorch|profiler|execution_trace|thread]"
+"""Names by which PyTorch's readers know the roots of the graph."""
+
+OPERATOR_SCOPE, USER_SCOPE = 0, 7
+"""PyTorch's numbers for a function and for an annotation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the graph.
+
+    Attributes:
+        id: From 1; what a node depends on has a smaller id.
+        name: Of the event.
+        parent: Id of the node around it.
+        data_deps: Ids of the nodes it needs results of.
+        record: The number of its event in other exports (``External id``), 0 for the roots.
+        thread: Number of its tracer, from 1; 0 for the process.
+        scope: OPERATOR_SCOPE or USER_SCOPE.
+        schema: Operator and overload, or "".
+        start: Nanoseconds.
+        duration: Nanoseconds.
+        own: Nanoseconds, of its duration, that nothing within it takes.
+        stream: Number of the delegate's track it ran on, None on a CPU.
+        inputs: What it was given.
+        outputs: What it gave.
+    """
+
+    id: int
+    name: str
+    parent: int
+    data_deps: tuple[int, ...] = ()
+    record: int = 0
+    thread: int = 0
+    scope: int = USER_SCOPE
+    schema: str = ""
+    start: int = 0
+    duration: int = 0
+    own: int = 0
+    stream: int | None = None
+    inputs: Operands = field(default_factory=Operands)
+    outputs: Operands = field(default_factory=Operands)
+
+
+def graph(drawing: Drawing, method: Method | None) -> list[Node]:
+    """All nodes by id.
+
+    Raises:
+        NotComparableError: The trace is not of this method.
+    """
+    end = int(drawing.end.max(initial=0))
+    tracers = sorted({track.tracer for track in drawing.tracks})
+    nodes = [Node(1, PROCESS, 1, duration=end)]
+    nodes += (
+        Node(2 + index, THREAD, 1, thread=tracer + 1, duration=end)
+        for index, tracer in enumerate(tracers)
+    )
+    thread_of = {tracer: 2 + index for index, tracer in enumerate(tracers)}
+    first = len(nodes) + 1
+    numbers = TensorNumbers(method, first + len(drawing))
+    given = _arguments(drawing, method)
+    needs = _data_flow(drawing, given) if method else _order(drawing)
+    direct = {event for _, event in drawing.flows}
+    for number, row in enumerate(drawing.row.tolist()):
+        parent = int(drawing.parent[number])
+        tracer = drawing.tracks[int(drawing.track[number])].tracer
+        arguments = given[number]
+        nodes.append(
+            Node(
+                id=first + number,
+                name=drawing.name(number),
+                parent=thread_of[tracer] if parent < 0 else first + parent,
+                data_deps=tuple(first + need for need in needs[number])
+                or ((thread_of[tracer],) if parent < 0 else ()),
+                record=row + 1,
+                thread=tracer + 1,
+                scope=OPERATOR_SCOPE if drawing.trace.chain[row] != -1 else USER_SCOPE,
+                schema=arguments.instruction.name if arguments else "",
+                start=int(drawing.start[number]),
+                duration=int(drawing.end[number] - drawing.start[number]),
+                own=int(drawing.own[number]),
+                stream=int(drawing.track[number]) if number in direct else None,
+                inputs=numbers.operands(arguments.inputs if arguments else ()),
+                outputs=numbers.operands(arguments.outputs if arguments else ()),
+            )
+        )
+    return nodes
+
+
+def _arguments(drawing: Drawing, method: Method | None) -> list[Arguments | None]:
+    """What each slice was given: those that execute an instruction themselves, not around it."""
+    if method is None:
+        return [None] * len(drawing)
+    found = event_arguments(drawing.trace, method)
+    trace = drawing.trace
+    names = {index for index, name in enumerate(trace.names) if name == WRAPPERS[0]}
+    given: list[Arguments | None] = []
+    for number, row in enumerate(drawing.row.tolist()):
+        executes = (
+            trace.kind[row] == Kind.PROFILE
+            and drawing.tracks[int(drawing.track[number])].call is None
+            and int(trace.name[row]) not in names
+        )
+        given.append(found[row] if executes else None)
+    return given
+
+
+def _order(drawing: Drawing) -> list[list[int]]:
+    """Each slice needs the one of its tracer that began before it."""
+    latest: dict[int, int] = {}
+    needs: list[list[int]] = []
+    for number in range(len(drawing)):
+        tracer = drawing.tracks[int(drawing.track[number])].tracer
+        needs.append([latest[tracer]] if tracer in latest else [])
+        latest[tracer] = number
+    return needs
+
+
+def _data_flow(drawing: Drawing, given: list[Arguments | None]) -> list[list[int]]:
+    """Each slice needs what is around it to have begun, and its inputs to be there.
+
+    What is around nothing needs the one before it, and what a delegate logs its predecessor in
+    the same call.
+    """
+    writers: dict[int, int] = {}
+    latest: dict[tuple[int, int], int] = {}
+    needs: list[list[int]] = []
+    blocks = drawing.blocks().tolist()
+    for number, arguments in enumerate(given):
+        if number and blocks[number] != blocks[number - 1]:
+            writers.clear()  # another execution begins
+        parent, track = int(drawing.parent[number]), int(drawing.track[number])
+        needed = [parent] if parent >= 0 else []
+        if parent < 0 or drawing.tracks[track].call is not None:
+            needed += [latest[parent, track]] if (parent, track) in latest else []
+            latest[parent, track] = number
+        if arguments is not None:
+            needed += _writers(arguments, writers)
+            for output in arguments.outputs:
+                writers[output.number] = number
+        needs.append(sorted(set(needed)))
+    return needs
+
+
+def _writers(arguments: Arguments, writers: dict[int, int]) -> Iterator[int]:
+    for argument in arguments.inputs:
+        for number in value_numbers(argument):
+            if number in writers:
+                yield writers[number]
+
+
+def value_numbers(argument: Argument) -> tuple[int, ...]:
+    """The number of an argument's value, and of the values of a list's members."""
+    return (argument.number, *getattr(argument.value, "numbers", ()))
