@@ -8,13 +8,14 @@ PYTEST_FLAGS ?= --numprocesses auto --maxprocesses 8 --dist worksteal
 # The C code counts its executed lines while these run; `make c-coverage` shows them.
 test oracle: export ET_NATIVE_PRESET = coverage
 
-.PHONY: help demo test test-fast oracle c-coverage lint tidy measure
+.PHONY: help demo test test-fast oracle exports c-coverage lint tidy measure
 
 help:
 	@echo "make demo       run the int8 keyword-spotting model on the native board and check it"
 	@echo "make test       every test, on simulated boards too"
 	@echo "make test-fast  unit and property tests only"
 	@echo "make oracle     compare with ExecuTorch's own tools (installs torch and executorch)"
+	@echo "make exports    open what is exported in the tools it is for (installs them)"
 	@echo "make c-coverage lines of C that 'make test' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
@@ -28,7 +29,7 @@ test:
 	@tools/setup test
 	$(PYTHON) -m coverage erase
 	$(PYTHON) tools/c_coverage.py erase
-	$(PYTHON) -m coverage run -m pytest $(PYTEST_FLAGS) -m "not oracle"
+	$(PYTHON) -m coverage run -m pytest $(PYTEST_FLAGS) -m "not oracle and not tools"
 	$(PYTHON) -m coverage combine --quiet
 	$(PYTHON) -m coverage report
 
@@ -40,6 +41,10 @@ oracle:
 	@tools/setup test
 	@tools/setup oracle
 	.venv-oracle/bin/python -m pytest $(PYTEST_FLAGS) tests/oracle
+
+exports:
+	@tools/setup tools
+	.venv-tools/bin/python -m pytest $(PYTEST_FLAGS) tests/tools
 
 c-coverage:
 	@tools/setup test

@@ -6,6 +6,7 @@ each node also has its nanoseconds as attributes.
 
 from __future__ import annotations
 
+import io
 from typing import Any, Final
 
 from harness.export.execution_trace import NO_MODEL
@@ -56,19 +57,18 @@ def write_chakra(trace: Trace, method: Method | None) -> tuple[bytes, tuple[str,
         UsageError: The rate of the tracer's clock is unknown, or protobuf is not installed.
         NotComparableError: The trace is not of this method.
     """
-    (encoder,) = require("google.protobuf.internal.encoder")
+    (proto,) = require("google.protobuf.proto")
     types = messages("etdump_harness.chakra", MESSAGES)
     drawing = draw(trace, method)
     nodes = graph(drawing, method)
     metadata = types["GlobalMetadata"](version=_VERSION)
     _attributes(metadata, {"schema": "etdump-harness", "finish_ns": nodes[0].duration})
-    chunks: list[bytes] = []
+    out = io.BytesIO()
     # The process alone has nothing to run; threads are what everything else hangs on.
     for message in [metadata, *(_message(types["Node"], node) for node in nodes[1:])]:
-        data = message.SerializeToString()
-        chunks += [encoder._VarintBytes(len(data)), data]
+        proto.serialize_length_prefixed(message, out)
     notes = drawing.notes if method else (*drawing.notes, NO_MODEL)
-    return b"".join(chunks), notes
+    return out.getvalue(), notes
 
 
 def _message(type_: Any, node: Node) -> Any:

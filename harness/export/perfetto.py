@@ -38,7 +38,7 @@ MESSAGES: Final = {
         "counter": (8, "CounterDescriptor"),
     },
     "ProcessDescriptor": {"pid": (1, "int32"), "process_name": (6, "string")},
-    "ThreadDescriptor": {"pid": (1, "int32"), "tid": (2, "int32"), "thread_name": (5, "string")},
+    "ThreadDescriptor": {"pid": (1, "int32"), "tid": (2, "int64"), "thread_name": (5, "string")},
     "CounterDescriptor": {"unit": (3, "int32")},
     "TrackEvent": {
         "debug_annotations": (4, "*DebugAnnotation"),

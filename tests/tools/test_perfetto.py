@@ -1,0 +1,162 @@
+"""Perfetto's own trace_processor reads what is written for it, and says what we do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("viztracer", reason="needs the tools that read exports")
+pytest.importorskip("perfetto", reason="needs the tools that read exports")
+
+from harness.etdump.compact import read_log
+from harness.etdump.ed00 import read_ed00
+from harness.export.formats import export
+from harness.export.perfetto import MESSAGES
+from harness.export.timeline import Drawing, draw
+from harness.trace import Trace
+from harness.view.call_tree import call_tree
+from tests.conftest import FIXTURES
+from tests.support.exports import CPU, NPU, delegated_trace
+from tests.support.logs import CompactLog
+from tests.support.perfetto import rows, trace_processor
+from tests.support.protobuf import as_sent, fields_of
+
+pytestmark = pytest.mark.tools
+
+
+def tangled_trace() -> Trace:
+    """A delegate's overlapping events, scopes of no length, two of them at one instant."""
+    log = CompactLog().block("Execute")
+    for start, end in ((0, 50), (20, 80), (55, 60), (60, 60)):
+        log.delegate(None, start).profile(None, start, end, clock=1)
+    log.profile("DELEGATE_CALL", 0, 1000)
+    log.profile("native_call_nop.out", 1000, 1000, instruction=1)
+    log.profile("OPERATOR_CALL", 1000, 1000, instruction=1)
+    log.profile("Method::execute", 0, 1000, chain=-1)
+    return read_log(log.image(), [CPU, NPU])
+
+
+TRACES = {
+    "delegated": delegated_trace,
+    "recorded": lambda: read_ed00((FIXTURES / "kws_f32_executorch.etdp").read_bytes()),
+    "tangled": tangled_trace,
+}
+
+
+@dataclass
+class Opened:
+    drawing: Drawing
+    perfetto: Any
+    chrome: Any
+
+
+@pytest.fixture(scope="module", params=TRACES)
+def opened(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Opened]:
+    """One trace in both formats that Perfetto opens."""
+    trace = TRACES[request.param]()
+    directory: Path = tmp_path_factory.mktemp(request.param)
+    files = directory / "x.pftrace", directory / "x.json"
+    for file, name in zip(files, ("perfetto", "kineto"), strict=True):
+        file.write_bytes(export(trace, name).data)
+    with trace_processor(files[0]) as perfetto, trace_processor(files[1]) as chrome:
+        yield Opened(draw(trace), perfetto, chrome)
+
+
+def test_nothing_is_wrong_with_the_file(opened: Opened) -> None:
+    wrong = "select name, value from stats where severity != 'info' and value > 0"
+    assert rows(opened.perfetto, wrong) == []
+    assert rows(opened.chrome, wrong) == []
+
+
+def expected(drawing: Drawing) -> list[tuple[object, ...]]:
+    """Start, duration, name and depth of every slice and gap."""
+    slices: list[tuple[object, ...]] = [
+        (
+            int(drawing.start[number]),
+            int(drawing.end[number] - drawing.start[number]),
+            drawing.name(number),
+            int(drawing.depth[number]),
+        )
+        for number in range(len(drawing))
+    ]
+    return sorted(slices + [(gap.start, gap.end - gap.start, gap.name, 0) for gap in drawing.gaps])
+
+
+def test_slices_are_ours_in_both_formats(opened: Opened) -> None:
+    query = "select ts, dur, name, depth from slice"
+    assert sorted(rows(opened.perfetto, query)) == expected(opened.drawing)
+    if not any(opened.drawing.end == opened.drawing.start):
+        # Of events of no length at one instant Chrome's format does not say which is outer.
+        assert sorted(rows(opened.chrome, query)) == expected(opened.drawing)
+
+
+def test_slices_are_nested_as_in_the_call_tree(opened: Opened) -> None:
+    drawing = opened.drawing
+    tree = call_tree(drawing.trace)
+    found = rows(
+        opened.perfetto,
+        """select s.depth, extract_arg(s.arg_set_id, 'debug.event') as event,
+        extract_arg(p.arg_set_id, 'debug.event') as parent
+        from slice s left join slice p on s.parent_id = p.id where event is not null""",
+    )
+    assert len(found) == len(drawing)
+    for depth, event, parent in found:
+        number = int((drawing.row == event).argmax())
+        track = drawing.tracks[int(drawing.track[number])]
+        if track.call is None:
+            assert depth == tree.depth[event]
+            assert (-1 if parent is None else parent) == tree.parent[event]
+
+
+def test_tracks_flows_and_arguments_are_ours(opened: Opened) -> None:
+    drawing = opened.drawing
+    names = rows(opened.perfetto, "select name from track where name is not null")
+    delegates = {track.name for track in drawing.tracks if track.call is not None}
+    assert delegates <= {name for (name,) in names}
+    threads = rows(opened.perfetto, "select name from thread where name is not null")
+    assert {"tracer 0"} <= {name for (name,) in threads}
+    flows = rows(
+        opened.perfetto,
+        """select extract_arg(o.arg_set_id, 'debug.event') as a,
+        extract_arg(i.arg_set_id, 'debug.event') as b from flow
+        join slice o on flow.slice_out = o.id join slice i on flow.slice_in = i.id""",
+    )
+    ours = [(int(drawing.row[call]), int(drawing.row[event])) for call, event in drawing.flows]
+    assert sorted(flows) == sorted(ours)
+    metadata = rows(
+        opened.perfetto,
+        """select extract_arg(arg_set_id, 'debug.event') as event,
+        extract_arg(arg_set_id, 'debug.metadata') as metadata from slice
+        where metadata is not null""",
+    )
+    for event, digits in metadata:
+        assert bytes.fromhex(digits) == drawing.trace.metadata_of(event)
+    assert len(metadata) == (drawing.trace.metadata[drawing.row, 1] >= 0).sum()
+
+
+def test_counters_are_ours(opened: Opened) -> None:
+    found = rows(
+        opened.perfetto,
+        """select t.name, t.unit, c.ts, c.value from counter c
+        join counter_track t on c.track_id = t.id""",
+    )
+    ours = [
+        (counter.name, "bytes", time, float(live))
+        for counter in opened.drawing.counters
+        for time, live in zip(counter.time.tolist(), counter.live.tolist(), strict=True)
+    ]
+    assert sorted(found) == sorted(ours)
+
+
+def test_messages_are_perfettos() -> None:
+    from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as theirs
+
+    pool = theirs.DESCRIPTOR.pool
+    renamed = {"Clock": "ClockSnapshot.Clock", "Interned": "EventName"}
+    for name, fields in MESSAGES.items():
+        message = pool.FindMessageTypeByName(f"perfetto.protos.{renamed.get(name, name)}")
+        assert as_sent(fields, MESSAGES).items() <= fields_of(message).items(), name
