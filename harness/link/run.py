@@ -37,12 +37,15 @@ class RunOutcome:
         chunks: Chunks of its log that came while it went on, each an image and the debug buffer
             that goes with it; the last one is still on the device.
         broken_chunks: Chunks of which only parts arrived.
+        restarted_ns: The host's monotonic clock before the request was first sent, and after the
+            device had said that it runs: in between it restarted its clock.
     """
 
     run_id: int
     completed: int
     chunks: tuple[bytes, ...] = ()
     broken_chunks: int = 0
+    restarted_ns: tuple[int, int] = (0, 0)
 
 
 class Run:
@@ -73,6 +76,7 @@ class Run:
         self._progress = progress
         self._sequence = exchange.next_sequence()
         self._asked = 0
+        self._sent_ns = self._running_ns = 0
         self._accepted = False
         self._completed = 0
         self._ask_at = 0.0
@@ -98,6 +102,8 @@ class Run:
                 return self._finish(note, note.outcome)
 
     def _send(self) -> None:
+        if not self._asked:
+            self._sent_ns = self._running_ns = self._exchange.clock_ns()
         self._asked += 1
         self._ask_at = self._exchange.now() + self._exchange.deadline_s
         self._exchange.send(Op.RUN, self._sequence, self._body)
@@ -124,6 +130,7 @@ class Run:
             exchange.statistics.stale_answers += 1
             return None
         self._accept()
+        self._runs()
         self._advance(note.completed)
         return note
 
@@ -132,8 +139,14 @@ class Run:
             self._exchange.statistics.stale_answers += 1
             return
         self._accept()
+        self._runs()
         self._chunks.add(part)
         self._give_up_at = self._ask_at = self._exchange.now() + self._timeout_s
+
+    def _runs(self) -> None:
+        """It has begun. That the request was accepted does not say so: that is before."""
+        if self._running_ns == self._sent_ns:
+            self._running_ns = self._exchange.clock_ns()
 
     def _accept(self) -> None:
         if self._accepted:
@@ -195,6 +208,7 @@ class Run:
                 raise self._hang("and it says it is still running")
             self._ask_at = self._give_up_at
             return None
+        self._runs()
         return RunNote(status.run_id, status.completed, status.outcome)
 
     def _finish(self, note: RunNote, outcome: Outcome) -> RunOutcome:
@@ -211,7 +225,8 @@ class Run:
                 f"says it made {note.completed}"
             )
         chunks = self._chunks
-        return RunOutcome(self._run_id, note.completed, chunks.whole(), chunks.broken())
+        restarted = self._sent_ns, self._running_ns
+        return RunOutcome(self._run_id, note.completed, chunks.whole(), chunks.broken(), restarted)
 
     def _unanswered(self, loss: float) -> TargetError | LinkError:
         """Who is to blame for a device that went silent in a run."""
