@@ -86,8 +86,8 @@ def unwrap(trace: Trace, jitter: int | None = None) -> Timeline:
         rows = np.flatnonzero(trace.clock == number)
         limit = default_jitter(domain) if jitter is None else jitter
         readings = trace.end[rows]
-        steps = _signed(domain, forward(domain, readings[:-1], readings[1:]), limit)
-        lengths = _signed(domain, forward(domain, trace.start[rows], readings), limit)
+        steps = signed_steps(domain, forward(domain, readings[:-1], readings[1:]), limit)
+        lengths = signed_steps(domain, forward(domain, trace.start[rows], readings), limit)
         tracers = trace.tracer[rows]
         handovers = np.flatnonzero(tracers[1:] != tracers[:-1])
         _refuse_overflow(domain, np.delete(steps, handovers), lengths)
@@ -103,8 +103,12 @@ def unwrap(trace: Trace, jitter: int | None = None) -> Timeline:
     return Timeline(start, end, tuple(origins), tuple(backward_steps), tuple(reversed_events))
 
 
-def _signed(domain: ClockDomain, ticks: Ticks, jitter: int) -> _Ints:
-    """Read modular differences that are within ``jitter`` of a whole wrap as negative."""
+def signed_steps(domain: ClockDomain, ticks: Ticks, jitter: int) -> _Ints:
+    """Read modular differences that are within ``jitter`` of a whole wrap as negative.
+
+    Raises:
+        FormatError: One is more than 2**62 either way.
+    """
     if not 0 <= jitter < domain.modulus:
         raise ValueError(f"jitter of {jitter} ticks is not below one wrap of {domain.name!r}")
     missing = np.uint64(mask(domain)) - ticks  # ticks short of a wrap, less one
@@ -118,7 +122,7 @@ def _signed(domain: ClockDomain, ticks: Ticks, jitter: int) -> _Ints:
 def _begin_together(domain: ClockDomain, readings: Ticks, ends: _Ints, firsts: _Ints) -> None:
     """Move the ends of further tracers, from ``firsts`` on, to where the first one began."""
     for first, behind in pairwise([*firsts.tolist(), len(ends)]):
-        distance = _signed(
+        distance = signed_steps(
             domain, forward(domain, readings[:1], readings[first : first + 1]), mask(domain) // 2
         )
         ends[first:behind] += distance - ends[first]

@@ -1,0 +1,147 @@
+"""All clocks of a run on the host's, and in a few numbers how well that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.clock.alignment import PERFECTLY, Alignment, Instants, Steadiness, align
+from harness.clock.delegates import DelegateTimes, align_delegate, chained
+from harness.clock.placement import NOT_PLACED, Placement, place
+from harness.timebase import Ping
+from harness.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class HostTimes:
+    """When the events of a run were, on the host's clock.
+
+    Attributes:
+        trace: What was logged.
+        alignment: Clock 0 on the host's.
+        placement: Its events among the pings.
+        delegates: The other clocks on clock 0, by their index.
+    """
+
+    trace: Trace
+    alignment: Alignment
+    placement: Placement
+    delegates: dict[int, DelegateTimes]
+
+    def instants(self, clock: int = 0) -> tuple[Instants, Instants]:
+        """When events of a clock began and ended, host nanoseconds; in the order of their rows."""
+        if clock == 0:
+            return self.placement.instants(self.alignment)
+        times = self.delegates[clock]
+        epochs = times.cpu_epoch()
+        began, ended = times.placement.instants(times.alignment)
+        return chained(began, self.alignment, epochs), chained(ended, self.alignment, epochs)
+
+
+@dataclass(frozen=True, slots=True)
+class ClockQuality:
+    """How well it is known when the events of a clock were.
+
+    Attributes:
+        clock: Its name.
+        reference: The clock that readings tie it to: ``host``, or another of the target's.
+        readings: How many of these there are, in the epochs that hold events.
+        epochs: Why each epoch begins, of all readings.
+        events: How many events the clock stamped.
+        placed: How many of them are on the timeline of an epoch.
+        bounded: How many of them are known to have begun and ended between two instants.
+        half_width_ns: How far the middle of these may be off on the host's clock, at most; null
+            when none is known.
+        silent_wraps: Wraps of the counter that passed among events, nobody knows between which.
+        unsettled: How many events may be later than they are placed, because of these.
+        rate_ppm: How far the clock's rate is off the declared one against the reference, at least
+            and at most, parts per million; null when not known.
+        unknown: Why events are not bounded, when some are not.
+    """
+
+    clock: str
+    reference: str
+    readings: int
+    epochs: tuple[str, ...]
+    events: int
+    placed: int
+    bounded: int
+    half_width_ns: int | None
+    silent_wraps: int
+    unsettled: int
+    rate_ppm: tuple[float, float] | None
+    unknown: str
+
+
+def host_times(
+    trace: Trace,
+    pings: Sequence[Ping],
+    restart: Ping | None = None,
+    steadiness: Steadiness = PERFECTLY,
+) -> HostTimes:
+    """Place a run on the host's clock.
+
+    Args:
+        trace: What was logged after the device's clock was restarted for the last time.
+        pings: Readings of clock 0, in order; those since that restart came after all events.
+        restart: The restart itself: a reading of zero, before all events.
+        steadiness: What is known of the rate of clock 0.
+
+    Raises:
+        FormatError: More time passed in the log than between the readings around it.
+    """
+    last = pings[-1].epoch if pings else 0
+    earlier = [ping for ping in pings if ping.epoch != last]
+    later = [ping for ping in pings if ping.epoch == last]
+    before = [*earlier, restart] if restart is not None and restart.epoch == last else earlier
+    alignment = align([*before, *later], trace.clocks[0], steadiness)
+    placement = place(trace, alignment, [0] * len(before) + [len(trace)] * len(later))
+    delegates = {
+        clock: align_delegate(trace, clock, placement)
+        for clock in range(1, len(trace.clocks))
+        if (trace.clock == clock).any()
+    }
+    return HostTimes(trace, alignment, placement, delegates)
+
+
+def qualities(times: HostTimes) -> Iterator[ClockQuality]:
+    """Say of each clock with events how well it is known when they were."""
+    clocks = times.trace.clocks
+    yield _quality(times, 0, times.alignment, times.placement, "host")
+    for clock, delegate in times.delegates.items():
+        yield _quality(times, clock, delegate.alignment, delegate.placement, clocks[0].name)
+
+
+def _quality(
+    times: HostTimes, clock: int, alignment: Alignment, placement: Placement, reference: str
+) -> ClockQuality:
+    began, ended = times.instants(clock)
+    widths = [width for width in (began.half_width, ended.half_width) if width is not None]
+    holding = [n for n in np.unique(placement.epoch).tolist() if n != NOT_PLACED]
+    bounded = int(np.count_nonzero(began.known & ended.known))
+    return ClockQuality(
+        clock=alignment.domain.name,
+        reference=reference,
+        readings=sum(len(alignment.epochs[number].stretch.ticks) for number in holding),
+        epochs=tuple(str(epoch.stretch.begins) for epoch in alignment.epochs),
+        events=len(placement.rows),
+        placed=placement.placed,
+        bounded=bounded,
+        half_width_ns=max(widths, default=None),
+        silent_wraps=sum(silence.wraps for silence in placement.silences),
+        unsettled=int(np.count_nonzero(placement.late)),
+        rate_ppm=alignment.rate_ppm(holding[-1]) if holding else None,
+        unknown="" if bounded == len(placement.rows) else _why(alignment, placement, holding),
+    )
+
+
+def _why(alignment: Alignment, placement: Placement, holding: list[int]) -> str:
+    """Why some events are not bounded."""
+    if not alignment.epochs:
+        return "nothing was read of the clock"
+    if placement.placed < len(placement.rows):
+        return "events between readings that contradict each other, or without any around them"
+    reasons = [alignment.epochs[number].unbounded for number in holding]
+    return next((reason for reason in reasons if reason), "the reference clock is not bounded")
