@@ -55,11 +55,17 @@ class SerialTarget(_Strict, frozen=True, tag="serial", tag_field="kind"):
 
 
 class Timer(_Strict, frozen=True):
-    """The counter that stamps events, as the firmware must report it."""
+    """The counter that stamps events, as the firmware must report it.
+
+    ``tolerance_ppm`` is how far its rate may be off, parts per million: a crystal's is some tens.
+    It narrows down when events were on the host's clock. Without it nothing is taken for granted,
+    as for a simulator whose time is not the host's.
+    """
 
     source: str
     bits: Annotated[int, msgspec.Meta(ge=8, le=64)]
     hz: Positive
+    tolerance_ppm: Annotated[float, msgspec.Meta(ge=0, lt=1_000_000)] | None = None
 
 
 class Memory(_Strict, frozen=True):

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from harness.check.verdict import Check
+from harness.clock.host_times import ClockQuality
 from harness.errors import UsageError
 from harness.timebase import Ping
 
@@ -114,7 +115,8 @@ class Failure(_Record, frozen=True):
 class Result(_Record, frozen=True):
     """One run of one model on one target. What a failed run never got to know is null.
 
-    ``baud`` is the rate of the line, 0 when it has none or is not known.
+    ``baud`` is the rate of the line, 0 when it has none or is not known. ``restart`` is when the
+    run set the device's clock to zero, ``clock_quality`` how well it is known when events were.
     """
 
     tool_version: str
@@ -132,6 +134,8 @@ class Result(_Record, frozen=True):
     baud: int = 0
     link: dict[str, int] = {}
     pings: tuple[Ping, ...] = ()
+    restart: Ping | None = None
+    clock_quality: tuple[ClockQuality, ...] = ()
     verdict: Verdict | None = None
     failure: Failure | None = None
     schema: Literal[1] = SCHEMA

@@ -30,10 +30,11 @@ def command(
     """Print what an ETDump, a device log or a run directory holds."""
     clock = ClockDomain("given", Fraction(clock_hz), clock_bits) if clock_hz else None
     source = load_source(path, clock)
+    qualities = source.result.clock_quality if source.result is not None else ()
     if output.json:
         from harness.report.document import trace_document
 
-        click.echo(trace_document(source.trace, tree=tree), nl=False)
+        click.echo(trace_document(source.trace, qualities, tree=tree), nl=False)
         return
     if tree:
         from harness.report.tree import print_tree
@@ -42,4 +43,5 @@ def command(
         return
     from harness.report.terminal import print_run
 
-    print_run(output.console(), source.trace, detailed=output.verbosity > 0)
+    detailed = output.verbosity > 0
+    print_run(output.console(), source.trace, detailed=detailed, qualities=qualities)

@@ -10,6 +10,7 @@ import numpy as np
 from harness.clock.alignment import PERFECTLY, Alignment, Instants, Steadiness, align
 from harness.clock.delegates import DelegateTimes, align_delegate, chained
 from harness.clock.placement import NOT_PLACED, Placement, place
+from harness.errors import FormatError
 from harness.timebase import Ping
 from harness.trace import Trace
 
@@ -104,6 +105,26 @@ def host_times(
         if (trace.clock == clock).any()
     }
     return HostTimes(trace, alignment, placement, delegates)
+
+
+def quality_of_run(
+    trace: Trace,
+    pings: Sequence[Ping],
+    restart: Ping | None = None,
+    steadiness: Steadiness = PERFECTLY,
+) -> tuple[ClockQuality, ...]:
+    """Say of each clock with events how well it is known when they were; arguments as above.
+
+    A log that contradicts the readings is a finding here, not an error.
+    """
+    if not trace.clocks or not (trace.clock == 0).any():
+        return ()
+    try:
+        return tuple(qualities(host_times(trace, pings, restart, steadiness)))
+    except FormatError as error:
+        events, name = int(np.count_nonzero(trace.clock == 0)), trace.clocks[0].name
+        read = len(pings) + (restart is not None)
+        return (ClockQuality(name, "host", read, (), events, 0, 0, None, 0, 0, None, str(error)),)
 
 
 def qualities(times: HostTimes) -> Iterator[ClockQuality]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
+from harness.board import Board
+from harness.clock.alignment import Steadiness
 from harness.clock.ticks import durations, without_wraps
 from harness.errors import DeviceRefusedError, PartialReadError
 from harness.etdump.compact import join_debug_buffers, split_chunk
@@ -22,6 +25,7 @@ from harness.lab.directory import (
 )
 from harness.lab.source import is_device_log, read_trace
 from harness.link.answers import TargetInfo
+from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.wire import Region, Status
 from harness.result import Target, TraceSummary
@@ -58,6 +62,21 @@ def describe_target(info: TargetInfo) -> Target:
 def record_pings(session: Session) -> tuple[Ping, ...]:
     """Ping a few times."""
     return tuple(session.ping() for _ in range(PINGS))
+
+
+def record_restart(outcome: RunOutcome, after: Sequence[Ping]) -> Ping | None:
+    """The restart of the device's clock by a run, as a reading of zero.
+
+    None when the readings after it are of no clock that was restarted.
+    """
+    before_ns, after_ns = outcome.restarted_ns
+    return Ping(before_ns, after_ns, after[0].epoch, 0) if after else None
+
+
+def steadiness_of(board: Board) -> Steadiness:
+    """What the board file says of the rate of its clock 0."""
+    ppm = board.timer.tolerance_ppm
+    return Steadiness(None if ppm is None else Fraction(ppm))
 
 
 def pull_trace(

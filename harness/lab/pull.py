@@ -9,9 +9,10 @@ from pathlib import Path
 
 from harness import __version__
 from harness.board import load_board
+from harness.clock.host_times import quality_of_run
 from harness.errors import TargetError
 from harness.lab.attach import attached
-from harness.lab.collect import describe_target, pull_trace, record_pings
+from harness.lab.collect import describe_target, pull_trace, record_pings, steadiness_of
 from harness.lab.directory import CONSOLE, RunDirectory
 from harness.lab.run import Outcome
 from harness.link.session import Session
@@ -68,6 +69,7 @@ def pull(
         trace=summary,
         link=session.statistics.as_dict(),
         pings=pings,
+        clock_quality=quality_of_run(trace, pings, steadiness=steadiness_of(board)),
     )
     directory.write_result(result)
     return Outcome(result, trace)

@@ -16,6 +16,7 @@ from harness import __version__
 from harness.board import Board, SerialTarget, load_board
 from harness.check.budget import Budget, load_budget
 from harness.check.verdict import evaluate
+from harness.clock.host_times import quality_of_run
 from harness.errors import (
     DeviceRefusedError,
     FormatError,
@@ -25,7 +26,13 @@ from harness.errors import (
     TargetError,
     UsageError,
 )
-from harness.lab.collect import describe_target, pull_trace, record_pings
+from harness.lab.collect import (
+    describe_target,
+    pull_trace,
+    record_pings,
+    record_restart,
+    steadiness_of,
+)
 from harness.lab.directory import CONSOLE, PARTIAL, RunDirectory
 from harness.lab.postmortem import explain, keep_earlier, symbols_of_board
 from harness.lab.tensors import from_bytes, read_inputs, to_bytes
@@ -192,7 +199,9 @@ class _Run:
                 self._learn(pings=record_pings(session))
                 outcome = self._execute(session, deadlines.execute_s)
                 self._learn(runs_completed=outcome.completed)
-                self._learn(pings=self.result.pings + record_pings(session))
+                after = record_pings(session)
+                restart = record_restart(outcome, after)
+                self._learn(pings=self.result.pings + after, restart=restart)
                 self._keep_outputs(session, model_info)
                 trace, summary = pull_trace(
                     session,
@@ -201,7 +210,10 @@ class _Run:
                     lambda d, t: self.stages("pulling", d, t),
                     outcome.chunks,
                 )
-                self._learn(trace=summary)
+                quality = quality_of_run(
+                    trace, self.result.pings, restart, steadiness_of(self.board)
+                )
+                self._learn(trace=summary, clock_quality=quality)
                 session.status()  # for what it says of the device's side of the link
                 self._restore_baud(session)
             except RestartedError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,9 @@ import msgspec
 
 from harness.board import Board
 from harness.check.verdict import Check, Verdict
+from harness.clock.host_times import ClockQuality
 from harness.export.formats import Exported
+from harness.report.clocks import ClockDocument, clock_documents
 from harness.report.postmortem import PostmortemDocument
 from harness.report.text import printable
 from harness.result import encode
@@ -53,6 +56,7 @@ class TraceDocument(msgspec.Struct, frozen=True):
     blocks: list[str]
     runs: list[Run]
     losses: Losses
+    clocks: list[ClockDocument]
     operators: list[OperatorDocument]
     allocators: list[AllocatorTotals]
     tree: list[Node] | None
@@ -100,8 +104,13 @@ def json_schema(command: str) -> dict[str, Any]:
     return msgspec.json.schema(SCHEMAS[command])
 
 
-def trace_document(trace: Trace, *, tree: bool = False) -> bytes:
-    """Return the JSON of a trace's statistics, with its call tree if that is wanted."""
+def trace_document(
+    trace: Trace, qualities: Sequence[ClockQuality] = (), *, tree: bool = False
+) -> bytes:
+    """Return the JSON of a trace's statistics, with what is known of its clocks.
+
+    ``tree``: with its call tree, too.
+    """
     operators = [
         OperatorDocument(
             block=printable(operator.block),
@@ -124,6 +133,7 @@ def trace_document(trace: Trace, *, tree: bool = False) -> bytes:
             blocks=[printable(block.name) for block in trace.blocks],
             runs=[replace(run, name=printable(run.name)) for run in runs(trace)],
             losses=trace.losses,
+            clocks=clock_documents(trace, qualities),
             operators=operators,
             allocators=allocator_totals(trace),
             tree=[_node(node) for node in merged_tree(call_tree(trace))] if tree else None,

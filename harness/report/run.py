@@ -34,6 +34,7 @@ def show_run(
         verdict=verdict,
         block=None if verbosity > 0 else EXECUTE,
         detailed=verbosity > 0,
+        qualities=result.clock_quality,
     )
 
 

@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from harness.check.verdict import Check, Verdict
+from harness.clock.host_times import ClockQuality
+from harness.report.clocks import clock_lines
 from harness.report.text import TICKS, Unit, printable, time_unit
 from harness.timebase import ClockDomain
 from harness.trace import Trace
@@ -39,8 +41,9 @@ def print_run(
     verdict: Verdict | None = None,
     block: str | None = None,
     detailed: bool = False,
+    qualities: Sequence[ClockQuality] = (),
 ) -> None:
-    """Print a run: header, operators, allocators, losses, verdict.
+    """Print a run: header, operators, allocators, clocks, losses, verdict.
 
     Args:
         console: Where to.
@@ -50,6 +53,7 @@ def print_run(
         block: The blocks whose operators are shown; all by default.
         detailed: Show every event in log order and every check, instead of operators by their
             time and the checks that fail.
+        qualities: How well it is known when events were, by clock.
     """
     if header:
         print_header(console, header)
@@ -57,6 +61,8 @@ def print_run(
     for name in names:
         print_operators(console, trace, name, detailed=detailed)
     print_allocators(console, trace)
+    for line in clock_lines(trace, qualities):
+        _line(console, line)
     print_losses(console, trace)
     if verdict is not None:
         print_verdict(console, verdict, detailed=detailed)

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 from firmware_stub.models.npu.job import Command, Cost, decode
+from harness.clock.alignment import Steadiness
+from harness.clock.delegates import calls_around
+from harness.clock.host_times import host_times
 from harness.clock.ticks import durations
 from harness.errors import DeviceRefusedError
 from harness.etdump.ed00 import read_ed00
@@ -153,6 +156,32 @@ def test_the_call_lasts_longer_than_what_the_npu_did_in_it(
         within = [op for op in operators if op.clock is not call.clock]
         inside = sum(op.ns.total for op in within if op.instruction == call.instruction)
         assert 0 < inside <= call.ns.total
+
+
+@of_models
+def test_its_events_are_on_the_hosts_clock_within_their_calls(model: str, tmp_path: Path) -> None:
+    outcome = run("native", model, tmp_path)
+    result, trace = outcome.result, outcome.trace
+    cpu, npu = result.clock_quality
+    assert (cpu.reference, npu.reference) == ("host", "CLOCK_MONOTONIC")
+    for quality in (cpu, npu):
+        assert quality.events == quality.placed == quality.bounded > 0
+        assert (quality.silent_wraps, quality.unsettled, quality.unknown) == (0, 0, "")
+    assert cpu.rate_ppm == (0, 0)  # it is the same clock, as the board file says
+    times = host_times(trace, result.pings, result.restart, Steadiness(Fraction(0)))
+    began, ended = times.instants(NPU)
+    rows, calls = calls_around(trace, NPU)
+    assert (calls > rows).all()
+    place = np.searchsorted(np.flatnonzero(trace.clock == 0), calls)
+    call_began, call_ended = (instants for instants in times.instants())
+    assert result.restart is not None
+    after = next(ping for ping in result.pings if ping.epoch == result.restart.epoch)
+    rounding = 5  # each step rounds its bounds outward, to ticks of 1 ns here
+    assert (began.low >= call_began.low[place] - rounding).all()
+    assert (ended.high <= call_ended.high[place] + rounding).all()
+    assert (call_began.high > result.restart.host_before_ns).all()
+    assert (call_ended.low < after.host_after_ns).all()
+    assert (began.low <= ended.high).all()
 
 
 @of_models

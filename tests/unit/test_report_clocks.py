@@ -1,0 +1,90 @@
+"""What is said of clocks: steps back, where events are on the host's clock, and why not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from harness.clock.host_times import ClockQuality, quality_of_run
+from harness.report.clocks import clock_documents, clock_lines
+from harness.timebase import ClockDomain, Ping
+from harness.trace import Trace
+from tests.support.logs import profile_trace
+
+CLOCK = ClockDomain("systick", Fraction(10**6), 32)
+FINE = ClockQuality(
+    clock="systick",
+    reference="host",
+    readings=6,
+    epochs=("first reading",),
+    events=2,
+    placed=2,
+    bounded=2,
+    half_width_ns=12_345,
+    silent_wraps=0,
+    unsettled=0,
+    rate_ppm=(-1.25, 30.0),
+    unknown="",
+)
+
+
+def lines(trace: Trace, *qualities: ClockQuality) -> list[str]:
+    return list(clock_lines(trace, qualities))
+
+
+def test_nothing_is_said_of_a_clock_that_nobody_read_and_that_did_not_step_back() -> None:
+    assert lines(profile_trace([1], [2], CLOCK)) == []
+
+
+def test_the_bound_is_said_with_the_rate() -> None:
+    assert lines(profile_trace([1], [2], CLOCK), FINE) == [
+        "clock systick: on the host's clock within +-12.345 us, from 6 readings; "
+        "its rate is -1.2 to +30.0 ppm off the declared one"
+    ]
+
+
+def test_what_is_not_known_is_said() -> None:
+    trace = profile_trace([1], [2], CLOCK)
+    partly = replace(FINE, rate_ppm=None, bounded=1, unknown="no luck", silent_wraps=3, unsettled=2)
+    [text] = lines(trace, partly)
+    assert text.endswith(
+        "; not so 1 events: no luck; 3 wraps passed among 2 events, nobody knows between which"
+    )
+    [text] = lines(trace, replace(FINE, half_width_ns=None, bounded=0, unknown="no luck"))
+    assert text == "clock systick: not placed on the host's clock: no luck"
+
+
+def test_steps_back_are_counted_per_clock() -> None:
+    trace = profile_trace([10, 8], [10, 7], CLOCK)
+    [text] = lines(trace)
+    assert text == (
+        "clock systick: 1 steps back and 1 events that end before they begin, each by at most "
+        "65,536 ticks"
+    )
+    [document] = clock_documents(trace)
+    assert (document.backward_steps, document.reversed_events, document.jitter) == (1, 1, 65_536)
+    assert (document.hz, document.quality) == (1e6, None)
+
+
+def test_a_span_that_cannot_be_is_said_and_no_error() -> None:
+    clock = ClockDomain("c", None, 63)
+    ends = [0, 2**61, 2**62, 3 * 2**61, 0] * 3
+    assert lines(profile_trace(ends, ends, clock)) == [
+        "clocks: events span more than can be: width or direction of a counter may be wrong"
+    ]
+
+
+def test_a_log_that_contradicts_its_readings_is_a_finding() -> None:
+    pings = [Ping(0, 10, 1, 0), Ping(10**6, 10**6 + 10, 1, 1000)]
+    [quality] = quality_of_run(profile_trace([0], [500_000], CLOCK), pings[1:], pings[0])
+    assert (quality.events, quality.placed, quality.half_width_ns) == (1, 0, None)
+    assert "more time passed in the log" in quality.unknown
+    assert quality_of_run(profile_trace([], [], CLOCK), pings) == ()
+
+
+def test_events_without_any_reading_are_not_placed() -> None:
+    [quality] = quality_of_run(profile_trace([0], [5], CLOCK), [])
+    assert (quality.placed, quality.unknown) == (0, "nothing was read of the clock")
+    [quality] = quality_of_run(profile_trace([0], [5], CLOCK), [Ping(0, 10, 1, 9)])
+    assert (quality.placed, quality.bounded) == (1, 0)
+    assert quality.unknown == "one reading says nothing about the rate"
