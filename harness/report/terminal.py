@@ -62,7 +62,7 @@ def print_run(
         print_operators(console, trace, name, detailed=detailed)
     print_allocators(console, trace)
     for line in clock_lines(trace, qualities):
-        _line(console, line)
+        show_line(console, line)
     print_losses(console, trace)
     if verdict is not None:
         print_verdict(console, verdict, detailed=detailed)
