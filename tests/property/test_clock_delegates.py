@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
