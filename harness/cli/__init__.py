@@ -16,6 +16,7 @@ COMMANDS = {
     "boards": "List the boards that can be named with --board.",
     "build": "Build the firmware of a board.",
     "check": "Check a run or an ETDump against a budget.",
+    "compare": "Compare two traces operator by operator.",
     "decode": "Print what an ETDump, a device log or a run directory holds.",
     "doctor": "Say what this machine can do and what it lacks.",
     "export": "Write a trace in another tool's format.",

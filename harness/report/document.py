@@ -13,6 +13,7 @@ from harness.check.verdict import Check, Verdict
 from harness.clock.host_times import ClockQuality
 from harness.export.formats import Exported
 from harness.report.clocks import ClockDocument, clock_documents
+from harness.report.compare import ComparisonDocument
 from harness.report.postmortem import PostmortemDocument
 from harness.report.text import printable
 from harness.result import encode
@@ -91,6 +92,7 @@ SCHEMAS: dict[str, Any] = {
     "boards": list[Board],
     "build": BuildDocument,
     "check": VerdictDocument,
+    "compare": ComparisonDocument,
     "decode": TraceDocument,
     "doctor": list[Finding],
     "export": ExportDocument,

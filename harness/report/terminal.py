@@ -16,6 +16,7 @@ from harness.report.text import TICKS, Unit, printable, time_unit
 from harness.timebase import ClockDomain
 from harness.trace import Trace
 from harness.view.allocators import allocator_totals
+from harness.view.compare import OperatorChange
 from harness.view.merged_tree import Node
 from harness.view.statistics import Operator, Summary, operator_statistics
 
@@ -288,7 +289,7 @@ def _total(op: Operator) -> float:
     return (op.ns or op.ticks).total
 
 
-def with_delegate(op: Operator | Node) -> str:
+def with_delegate(op: Operator | Node | OperatorChange) -> str:
     """The event's name and its delegate id."""
     delegate = op.delegate_str if op.delegate_str is not None else op.delegate_int
     return op.name if delegate == -1 else f"{op.name} [{delegate}]".strip()

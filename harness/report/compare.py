@@ -1,0 +1,187 @@
+"""A comparison on the terminal, the worst first, and as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from harness.report.terminal import show_line, show_table, with_delegate
+from harness.report.text import TICKS, Unit, printable, time_unit
+from harness.result import encode
+from harness.trace import Losses, Trace
+from harness.view.compare import AllocatorChange, Change, Comparison, OperatorChange
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class ComparisonDocument(msgspec.Struct, frozen=True):
+    """What ``etharness compare --json`` prints; losses make counts and totals lower bounds."""
+
+    before: str
+    after: str
+    losses_before: Losses
+    losses_after: Losses
+    comparison: Comparison
+
+
+def comparison_document(
+    paths: Sequence[str], traces: Sequence[Trace], comparison: Comparison
+) -> bytes:
+    """Return the JSON of a comparison of two traces, which were read from ``paths``."""
+
+    def safe(changes: Iterable[OperatorChange]) -> tuple[OperatorChange, ...]:
+        return tuple(
+            replace(
+                change,
+                block=printable(change.block),
+                name=printable(change.name),
+                delegate_str=change.delegate_str and printable(change.delegate_str),
+            )
+            for change in changes
+        )
+
+    before, after = traces
+    return encode(
+        ComparisonDocument(
+            printable(paths[0]),
+            printable(paths[1]),
+            before.losses,
+            after.losses,
+            replace(
+                comparison,
+                operators=safe(comparison.operators),
+                appeared=safe(comparison.appeared),
+                vanished=safe(comparison.vanished),
+                allocators=tuple(
+                    replace(item, name=printable(item.name)) for item in comparison.allocators
+                ),
+            ),
+        )
+    )
+
+
+def print_comparison(
+    console: Console, traces: Sequence[Trace], comparison: Comparison, *, detailed: bool = False
+) -> None:
+    """Print what changed from the first of two traces to the second, the worst first.
+
+    Args:
+        console: Where to.
+        traces: The two.
+        comparison: What differs.
+        detailed: Show operators and allocators that are the same, too.
+    """
+    changed = [c for c in comparison.operators if detailed or _differs(c.time, c.per_run)]
+    same = len(comparison.operators) - len(changed)
+    if changed:
+        of = "" if comparison.executions == "all" else f" of {comparison.executions} runs"
+        _print_times(console, f"Operators by {comparison.statistic}{of}", changed)
+    if same:
+        show_line(console, f"the same: {same} of {len(comparison.operators)} operators")
+        show_line(console)
+    _print_one_sided(console, "Appeared", comparison.appeared)
+    _print_one_sided(console, "Vanished", comparison.vanished)
+    _print_allocators(console, comparison.allocators, detailed=detailed)
+    for place, trace in zip(("first", "second"), traces, strict=True):
+        if trace.losses.any:
+            text = f"LOSSES: the {place} trace is not complete; its counts and totals are too low"
+            show_line(console, text, style="bold red")
+
+
+def _differs(*changes: Change) -> bool:
+    return any(change.before != change.after for change in changes)
+
+
+def _print_times(console: Console, title: str, changes: Sequence[OperatorChange]) -> None:
+    unit = _unit(changes)
+    several = len({change.block for change in changes}) > 1
+    headers = ["event", "instruction", f"before [{unit.name}]", f"after [{unit.name}]"]
+    headers += [f"difference [{unit.name}]", "ratio", "per run"]
+    rows = [
+        [
+            _name(change, several),
+            str(change.instruction),
+            _time(change.time.before, change, unit),
+            _time(change.time.after, change, unit),
+            _signed(_time(change.time.difference, change, unit)),
+            "" if change.time.ratio is None else f"{change.time.ratio:.3f}",
+            _counts(change.per_run),
+        ]
+        for change in changes
+    ]
+    show_table(console, headers, rows, title=title, numbers=range(1, 7))
+
+
+def _print_one_sided(console: Console, title: str, changes: Sequence[OperatorChange]) -> None:
+    if not changes:
+        return
+    unit = _unit(changes)
+    several = len({change.block for change in changes}) > 1
+    rows = []
+    for change in changes:
+        new = change.time.before is None
+        time = change.time.after if new else change.time.before
+        count = change.per_run.after if new else change.per_run.before
+        cells = [_time(time, change, unit), _number(count)]
+        rows.append([_name(change, several), str(change.instruction), *cells])
+    headers = ["event", "instruction", f"time [{unit.name}]", "per run"]
+    show_table(console, headers, rows, title=title, numbers=range(1, 4))
+
+
+def _print_allocators(
+    console: Console, changes: Sequence[AllocatorChange], *, detailed: bool
+) -> None:
+    rows = []
+    for change in changes:
+        numbers = (change.peak_bytes, change.total_bytes, change.count, change.failures)
+        if detailed or _differs(*numbers):
+            difference = change.peak_bytes.difference
+            more = "" if difference is None else _signed(f"{difference:,.0f}")
+            rows.append([change.name, *map(_counts, numbers[:1]), more, *map(_counts, numbers[1:])])
+    if rows:
+        headers = ["allocator", "peak [B]", "difference [B]", "total [B]", "count", "failures"]
+        show_table(console, headers, rows, title="Allocators", numbers=range(1, 6))
+    elif changes:
+        show_line(console, "the same: all allocators")
+
+
+def _unit(changes: Sequence[OperatorChange]) -> Unit:
+    times = [
+        value
+        for change in changes
+        for value in (change.time.before, change.time.after)
+        if change.unit == "ns" and value is not None
+    ]
+    return time_unit(times) if times else TICKS
+
+
+def _name(change: OperatorChange, several_blocks: bool) -> str:
+    name = with_delegate(change) or "(no name)"
+    return f"{change.block}: {name}" if several_blocks else name
+
+
+def _time(value: float | None, change: OperatorChange, unit: Unit) -> str:
+    if value is None:
+        return ""
+    if change.unit == "ticks" and unit is not TICKS:
+        return f"{TICKS.text(value)} ticks"
+    return unit.text(value)
+
+
+def _signed(text: str) -> str:
+    return text if not text or text.startswith("-") else f"+{text}"
+
+
+def _counts(change: Change) -> str:
+    """One number where it is the same, else both; a dash where one trace has none."""
+    if change.before == change.after:
+        return _number(change.after)
+    return f"{_number(change.before)} -> {_number(change.after)}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.10g}"
