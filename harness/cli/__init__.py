@@ -17,7 +17,7 @@ COMMANDS = {
     "build": "Build the firmware of a board.",
     "check": "Check a run or an ETDump against a budget.",
     "compare": "Compare two traces operator by operator.",
-    "decode": "Print what an ETDump, a device log or a run directory holds.",
+    "decode": "Print what an ETDump, a console capture, a log or a run directory holds.",
     "doctor": "Say what this machine can do and what it lacks.",
     "export": "Write a trace in another tool's format.",
     "postmortem": "Say what a board was doing when it crashed.",

@@ -8,9 +8,8 @@ import click
 
 from harness.check.budget import load_budget
 from harness.check.verdict import evaluate
-from harness.cli.common import Output, output_options
+from harness.cli.common import Output, Reading, output_options, reading_options
 from harness.errors import UsageError
-from harness.lab.source import load_source
 
 
 @click.command(name="check")
@@ -20,10 +19,11 @@ from harness.lab.source import load_source
     type=click.Path(path_type=Path),
     help="Budget file; without it, the one the run directory was checked against.",
 )
+@reading_options
 @output_options
-def command(path: Path, budget: Path | None, output: Output) -> int:
+def command(path: Path, budget: Path | None, reading: Reading, output: Output) -> int:
     """Check a run or an ETDump against a budget."""
-    source = load_source(path)
+    source = reading.load(path)
     if budget is None:
         if source.result is None or source.result.verdict is None:
             raise UsageError(f"{path} names no budget", hint="give one with --budget")

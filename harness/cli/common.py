@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from harness.lab.run import Outcome
+    from harness.lab.source import Source
+    from harness.timebase import ClockDomain
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -77,15 +80,89 @@ def output_options(function: _F) -> _F:
         )
         return function(*args, output=Output(as_json, verbosity, not no_progress), **kwargs)
 
-    collect.__doc__ = function.__doc__
-    collect.__name__ = function.__name__
-    collect.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
-    for option in (
+    return _with_options(
+        function,
+        collect,
         click.option("--no-progress", is_flag=True, help="Show no progress bars."),
         click.option("-q", "--quiet", count=True, help="Say less."),
         click.option("-v", "--verbose", count=True, help="Say more; twice: everything."),
         click.option("--json", "as_json", is_flag=True, help="Print JSON (schema/*.schema.json)."),
-    ):
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a command reads the traces behind a path.
+
+    Attributes:
+        clock: What the ticks count, where the file does not say.
+        salvage: Read what is intact of a damaged file.
+        debug_buffer: Where the bytes of logged tensors are.
+    """
+
+    clock: ClockDomain | None
+    salvage: bool
+    debug_buffer: Path | None
+
+    def load(self, path: Path) -> Source:
+        """Read what is at ``path``."""
+        from harness.lab.source import load_source
+
+        return load_source(path, self.clock, salvage=self.salvage, debug_buffer=self.debug_buffer)
+
+
+def reading_options(function: _F) -> _F:
+    """Add ``--clock-hz --clock-bits --salvage --debug-buffer`` and pass a ``reading`` argument."""
+
+    def collect(
+        *args: Any,
+        clock_hz: float | None,
+        clock_bits: int,
+        salvage: bool,
+        debug_buffer: str | None,
+        **kwargs: Any,
+    ) -> Any:
+        from pathlib import Path
+
+        from harness.timebase import ClockDomain
+
+        clock = ClockDomain("given", Fraction(clock_hz), clock_bits) if clock_hz else None
+        file = Path(debug_buffer) if debug_buffer else None
+        return function(*args, reading=Reading(clock, salvage, file), **kwargs)
+
+    return _with_options(
+        function,
+        collect,
+        click.option(
+            "--debug-buffer", metavar="FILE", help="Bytes of logged tensors, beside an ETDump."
+        ),
+        click.option(
+            "--salvage",
+            is_flag=True,
+            help="Read what is intact of a damaged file, and say the rest.",
+        ),
+        click.option(
+            "--clock-bits",
+            default=64,
+            show_default=True,
+            type=click.IntRange(8, 64),
+            help="Counter width.",
+        ),
+        click.option(
+            "--clock-hz",
+            type=float,
+            help="Ticks per second, where the file does not say (ED00 files are taken as "
+            "nanoseconds).",
+        ),
+    )
+
+
+def _with_options(function: _F, collect: Callable[..., Any], *options: Callable[[Any], Any]) -> _F:
+    """Make ``collect``, which calls ``function``, the same command with more options."""
+    collect.__doc__ = function.__doc__
+    collect.__name__ = function.__name__
+    collect.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
+    for option in options:
         collect = option(collect)
     return collect  # type: ignore[return-value]
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 
 import click
 
-from harness.cli.common import Output, output_options
+from harness.cli.common import Output, Reading, output_options, reading_options
 from harness.errors import UsageError
 from harness.export.formats import FORMATS, export
 from harness.lab.directory import RunDirectory
-from harness.lab.source import load_source
 from harness.program.pte import read_program
-from harness.timebase import ClockDomain
 from harness.view.inputs import find_method
 
 _FORMATS = "\n".join(f"  {name:<12}{format_.description}" for name, format_ in FORMATS.items())
@@ -39,14 +36,7 @@ _FORMATS = "\n".join(f"  {name:<12}{format_.description}" for name, format_ in F
 )
 @click.option("--method", "method_name", help="Its method; by default the one that fits the trace.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
-@click.option(
-    "--clock-hz",
-    type=float,
-    help="Ticks per second, where the file does not say (ED00 files are taken as nanoseconds).",
-)
-@click.option(
-    "--clock-bits", default=64, show_default=True, type=click.IntRange(8, 64), help="Counter width."
-)
+@reading_options
 @output_options
 def command(
     path: Path,
@@ -56,8 +46,7 @@ def command(
     model: Path | None,
     method_name: str | None,
     force: bool,
-    clock_hz: float | None,
-    clock_bits: int,
+    reading: Reading,
     output: Output,
 ) -> None:
     """Write a trace in another tool's format."""
@@ -68,8 +57,7 @@ def command(
         )
     if not file.parent.is_dir():
         raise UsageError(f"{file.parent} is not a directory", hint="make it, or name another file")
-    clock = ClockDomain("given", Fraction(clock_hz), clock_bits) if clock_hz else None
-    trace = load_source(path, clock).trace
+    trace = reading.load(path).trace
     method = find_method(read_program(model.read_bytes()), trace, method_name) if model else None
     exported = export(trace, name, flavour, method)
     RunDirectory(file.parent).write(file.name, exported.data)

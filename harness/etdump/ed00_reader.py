@@ -22,6 +22,9 @@ from harness.trace import Block, Damage, Losses, Trace
 
 _Result = TypeVar("_Result")
 
+NO_IDENTIFIER: Final = f"no {ed.IDENTIFIER.decode()} identifier"
+"""What is wrong with bytes that are no ED00 file."""
+
 _SLICE: Final = 1 << 16
 """Events that are read at once."""
 _BROKEN_BY_ETDUMPGEN: Final = (
@@ -35,11 +38,13 @@ class Window:
     """Where a dump is in a file.
 
     Attributes:
+        begin: Where it begins, with its size prefix if it has one.
         start: Of its FlatBuffer: offset 0 of it.
         end: Behind it, as far as it is there.
         announced: Behind it, as its size prefix says; ``end`` without one.
     """
 
+    begin: int
     start: int
     end: int
     announced: int
@@ -87,7 +92,7 @@ def read_ed00(
     window = find_dump(data)
     if window is None:
         raise FormatError(
-            f"no {ed.IDENTIFIER.decode()} identifier",
+            NO_IDENTIFIER,
             offset=4,
             field="file identifier",
             hint="this is no ETDump file, or its beginning is damaged",
@@ -109,10 +114,10 @@ def find_dump(data: bytes, at: int = 0) -> Window | None:
     Without a size prefix it ends with the file: nothing in it says where.
     """
     if data[at + 4 : at + 8] == ed.IDENTIFIER:
-        return Window(at, len(data), len(data))
+        return Window(at, at, len(data), len(data))
     if data[at + 8 : at + 12] == ed.IDENTIFIER:
         announced = at + 4 + int.from_bytes(data[at : at + 4], "little")
-        return Window(at + 4, min(announced, len(data)), announced)
+        return Window(at, at + 4, min(announced, len(data)), announced)
     return None
 
 

@@ -19,7 +19,7 @@ from harness.report.text import printable
 from harness.result import encode
 from harness.target.doctor import Finding
 from harness.target.size import Size
-from harness.trace import Losses, Trace
+from harness.trace import Damage, Losses, Trace
 from harness.view.allocators import AllocatorTotals, allocator_totals
 from harness.view.call_tree import call_tree
 from harness.view.merged_tree import Node, merged_tree
@@ -56,7 +56,9 @@ class TraceDocument(msgspec.Struct, frozen=True):
     events: int
     blocks: list[str]
     runs: list[Run]
+    dumps: int
     losses: Losses
+    damage: list[Damage]
     clocks: list[ClockDocument]
     operators: list[OperatorDocument]
     allocators: list[AllocatorTotals]
@@ -107,11 +109,21 @@ def json_schema(command: str) -> dict[str, Any]:
 
 
 def trace_document(
-    trace: Trace, qualities: Sequence[ClockQuality] = (), *, tree: bool = False
+    trace: Trace,
+    qualities: Sequence[ClockQuality] = (),
+    *,
+    tree: bool = False,
+    dumps: int = 1,
+    damage: Sequence[Damage] = (),
 ) -> bytes:
-    """Return the JSON of a trace's statistics, with what is known of its clocks.
+    """Return the JSON of a trace's statistics.
 
-    ``tree``: with its call tree, too.
+    Args:
+        trace: All that was read.
+        qualities: What is known of its clocks.
+        tree: With its call tree.
+        dumps: How many dumps it came from.
+        damage: What was left out.
     """
     operators = [
         OperatorDocument(
@@ -134,7 +146,9 @@ def trace_document(
             events=len(trace),
             blocks=[printable(block.name) for block in trace.blocks],
             runs=[replace(run, name=printable(run.name)) for run in runs(trace)],
+            dumps=dumps,
             losses=trace.losses,
+            damage=list(damage),
             clocks=clock_documents(trace, qualities),
             operators=operators,
             allocators=allocator_totals(trace),

@@ -14,7 +14,7 @@ from harness.clock.host_times import ClockQuality
 from harness.report.clocks import clock_lines
 from harness.report.text import TICKS, Unit, printable, time_unit
 from harness.timebase import ClockDomain
-from harness.trace import Trace
+from harness.trace import Damage, Trace
 from harness.view.allocators import allocator_totals
 from harness.view.compare import OperatorChange
 from harness.view.merged_tree import Node
@@ -29,6 +29,9 @@ WRAPPER = "OPERATOR_CALL"
 
 _SHOWN = ("p50", "avg", "min", "max")
 """The statistics that have a column."""
+
+_MOST_DAMAGE = 10
+"""Damaged places that are shown unless all are asked for."""
 
 _LEAST_TEXT = 24
 """Characters a column of text is given before a terminal counts as too narrow for a table."""
@@ -159,6 +162,18 @@ def print_losses(console: Console, trace: Trace) -> None:
         show_line(console, text, style="bold red")
     else:
         show_line(console, "losses: none; the log is complete")
+
+
+def print_damage(console: Console, damage: Sequence[Damage], *, detailed: bool = False) -> None:
+    """Print what was left out of a damaged file: all of it when ``detailed``, else the first."""
+    shown = damage if detailed else damage[:_MOST_DAMAGE]
+    for item in shown:
+        lost = "" if not item.events else f"; {item.events} events lost"
+        _line(console, f"damaged: {item.reason}{lost}", style="red")
+    if len(shown) < len(damage):
+        _line(
+            console, f"damaged: {len(damage) - len(shown)} places more; -v shows all", style="red"
+        )
 
 
 def print_verdict(console: Console, verdict: Verdict, *, detailed: bool = False) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -20,6 +20,7 @@ from harness.timebase import HOST_NANOSECONDS
 from harness.trace import NO_CLOCK, NO_NAME, Block, DebugValue, Kind, TensorValue, Trace
 from tests.support.logs import CompactLog
 
+_Result = TypeVar("_Result")
 int32 = st.integers(-(2**31), 2**31 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)
 uint64 = st.integers(0, 2**64 - 1)
@@ -259,7 +260,7 @@ INPUTS: dict[str, tuple[bytes, Any]] = {
 }
 
 
-def attempt(read: Callable[[bytes], Trace], data: bytes) -> Trace | FormatError:
+def attempt(read: Callable[[bytes], _Result], data: bytes) -> _Result | FormatError:
     """Read; any other exception is a failure of the test."""
     try:
         return read(data)

@@ -1,0 +1,155 @@
+"""What stands behind a path: dumps, their debug buffers, and what is damaged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.errors import FormatError, UsageError
+from harness.etdump.dumps import read_dumps
+from harness.etdump.ed00 import write_ed00
+from harness.lab.directory import DEBUG_BUFFER, ETDUMP, LOG
+from harness.lab.source import load_source
+from harness.timebase import HOST_NANOSECONDS
+from tests.conftest import CommandResult
+from tests.property.test_etdump_roundtrip import full_log, full_trace
+from tests.support.captures import command, printed, recorded
+from tests.support.logs import profile_trace
+
+Etharness = Callable[..., CommandResult]
+
+ONE = profile_trace([1, 3], [2, 4], HOST_NANOSECONDS, ["body", "body"])
+OTHER = profile_trace([5], [9], HOST_NANOSECONDS, ["tail"])
+BUDGET = 'schema = 1\n[[time]]\nevent = "body"\nlimit_us = 1000\n'
+
+
+def damaged() -> bytes:
+    """A dump of two events, one of which is damaged: the reference to its name goes too far."""
+    data = bytearray(write_ed00(ONE))
+    name = data.index((4).to_bytes(4, "little") + b"body")
+    references = [
+        place
+        for place in range(0, name, 4)
+        if place + int.from_bytes(data[place : place + 4], "little") == name
+    ]
+    assert len(references) == 2
+    data[references[0] + 3] = 0x7F
+    return bytes(data)
+
+
+def test_bytes_and_files_are_read_alike(tmp_path: Path) -> None:
+    data = write_ed00(ONE)
+    path = tmp_path / "anything.txt"
+    path.write_bytes(data)
+    assert load_source(path).trace == load_source(data).trace == ONE
+
+
+def test_several_dumps_are_one_trace_and_each_for_itself() -> None:
+    source = load_source(write_ed00(ONE) + write_ed00(OTHER))
+    assert [dump.trace for dump in source.dumps] == [ONE, OTHER]
+    assert [source.trace.text(name) for name in source.trace.name] == ["body", "body", "tail"]
+    assert source.trace.record.tolist() == [0, 1, 2]
+    assert [block.first for block in source.trace.blocks] == [0, 2]
+
+
+def test_debug_buffers(tmp_path: Path) -> None:
+    data = write_ed00(full_trace())
+    assert load_source(data).debug_buffer is None
+    given = tmp_path / "given"
+    given.write_bytes(b"given")
+    assert load_source(data, debug_buffer=given).debug_buffer == b"given"
+    capture = recorded(printed(data, b"a debug buffer"))
+    assert load_source(capture).debug_buffer == b"a debug buffer"
+    assert load_source(capture, debug_buffer=given).debug_buffer == b"given"
+    twice = load_source(capture + capture)
+    with pytest.raises(UsageError, match="2 dumps, each with a debug buffer"):
+        _ = twice.debug_buffer
+    with pytest.raises(UsageError, match="cannot be the debug buffer of 2 dumps"):
+        load_source(capture + capture, debug_buffer=given)
+    with pytest.raises(UsageError, match="no such file"):
+        load_source(data, debug_buffer=tmp_path / "missing")
+
+
+def test_a_debug_buffer_beside_a_trace_counts_only_in_a_run_directory(tmp_path: Path) -> None:
+    (tmp_path / ETDUMP).write_bytes(write_ed00(ONE))
+    (tmp_path / DEBUG_BUFFER).write_bytes(b"bytes")
+    assert load_source(tmp_path / ETDUMP).debug_buffer is None
+
+
+def test_a_device_log_is_recognised_by_its_content(tmp_path: Path) -> None:
+    path = tmp_path / "trace.etdp"
+    path.write_bytes(full_log().image())
+    assert path.name != LOG
+    assert len(load_source(path).trace) == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (recorded(printed(write_ed00(ONE)))[:200], "capture ends within base64"),
+        (b'echo "QUJDQUJDQUJDQUJDQUJDQ!!D" | base64 -d >x', "other text within base64"),
+        (b'echo "QUJDQUJDQUJDQUJDQUJDQQ" | base64 -d >x', "no multiple of 4"),
+        (b'echo "QUJDQUJDQUJDQUJDQUJD" | sed s/A/B/', "no command that decodes"),
+        (b'echo "QUJDQUJDQUJDQUJDQ=JD" | base64 -d >x', "padding within base64"),
+        (command(bytes(30), "etdump.bin"), "no ETDump, and none follows"),
+        (b"I am a text", "no ED00 identifier"),
+    ],
+)
+def test_a_bad_capture_is_refused_with_its_place(text: bytes, why: str) -> None:
+    with pytest.raises(FormatError, match=why) as caught:
+        read_dumps(text)
+    assert caught.value.offset is not None
+    assert caught.value.field
+
+
+def test_a_damaged_dump_in_a_capture_does_not_hide_the_others() -> None:
+    lines = printed(write_ed00(ONE), b"buffer of the 1st")
+    shifted = [line.replace(b'echo "', b'echo "A', 1) for line in printed(write_ed00(OTHER))]
+    text = recorded([*lines, *shifted, *printed(write_ed00(OTHER))])
+    with pytest.raises(FormatError):
+        read_dumps(text)
+    found = read_dumps(text, salvage=True)
+    assert [dump.debug_buffer for dump in found.dumps] == [b"buffer of the 1st", None]
+    assert [len(dump.trace) for dump in found.dumps] == [2, 1]
+    assert found.damage
+
+
+def test_decode_says_what_is_damaged(etharness: Etharness, tmp_path: Path) -> None:
+    path = tmp_path / "trace.etdp"
+    path.write_bytes(damaged())
+    refused = etharness("decode", path)
+    assert refused.code == 2
+    assert "Profile.name at byte" in refused.err
+
+    shown = etharness("decode", "--salvage", path)
+    assert shown.code == 0
+    assert "LOSSES: at least 1 events are lost to damage of the file" in shown.out
+    assert "points outside the buffer in Profile.name at byte" in shown.out
+    printed_json = json.loads(etharness("decode", "--salvage", "--json", path).out)
+    assert printed_json["events"] == printed_json["losses"]["damaged"] == 1
+    [item] = printed_json["damage"]
+    assert (item["field"], item["events"]) == ("Profile.name", 1)
+
+
+def test_check_never_passes_what_was_salvaged_silently(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    path, budget = tmp_path / "trace.etdp", tmp_path / "budget.toml"
+    path.write_bytes(damaged())
+    budget.write_text(BUDGET)
+    assert etharness("check", path, "--budget", budget).code == 2
+    failed = etharness("check", "--salvage", path, "--budget", budget)
+    assert failed.code == 1
+    assert "damaged events" in failed.out
+    budget.write_text(BUDGET + "[losses]\ndamaged = 1\n")
+    assert etharness("check", "--salvage", path, "--budget", budget).code == 0
+
+
+def test_decode_counts_dumps(etharness: Etharness, tmp_path: Path) -> None:
+    path = tmp_path / "trace.etdp"
+    path.write_bytes(write_ed00(ONE) + write_ed00(OTHER))
+    assert "2 dumps, one behind the other in the file" in etharness("decode", path).out
+    assert json.loads(etharness("decode", "--json", path).out)["dumps"] == 2
