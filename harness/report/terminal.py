@@ -169,9 +169,9 @@ def print_damage(console: Console, damage: Sequence[Damage], *, detailed: bool =
     shown = damage if detailed else damage[:_MOST_DAMAGE]
     for item in shown:
         lost = "" if not item.events else f"; {item.events} events lost"
-        _line(console, f"damaged: {item.reason}{lost}", style="red")
+        show_line(console, f"damaged: {item.reason}{lost}", style="red")
     if len(shown) < len(damage):
-        _line(
+        show_line(
             console, f"damaged: {len(damage) - len(shown)} places more; -v shows all", style="red"
         )
 
