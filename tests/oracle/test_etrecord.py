@@ -18,18 +18,20 @@ from executorch.devtools.inspector._inspector_utils import (
 from harness.program.etrecord import ETRecord, read_etrecord
 from harness.view.symbols import SymbolTable, symbol_table
 from tests.conftest import MODELS
-from tests.support.exported import export, export_methods
+from tests.support.exported import Exported, export_methods
 
-pytestmark = pytest.mark.oracle
+pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture(scope="module", params=["portable", "xnnpack", "npu_int", "npu_str"])
-def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    name = request.param
-    if name.startswith("npu"):
-        return MODELS / f"{name}.etrecord"
-    directory = tmp_path_factory.mktemp("etrecord")
-    return export(directory, name, delegated=name == "xnnpack").etrecord
+def path(request: pytest.FixtureRequest, portable_model: Exported, xnnpack_model: Exported) -> Path:
+    match request.param:
+        case "portable":
+            return portable_model.etrecord
+        case "xnnpack":
+            return xnnpack_model.etrecord
+        case name:
+            return MODELS / f"{name}.etrecord"
 
 
 def as_json(handles: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,19 +44,21 @@ class Gate(nn.Module):
 
 @dataclass(frozen=True)
 class Exported:
-    """Paths of a program and its record, and inputs for it."""
+    """Paths of a program and its record, inputs for it, and what they were made from."""
 
     model: Path
     etrecord: Path
     inputs: tuple[torch.Tensor, ...]
     manager: Any
+    network: nn.Module | None = None
 
 
 def export(directory: Path, name: str, *, delegated: bool = False) -> Exported:
     """Export ``Layers``, to XNNPACK when ``delegated``."""
     torch.manual_seed(7)
-    network, inputs = Layers().eval(), (torch.randn(2, 8),)
-    return _lower(directory, name, torch.export.export(network, inputs), inputs, delegated)
+    network, inputs = Layers().eval().requires_grad_(False), (torch.randn(2, 8),)
+    made = _lower(directory, name, torch.export.export(network, inputs), inputs, delegated)
+    return replace(made, network=network)
 
 
 def export_methods(directory: Path) -> Exported:
