@@ -12,6 +12,7 @@ import numpy as np
 from harness.program.program import Method, Tensor, Value, ValueList
 from harness.scalar_types import STORED_AS, type_name
 from harness.view.inputs import Argument
+from harness.view.tensor_ids import planned_ids
 
 _TYPES: Final = {
     0: "unsigned char",
@@ -50,14 +51,14 @@ class Operands:
 class TensorNumbers:
     """Gives tensors and storages numbers, counted on from those of the nodes.
 
-    A tensor is a value of the method; its storage is where it lies: a place in planned memory,
-    which others may have before or behind it, or a place of its own.
+    A tensor is a value of the method; a storage is a stay in planned memory (``planned_ids``), or a
+    place of its own.
     """
 
     def __init__(self, method: Method | None, first: int) -> None:
-        self._method = method
+        self._ids = planned_ids(method) if method else {}
         self._next = first
-        self._numbers: dict[tuple[str, int, int], int] = {}
+        self._numbers: dict[tuple[str, int], int] = {}
 
     def operands(self, arguments: Iterable[Argument]) -> Operands:
         """Spell what an instruction is given or gives."""
@@ -104,13 +105,13 @@ class TensorNumbers:
                 return value, [], "String", []
 
     def _tuple(self, number: int, tensor: Tensor, sizes: tuple[int, ...]) -> list[int | str]:
-        place = ("pool", tensor.pool, tensor.offset) if tensor.pool else ("own", number, 0)
+        stay = ("stay", self._ids[number].storage) if number in self._ids else ("own", number)
         elements = math.prod(sizes)
         size = np.dtype(STORED_AS.get(tensor.scalar_type, np.uint8)).itemsize
-        tensor_id = self._number(("tensor", number, 0))
-        return [tensor_id, self._number(place), 0, elements, size, _CPU]
+        tensor_id = self._number(("tensor", number))
+        return [tensor_id, self._number(stay), 0, elements, size, _CPU]
 
-    def _number(self, key: tuple[str, int, int]) -> int:
+    def _number(self, key: tuple[str, int]) -> int:
         if key not in self._numbers:
             self._numbers[key] = self._next
             self._next += 1

@@ -1,34 +1,24 @@
 """A trace on one clock, in integer nanoseconds: what every drawn format begins with.
 
 Starts and ends are rounded down to whole nanoseconds each, which keeps what is nested nested; the
-raw ticks go along. The tracer's own clock counts from its first event. A delegate's clock is not
-aligned with it: what a delegate logged in a call is placed in the middle of the call, and how
-far it may be from there is said with each event. Nothing is moved that its ticks place already.
+raw ticks go along.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.clock.ticks import forward, nanoseconds_per_tick
-from harness.clock.unwrap import unwrap
-from harness.errors import UsageError
 from harness.export.lanes import arrange
 from harness.export.names import escaped
+from harness.export.placing import Ints, Placed, floor_nanoseconds
 from harness.program.program import Method
-from harness.timebase import ClockDomain
-from harness.trace import NO_CLOCK, NO_NAME, Kind, Trace
+from harness.trace import NO_NAME, Kind, Trace
+from harness.view.allocators import allocator_rows
 from harness.view.call_tree import call_tree
-
-_Ints = npt.NDArray[np.int64]
-_Bools = npt.NDArray[np.bool_]
-_MAIN: Final = 0
-_LATEST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +52,8 @@ class Counter:
 
     name: str
     tracer: int
-    time: _Ints
-    live: _Ints
+    time: Ints
+    live: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +89,14 @@ class Drawing:
 
     trace: Trace
     tracks: tuple[Track, ...]
-    row: _Ints
-    start: _Ints
-    end: _Ints
-    track: _Ints
-    parent: _Ints
-    depth: _Ints
-    own: _Ints
-    slack: _Ints
+    row: Ints
+    start: Ints
+    end: Ints
+    track: Ints
+    parent: Ints
+    depth: Ints
+    own: Ints
+    slack: Ints
     flows: tuple[tuple[int, int], ...]
     counters: tuple[Counter, ...]
     gaps: tuple[Gap, ...]
@@ -116,7 +106,7 @@ class Drawing:
         """Number of slices."""
         return len(self.row)
 
-    def blocks(self) -> _Ints:
+    def blocks(self) -> Ints:
         """Number of the block that each slice is in."""
         ends = np.cumsum([block.count for block in self.trace.blocks])
         return np.searchsorted(ends, self.row, side="right")
@@ -146,7 +136,7 @@ def draw(trace: Trace, method: Method | None = None) -> Drawing:
     """
     tree = call_tree(trace)
     parent = tree.parent
-    placed = _Placed(trace, parent)
+    placed = Placed(trace, parent)
     drawn = np.flatnonzero(placed.drawn)
     number_of = np.full(len(trace) + 1, -1, np.int64)  # the last is what -1 finds
     number_of[drawn] = np.arange(len(drawn))
@@ -201,168 +191,7 @@ def event_arguments(trace: Trace, row: int) -> dict[str, int | str]:
     return found
 
 
-def floor_nanoseconds(ticks: _Ints, domain: ClockDomain) -> _Ints:
-    """Whole nanoseconds of so many ticks, rounded down.
-
-    Raises:
-        UsageError: The rate is unknown, or the result does not fit 63 bits.
-    """
-    length = nanoseconds_per_tick(domain)
-    if length is None:
-        raise UsageError(
-            f"clock {domain.name!r} has no known rate, so nothing can be drawn on it",
-            hint="say what it is with --clock-hz",
-        )
-    p, q = length.numerator, length.denominator
-    if int(np.abs(ticks).max(initial=0)) * p > _LATEST:
-        exact = [tick * p // q for tick in ticks.tolist()]
-        if max(map(abs, exact), default=0) > _LATEST:
-            raise UsageError(f"clock {domain.name!r} spans more nanoseconds than 63 bits hold")
-        return np.array(exact, np.int64)
-    return ticks * np.int64(p) // np.int64(q)
-
-
-class _Placed:
-    """Where every row of a trace is.
-
-    Attributes:
-        start: Nanoseconds, int64; of what ``drawn`` or ``timed`` names.
-        end: Likewise.
-        slack: How far a delegate's events may be from there.
-        drawn: True for rows that become slices.
-        timed: True for allocations that have a time.
-        delegate: True for events of delegates.
-        call: Row of the event of the tracer's own that a delegate's event is in, else -1.
-    """
-
-    def __init__(self, trace: Trace, parent: _Ints) -> None:
-        self.trace = trace
-        count = len(trace)
-        profile = trace.kind == Kind.PROFILE
-        named = (trace.delegate_int != -1) | (trace.delegate_str != NO_NAME)
-        timed = trace.clock != NO_CLOCK
-        self.delegate = profile & timed & (named | (trace.clock != _MAIN))
-        own = ~self.delegate & (trace.clock == _MAIN)
-        self.timed = own & (trace.kind == Kind.ALLOCATION)
-        self.slack = np.zeros(count, np.int64)
-        self.start, self.end = self._own(own)
-        self.call = _outermost(parent, self.delegate)
-        self.unplaced = self.delegate & ((self.call < 0) | self._rateless())
-        self.moved = self.too_long = 0
-        self._place_delegates()
-        self.drawn = timed & (trace.kind != Kind.ALLOCATION) & ~self.unplaced
-        self.drawn &= own | self.delegate
-        self.reversed = int(np.count_nonzero(self.drawn & (self.end < self.start)))
-        self.end = np.maximum(self.end, self.start)
-
-    def notes(self) -> tuple[str, ...]:
-        """What is not as it should be, a line each."""
-        kind = self.trace.kind
-        values = int(np.count_nonzero((kind == Kind.DEBUG) & ~self.drawn))
-        allocations = int(np.count_nonzero((kind == Kind.ALLOCATION) & ~self.timed))
-        unplaced = int(np.count_nonzero(self.unplaced))
-        counts = {
-            "values without a time": values,
-            "allocations without a time": allocations,
-            "events of delegates that no call or no known rate places": unplaced,
-            "calls whose delegate's events are placed in their middle": self.moved,
-            "calls shorter than what their delegate logged in them": self.too_long,
-            "events that end before they start, drawn without a length": self.reversed,
-        }
-        return tuple(f"{number} {what}" for what, number in counts.items() if number)
-
-    def keys(self, rows: _Ints) -> _Ints:
-        """What tells lines apart, shape (n, 4).
-
-        Tracer, whether of a delegate, and the chain and instruction of its calls.
-        """
-        trace, of_delegate, call = self.trace, self.delegate[rows], self.call[rows]
-        chain = np.where(of_delegate, trace.chain[call], 0)
-        instruction = np.where(of_delegate, trace.instruction[call], 0)
-        tracer = trace.tracer[rows].astype(np.int64)
-        return np.stack([tracer, of_delegate, chain, instruction], axis=1)
-
-    def _own(self, own: _Bools) -> tuple[_Ints, _Ints]:
-        trace = self.trace
-        start, end = np.zeros(len(trace), np.int64), np.zeros(len(trace), np.int64)
-        rows = np.flatnonzero(own)
-        if len(rows):
-            line = unwrap(_only(trace, own))
-            start[rows] = floor_nanoseconds(line.start[rows], trace.clocks[_MAIN])
-            end[rows] = floor_nanoseconds(line.end[rows], trace.clocks[_MAIN])
-        return start, end
-
-    def _rateless(self) -> _Bools:
-        without = [number for number, clock in enumerate(self.trace.clocks) if clock.hz is None]
-        return np.isin(self.trace.clock, without)
-
-    def _place_delegates(self) -> None:
-        """Place what each call's delegate logged on each clock, as one."""
-        trace = self.trace
-        rows = np.flatnonzero(self.delegate & ~self.unplaced)
-        if not len(rows):
-            return
-        line = unwrap(_only(trace, self.delegate & ~self.unplaced))
-        for number, domain in enumerate(trace.clocks):
-            mine = rows[trace.clock[rows] == number]
-            if len(mine):
-                self.start[mine] = floor_nanoseconds(line.start[mine], domain)
-                self.end[mine] = floor_nanoseconds(line.end[mine], domain)
-        order = np.lexsort((rows, trace.clock[rows], self.call[rows]))
-        rows = rows[order]
-        key = np.stack([self.call[rows], trace.clock[rows]])
-        borders = np.flatnonzero((np.diff(key) != 0).any(axis=0)) + 1
-        for group in np.split(rows, borders):
-            self._place_group(group)
-
-    def _place_group(self, group: _Ints) -> None:
-        call = int(self.call[group[0]])
-        low, high = int(self.start[group].min()), int(self.end[group].max())
-        begin, room = int(self.start[call]), int(self.end[call] - self.start[call])
-        if (lead := self._lead(call, group)) is not None:
-            shift = begin + lead - low
-        else:
-            spare = room - (high - low)
-            shift = begin - low + max(spare, 0) // 2
-            self.moved += 1
-            self.too_long += spare < 0
-            self.slack[group] = (abs(spare) + 1) // 2 if spare >= 0 else -spare
-        self.start[group] += shift
-        self.end[group] += shift
-
-    def _lead(self, call: int, group: _Ints) -> int | None:
-        """Nanoseconds from the start of a call to its delegate's first event.
-
-        None when the delegate's ticks are not the caller's: of another clock, or not within the
-        call, as in a file that does not name clocks.
-        """
-        trace = self.trace
-        if trace.clock[group[0]] != _MAIN:
-            return None
-        clock = trace.clocks[_MAIN]
-        begin = trace.start[[call]]
-        whole = forward(clock, begin, trace.end[[call]])
-        starts = forward(clock, begin, trace.start[group])
-        ends = forward(clock, begin, trace.end[group])
-        if (ends > whole).any() or (starts > ends).any():
-            return None
-        return int(floor_nanoseconds(starts.min(keepdims=True).astype(np.int64), clock)[0])
-
-
-def _only(trace: Trace, rows: _Bools) -> Trace:
-    """The same, as if no other rows had a time."""
-    return replace(trace, clock=np.where(rows, trace.clock, NO_CLOCK).astype(np.uint8))
-
-
-def _outermost(parent: _Ints, delegate: _Bools) -> _Ints:
-    """For every event of a delegate the first one around it that is none, -1 without."""
-    call = np.where(delegate, parent, -1)
-    while (inside := np.flatnonzero((call >= 0) & delegate[call])).size:
-        call[inside] = parent[call[inside]]
-    return call
-
-
-def _own_nanoseconds(trace: Trace, ticks: npt.NDArray[np.uint64], rows: _Ints) -> _Ints:
+def _own_nanoseconds(trace: Trace, ticks: npt.NDArray[np.uint64], rows: Ints) -> Ints:
     own = np.zeros(len(rows), np.int64)
     for number, domain in enumerate(trace.clocks):
         mine = trace.clock[rows] == number
@@ -372,9 +201,9 @@ def _own_nanoseconds(trace: Trace, ticks: npt.NDArray[np.uint64], rows: _Ints) -
 
 
 def _tracks(
-    method: Method | None, keys: _Ints, lines: _Ints, found: tuple[tuple[int, int], ...]
+    method: Method | None, keys: Ints, lines: Ints, found: tuple[tuple[int, int], ...]
 ) -> tuple[Track, ...]:
-    """What the lines and lanes found are; ``keys`` per slice as ``_Placed.keys`` gives them."""
+    """What the lines and lanes found are; ``keys`` per slice as ``Placed.keys`` gives them."""
     if not len(lines):
         return ()
     _, first = np.unique(lines, return_index=True)
@@ -394,23 +223,19 @@ def _delegate_name(method: Method | None, chain: int, instruction: int) -> str:
     return f"{name} of instruction {instruction}" + (f", chain {chain}" if chain else "")
 
 
-def _counters(trace: Trace, placed: _Placed) -> Iterator[Counter]:
+def _counters(trace: Trace, placed: Placed) -> Iterator[Counter]:
     """Running sums, over the allocations that have a time and succeeded."""
-    blocks = np.repeat(np.arange(len(trace.blocks)), [block.count for block in trace.blocks])
-    rows = np.flatnonzero(placed.timed & ~trace.failed)
-    groups: dict[tuple[int, str], list[int]] = {}
-    for row, block, number in zip(
-        rows.tolist(), blocks[rows].tolist(), trace.allocator[rows].tolist(), strict=True
-    ):
-        declared = trace.blocks[block].allocators
-        known = 0 < number <= len(declared)
-        name = escaped(declared[number - 1]) if known else f"allocator {number}"
-        groups.setdefault((int(trace.tracer[row]), name), []).append(row)
-    for (tracer, name), members in groups.items():
-        yield Counter(name, tracer, placed.start[members], np.cumsum(trace.size[members]))
+    counted = placed.timed & ~trace.failed
+    for allocator, found in allocator_rows(trace).items():
+        rows = np.array(found, np.int64)
+        rows = rows[counted[rows]]
+        for tracer in np.unique(trace.tracer[rows]).tolist():
+            own = rows[trace.tracer[rows] == tracer]
+            live = np.cumsum(trace.size[own])
+            yield Counter(escaped(allocator.label), tracer, placed.start[own], live)
 
 
-def _gaps(trace: Trace, placed: _Placed) -> Iterator[Gap]:
+def _gaps(trace: Trace, placed: Placed) -> Iterator[Gap]:
     """Runs given up are missing behind the first block; other losses may be anywhere."""
     rows = np.flatnonzero(placed.drawn)
     if not len(rows):

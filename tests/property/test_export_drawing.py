@@ -13,7 +13,8 @@ from harness.clock.ticks import forward
 from harness.errors import FormatError
 from harness.etdump.compact import read_log
 from harness.export.lanes import arrange
-from harness.export.timeline import Drawing, draw, floor_nanoseconds
+from harness.export.placing import floor_nanoseconds
+from harness.export.timeline import Drawing, draw
 from harness.timebase import ClockDomain
 from harness.trace import NO_CLOCK, Kind, Trace
 from harness.view.call_tree import call_tree
@@ -125,6 +126,40 @@ def test_slices_that_overlap_get_lanes_and_those_apart_share_one(
         rows = found.order[found.track == track]
         assert (start[rows[1:]] >= end[rows[:-1]]).all()
     assert not found.depth.any()
+
+
+jobs = st.lists(
+    st.tuples(st.integers(1, 5000), st.integers(0, 300), st.integers(0, 500), st.integers(0, 300)),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(jobs, st.integers(0, 2**24 - 1), st.integers(0, 2**32 - 1))
+def test_a_delegates_events_are_no_further_off_than_said(
+    calls: list[tuple[int, int, int, int]], npu_origin: int, origin: int
+) -> None:
+    """One steady delegate's clock, 15 ticks for 4 of the CPU's; the truth is within the slack."""
+    cpu, npu = (
+        ClockDomain("cpu", Fraction(80_000_000), 32),
+        ClockDomain("npu", Fraction(3 * 10**8), 24),
+    )
+    log, now, truth = CompactLog().block("Execute"), 0, []
+    first = calls[0][0]  # the drawing begins with the first call
+    for pause, before, length, behind in calls:
+        begin = now + pause
+        job = begin + before
+        now = job + length + behind
+        ticks = [(npu_origin + at * 15 // 4) % 2**24 for at in (job, job + length)]
+        log.delegate("job", -1).profile(None, *ticks, clock=1)
+        log.profile("DELEGATE_CALL", (origin + begin) % 2**32, (origin + now) % 2**32)
+        truth.append((job - first) * 12.5)
+    drawing = draw(read_log(log.image(), [cpu, npu]))
+    check_nesting(drawing)
+    drawn = [number for number in range(len(drawing)) if drawing.name(number) == "job"]
+    for number, true in zip(drawn, truth, strict=True):
+        # A reading stands for all of its tick, and is rounded down to nanoseconds.
+        assert abs(drawing.start[number] - true) <= drawing.slack[number] + 13.5
 
 
 def test_an_origin_changes_nothing() -> None:

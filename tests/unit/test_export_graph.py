@@ -20,6 +20,7 @@ from harness.program.program import Method, Tensor, Value, ValueList
 from harness.program.pte import read_program
 from harness.trace import Trace
 from harness.view.inputs import Argument
+from harness.view.tensor_ids import planned_ids
 from tests.conftest import FIXTURES, MODELS, CommandResult
 from tests.support.exports import delegated_trace
 
@@ -131,10 +132,15 @@ def test_operands_are_spelt_as_pytorch_does(value: Value, spelt: tuple[Any, ...]
     assert operand(value) == spelt
 
 
-def test_tensors_in_one_place_share_a_storage() -> None:
-    numbers = TensorNumbers(None, 1)
-    found = numbers.operands([Argument(0, PLANNED), Argument(1, PLANNED), Argument(0, PLANNED)])
-    assert [value[:2] for value in found.values] == [[1, 2], [3, 2], [1, 2]]
+def test_tensors_share_a_storage_only_where_one_lies_at_a_time(method: Method) -> None:
+    ids = planned_ids(method)
+    numbers = TensorNumbers(method, 1)
+    found = numbers.operands([Argument(number, method.values[number]) for number in ids])
+    storages = [value[1] for value in found.values]
+    assert len({value[0] for value in found.values}) == len(ids)
+    assert len(set(storages)) == len({stay.storage for stay in ids.values()})
+    again = numbers.operands([Argument(number, method.values[number]) for number in ids])
+    assert again.values == found.values
 
 
 def test_the_execution_trace_is_pytorchs_json(recorded: Trace, method: Method) -> None:

@@ -11,7 +11,8 @@ import pytest
 from harness.errors import UsageError
 from harness.etdump.compact import read_log
 from harness.etdump.ed00 import read_ed00
-from harness.export.timeline import draw, floor_nanoseconds
+from harness.export.placing import floor_nanoseconds
+from harness.export.timeline import draw
 from harness.timebase import ClockDomain
 from harness.trace import NOTHING_LOST
 from tests.conftest import FIXTURES
@@ -27,7 +28,7 @@ def test_tracks_are_the_tracer_and_its_delegate() -> None:
     assert len(drawing) == 1 + 3 * 6
 
 
-def test_a_delegates_events_are_in_the_middle_of_their_call() -> None:
+def test_a_delegates_events_are_within_their_call_as_long_as_they_took() -> None:
     drawing = draw(delegated_trace())
     calls, jobs = named(drawing, "DELEGATE_CALL"), named(drawing, "[0]")
     assert len(calls) == len(jobs) == 3
@@ -36,12 +37,12 @@ def test_a_delegates_events_are_in_the_middle_of_their_call() -> None:
         assert room == pytest.approx(970 * 12.5, abs=1)
         # 1,900 ticks of the NPU from the first job to the end of the second
         assert drawing.end[last] - drawing.start[first] == pytest.approx(1900 * 8 / 3, abs=1)
-        before = int(drawing.start[first] - drawing.start[call])
-        behind = int(drawing.end[call] - drawing.end[last])
-        assert abs(before - behind) <= 1
-        assert abs(drawing.slack[first] - before) <= 1
+        assert drawing.start[call] <= drawing.start[first]
+        assert drawing.end[last] <= drawing.end[call]
+        assert 0 < drawing.slack[first] <= (room - 1900 * 8 / 3) / 2 + 1
         assert drawing.arguments(first)["placed_within_ns"] == drawing.slack[first]
-    assert "3 calls whose delegate's events are placed in their middle" in drawing.notes
+    note = "3 calls in which a delegate's events may be earlier or later than drawn"
+    assert note in drawing.notes
     assert drawing.flows == tuple(
         (call, event)
         for call, first, last in zip(calls, jobs, named(drawing, "matmul"), strict=True)
