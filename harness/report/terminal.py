@@ -95,7 +95,8 @@ def print_operators(console: Console, trace: Trace, block: str, *, detailed: boo
         show_line(console)
         return
     known = [op for op in operators if op.ns is not None]
-    outer = {clock: _largest(operators, clock) for clock in _clocks(operators)}
+    # By identity: a clock's rate is a Fraction, which takes long to hash.
+    outer = {id(clock): _largest(operators, clock) for clock in trace.clocks}
     unit = time_unit(op.ns.max for op in known if op.ns is not None) if known else TICKS
     if not detailed:
         operators = [op for op in operators if op.name != WRAPPER]
@@ -107,7 +108,7 @@ def print_operators(console: Console, trace: Trace, block: str, *, detailed: boo
     headers = ["event", "instruction", "count", *numbers, "share [%]"]
     rows = []
     for op in operators:
-        largest = outer[op.clock]
+        largest = outer[id(op.clock)]
         share = f"{100 * _total(op) / largest:.1f}" if largest else ""
         name = with_delegate(op) if several_delegates else op.name
         times = _times(op, unit, cold=cold)
@@ -228,7 +229,8 @@ def show_table(
     """
     if title:
         show_line(console, title, style="bold")
-    widths = _widths([headers, *rows])
+    columns = [[printable(cell) for cell in column] for column in zip(headers, *rows, strict=True)]
+    widths = [max(map(len, column)) for column in columns]
     needed = sum(w if i in numbers else min(w, _LEAST_TEXT) for i, w in enumerate(widths))
     if console.is_terminal and needed + 3 * len(widths) <= console.width:
         from rich.box import SIMPLE_HEAD
@@ -237,8 +239,11 @@ def show_table(
         table.box = SIMPLE_HEAD
         console.print(table)
         return
-    for line in _plain_lines([headers, *rows], numbers):
-        show_line(console, line)
+    from rich.segment import Segment, Segments
+
+    # In one piece: rich takes its time for each text, and there may be 100,000 operators.
+    text = "".join(_plain_lines(columns, widths, numbers))
+    console.print(Segments([Segment(text)]), soft_wrap=True)
     show_line(console)
 
 
@@ -250,7 +255,9 @@ def plain_table(
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    widths = _widths([headers, *rows])
+    widths = [
+        max(len(printable(cell)) for cell in each) for each in zip(headers, *rows, strict=True)
+    ]
     for index, header in enumerate(headers):
         number = index in numbers
         table.add_column(
@@ -264,19 +271,15 @@ def plain_table(
     return table
 
 
-def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    return [max(len(printable(cell)) for cell in column) for column in zip(*rows, strict=True)]
-
-
-def _plain_lines(rows: Sequence[Sequence[str]], numbers: Collection[int]) -> Iterator[str]:
-    """Cells in columns two spaces apart, without trailing spaces."""
-    widths = _widths(rows)
-    for row in rows:
-        padded = (
-            printable(cell).rjust(width) if index in numbers else printable(cell).ljust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        yield "  ".join(padded).rstrip()
+def _plain_lines(
+    columns: Sequence[Sequence[str]], widths: Sequence[int], numbers: Collection[int]
+) -> Iterator[str]:
+    """Lines of cells, which stand two spaces apart in columns, without trailing spaces."""
+    padded = [
+        [cell.rjust(width) if index in numbers else cell.ljust(width) for cell in column]
+        for index, (column, width) in enumerate(zip(columns, widths, strict=True))
+    ]
+    return ("  ".join(cells).rstrip() + "\n" for cells in zip(*padded, strict=True))
 
 
 def show_line(console: Console, text: str = "", *, style: str | None = None) -> None:
@@ -290,14 +293,10 @@ def show_line(console: Console, text: str = "", *, style: str | None = None) -> 
     )
 
 
-def _clocks(operators: Sequence[Operator]) -> list[ClockDomain]:
-    return list(dict.fromkeys(op.clock for op in operators))
-
-
 def _largest(operators: Sequence[Operator], clock: ClockDomain) -> float:
     """The largest total that totals on ``clock`` compare with."""
     comparable = (op for op in operators if op.clock == clock or (clock.hz and op.clock.hz))
-    return max(_total(op) for op in comparable)
+    return max((_total(op) for op in comparable), default=0.0)
 
 
 def _total(op: Operator) -> float:
