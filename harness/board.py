@@ -103,6 +103,8 @@ class Board(_Strict, frozen=True):
         memory: What it has; none is stated for a process of this host.
         deadlines: How long to wait for what.
         budget: Budget file it is checked against by default, relative to the board file.
+        time_scales: What the ticks of delegates' events mean where the log does not say so:
+            patterns, and a rate each (docs/clocks.md).
         tested: Where this board file has been tried: which simulator, which real board.
     """
 
@@ -116,6 +118,7 @@ class Board(_Strict, frozen=True):
     memory: Memory | None = None
     deadlines: Deadlines = Deadlines()
     budget: str | None = None
+    time_scales: dict[str, str] = {}
     tested: str = "no"
 
 

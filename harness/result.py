@@ -60,6 +60,14 @@ class Tensor(_Record, frozen=True):
     file: str
 
 
+class DelegateCall(_Record, frozen=True):
+    """An instruction that calls a delegate of this backend."""
+
+    chain: int
+    instruction: int
+    backend: str
+
+
 class Model(_Record, frozen=True):
     """The program that ran."""
 
@@ -71,6 +79,7 @@ class Model(_Record, frozen=True):
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     method: str = "forward"
+    delegates: tuple[DelegateCall, ...] = ()
 
 
 class TraceSummary(_Record, frozen=True):
@@ -117,6 +126,7 @@ class Result(_Record, frozen=True):
 
     ``baud`` is the rate of the line, 0 when it has none or is not known. ``restart`` is when the
     run set the device's clock to zero, ``clock_quality`` how well it is known when events were.
+    ``time_scales`` say what the ticks of delegates' events mean, by patterns (docs/clocks.md).
     """
 
     tool_version: str
@@ -136,6 +146,7 @@ class Result(_Record, frozen=True):
     pings: tuple[Ping, ...] = ()
     restart: Ping | None = None
     clock_quality: tuple[ClockQuality, ...] = ()
+    time_scales: dict[str, str] = {}
     verdict: Verdict | None = None
     failure: Failure | None = None
     schema: Literal[1] = SCHEMA

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,21 +98,28 @@ class Reading:
         clock: What the ticks count, where the file does not say.
         salvage: Read what is intact of a damaged file.
         debug_buffer: Where the bytes of logged tensors are.
+        time_scales: What the ticks of delegates' events mean, by patterns.
     """
 
     clock: ClockDomain | None
     salvage: bool
     debug_buffer: Path | None
+    time_scales: dict[str, str]
 
     def load(self, path: Path) -> Source:
         """Read what is at ``path``."""
         from harness.lab.source import load_source
 
-        return load_source(path, self.clock, salvage=self.salvage, debug_buffer=self.debug_buffer)
+        source = load_source(path, self.clock, salvage=self.salvage, debug_buffer=self.debug_buffer)
+        if not self.time_scales and (source.result is None or not source.result.time_scales):
+            return source
+        from harness.lab.time_scales import on_scales
+
+        return on_scales(source, self.time_scales)
 
 
 def reading_options(function: _F) -> _F:
-    """Add ``--clock-hz --clock-bits --salvage --debug-buffer`` and pass a ``reading`` argument."""
+    """Add ``--clock-hz`` to ``--time-scale``, about what is read, and pass a ``reading``."""
 
     def collect(
         *args: Any,
@@ -120,6 +127,7 @@ def reading_options(function: _F) -> _F:
         clock_bits: int,
         salvage: bool,
         debug_buffer: str | None,
+        time_scales: dict[str, str],
         **kwargs: Any,
     ) -> Any:
         from pathlib import Path
@@ -128,11 +136,12 @@ def reading_options(function: _F) -> _F:
 
         clock = ClockDomain("given", Fraction(clock_hz), clock_bits) if clock_hz else None
         file = Path(debug_buffer) if debug_buffer else None
-        return function(*args, reading=Reading(clock, salvage, file), **kwargs)
+        return function(*args, reading=Reading(clock, salvage, file, time_scales), **kwargs)
 
     return _with_options(
         function,
         collect,
+        time_scale_option,
         click.option(
             "--debug-buffer", metavar="FILE", help="Bytes of logged tensors, beside an ETDump."
         ),
@@ -165,6 +174,32 @@ def _with_options(function: _F, collect: Callable[..., Any], *options: Callable[
     for option in options:
         collect = option(collect)
     return collect  # type: ignore[return-value]
+
+
+def time_scale_option(function: _F) -> _F:
+    """Add ``--time-scale PATTERN=RATE``, passed as the dictionary ``time_scales``."""
+    return click.option(
+        "--time-scale",
+        "time_scales",
+        multiple=True,
+        callback=_parse_time_scales,
+        metavar="PATTERN=RATE",
+        help="What the ticks of delegates' events mean (docs/clocks.md): 'npu*=100 MHz, 24 bits', "
+        "'7=3/8' of the log's rate, '*=@NAME' of an entry point. May be given several times.",
+    )(function)
+
+
+def _parse_time_scales(_: click.Context, __: click.Parameter, pairs: Any) -> dict[str, str]:
+    texts = {}
+    for pair in pairs:
+        pattern, sign, scale = pair.rpartition("=")
+        if not sign or not pattern.strip():
+            raise UsageError(
+                f"{pair!r} is no time scale",
+                hint="write PATTERN=RATE, such as 'npu*=100 MHz, 24 bits'",
+            )
+        texts[pattern.strip()] = scale.strip()
+    return texts
 
 
 def show_outcome(output: Output, outcome: Outcome, directory: Path) -> None:

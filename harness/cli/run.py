@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.common import Output, output_options, show_outcome
+from harness.cli.common import Output, output_options, show_outcome, time_scale_option
 from harness.lab.run import RunRequest, run_model
 from harness.link.wire import DebugLevel, ProfilingLevel, WhenFull
 
@@ -80,6 +80,7 @@ _WHEN_FULL = {"stop": WhenFull.STOP, "drop-oldest": WhenFull.DROP_OLDEST_RUNS}
     type=click.Choice(list(_WHEN_FULL)),
     help="When the log is full: log nothing more, or give up the oldest runs for the newest.",
 )
+@time_scale_option
 @output_options
 def command(
     board: str,
@@ -97,6 +98,7 @@ def command(
     values: str,
     profile: str,
     when_full: str,
+    time_scales: dict[str, str],
     output: Output,
 ) -> int:
     """Run a model on a board, pull its trace and check it."""
@@ -116,6 +118,7 @@ def command(
         values=_VALUES[values],
         profile=_PROFILES[profile],
         when_full=_WHEN_FULL[when_full],
+        time_scales=time_scales,
     )
     with output.stages() as stages:
         outcome = run_model(request, stages)

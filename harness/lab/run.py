@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from harness import __version__
 from harness.board import Board, SerialTarget, load_board
 from harness.check.budget import Budget, load_budget
 from harness.check.verdict import evaluate
+from harness.clock.converters import parse_time_scales
 from harness.clock.host_times import quality_of_run
 from harness.errors import (
     DeviceRefusedError,
@@ -36,6 +37,7 @@ from harness.lab.collect import (
 from harness.lab.directory import CONSOLE, PARTIAL, RunDirectory
 from harness.lab.postmortem import explain, keep_earlier, symbols_of_board
 from harness.lab.tensors import from_bytes, read_inputs, to_bytes
+from harness.lab.time_scales import delegate_calls, on_time_scales
 from harness.link.answers import ModelInfo, TargetInfo
 from harness.link.chunks import LogChunks
 from harness.link.options import RunOptions
@@ -73,6 +75,7 @@ class RunRequest:
         values: Which values are logged.
         profile: Which events are logged.
         when_full: What the device does when its log is full.
+        time_scales: What the ticks of delegates' events mean, before what the board file says.
     """
 
     board: str
@@ -90,6 +93,7 @@ class RunRequest:
     values: DebugLevel = DebugLevel.NO_LOGGING
     profile: ProfilingLevel = ProfilingLevel.ALL_EVENTS
     when_full: WhenFull = WhenFull.STOP
+    time_scales: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def options(self) -> RunOptions:
@@ -101,7 +105,7 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A finished run: what ``result.json`` says, and its trace."""
+    """A finished run: what ``result.json`` says, and its trace on the time scales it says."""
 
     result: Result
     trace: Trace
@@ -125,7 +129,10 @@ def run_model(request: RunRequest, stages: Stages = lambda *_: None) -> Outcome:
         raise UsageError(f"cannot read the model {request.model}: {error.strerror}") from error
     budget_file = request.budget or (board_file.parent / board.budget if board.budget else None)
     budget = load_budget(budget_file) if budget_file else None
-    run = _Run(request, board, model, RunDirectory.create(request.output), stages)
+    # The request's come first and win; what is wrong with any shows before anything is started.
+    scales = {**request.time_scales, **board.time_scales, **request.time_scales}
+    parse_time_scales(scales)
+    run = _Run(request, board, model, RunDirectory.create(request.output), stages, scales)
     try:
         trace = run.execute()
         run.succeed()
@@ -152,6 +159,7 @@ class _Run:
         model: bytes,
         directory: RunDirectory,
         stages: Stages,
+        time_scales: dict[str, str],
     ) -> None:
         self.request, self.board, self.model = request, board, model
         self.directory, self.stages = directory, stages
@@ -167,6 +175,7 @@ class _Run:
             runs_requested=request.runs,
             runs_completed=0,
             seed=request.seed,
+            time_scales=time_scales,
             exit_code=InfrastructureError.exit_code,
             failure=unfinished,
         )
@@ -210,6 +219,7 @@ class _Run:
                     lambda d, t: self.stages("pulling", d, t),
                     outcome.chunks,
                 )
+                trace = on_time_scales(trace, self.result.time_scales, self.result.model)
                 quality = quality_of_run(
                     trace, self.result.pings, restart, steadiness_of(self.board)
                 )
@@ -333,6 +343,7 @@ class _Run:
                 planned_bytes=info.planned_bytes,
                 method_bytes=info.method_bytes,
                 method=self.request.method,
+                delegates=delegate_calls(self.model, self.request.method),
                 inputs=tuple(inputs),
                 outputs=(),
             )
