@@ -44,7 +44,7 @@ oracle:
 
 exports:
 	@tools/setup tools
-	.venv-tools/bin/python -m pytest $(PYTEST_FLAGS) tests/tools
+	.venv-tools/bin/python -m pytest tests/tools
 
 c-coverage:
 	@tools/setup test

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -10,7 +11,9 @@ from harness.cli.common import Output, Reading, output_options, reading_options
 from harness.errors import UsageError
 from harness.export.formats import FORMATS, export
 from harness.lab.directory import RunDirectory
+from harness.lab.source import Source
 from harness.program.pte import read_program
+from harness.trace import Trace
 from harness.view.inputs import find_method
 
 _FORMATS = "\n".join(f"  {name:<12}{format_.description}" for name, format_ in FORMATS.items())
@@ -27,14 +30,23 @@ _FORMATS = "\n".join(f"  {name:<12}{format_.description}" for name, format_ in F
     metavar="FORMAT",
     help="One of those below.",
 )
-@click.option("-o", "--output", "file", required=True, type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="What to write.",
+)
 @click.option("--flavour", help="A variant of the format.")
 @click.option(
     "--model",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="The .pte that was executed: operands, data dependencies, names of delegates.",
 )
-@click.option("--method", "method_name", help="Its method; by default the one that fits the trace.")
+@click.option("--method", help="Its method; by default the one that fits the trace.")
+@click.option("--dump", type=click.IntRange(1), help="Only this one of several dumps in a file.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
 @reading_options
 @output_options
@@ -44,23 +56,20 @@ def command(
     file: Path,
     flavour: str | None,
     model: Path | None,
-    method_name: str | None,
+    method: str | None,
+    dump: int | None,
     force: bool,
     reading: Reading,
     output: Output,
 ) -> None:
     """Write a trace in another tool's format."""
-    if file.exists() and (not force or not file.is_file()):
-        raise UsageError(
-            f"{file} is there already" if file.is_file() else f"{file} is not a file",
-            hint="replace it with --force" if file.is_file() else "name a file with -o",
-        )
-    if not file.parent.is_dir():
-        raise UsageError(f"{file.parent} is not a directory", hint="make it, or name another file")
-    trace = reading.load(path).trace
-    method = find_method(read_program(model.read_bytes()), trace, method_name) if model else None
-    exported = export(trace, name, flavour, method)
+    _refuse_to_replace(file, force)
+    source = reading.load(path)
+    trace, notes = _chosen(source, dump)
+    executed = find_method(read_program(model.read_bytes()), trace, method) if model else None
+    exported = export(trace, name, flavour, executed)
     RunDirectory(file.parent).write(file.name, exported.data)
+    exported = replace(exported, notes=notes + exported.notes)
     if output.json:
         from harness.report.document import export_document
 
@@ -70,3 +79,25 @@ def command(
         click.echo(f"{file}: {len(exported.data):,} bytes of {name}")
         for note in exported.notes:
             click.echo(f"  note: {note}", err=True)
+
+
+def _refuse_to_replace(file: Path, force: bool) -> None:
+    if file.is_file() and not force:
+        raise UsageError(f"{file} is there already", hint="replace it with --force")
+    if file.exists() and not file.is_file():
+        raise UsageError(f"{file} is not a file", hint="name a file with -o")
+    if not file.parent.is_dir():
+        raise UsageError(f"{file.parent} is not a directory", hint="make it, or name another file")
+
+
+def _chosen(source: Source, dump: int | None) -> tuple[Trace, tuple[str, ...]]:
+    """The trace to write, and what is not as it should be about it."""
+    count = len(source.dumps)
+    if dump is not None and dump > count:
+        raise UsageError(f"there is no dump {dump}, the file has {count}")
+    notes = tuple(f"damaged: {item.reason}; {item.events} events lost" for item in source.damage)
+    if dump is not None:
+        return source.dumps[dump - 1].trace, notes
+    if count > 1:
+        notes += (f"{count} dumps, taken to be of one clock; --dump writes one of them",)
+    return source.trace, notes

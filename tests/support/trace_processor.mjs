@@ -106,6 +106,7 @@ const server = http.createServer((request, response) => {
         port.onmessage({ data: Bytes.from(field(1, Buffer.concat(rpc))) });
     });
 });
+server.keepAliveTimeout = 0;  // a client may think for as long as it likes
 // The engine takes requests as soon as it has been instantiated.
 const ready = setInterval(() => {
     if (!port.onmessage) return;

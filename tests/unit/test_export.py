@@ -159,3 +159,29 @@ def test_events_in_no_block_are_refused() -> None:
     short = replace(trace, blocks=(Block("Execute", 0, 3),))
     with pytest.raises(FormatError, match="events from 3 on are in no block"):
         trace_of(header(short), columns(trace) | {"block": [0] * len(trace)})
+
+
+def test_one_of_several_dumps_can_be_chosen(etharness: Etharness, tmp_path: Path) -> None:
+    both = tmp_path / "both.etdp"
+    both.write_bytes(write_ed00(full_trace()) + DUMP.read_bytes())
+    out = tmp_path / "x.json"
+    joined = etharness("export", both, "-f", "json", "-o", out)
+    assert "2 dumps, taken to be of one clock" in joined.err
+    assert len(read_json(out.read_bytes())) == len(full_trace()) + len(read_ed00(DUMP.read_bytes()))
+    chosen = etharness("export", both, "-f", "json", "-o", out, "--force", "--dump", "2")
+    assert chosen.err == ""
+    assert read_json(out.read_bytes()) == read_ed00(DUMP.read_bytes())
+    missing = etharness("export", both, "-f", "json", "-o", out, "--force", "--dump", "3")
+    assert missing.code == 2
+    assert "there is no dump 3" in missing.err
+
+
+def test_what_salvage_left_out_is_said(etharness: Etharness, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.etdp"
+    cut.write_bytes(DUMP.read_bytes()[:-40])
+    refused = etharness("export", cut, "-f", "csv", "-o", tmp_path / "x.csv")
+    assert refused.code == 2
+    assert not (tmp_path / "x.csv").exists()
+    code, _, err = etharness("export", cut, "-f", "csv", "-o", tmp_path / "x.csv", "--salvage")
+    assert code == 0
+    assert "note: damaged: " in err
