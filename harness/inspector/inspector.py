@@ -67,8 +67,8 @@ class Inspector:
         """Read a trace and, if one is given, the ETRecord of its model.
 
         Args:
-            etdump_path: An ED00 file, a device log or a run directory.
-            etdump_data: The bytes of an ED00 file or a device log, instead.
+            etdump_path: A file of ED00 dumps, a device log, a console capture or a run directory.
+            etdump_data: The bytes of such a file, instead.
             etrecord: Path of an ETRecord, or ExecuTorch's object of this name.
             source_time_scale: What a file's ticks are, where nothing else says.
             target_time_scale: The unit of all times.
@@ -89,11 +89,12 @@ class Inspector:
             UsageError: A file is missing, or what an argument names is not there.
             FormatError: A file is damaged; offset and field say where.
         """
-        if (etdump_path is None) == (etdump_data is None):
+        given = etdump_path if etdump_data is None else etdump_data
+        if given is None or (etdump_path is not None and etdump_data is not None):
             raise ValueError("give exactly one of etdump_path and etdump_data")
         scale_between(source_time_scale, target_time_scale)
         self._record = None if etrecord is None else Record(etrecord)
-        source = read_source(etdump_path, etdump_data, debug_buffer_path, source_time_scale)
+        source = read_source(given, debug_buffer_path, source_time_scale)
         self.trace: Trace = source.trace
         self._times = event_times(source.trace, target_time_scale, delegate_time_scale_converter)
         values = Values(source.debug_buffer, tensor_maker(tensors))

@@ -6,11 +6,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from harness.errors import UsageError
 from harness.inspector.perf_data import PER_SECOND, TimeScale
 from harness.inspector.times import given_clocks
-from harness.lab.directory import DEBUG_BUFFER
-from harness.lab.source import load_source, read_trace
+from harness.lab.source import load_source
 from harness.timebase import HOST_NANOSECONDS
 from harness.trace import Trace
 
@@ -24,29 +22,19 @@ class Given:
 
 
 def read_source(
-    path: str | Path | None,
-    data: bytes | None,
-    debug_buffer: str | Path | None,
-    source: TimeScale,
+    given: str | Path | bytes, debug_buffer: str | Path | None, source: TimeScale
 ) -> Given:
-    """Read a trace from ``path`` or ``data``.
+    """Read the trace at a path, or in the bytes of a file.
 
     Raises:
         UsageError: A file is missing.
         FormatError: A file is damaged.
     """
-    if data is not None:
-        trace = read_trace(data, [])
-    else:
-        assert path is not None
-        trace = load_source(Path(path)).trace
-        beside = Path(path) / DEBUG_BUFFER
-        if debug_buffer is None and beside.is_file():
-            debug_buffer = beside
-    if debug_buffer is not None and not Path(debug_buffer).is_file():
-        raise UsageError(f"{debug_buffer}: no such file")
-    elements = None if debug_buffer is None else Path(debug_buffer).read_bytes()
-    return Given(_with_rates(trace, source), elements)
+    found = load_source(
+        given if isinstance(given, bytes) else Path(given),
+        debug_buffer=None if debug_buffer is None else Path(debug_buffer),
+    )
+    return Given(_with_rates(found.trace, source), found.debug_buffer)
 
 
 def _with_rates(trace: Trace, source: TimeScale) -> Trace:
