@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
+from harness.errors import FormatError
 from harness.program.program import Method, Tensor
 from harness.scalar_types import STORED_AS
 from harness.view.memory import Gaps, gaps
@@ -62,12 +63,19 @@ class PlannedPool:
 
 
 def planned_pools(method: Method) -> list[PlannedPool]:
-    """Look at every pool that the method plans memory for."""
+    """Look at every pool that the method plans memory for.
+
+    Raises:
+        FormatError: A tensor in one is of an unknown scalar type.
+    """
     count = sum(len(chain) for chain in method.chains)
     by_pool: dict[int, list[PlannedTensor]] = {pool: [] for pool in range(1, len(method.planned))}
     for number, life in lifetimes(method).items():
         value = method.values[number]
         if isinstance(value, Tensor) and value.pool in by_pool and value.offset >= 0:
+            if value.scalar_type not in STORED_AS:
+                text = f"value {number}: scalar type {value.scalar_type} is not known"
+                raise FormatError(text, field="values")
             size = prod(value.sizes) * np.dtype(STORED_AS[value.scalar_type]).itemsize
             tensor = PlannedTensor(number, value.offset, size, life.first, life.last)
             by_pool[value.pool].append(tensor)

@@ -21,6 +21,8 @@ from harness.lab.tensors import from_bytes, to_bytes
 from harness.link.wire import Region
 from harness.trace import NO_NAME, Kind, Trace
 from harness.view.allocators import allocator_totals
+from harness.view.call_tree import call_tree
+from harness.view.memory import memory
 from harness.view.statistics import operator_statistics
 from tests.conftest import FIXTURES, MODELS
 from tests.support.boards import started
@@ -140,8 +142,16 @@ def test_each_call_takes_temporary_memory_and_gives_it_back(
     parts = (MODELS / f"{model}.pte").read_bytes().split(b"ENPU")[1:]
     wishes = [wish for part in parts if (wish := decode(b"ENPU" + part).scratch_size) > 0]
     assert temporary.count == RUNS * len(wishes) > 0
-    assert temporary.largest_bytes == max(wishes)
+    assert temporary.largest_bytes == temporary.peak_bytes == max(wishes)
     assert (temporary.total_bytes, temporary.failures) == (0, 0)
+
+    trace = outcome.trace
+    held = memory(trace)
+    assert not any(item.unmatched or item.overlapping for item in held.allocators)
+    at_peak = [piece for piece in held.peak_pieces if piece.allocator.name == "temporary"]
+    assert [piece.size for piece in at_peak] == [max(wishes)]
+    assert {trace.text(trace.name[piece.during]) for piece in at_peak} == {"DELEGATE_CALL"}
+    assert all(piece.freed >= 0 for piece in at_peak)
 
 
 @on_boards
@@ -156,6 +166,18 @@ def test_the_call_lasts_longer_than_what_the_npu_did_in_it(
         within = [op for op in operators if op.clock is not call.clock]
         inside = sum(op.ns.total for op in within if op.instruction == call.instruction)
         assert 0 < inside <= call.ns.total
+
+    tree = call_tree(trace)
+    assert not tree.ambiguous.any()
+    for row in np.flatnonzero(trace.kind == Kind.PROFILE).tolist():
+        name, parent = trace.text(trace.name[row]), int(tree.parent[row])
+        around = None if parent < 0 else trace.text(trace.name[parent])
+        if name is None or name.startswith("native_call_"):
+            assert around == ("DELEGATE_CALL" if name is None else "OPERATOR_CALL")
+            assert trace.instruction[parent] == trace.instruction[row]
+        elif name.endswith("_CALL"):
+            assert around == "Method::execute"
+            assert tree.own[row] <= tree.total[row]
 
 
 @of_models
