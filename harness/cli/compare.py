@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.common import Output, output_options
-from harness.lab.source import load_source
+from harness.cli.common import Output, Reading, output_options, reading_options
 from harness.view.compare import EXECUTIONS, STATISTICS, Executions, Statistic, compare
 
 
@@ -28,22 +27,37 @@ from harness.view.compare import EXECUTIONS, STATISTICS, Executions, Statistic, 
     show_default=True,
     help="Cold: the first execution after loading; warm: later ones.",
 )
+@reading_options
 @output_options
 def command(
-    before: Path, after: Path, statistic: Statistic, executions: Executions, output: Output
+    before: Path,
+    after: Path,
+    statistic: Statistic,
+    executions: Executions,
+    reading: Reading,
+    output: Output,
 ) -> None:
     """Compare two traces operator by operator.
 
     The operator that became slower by most comes first. BEFORE and AFTER are what decode takes: run
     directories, device logs, ED00 files.
     """
-    traces = [load_source(path).trace for path in (before, after)]
+    sources = [reading.load(path) for path in (before, after)]
+    traces = [source.trace for source in sources]
     found = compare(*traces, statistic=statistic, executions=executions)
     if output.json:
-        from harness.report.compare import comparison_document
+        from harness.report.compare import comparison_document, side
 
-        click.echo(comparison_document([str(before), str(after)], traces, found), nl=False)
+        old, new = (
+            side(str(path), source.trace.losses, source.damage)
+            for path, source in zip((before, after), sources, strict=True)
+        )
+        click.echo(comparison_document(old, new, found), nl=False)
         return
     from harness.report.compare import print_comparison
+    from harness.report.terminal import print_damage
 
-    print_comparison(output.console(), traces, found, detailed=output.verbosity > 0)
+    console, detailed = output.console(), output.verbosity > 0
+    print_comparison(console, traces, found, detailed=detailed)
+    for source in sources:
+        print_damage(console, source.damage, detailed=detailed)

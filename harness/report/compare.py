@@ -11,27 +11,36 @@ import msgspec
 from harness.report.terminal import show_line, show_table, with_delegate
 from harness.report.text import TICKS, Unit, printable, time_unit
 from harness.result import encode
-from harness.trace import Losses, Trace
+from harness.trace import Damage, Losses, Trace
 from harness.view.compare import AllocatorChange, Change, Comparison, OperatorChange
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-class ComparisonDocument(msgspec.Struct, frozen=True):
-    """What ``etharness compare --json`` prints; losses make counts and totals lower bounds."""
+class SideDocument(msgspec.Struct, frozen=True):
+    """One of the two traces; what it lacks makes its counts and totals lower bounds."""
 
-    before: str
-    after: str
-    losses_before: Losses
-    losses_after: Losses
+    path: str
+    losses: Losses
+    damage: list[Damage]
+
+
+class ComparisonDocument(msgspec.Struct, frozen=True):
+    """What ``etharness compare --json`` prints."""
+
+    before: SideDocument
+    after: SideDocument
     comparison: Comparison
 
 
-def comparison_document(
-    paths: Sequence[str], traces: Sequence[Trace], comparison: Comparison
-) -> bytes:
-    """Return the JSON of a comparison of two traces, which were read from ``paths``."""
+def side(path: str, losses: Losses, damage: Iterable[Damage]) -> SideDocument:
+    """Describe where one of the traces is from."""
+    return SideDocument(printable(path), losses, list(damage))
+
+
+def comparison_document(before: SideDocument, after: SideDocument, comparison: Comparison) -> bytes:
+    """Return the JSON of a comparison of two traces."""
 
     def safe(changes: Iterable[OperatorChange]) -> tuple[OperatorChange, ...]:
         return tuple(
@@ -44,13 +53,10 @@ def comparison_document(
             for change in changes
         )
 
-    before, after = traces
     return encode(
         ComparisonDocument(
-            printable(paths[0]),
-            printable(paths[1]),
-            before.losses,
-            after.losses,
+            before,
+            after,
             replace(
                 comparison,
                 operators=safe(comparison.operators),

@@ -14,6 +14,7 @@ from harness.clock.host_times import ClockQuality
 from harness.export.formats import Exported
 from harness.report.clocks import ClockDocument, clock_documents
 from harness.report.compare import ComparisonDocument
+from harness.report.memory import MemoryDocument, memory_document
 from harness.report.postmortem import PostmortemDocument
 from harness.report.text import printable
 from harness.result import encode
@@ -22,7 +23,9 @@ from harness.target.size import Size
 from harness.trace import Damage, Losses, Trace
 from harness.view.allocators import AllocatorTotals, allocator_totals
 from harness.view.call_tree import call_tree
+from harness.view.memory import Memory
 from harness.view.merged_tree import Node, merged_tree
+from harness.view.planned import PlannedPool
 from harness.view.runs import Run, runs
 from harness.view.statistics import Summary, operator_statistics
 
@@ -51,6 +54,7 @@ class TraceDocument(msgspec.Struct, frozen=True):
     """What ``etharness decode --json`` prints.
 
     ``tree`` is null without ``--tree``; with it, each node stands before those within it.
+    ``memory`` is null without ``--memory``.
     """
 
     events: int
@@ -63,6 +67,7 @@ class TraceDocument(msgspec.Struct, frozen=True):
     operators: list[OperatorDocument]
     allocators: list[AllocatorTotals]
     tree: list[Node] | None
+    memory: MemoryDocument | None
 
 
 class VerdictDocument(msgspec.Struct, frozen=True):
@@ -113,6 +118,8 @@ def trace_document(
     qualities: Sequence[ClockQuality] = (),
     *,
     tree: bool = False,
+    memory: Memory | None = None,
+    pools: Sequence[PlannedPool] = (),
     dumps: int = 1,
     damage: Sequence[Damage] = (),
 ) -> bytes:
@@ -122,6 +129,8 @@ def trace_document(
         trace: All that was read.
         qualities: What is known of its clocks.
         tree: With its call tree.
+        memory: Its memory over time, if that is wanted.
+        pools: What the model plans, beside it.
         dumps: How many dumps it came from.
         damage: What was left out.
     """
@@ -153,6 +162,7 @@ def trace_document(
             operators=operators,
             allocators=allocator_totals(trace),
             tree=[_node(node) for node in merged_tree(call_tree(trace))] if tree else None,
+            memory=memory_document(trace, memory, pools) if memory else None,
         )
     )
 
