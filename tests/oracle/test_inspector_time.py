@@ -197,7 +197,7 @@ def test_ticks_of_delegates_are_rounded_even_without_a_conversion() -> None:
 
 
 def test_an_event_longer_than_the_counter_is_short_and_nothing_says_so() -> None:
-    """2**32 + 5 ticks read as 5: an event by itself cannot tell. Pings around it do, and we say so."""
+    """2**32 + 5 ticks read as 5: no event by itself can tell. Pings around it do, and we say so."""
     data = dump([(100, 105)])
     assert raws(theirs(data)) == [5]
     trace = read_ed00(data, UP32)
