@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import line_goodput, tracer_cost
+from benchmarks import clock_alignment, line_goodput, tracer_cost
 from harness.board import load_board
 from harness.etdump.log_format import HEADER_SIZE, RECORD_SIZE
 from harness.lab.run import RunRequest, run_model
@@ -43,6 +43,7 @@ def main() -> None:
         tracer_cost.section(),
         line_goodput.section(),
         goodput(),
+        clock_alignment.section(),
     ):
         sections += ["", *part]
     page = ROOT / "docs/measurements.md"
