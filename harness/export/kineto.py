@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any, Final
 
+from harness.export.tensors import TensorNumbers, profiler_inputs
 from harness.export.timeline import Drawing, Track, draw
 from harness.program.program import Method
 from harness.trace import Kind, Trace
@@ -64,10 +65,13 @@ def threads(tracks: tuple[Track, ...]) -> Iterator[Event]:
 
 def slice_event(drawing: Drawing, number: int, category: str) -> Event:
     """One slice as a complete event."""
-    arguments = drawing.arguments(number)
+    arguments: dict[str, Any] = {**drawing.arguments(number)}
     # Numbers by which readers find an event again, here and in PyTorch's execution trace.
     arguments["External id"] = arguments["Record function id"] = int(drawing.row[number]) + 1
     arguments["Ev Idx"] = arguments.pop("event")
+    if (given := drawing.given[number]) is not None:
+        operands = TensorNumbers(None, 1).operands(given.inputs)
+        arguments |= profiler_inputs(operands)
     start = int(drawing.start[number])
     return {
         **{"ph": "X", "cat": category, "name": drawing.name(number), "pid": PID},

@@ -15,9 +15,7 @@ from typing import Final
 from harness.export.tensors import Operands, TensorNumbers
 from harness.export.timeline import Drawing
 from harness.program.program import Method
-from harness.trace import Kind
-from harness.view.call_tree import WRAPPERS
-from harness.view.inputs import Argument, Arguments, event_arguments
+from harness.view.inputs import Argument, Arguments
 
 PROCESS: Final = "[pytorch|profiler|execution_trace|process]"
 THREAD: Final = "[pytorch|profiler|execution_trace|thread]"
@@ -67,8 +65,9 @@ class Node:
 def graph(drawing: Drawing, method: Method | None) -> list[Node]:
     """All nodes by id.
 
-    Raises:
-        NotComparableError: The trace is not of this method.
+    Args:
+        drawing: Of the trace, with the same method.
+        method: The method that was executed, None when it is not known.
     """
     end = int(drawing.end.max(initial=0))
     tracers = sorted({track.tracer for track in drawing.tracks})
@@ -80,13 +79,12 @@ def graph(drawing: Drawing, method: Method | None) -> list[Node]:
     thread_of = {tracer: 2 + index for index, tracer in enumerate(tracers)}
     first = len(nodes) + 1
     numbers = TensorNumbers(method, first + len(drawing))
-    given = _arguments(drawing, method)
-    needs = _data_flow(drawing, given) if method else _order(drawing)
+    needs = _data_flow(drawing) if method else _order(drawing)
     direct = {event for _, event in drawing.flows}
     for number, row in enumerate(drawing.row.tolist()):
         parent = int(drawing.parent[number])
         tracer = drawing.tracks[int(drawing.track[number])].tracer
-        arguments = given[number]
+        arguments = drawing.given[number]
         nodes.append(
             Node(
                 id=first + number,
@@ -109,24 +107,6 @@ def graph(drawing: Drawing, method: Method | None) -> list[Node]:
     return nodes
 
 
-def _arguments(drawing: Drawing, method: Method | None) -> list[Arguments | None]:
-    """What each slice was given: those that execute an instruction themselves, not around it."""
-    if method is None:
-        return [None] * len(drawing)
-    found = event_arguments(drawing.trace, method)
-    trace = drawing.trace
-    names = {index for index, name in enumerate(trace.names) if name == WRAPPERS[0]}
-    given: list[Arguments | None] = []
-    for number, row in enumerate(drawing.row.tolist()):
-        executes = (
-            trace.kind[row] == Kind.PROFILE
-            and drawing.tracks[int(drawing.track[number])].call is None
-            and int(trace.name[row]) not in names
-        )
-        given.append(found[row] if executes else None)
-    return given
-
-
 def _order(drawing: Drawing) -> list[list[int]]:
     """Each slice needs the one of its tracer that began before it."""
     latest: dict[int, int] = {}
@@ -138,7 +118,7 @@ def _order(drawing: Drawing) -> list[list[int]]:
     return needs
 
 
-def _data_flow(drawing: Drawing, given: list[Arguments | None]) -> list[list[int]]:
+def _data_flow(drawing: Drawing) -> list[list[int]]:
     """Each slice needs what is around it to have begun, and its inputs to be there.
 
     What is around nothing needs the one before it, and what a delegate logs its predecessor in
@@ -148,7 +128,7 @@ def _data_flow(drawing: Drawing, given: list[Arguments | None]) -> list[list[int
     latest: dict[tuple[int, int], int] = {}
     needs: list[list[int]] = []
     blocks = drawing.blocks().tolist()
-    for number, arguments in enumerate(given):
+    for number, arguments in enumerate(drawing.given):
         if number and blocks[number] != blocks[number - 1]:
             writers.clear()  # another execution begins
         parent, track = int(drawing.parent[number]), int(drawing.track[number])

@@ -120,3 +120,32 @@ class TensorNumbers:
 
 def _tensor_type(tensor: Tensor) -> str:
     return f"Tensor({_TYPES.get(tensor.scalar_type, type_name(tensor.scalar_type))})"
+
+
+def profiler_inputs(operands: Operands) -> dict[str, list[Any]]:
+    """The same as the PyTorch profiler says it of an event: dimensions, types, concrete values."""
+    found: dict[str, list[Any]] = {
+        key: [] for key in ("Concrete Inputs", "Input type", "Input Strides", "Input Dims")
+    }
+    for value, shape, type_, stride in zip(
+        operands.values, operands.shapes, operands.types, operands.strides, strict=True
+    ):
+        tensors = "Tensor(" in type_
+        if type_.startswith("GenericList"):
+            name = "TensorList" if tensors else "ScalarList"
+        else:
+            name = type_[len("Tensor(") : -1] if tensors else _PROFILER_TYPES.get(type_, "")
+        found["Concrete Inputs"].append(_concrete(value) if name.startswith("Scalar") else "")
+        found["Input type"].append(name)
+        found["Input Strides"].append(stride if tensors else [])
+        found["Input Dims"].append(shape if tensors else [])
+    return found
+
+
+_PROFILER_TYPES: Final = {"Int": "Scalar", "Double": "Scalar", "Bool": "Scalar"}
+
+
+def _concrete(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_concrete, value))}]"
+    return repr(value).removesuffix("0") if isinstance(value, float) else str(value)

@@ -18,7 +18,12 @@ from harness.export.placing import Ints, Placed, floor_nanoseconds
 from harness.program.program import Method
 from harness.trace import NO_NAME, Kind, Trace
 from harness.view.allocators import allocator_rows
-from harness.view.call_tree import call_tree
+from harness.view.call_tree import WRAPPERS, call_tree
+from harness.view.inputs import Arguments
+from harness.view.inputs import event_arguments as operands_of
+
+OPERATOR_CALL = WRAPPERS[0]
+"""What ExecuTorch calls the scope around an operator's kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,8 @@ class Drawing:
         parent: Slice around it, also on another line, -1 for none.
         depth: Number of slices around it on its line.
         own: Nanoseconds of it that nothing within it takes on the same clock.
+        given: What each was given and gave, if the model is known and it executes an instruction
+            itself, not only around others.
         slack: How far it may be from where it is drawn, for events of delegates on clocks of their
             own, nanoseconds; 0 for others.
         flows: Slices of calls of a delegate, and of what the delegate logged in each.
@@ -96,6 +103,7 @@ class Drawing:
     parent: Ints
     depth: Ints
     own: Ints
+    given: tuple[Arguments | None, ...]
     slack: Ints
     flows: tuple[tuple[int, int], ...]
     counters: tuple[Counter, ...]
@@ -118,6 +126,10 @@ class Drawing:
     def arguments(self, number: int) -> dict[str, int | str]:
         """What else is known of a slice; integers and text, nothing that is unset."""
         found = event_arguments(self.trace, int(self.row[number]))
+        if (given := self.given[number]) is not None:
+            found["operator"] = escaped(given.instruction.name)
+            found["inputs"] = ", ".join(item.text for item in given.inputs)
+            found["outputs"] = ", ".join(item.text for item in given.outputs)
         if self.slack[number]:
             found["placed_within_ns"] = int(self.slack[number])
         return found
@@ -128,9 +140,10 @@ def draw(trace: Trace, method: Method | None = None) -> Drawing:
 
     Args:
         trace: What was logged.
-        method: The method that was executed, which says what its delegates are called.
+        method: The method that was executed: its operands, and what its delegates are called.
 
     Raises:
+        NotComparableError: The trace is not of this method.
         UsageError: The rate of the tracer's clock is unknown, or its time does not fit 63 bits.
         FormatError: The events contradict the width of their counter.
     """
@@ -158,6 +171,7 @@ def draw(trace: Trace, method: Method | None = None) -> Drawing:
         parent=inside,
         depth=arranged.depth,
         own=_own_nanoseconds(trace, tree.own, rows),
+        given=_given(trace, placed, rows, method),
         slack=placed.slack[rows],
         flows=tuple(zip(call[flows].tolist(), flows.tolist(), strict=True)),
         counters=tuple(_counters(trace, placed)),
@@ -189,6 +203,18 @@ def event_arguments(trace: Trace, row: int) -> dict[str, int | str]:
     if (metadata := trace.metadata_of(row)) is not None:
         found["metadata"] = metadata.hex()
     return found
+
+
+def _given(
+    trace: Trace, placed: Placed, rows: Ints, method: Method | None
+) -> tuple[Arguments | None, ...]:
+    """What the slices of these rows were given: those that execute an instruction themselves."""
+    if method is None:
+        return (None,) * len(rows)
+    found = operands_of(trace, method)
+    around = [index for index, name in enumerate(trace.names) if name == OPERATOR_CALL]
+    executes = (trace.kind == Kind.PROFILE) & ~placed.delegate & ~np.isin(trace.name, around)
+    return tuple(found[row] if executes[row] else None for row in rows.tolist())
 
 
 def _own_nanoseconds(trace: Trace, ticks: npt.NDArray[np.uint64], rows: Ints) -> Ints:

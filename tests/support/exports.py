@@ -28,13 +28,13 @@ def execution(log: CompactLog, cpu: int, npu: int) -> None:
         )
     log.allocation(2, -384, tick=cpu + 900, offset=0)
     log.profile("DELEGATE_CALL", cpu + 30, cpu + 1000)
-    log.profile("native_call_add.out", cpu + 1010, cpu + 1500, instruction=1)
+    log.profile("native_call_sigmoid.out", cpu + 1010, cpu + 1500, instruction=1)
     log.profile("OPERATOR_CALL", cpu + 1005, cpu + 1501, instruction=1)
     log.profile("Method::execute", cpu, (cpu + 1600) % 2**32, chain=-1)
 
 
 def delegated_trace() -> Trace:
-    """Loading and three executions with a delegate; its counter wraps, and so does the CPU's."""
+    """Loading and three executions with a delegate, as of npu_int.pte; both counters wrap."""
     log = CompactLog().allocator("method").allocator("temporary \\ 1")
     log.block("Default").allocation(1, 640, tick=2**32 - 9000, offset=0)
     log.allocation(1, 2**30, tick=2**32 - 8900, failed=True)

@@ -10,8 +10,9 @@ from typing import Any
 from harness.etdump.ed00 import read_ed00
 from harness.export.formats import export
 from harness.export.timeline import draw
+from harness.program.pte import read_program
 from harness.trace import Trace
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, MODELS
 from tests.support.exports import delegated_trace
 
 Event = dict[str, Any]
@@ -94,3 +95,18 @@ def test_for_hta_operators_stand_in_where_there_is_no_delegate() -> None:
     assert export(trace, "kineto", "hta").notes == (
         f"{len(kernels)} operators of the CPU stand in as kernels of an accelerator",
     )
+
+
+def test_with_the_model_operators_have_their_shapes() -> None:
+    trace = delegated_trace()
+    method = read_program((MODELS / "npu_int.pte").read_bytes()).method("forward")
+    document = json.loads(export(trace, "kineto", method=method).data)
+    shaped = [event for event in document["traceEvents"] if "Input Dims" in event.get("args", {})]
+    assert {event["name"] for event in shaped} == {"DELEGATE_CALL", "native_call_sigmoid.out"}
+    sigmoid = next(event["args"] for event in shaped if event["name"] != "DELEGATE_CALL")
+    assert sigmoid["operator"] == "aten::sigmoid.out"
+    assert sigmoid["Input Dims"] == [[1, 48]]
+    assert sigmoid["Input type"] == ["float"]
+    assert sigmoid["inputs"] == sigmoid["outputs"] == "float32[1, 48]"
+    delegate = next(event for event in document["traceEvents"] if event.get("tid") == 2)
+    assert delegate["args"]["name"] == "SimulatedNpu of instruction 0"

@@ -1,0 +1,152 @@
+"""Exports as PyTorch itself would have written them, and its own readers on them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.etdump.ed00 import read_ed00
+from harness.export.formats import export
+from harness.export.tensors import Operands, TensorNumbers, profiler_inputs
+from harness.program.program import Tensor, Value, ValueList
+from harness.program.pte import read_program
+from harness.view.inputs import Argument
+from tests.conftest import FIXTURES, MODELS
+from tests.support.exports import delegated_trace
+
+torch = pytest.importorskip("torch")
+profiler = pytest.importorskip("torch.profiler")
+pytestmark = pytest.mark.oracle
+
+FLOAT = Tensor(6, (2, 3), (0, 1))
+TURNED = Tensor(6, (2, 3), (1, 0))
+DTYPES = {
+    0: torch.uint8,
+    1: torch.int8,
+    2: torch.int16,
+    3: torch.int32,
+    4: torch.int64,
+    5: torch.float16,
+    7: torch.float64,
+    11: torch.bool,
+    15: torch.bfloat16,
+}
+
+
+def values() -> tuple[Any, Any]:
+    return torch.ones(2, 3), torch.ones(3, 2).t()
+
+
+CALLS: dict[str, tuple[Callable[[], object], tuple[Value, ...]]] = {
+    "aten::add": (lambda: torch.add(*values(), alpha=2), (FLOAT, TURNED, 2)),
+    "aten::cat": (
+        lambda: torch.cat(values()),
+        (ValueList((FLOAT, TURNED), (5, 6)), 0),
+    ),
+    "aten::clamp": (lambda: torch.clamp(values()[0], 0.5), (FLOAT, 0.5, None)),
+    "aten::leaky_relu": (
+        lambda: torch.nn.functional.leaky_relu(values()[0], 1.0),
+        (FLOAT, 1.0),
+    ),
+    "aten::sum": (
+        lambda: torch.sum(values()[0], [0, 1], True),
+        (FLOAT, ValueList((0, 1), (8, 9)), True, None),
+    ),
+    **{
+        f"aten::clone {number}": (
+            lambda dtype=dtype: torch.zeros(4, dtype=dtype).clone(),  # type: ignore[misc]
+            (Tensor(number, (4,), (0,)), None),
+        )
+        for number, dtype in DTYPES.items()
+    },
+}
+
+
+def ours(given: tuple[Value, ...]) -> Operands:
+    arguments = [Argument(100 + number, value) for number, value in enumerate(given)]
+    return TensorNumbers(None, 1).operands(arguments)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_operands_are_spelt_as_in_the_profilers_events(name: str, tmp_path: Path) -> None:
+    call, given = CALLS[name]
+    with profiler.profile(
+        activities=[profiler.ProfilerActivity.CPU], record_shapes=True
+    ) as profiled:
+        call()
+    profiled.export_chrome_trace(str(tmp_path / "x.json"))
+    events = json.loads((tmp_path / "x.json").read_text())["traceEvents"]
+    event = next(event for event in events if event["name"] == name.split()[0])
+    mine = profiler_inputs(ours(given))
+    assert {key: event["args"][key] for key in mine} == mine
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_operands_are_spelt_as_in_the_execution_trace(name: str, tmp_path: Path) -> None:
+    call, given = CALLS[name]
+    observer = profiler.ExecutionTraceObserver()
+    observer.register_callback(str(tmp_path / "x.json"))
+    observer.start()
+    call()
+    observer.stop()
+    observer.unregister_callback()
+    nodes = json.loads((tmp_path / "x.json").read_text())["nodes"]
+    inputs = next(node["inputs"] for node in nodes if node["name"] == name.split()[0])
+    mine = ours(given)
+    assert (inputs["types"], inputs["shapes"], inputs["strides"]) == (
+        mine.types,
+        mine.shapes,
+        mine.strides,
+    )
+    assert without_ids(inputs["values"]) == without_ids(mine.values)
+
+
+def without_ids(spelt: Any) -> Any:
+    """Values with the numbers of tensors and storages left out."""
+    if not isinstance(spelt, list):
+        return spelt
+    return spelt[2:] if spelt[-1:] == ["cpu"] else [without_ids(item) for item in spelt]
+
+
+def test_keys_are_those_of_the_execution_trace(tmp_path: Path) -> None:
+    observer = profiler.ExecutionTraceObserver()
+    observer.register_callback(str(tmp_path / "x.json"))
+    observer.start()
+    torch.ones(2).clone()
+    observer.stop()
+    observer.unregister_callback()
+    theirs = json.loads((tmp_path / "x.json").read_text())
+    mine = json.loads(export(delegated_trace(), "pytorch-et").data)
+    assert mine["schema"] == theirs["schema"]
+    assert mine.keys() == theirs.keys()
+    added = {"ts", "inclusive_dur", "exclusive_dur", "cat", "stream"}
+    for node in mine["nodes"]:
+        assert node.keys() - added == theirs["nodes"][0].keys()
+        described = [(attr["name"], attr["type"]) for attr in node["attrs"]]
+        assert described == [(attr["name"], attr["type"]) for attr in theirs["nodes"][0]["attrs"]]
+    for root in (0, 1):
+        found = {node["id"]: node for node in theirs["nodes"]}[root + 1]
+        for key in ("id", "name", "ctrl_deps", "inputs", "outputs"):
+            assert mine["nodes"][root][key] == found[key]
+
+
+@pytest.mark.parametrize("flavour", ["torch", "hta"])
+def test_pytorchs_own_readers_find_nothing_wrong(flavour: str, tmp_path: Path) -> None:
+    from torch._inductor.analysis.profile_analysis import JsonProfile
+    from torch.profiler._trace_validator import validate_trace
+
+    recorded = read_ed00((FIXTURES / "kws_f32_executorch.etdp").read_bytes())
+    method = read_program((MODELS / "kws_f32.pte").read_bytes()).method("forward")
+    for number, (trace, model) in enumerate([(delegated_trace(), None), (recorded, method)]):
+        file = tmp_path / f"{number}.json"
+        file.write_bytes(export(trace, "kineto", flavour, model).data)
+        assert validate_trace(str(file)) == (True, [])
+        read = JsonProfile(str(file))
+        assert sum(event["ph"] == "X" for event in read.events) >= len(trace) // 2
+        shaped = [event for event in read.events if "Input Dims" in event.get("args", {})]
+        assert bool(shaped) == (model is not None)
+        assert all(event["args"]["Input type"][0] == "float" for event in shaped)
