@@ -93,9 +93,14 @@ def flow_events(drawing: Drawing) -> Iterator[Event]:
 def counter_events(drawing: Drawing) -> Iterator[Event]:
     """Live bytes of each allocator after each change."""
     for counter in drawing.counters:
-        name = f"{counter.name} of tracer {counter.tracer}" if counter.tracer else counter.name
         for time, live in zip(counter.time.tolist(), counter.live.tolist(), strict=True):
-            yield {"ph": "C", "name": name, "pid": PID, "ts": time, "args": {"bytes": live}}
+            yield {
+                "ph": "C",
+                "name": counter.title,
+                "pid": PID,
+                "ts": time,
+                "args": {"bytes": live},
+            }
 
 
 def gap_events(drawing: Drawing) -> Iterator[Event]:

@@ -145,8 +145,7 @@ class _Writer:
             )
             self.packet(track_descriptor=content)
         for uuid, counter in enumerate(self.drawing.counters, start=self.first_counter):
-            name = counter.name if not counter.tracer else f"{counter.name} {counter.tracer}"
-            described = {"uuid": uuid, "name": name, "counter": {"unit": _BYTES}}
+            described = {"uuid": uuid, "name": counter.title, "counter": {"unit": _BYTES}}
             self.packet(track_descriptor=described | {"parent_uuid": _PROCESS})
         for uuid, _ in enumerate(self.drawing.gaps, start=self.first_gap):
             described = {"uuid": uuid, "name": "losses", "parent_uuid": _PROCESS}

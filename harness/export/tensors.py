@@ -28,6 +28,7 @@ _TYPES: Final = {
 }
 """What PyTorch calls the elements of its tensors, by scalar type; others by their own names."""
 
+_SCALARS: Final = ("Int", "Double", "Bool")
 _CPU: Final = "cpu"
 
 
@@ -134,7 +135,8 @@ def profiler_inputs(operands: Operands) -> dict[str, list[Any]]:
         if type_.startswith("GenericList"):
             name = "TensorList" if tensors else "ScalarList"
         else:
-            name = type_[len("Tensor(") : -1] if tensors else _PROFILER_TYPES.get(type_, "")
+            name = "Scalar" if type_ in _SCALARS else ""
+            name = type_[len("Tensor(") : -1] if tensors else name
         found["Concrete Inputs"].append(_concrete(value) if name.startswith("Scalar") else "")
         found["Input type"].append(name)
         found["Input Strides"].append(stride if tensors else [])
@@ -142,10 +144,8 @@ def profiler_inputs(operands: Operands) -> dict[str, list[Any]]:
     return found
 
 
-_PROFILER_TYPES: Final = {"Int": "Scalar", "Double": "Scalar", "Bool": "Scalar"}
-
-
 def _concrete(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_concrete, value))}]"
-    return repr(value).removesuffix("0") if isinstance(value, float) else str(value)
+    text = str(value)
+    return text[:-1] if isinstance(value, float) and text.endswith(".0") else text

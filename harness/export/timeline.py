@@ -60,6 +60,11 @@ class Counter:
     time: Ints
     live: Ints
 
+    @property
+    def title(self) -> str:
+        """Its name, which tracers may share, with that of its tracer behind the first."""
+        return f"{self.name} of tracer {self.tracer}" if self.tracer else self.name
+
 
 @dataclass(frozen=True, slots=True)
 class Gap:

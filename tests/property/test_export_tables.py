@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
 
 import jsonschema
 import pytest
@@ -89,18 +88,31 @@ def test_a_delimited_table_has_every_cell(trace: Trace, format_: tuple[str, str]
                 assert cell == ("" if expected is None else str(expected))
 
 
-@pytest.mark.parametrize(("read", "write"), [(read_json, write_json)])
-def test_no_damage_to_json_leads_to_anything_but_a_trace_or_a_format_error(
-    read: Callable[[bytes], Trace], write: Callable[[Trace], bytes]
-) -> None:
-    data = write(full_trace())
+def test_no_damage_to_json_leads_to_anything_but_a_trace_or_a_format_error() -> None:
+    data = write_json(full_trace())
     refused = 0
     for place in range(0, len(data), 3):
         damaged = data[:place] + b"7" + data[place + 1 :]
         try:
-            read(damaged)
+            read_json(damaged)
         except FormatError:
             refused += 1
     assert refused > len(data) // 30
     with pytest.raises(FormatError):
-        read(data[:-5])
+        read_json(data[:-5])
+
+
+def test_other_parquet_files_are_refused() -> None:
+    pa = pytest.importorskip("pyarrow")
+    with pytest.raises(FormatError, match="no Parquet file"):
+        read_parquet(write_parquet(full_trace())[:-5])
+    table = pa.table({name: pa.array([], pa.string()) for name in COLUMNS})
+    for other, what in (
+        (pa.table({"x": [1]}), "lacks"),
+        (table, "lacks the header"),
+        (table.replace_schema_metadata({b"etdump_harness.header": b"{}"}), "of no trace"),
+    ):
+        out = io.BytesIO()
+        pytest.importorskip("pyarrow.parquet").write_table(other, out)
+        with pytest.raises(FormatError, match=what):
+            read_parquet(out.getvalue())

@@ -47,6 +47,19 @@ def delegated_trace() -> Trace:
     return replace(trace, losses=Losses(events=3, runs=2))
 
 
+def two_tracers() -> Trace:
+    """Two cores at one time, each with an allocator of the same name."""
+    images = []
+    for number in range(2):
+        log = CompactLog().allocator("method")
+        log.tracer = number
+        log.allocation(1, 8 + 8 * number, tick=100 - 10 * number, offset=0).block("Execute")
+        log.profile("native_call_a.out", 120 + 5 * number, 130 + 5 * number)
+        log.profile("OPERATOR_CALL", 110 + 5 * number, 140 + 5 * number)
+        images.append(log.image())
+    return read_log(b"".join(images), [CPU])
+
+
 def check_nesting(drawing: Drawing) -> None:
     """Begins and ends, in the order in which they are drawn, are in order of time, and nested."""
     for track in range(len(drawing.tracks)):

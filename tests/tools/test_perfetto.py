@@ -20,7 +20,7 @@ from harness.export.timeline import Drawing, draw
 from harness.trace import Trace
 from harness.view.call_tree import call_tree
 from tests.conftest import FIXTURES
-from tests.support.exports import CPU, NPU, delegated_trace
+from tests.support.exports import CPU, NPU, delegated_trace, two_tracers
 from tests.support.logs import CompactLog
 from tests.support.perfetto import rows, trace_processor
 from tests.support.protobuf import as_sent, fields_of
@@ -44,6 +44,7 @@ TRACES = {
     "delegated": delegated_trace,
     "recorded": lambda: read_ed00((FIXTURES / "kws_f32_executorch.etdp").read_bytes()),
     "tangled": tangled_trace,
+    "two tracers": two_tracers,
 }
 
 
@@ -117,8 +118,10 @@ def test_tracks_flows_and_arguments_are_ours(opened: Opened) -> None:
     names = rows(opened.perfetto, "select name from track where name is not null")
     delegates = {track.name for track in drawing.tracks if track.call is not None}
     assert delegates <= {name for (name,) in names}
+    tracers = {track.name for track in drawing.tracks} - delegates
     threads = rows(opened.perfetto, "select name from thread where name is not null")
-    assert {"tracer 0"} <= {name for (name,) in threads}
+    assert tracers - {name for (name,) in names} <= {name for (name,) in threads}
+    assert "tracer 0" in tracers
     flows = rows(
         opened.perfetto,
         """select extract_arg(o.arg_set_id, 'debug.event') as a,
@@ -145,7 +148,7 @@ def test_counters_are_ours(opened: Opened) -> None:
         join counter_track t on c.track_id = t.id""",
     )
     ours = [
-        (counter.name, "bytes", time, float(live))
+        (counter.title, "bytes", time, float(live))
         for counter in opened.drawing.counters
         for time, live in zip(counter.time.tolist(), counter.live.tolist(), strict=True)
     ]

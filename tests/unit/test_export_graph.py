@@ -14,7 +14,7 @@ from harness.errors import NotComparableError
 from harness.etdump.ed00 import read_ed00
 from harness.export.formats import export
 from harness.export.nodes import OPERATOR_SCOPE, PROCESS, THREAD, USER_SCOPE, Node, graph
-from harness.export.tensors import TensorNumbers
+from harness.export.tensors import TensorNumbers, profiler_inputs
 from harness.export.timeline import draw
 from harness.program.program import Method, Tensor, Value, ValueList
 from harness.program.pte import read_program
@@ -130,6 +130,18 @@ PLANNED = Tensor(1, (2, 3), (1, 0), pool=1, offset=64)
 )
 def test_operands_are_spelt_as_pytorch_does(value: Value, spelt: tuple[Any, ...]) -> None:
     assert operand(value) == spelt
+
+
+def test_concrete_values_are_spelt_as_the_profiler_does() -> None:
+    listed = ValueList((PLANNED, PLANNED), (1, 2))
+    values: list[Value] = [PLANNED, listed, 1.0, 1e-10, 0.25, float("inf"), True, 7, "mean", None]
+    found = profiler_inputs(
+        TensorNumbers(None, 1).operands([Argument(number, v) for number, v in enumerate(values)])
+    )
+    concrete = ["", "", "1.", "1e-10", "0.25", "inf", "True", "7", "", ""]
+    assert found["Concrete Inputs"] == concrete
+    assert found["Input type"] == ["signed char", "TensorList", *["Scalar"] * 6, "", ""]
+    assert found["Input Dims"] == [[2, 3], [[2, 3], [2, 3]], *[[]] * 8]
 
 
 def test_tensors_share_a_storage_only_where_one_lies_at_a_time(method: Method) -> None:

@@ -16,7 +16,7 @@ from harness.export.timeline import draw
 from harness.timebase import ClockDomain
 from harness.trace import NOTHING_LOST
 from tests.conftest import FIXTURES
-from tests.support.exports import CPU, NPU, check_nesting, delegated_trace, named
+from tests.support.exports import CPU, NPU, check_nesting, delegated_trace, named, two_tracers
 from tests.support.logs import CompactLog
 
 
@@ -145,3 +145,15 @@ def test_what_executorch_recorded_is_drawn_whole() -> None:
     assert len(drawing) == len(trace)
     assert [track.name for track in drawing.tracks] == ["tracer 0"]
     assert drawing.depth.max() == 2
+
+
+def test_tracers_are_threads_with_counters_of_their_own() -> None:
+    drawing = draw(two_tracers())
+    check_nesting(drawing)
+    assert [track.name for track in drawing.tracks] == ["tracer 0", "tracer 1"]
+    assert [drawing.name(number) for number in range(4)] == ["OPERATOR_CALL"] * 2 + [
+        "native_call_a.out"
+    ] * 2
+    assert drawing.parent.tolist() == [-1, -1, 0, 1]
+    assert [counter.title for counter in drawing.counters] == ["method", "method of tracer 1"]
+    assert [counter.live.tolist() for counter in drawing.counters] == [[8], [16]]
