@@ -29,6 +29,7 @@ class EndOrdered:
         start: When it started, in ticks.
         end: When it ended.
         leaf: True for what contains nothing: an instant, a value that was logged.
+        placed: True for what has no time of its own and was placed where something around it began.
         instruction: A number for the instruction it belongs to, or NO_INSTRUCTION.
         wrapper: True for the scope that the runtime puts around whatever an instruction does.
     """
@@ -37,30 +38,36 @@ class EndOrdered:
     start: _Ints
     end: _Ints
     leaf: _Bools
+    placed: _Bools
     instruction: _Ints
     wrapper: _Bools
 
 
-def adopt(events: EndOrdered) -> tuple[_Ints, _Bools]:
+def adopt(events: EndOrdered, *, flat: bool = False) -> tuple[_Ints, _Bools]:
     """Return the parent of every event, -1 for none, and who might have another one.
 
     Times decide, except when an event took less than a tick: when it starts and ends in the tick
     in which a later one starts, it may be inside of that one or before it. Then instructions decide
     as far as they can. What happens in an instruction holds no event of another; its wrapper stands
     around the rest of it and never within. What they do not decide is adopted, and marked.
+
+    Args:
+        events: What was logged.
+        flat: Take what they do not decide as before the later event instead, and mark it: for logs
+            of steps that follow each other.
     """
     parent = [-1] * len(events.start)
     unsure: list[int] = []
     start, end = events.start.tolist(), events.end.tolist()
     leaves, instructions = events.leaf.tolist(), events.instruction.tolist()
-    wrappers = events.wrapper.tolist()
+    wrappers, placed = events.wrapper.tolist(), events.placed.tolist()
     free: list[int] = []  # events that nobody has adopted yet
     current = None
     for row, (log, begin) in enumerate(zip(events.log.tolist(), start, strict=True)):
         if log != current:
             current, free = log, []
         while free and not leaves[row] and start[last := free[-1]] >= begin:
-            if start[last] == begin == end[last]:
+            if start[last] == begin == end[last] and not placed[last]:
                 known = not leaves[last] or instructions[last] != NO_INSTRUCTION
                 within = instructions[row] != NO_INSTRUCTION
                 same = instructions[last] == instructions[row]
@@ -68,6 +75,8 @@ def adopt(events: EndOrdered) -> tuple[_Ints, _Bools]:
                     break
                 if not (within and same and wrappers[row] and not wrappers[last]):
                     unsure.append(last)
+                    if flat:
+                        break
             parent[last] = row
             free.pop()
         free.append(row)

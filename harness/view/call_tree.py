@@ -170,15 +170,18 @@ def _timeline(trace: Trace, rows: _Bools) -> Timeline:
 def _place(rows: _Rows) -> tuple[_Ints, _Bools]:
     """Parents among scopes, of every row."""
     wrapper = rows.named(*WRAPPERS)
-    start, unsure = _instants(rows)
+    start, placed, unsure = _instants(rows)
     end = np.where(rows.timed, np.maximum(rows.end, start), start)
-    events = EndOrdered(rows.log, start, end, ~rows.scope, rows.instruction, wrapper)
+    events = EndOrdered(rows.log, start, end, ~rows.scope, placed, rows.instruction, wrapper)
     parent, ambiguous = adopt(events)
     return parent, ambiguous | unsure
 
 
-def _instants(rows: _Rows) -> tuple[_Ints, _Bools]:
-    """When each row began, or could have been logged at the earliest, and who may have been later.
+def _instants(rows: _Rows) -> tuple[_Ints, _Bools, _Bools]:
+    """When each row began, or could have been logged at the earliest.
+
+    Also returns which rows were placed where a scope of their instruction began, and for which a
+    later scope may have begun already.
 
     What is logged is logged after what stands before it in the log. So an event whose own time
     means nothing here was logged at that moment at the earliest, and whatever was open then
@@ -189,8 +192,9 @@ def _instants(rows: _Rows) -> tuple[_Ints, _Bools]:
     leaf_timed = rows.timed & ~rows.scope
     start[leaf_timed] = np.maximum(start[leaf_timed], before[leaf_timed])
     loose = np.flatnonzero(~rows.timed)
+    placed, unsure = (np.zeros(len(start), np.bool_) for _ in range(2))
     if not len(loose):
-        return start, np.zeros(len(start), np.bool_)
+        return start, placed, unsure
     following = _next(rows.log, rows.scope, loose)
     call = _next(_same_instruction(rows), rows.named(DELEGATE_CALL), loose)
     same = _next(_same_instruction(rows), rows.scope, loose)
@@ -198,12 +202,12 @@ def _instants(rows: _Rows) -> tuple[_Ints, _Bools]:
     owner[rows.instruction[loose] == NO_INSTRUCTION] = -1
     certain = owner >= 0
     start[loose[certain]] = np.maximum(start[loose[certain]], rows.start[owner[certain]])
+    placed[loose[certain]] = True
     _use_own_times(rows, start, loose[~certain], following[~certain])
-    unsure = np.zeros(len(start), np.bool_)
     open_later = ~certain & (following >= 0)
     open_later[open_later] = rows.start[following[open_later]] > start[loose[open_later]]
     unsure[loose[open_later]] = True
-    return start, unsure
+    return start, placed, unsure
 
 
 def _latest_end_before(rows: _Rows) -> _Ints:
@@ -271,14 +275,13 @@ def _nest_delegates(rows: _Rows, parent: _Ints, ambiguous: _Bools) -> None:
     key_end, key_start = np.where(late, end, 0), np.where(late, -start, 0)
     order = np.lexsort((np.arange(len(inner)), key_start, key_end, call))
     none = np.zeros(len(inner), np.bool_)
-    found, unsure = adopt(
-        EndOrdered(
-            call[order], start[order], end[order], none, np.full(len(inner), NO_INSTRUCTION), none
-        )
-    )
+    nothing = np.full(len(inner), NO_INSTRUCTION)
+    events = EndOrdered(call[order], start[order], end[order], none, none, nothing, none)
+    # Most delegates log one step after the other.
+    found, unsure = adopt(events, flat=True)
     held = found >= 0
     parent[inner[order[held]]] = inner[order[found[held]]]
-    ambiguous[inner[order[held]]] = unsure[held]
+    ambiguous[inner[order]] |= unsure
 
 
 def _covered(rows: _Rows, parent: _Ints, total: _Ints) -> _Ints:

@@ -11,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.timebase import ClockDomain
-from harness.trace import Block, Trace
+from harness.trace import Block, Kind, Trace
 from harness.view.begin_order import NEVER, NO_THREAD, BeginOrdered, begin_tree
 from harness.view.call_tree import call_tree, depths
+from harness.view.memory import memory
+from harness.view.merged_tree import merged_tree
+from harness.view.runs import runs
 from tests.support.logs import profile_trace
 
 
@@ -74,7 +77,7 @@ def log_of(scopes: list[Scope], origin: int) -> tuple[list[Scope], list[int]]:
     down=st.booleans(),
     origin=st.integers(0, 2**40),
 )
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_parents_come_back_from_a_log_in_order_of_ends(
     scopes: list[Scope], bits: int, down: bool, origin: int
 ) -> None:
@@ -106,7 +109,7 @@ def test_parents_come_back_from_a_log_in_order_of_ends(
     tick=st.integers(2, 400),
     origin=st.integers(0, 2**20),
 )
-@settings(max_examples=200)
+@settings(max_examples=120)
 def test_with_coarse_ticks_every_wrong_parent_is_marked(
     scopes: list[Scope], tick: int, origin: int
 ) -> None:
@@ -195,7 +198,7 @@ def ordered(
         max_size=30,
     )
 )
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_anything_in_order_of_starts_gives_a_tree(events: list[tuple[int, int, int, int]]) -> None:
     columns = np.array(events, np.int64).reshape(len(events), 4)
     tree = begin_tree(ordered(*columns.T))
@@ -219,3 +222,61 @@ def test_depth_counts_ancestors(choices: list[int]) -> None:
     depth = depths(parent)
     for row, above in enumerate(parent.tolist()):
         assert depth[row] == (0 if above < 0 else depth[above] + 1)
+
+
+@st.composite
+def anything(draw: st.DrawFn) -> Trace:
+    """Rows of any kind on any clock, with any readings of small counters."""
+    clocks = [
+        ClockDomain("cpu", Fraction(10**6), draw(st.sampled_from([16, 32, 48]))),
+        ClockDomain("npu", None, 24, down=True),
+    ]
+    sizes = draw(st.lists(st.integers(0, 5), max_size=4))
+    blocks, count = [], 0
+    for size in sizes:
+        blocks.append(Block("Execute", count, size, allocators=("heap",)))
+        count += size
+    trace = Trace.unset(count, names=["DELEGATE_CALL", "a"], blocks=blocks, clocks=clocks)
+    turn = draw(st.sampled_from([0, *(block.first for block in blocks)]))
+    trace.tracer[:] = [row >= turn for row in range(count)]  # each has blocks of its own
+    for row in range(count):
+        trace.kind[row] = draw(st.sampled_from([0, 0, 0, 1, 2]))
+        trace.name[row] = draw(st.integers(-1, 1))
+        trace.chain[row] = draw(st.integers(-1, 1))
+        trace.instruction[row] = draw(st.integers(-1, 1))
+        trace.delegate_int[row] = draw(st.sampled_from([-1, -1, 0, 5]))
+        trace.clock[row] = draw(st.sampled_from([0, 0, 1] if trace.kind[row] == 0 else [0, 255]))
+        limit = 2 ** (clocks[trace.clock[row]].bits if trace.clock[row] < 2 else 64) - 1
+        ticks = st.one_of(st.integers(0, min(limit, 20)), st.integers(0, limit))
+        trace.start[row], trace.end[row] = draw(ticks), draw(ticks)
+        if trace.kind[row] == 1:
+            trace.allocator[row] = draw(st.integers(0, 2))
+            trace.size[row] = draw(st.sampled_from([-30, -20, -10, 10, 20]))
+            trace.offset[row] = draw(st.sampled_from([-1, 0, 10, 16]))
+            trace.failed[row] = draw(st.booleans())
+    return trace.sealed()
+
+
+@given(anything(), st.booleans())
+@settings(max_examples=120)
+def test_any_log_has_a_tree_in_which_times_add_up(trace: Trace, across_blocks: bool) -> None:
+    tree = call_tree(trace, across_blocks=across_blocks)
+    depth = tree.depth.tolist()
+    for row, parent in enumerate(tree.parent.tolist()):
+        assert depth[row] == (0 if parent < 0 else depth[parent] + 1)
+        if parent >= 0:
+            # What contains something is a scope, or of the same delegate; and of the same tracer.
+            assert trace.kind[parent] == Kind.PROFILE
+            assert trace.tracer[parent] == trace.tracer[row]
+    assert (tree.own <= tree.total).all()
+    nodes = merged_tree(tree)
+    profile = trace.kind == Kind.PROFILE
+    assert sum(node.count for node in nodes) == np.count_nonzero(profile)
+    assert sum(node.own_ticks for node in nodes) == sum(tree.own[profile].tolist())
+    for node in nodes:
+        assert node.depth == (0 if node.parent < 0 else nodes[node.parent].depth + 1)
+    found = memory(trace)
+    assert (
+        found.live.tolist() == np.cumsum(np.where(trace.failed, 0, trace.size)[found.rows]).tolist()
+    )
+    assert len(runs(trace)) == len(trace.blocks)

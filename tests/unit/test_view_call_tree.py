@@ -186,3 +186,13 @@ def test_ends_before_starts_and_columns_that_do_not_fit_are_no_tree() -> None:
     assert tree.parent.tolist() == [-1, -1]
     with pytest.raises(ValueError, match="lengths"):
         BeginOrdered(*(np.zeros(n, np.int64) for n in (1, 1, 1, 1, 2)))
+
+
+def test_steps_of_a_delegate_shorter_than_a_tick_are_taken_one_after_the_other() -> None:
+    log = CompactLog().block("Execute")
+    for name, start, end in (("1", 12, 12), ("2", 12, 12), ("3", 12, 30)):
+        log.delegate(name).profile(None, start, end, instruction=3)
+    log.profile("DELEGATE_CALL", 10, 40, instruction=3)
+    tree = call_tree(read_log(log.image(), [CPU]))
+    assert tree.parent.tolist() == [3, 3, 3, -1]
+    assert tree.ambiguous_rows.tolist() == [0, 1]
