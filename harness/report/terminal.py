@@ -18,6 +18,7 @@ from harness.trace import Damage, Trace
 from harness.view.allocators import allocator_totals
 from harness.view.compare import OperatorChange
 from harness.view.merged_tree import Node
+from harness.view.runs import Run, runs
 from harness.view.statistics import Operator, Summary, operator_statistics
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ def print_run(
     names = dict.fromkeys(item.name for item in trace.blocks) if block is None else [block]
     for name in names:
         print_operators(console, trace, name, detailed=detailed)
+    if detailed:
+        print_runs(console, trace)
     print_allocators(console, trace)
     for line in clock_lines(trace, qualities):
         show_line(console, line)
@@ -115,6 +118,29 @@ def print_operators(console: Console, trace: Trace, block: str, *, detailed: boo
         rows.append([name, str(op.instruction), str(op.ticks.count), *times, share])
     columns = range(1, len(headers))
     show_table(console, headers, rows, title=f"Operators of {block}", numbers=columns)
+
+
+def print_runs(console: Console, trace: Trace) -> None:
+    """Print how many blocks of each name logged the same events in the same order.
+
+    Several lines of one name mean that its runs were not alike.
+    """
+    alike: dict[int, list[Run]] = {}
+    for run in runs(trace):
+        alike.setdefault(run.signature, []).append(run)
+    rows = [
+        [
+            same[0].name,
+            str(len(same)),
+            str(same[0].order),
+            str(sum(run.cold for run in same)),
+            str(same[0].events),
+        ]
+        for same in alike.values()
+    ]
+    if rows:
+        headers = ["block", "runs alike", "first at", "cold", "events"]
+        show_table(console, headers, rows, title="Runs", numbers=range(1, 5))
 
 
 def print_allocators(console: Console, trace: Trace) -> None:

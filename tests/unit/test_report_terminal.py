@@ -156,3 +156,19 @@ def test_the_cold_run_stands_beside_the_others() -> None:
     assert header.index("max [us]") < header.index("cold [us]") < header.index("share")
     only = next(line for line in lines if line.startswith("event"))
     assert "cold" not in only, "of the loading there are no cold and warm runs"
+
+
+def test_runs_that_are_not_alike_show_on_request() -> None:
+    log = CompactLog()
+    for repeats in (1, 1, 2, 1):
+        log.block("Execute")
+        for _repeat in range(repeats):
+            log.profile("a", 0, 1)
+    subject = read_log(log.image(), [SYSTICK])
+    assert "runs alike" not in printed(subject)
+    lines = printed(subject, detailed=True).splitlines()
+    begin = lines.index("Runs")
+    assert [line.split() for line in lines[begin + 2 : begin + 4]] == [
+        ["Execute", "3", "0", "1", "1"],
+        ["Execute", "1", "2", "0", "2"],
+    ]
