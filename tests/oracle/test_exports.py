@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from harness.clock.ticks import durations
 from harness.etdump.ed00 import read_ed00
 from harness.export.formats import export
 from harness.export.tensors import Operands, TensorNumbers, profiler_inputs
 from harness.program.program import Tensor, Value, ValueList
 from harness.program.pte import read_program
 from harness.view.inputs import Argument
+from harness.view.statistics import operator_statistics
 from tests.conftest import FIXTURES, MODELS
 from tests.support.exports import delegated_trace
 
@@ -150,3 +152,28 @@ def test_pytorchs_own_readers_find_nothing_wrong(flavour: str, tmp_path: Path) -
         shaped = [event for event in read.events if "Input Dims" in event.get("args", {})]
         assert bool(shaped) == (model is not None)
         assert all(event["args"]["Input type"][0] == "float" for event in shaped)
+
+
+def test_the_inspector_opens_the_flavour_that_is_for_it(tmp_path: Path) -> None:
+    devtools = pytest.importorskip("executorch.devtools", reason="needs executorch")
+    scale = pytest.importorskip("executorch.devtools.inspector").TimeScale
+    trace = delegated_trace()
+    file = tmp_path / "x.etdp"
+    exported = export(trace, "ed00", "inspector")
+    assert "8 allocations" in exported.notes
+    file.write_bytes(exported.data)
+    opened = devtools.Inspector(
+        etdump_path=str(file), source_time_scale=scale.NS, target_time_scale=scale.NS
+    )
+    theirs = {
+        (block.name, event.name): [int(value) for value in event.perf_data.raw]
+        for block in opened.event_blocks
+        for event in block.events
+    }
+    ours = {
+        (operator.block, operator.name or operator.delegate_str or str(operator.delegate_int)): (
+            durations(trace)[operator.rows].tolist()
+        )
+        for operator in operator_statistics(trace)
+    }
+    assert theirs == ours
