@@ -55,7 +55,7 @@ class Break(StrEnum):
     FIRST = "first reading"
     RESTARTED = "the device restarted its clock"
     CONTRADICTION = "no number of wraps fits the time that passed: reset, sleep or another rate"
-    AMBIGUOUS = "several numbers of wraps fit the time that passed"
+    AMBIGUOUS = "several numbers of wraps fit the time that passed: state the rate's tolerance"
     NO_LINE = "no steady rate fits: reset, sleep or another rate"
 
 

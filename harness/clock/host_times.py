@@ -163,6 +163,7 @@ def _why(alignment: Alignment, placement: Placement, holding: list[int]) -> str:
     if not alignment.epochs:
         return "nothing was read of the clock"
     if placement.placed < len(placement.rows):
-        return "events between readings that contradict each other, or without any around them"
+        breaks = dict.fromkeys(epoch.stretch.begins for epoch in alignment.epochs[1:])
+        return f"no epoch around some events: {'; '.join(breaks) or 'not within any reading'}"
     reasons = [alignment.epochs[number].unbounded for number in holding]
     return next((reason for reason in reasons if reason), "the reference clock is not bounded")

@@ -15,6 +15,7 @@ from harness.lab.attach import attached
 from harness.lab.collect import describe_target, pull_trace, record_pings, steadiness_of
 from harness.lab.directory import CONSOLE, RunDirectory
 from harness.lab.run import Outcome
+from harness.lab.time_scales import on_time_scales
 from harness.link.session import Session
 from harness.link.wire import State
 from harness.result import Result
@@ -54,6 +55,7 @@ def pull(
         trace, summary = pull_trace(
             session, info, directory, lambda done, total: stages("pulling", done, total)
         )
+    trace = on_time_scales(trace, board.time_scales, None)
     directory.write(CONSOLE, bytes(console))
     result = Result(
         tool_version=__version__,
@@ -69,6 +71,7 @@ def pull(
         trace=summary,
         link=session.statistics.as_dict(),
         pings=pings,
+        time_scales=dict(board.time_scales),
         clock_quality=quality_of_run(trace, pings, steadiness=steadiness_of(board)),
     )
     directory.write_result(result)

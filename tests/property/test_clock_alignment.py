@@ -101,7 +101,7 @@ def cases(draw: st.DrawFn) -> Case:
     # Below half a wrap for as long as one believes that the rate may be twice as declared.
     wrap = Fraction(domain.modulus) * 10**9 / domain.hz
     longest = max(min(wrap / 3 - 3 * 10**6, Fraction(10**10)), Fraction(1))
-    delay = thousandths(10**6)
+    delay = st.one_of(thousandths(10**6), thousandths(1))
     begin = now = draw(thousandths(2**50))
     reads, brackets = [], []
     for gap, there, back in draw(
@@ -148,7 +148,10 @@ def test_bounds_cover_the_truth_on_any_link(case: Case, within: list[Fraction]) 
     alignment = align(case.pings, case.clock.domain, case.steadiness)
     assert len(alignment.epochs) == 1, alignment.epochs
     first, last = case.reads[0], case.reads[-1]
-    covers(case, alignment, [first, last, *(first + part * (last - first) for part in within)])
+    inside = [first + part * (last - first) for part in within]
+    # After the last reading the rate stays as it is; before the first one it was the base.
+    behind = [last + part * (last - first) for part in within]
+    covers(case, alignment, [first, last, *inside, *behind])
 
 
 @given(cases(), st.lists(thousandths(1), min_size=1, max_size=4))

@@ -10,6 +10,7 @@ import pytest
 from harness.clock.alignment import Steadiness, align
 from harness.clock.brackets import Break
 from harness.timebase import ClockDomain, Ping
+from tests.support.clocks import TrueClock
 
 MHZ = Fraction(10**6)
 CLOCK = ClockDomain("systick", MHZ, 32)
@@ -149,3 +150,32 @@ def test_a_long_history_is_solved_from_its_hull() -> None:
     [piece] = alignment.epochs[0].pieces
     assert piece.strip.slopes[0] <= 1000 <= piece.strip.slopes[1]
     assert float(piece.strip.slopes[1] - piece.strip.slopes[0]) < 1e-3
+
+
+def test_a_reading_of_the_host_stays_the_same_until_its_next_nanosecond() -> None:
+    """A tick that began at 0.9 ns was read when the host still said 0, before and after."""
+    clock = TrueClock(
+        ClockDomain("ghz", Fraction(10**9), 64), [(Fraction(0), Fraction(1))], Fraction(-9, 10)
+    )
+    at = [Fraction(9, 10), Fraction(10_009, 10)]
+    alignment = align([clock.ping(instant, instant, instant) for instant in at], clock.domain)
+    [piece] = alignment.epochs[0].pieces
+    for tick, instant in zip((0, 1000), at, strict=True):
+        assert piece.strip.low(tick) <= instant < instant + 1 <= piece.strip.high(tick + 1)
+
+
+def test_beyond_the_readings_bounds_open_as_the_rate_may_wander() -> None:
+    """1,000 ppm slower from the last reading on: 10 s later that is 10 ms."""
+    wander = Fraction(1000)
+    rates = [(Fraction(0), Fraction(1, 1000)), (Fraction(10**9), Fraction(1, 1001))]
+    clock = TrueClock(CLOCK, rates)
+    alignment = align(
+        [clock.ping(Fraction(t), Fraction(t), Fraction(t)) for t in (0, 10**9)],
+        CLOCK,
+        Steadiness(None, wander),
+    )
+    later = 11_000_000
+    truth = clock.instant(Fraction(later))
+    instants = alignment.instants(np.array([later]))
+    assert int(instants.low[0]) <= truth <= int(instants.high[0])
+    assert abs(int(instants.mid[0]) - truth) > 9_000_000
