@@ -8,24 +8,29 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from harness.errors import FormatError
 from harness.etdump import log_format as fmt
 from harness.etdump.compact_chunks import (
     TracerLog,
+    join_chunks,
     join_debug_buffers,
     read_tracer_logs,
     split_chunk,
 )
-from harness.etdump.compact_records import Records
+from harness.etdump.compact_records import Records, check_clocks
+from harness.etdump.compact_salvage import salvaged_chunks, without_lost_names
 from harness.etdump.log_format import Record
 from harness.timebase import ClockDomain
-from harness.trace import NO_CLOCK, NO_NAME, Block, Kind, Trace, concatenate
+from harness.trace import NO_CLOCK, NO_NAME, Block, Damage, Kind, Trace, concatenate
 
 __all__ = ["join_debug_buffers", "read_log", "split_chunk"]
 
 _TICK_BITS = 32
 
 
-def read_log(data: bytes, clocks: Sequence[ClockDomain] = ()) -> Trace:
+def read_log(
+    data: bytes, clocks: Sequence[ClockDomain] = (), damage: list[Damage] | None = None
+) -> Trace:
     """Decode a log as the device sent it: one image, or those of several chunks and tracers.
 
     Images may come in any order. Tracers follow one after the other in the trace. The chunks of a
@@ -41,14 +46,26 @@ def read_log(data: bytes, clocks: Sequence[ClockDomain] = ()) -> Trace:
         clocks: The device's clock domains in the order of its clock numbers. Ticks in the log have
             32 bits, so wider counters become 32-bit domains. Without any, domains of unknown rate
             stand in.
+        damage: None makes every defect an error. A list gets all defects; of each image the events
+            before the first defect are kept.
 
     Raises:
-        FormatError: The log contradicts the format or itself; offset and field say where.
+        FormatError: The log contradicts the format or itself; offset and field say where. Or
+            nothing of it is intact.
     """
-    logs = read_tracer_logs(data)
-    records = [log.records for log in logs]
-    domains = _domains(records, clocks)
-    return concatenate([_trace(log, data, domains) for log in logs]).sealed()
+    if damage is None:
+        logs = read_tracer_logs(data)
+    else:
+        known = len(clocks) or NO_CLOCK
+        logs = join_chunks(salvaged_chunks(data, known, damage), damage)
+        if not logs:
+            reason = damage[0].reason if damage else "there is no image"
+            raise FormatError(f"nothing could be salvaged: {reason}", offset=0, field="log")
+    domains = _domains([log.records for log in logs], clocks)
+    trace = concatenate([_trace(log, data, domains) for log in logs])
+    if damage is not None:
+        trace = without_lost_names(trace, damage)
+    return trace.sealed()
 
 
 def _trace(log: TracerLog, data: bytes, domains: Sequence[ClockDomain]) -> Trace:
@@ -123,9 +140,8 @@ def _domains(tracers: Sequence[Records], clocks: Sequence[ClockDomain]) -> list[
     else:
         # The low bits of a wider counter are a counter of their own.
         domains = [replace(clock, bits=min(clock.bits, _TICK_BITS)) for clock in clocks]
-    for records, each in zip(tracers, numbers, strict=True):
-        profiles = records.numbers(Record.PROFILE)
-        records.refuse(each >= len(domains), profiles, 1, "PROFILE clock", "unknown clock domain")
+    for records in tracers:
+        check_clocks(records, len(domains))
     return domains
 
 

@@ -13,13 +13,16 @@ from harness.etdump import log_format as fmt
 from harness.etdump.compact_records import BLOCK, Bools, Ints, Records, read_records
 from harness.etdump.compact_values import read_values
 from harness.etdump.log_format import Record
-from harness.trace import DebugValue, Losses, Stack
+from harness.trace import Damage, DebugValue, Losses, Stack
+
+LOST_NAME = "\udc00"
+"""In place of a name that a damaged log has lost; no bytes become this character."""
 
 _HEADER = struct.Struct("<IBBHIIHHIIIIIIIIIII")
 
 
 @dataclass(frozen=True, slots=True)
-class _Header:
+class Header:
     """What the header of an image says; see ``schema/compact_log.toml``."""
 
     record_count: int
@@ -55,7 +58,7 @@ class Chunk:
 
     place: int
     size: int
-    header: _Header
+    header: Header
     names: tuple[str, ...]
     records: Records
     carried: int
@@ -99,14 +102,34 @@ def read_tracer_logs(data: bytes) -> list[TracerLog]:
     Raises:
         FormatError: An image contradicts the format or itself, or images contradict each other.
     """
+    return join_chunks(read_chunks(data))
+
+
+def join_chunks(chunks: Iterable[Chunk], damage: list[Damage] | None = None) -> list[TracerLog]:
+    """Put together what each tracer logged, by tracer number.
+
+    Args:
+        chunks: In any order.
+        damage: None makes every contradiction an error. A list gets the chunks that contradict
+            others and were left out; chunks may end before they should, then.
+
+    Raises:
+        FormatError: Chunks contradict each other, and ``damage`` is None.
+    """
     tracers: dict[int, dict[int, Chunk]] = {}
-    for chunk in _read_chunks(data):
+    for chunk in chunks:
         header = chunk.header
-        chunks = tracers.setdefault(header.tracer, {})
-        if header.chunk in chunks:
-            raise _chunk_error(chunk, 44, "chunk number", "is there twice")
-        chunks[header.chunk] = chunk
-    return [_join([chunks[n] for n in sorted(chunks)]) for _, chunks in sorted(tracers.items())]
+        known = tracers.setdefault(header.tracer, {})
+        if header.chunk in known:
+            error = _chunk_error(chunk, 44, "chunk number", "is there twice")
+            if damage is None:
+                raise error
+            damage.append(Damage.of(error, None))
+            continue
+        known[header.chunk] = chunk
+    return [
+        _join([known[n] for n in sorted(known)], damage) for _, known in sorted(tracers.items())
+    ]
 
 
 def _chunk_error(chunk: Chunk, within: int, field: str, message: str) -> FormatError:
@@ -114,16 +137,16 @@ def _chunk_error(chunk: Chunk, within: int, field: str, message: str) -> FormatE
     return FormatError(f"{name} {message}", offset=chunk.place + within, field=field)
 
 
-def _read_chunks(data: bytes) -> Iterator[Chunk]:
+def read_chunks(data: bytes) -> Iterator[Chunk]:
     """Read image after image; there is one at least."""
-    chunk = _read_chunk(data, 0, 0)
+    chunk = read_chunk(data, 0, 0)
     debug_end = 0
     yield chunk
     while (place := chunk.place + chunk.size) < len(data):
         if len(data) - place < fmt.HEADER_SIZE or data[place : place + 4] != data[:4]:
             raise FormatError(f"{len(data) - place} trailing bytes", offset=place, field="log")
-        debug_end += _padded(chunk.header.debug_size)
-        chunk = _read_chunk(data, place, debug_end)
+        debug_end += padded(chunk.header.debug_size)
+        chunk = read_chunk(data, place, debug_end)
         yield chunk
 
 
@@ -133,7 +156,7 @@ def split_chunk(chunk: bytes) -> tuple[bytes, bytes]:
     Raises:
         FormatError: It does not begin with a whole image.
     """
-    size = _read_chunk(chunk, 0, 0).size
+    size = read_chunk(chunk, 0, 0).size
     return chunk[:size], chunk[size:]
 
 
@@ -141,16 +164,22 @@ def join_debug_buffers(buffers: Iterable[bytes]) -> bytes:
     """Put the debug buffers of several chunks together, in the order of their images."""
     joined = bytearray()
     for buffer in buffers:
-        joined += bytes(_padded(len(joined)) - len(joined)) + buffer
+        joined += bytes(padded(len(joined)) - len(joined)) + buffer
     return bytes(joined)
 
 
-def _padded(size: int) -> int:
+def padded(size: int) -> int:
+    """Bytes that a chunk's debug buffer takes among those of others."""
     return size + -size % fmt.PAYLOAD_ALIGNMENT
 
 
-def _read_chunk(data: bytes, place: int, debug_start: int) -> Chunk:
-    header = _read_header(data, place)
+def read_chunk(data: bytes, place: int, debug_start: int) -> Chunk:
+    """Read the image at ``place``; its debug buffer begins at ``debug_start`` of that of the log.
+
+    Raises:
+        FormatError: The image contradicts the format or itself.
+    """
+    header = read_header(data, place)
     start = place + fmt.HEADER_SIZE
     names_start = start + header.record_count * fmt.RECORD_SIZE
     end = names_start + header.names_size
@@ -193,10 +222,17 @@ def log_header(
     )
 
 
-def _read_header(data: bytes, place: int) -> _Header:
-    if len(data) < fmt.HEADER_SIZE:
+def read_header(data: bytes, place: int) -> Header:
+    """Read the header of the image at ``place``.
+
+    Raises:
+        FormatError: There is none, or one of another version.
+    """
+    if len(data) - place < fmt.HEADER_SIZE:
         raise FormatError(
-            f"log of {len(data)} bytes is shorter than its header", offset=0, field="header"
+            f"log of {len(data) - place} bytes is shorter than its header",
+            offset=place,
+            field="header",
         )
     magic, version, record_size, header_size, flags, *counts = _HEADER.unpack_from(data, place)
     expected = [
@@ -211,7 +247,7 @@ def _read_header(data: bytes, place: int) -> _Header:
             raise FormatError(
                 f"{value:#x} instead of {wanted:#x}", offset=place + offset, field=field
             )
-    return _Header(*counts)
+    return Header(*counts)
 
 
 def _read_names(data: bytes, position: int, end: int, count: int) -> tuple[str, ...]:
@@ -231,7 +267,7 @@ def _read_names(data: bytes, position: int, end: int, count: int) -> tuple[str, 
     return tuple(names)
 
 
-def _count_carried(records: Records, header: _Header) -> int:
+def _count_carried(records: Records, header: Header) -> int:
     """Copies stand at the start, and not in the first chunk."""
     copies = []
     for kind in (Record.ALLOCATOR, Record.BLOCK):
@@ -246,14 +282,25 @@ def _count_carried(records: Records, header: _Header) -> int:
     return len(allocators) + len(blocks)
 
 
-def _join(chunks: Sequence[Chunk]) -> TracerLog:
+def _join(chunks: Sequence[Chunk], damage: list[Damage] | None) -> TracerLog:
     """Put the chunks of one tracer, in order, together."""
-    joined = _Joined()
-    names = chunks[-1].names
+    joined = _Joined(may_be_cut=damage is not None)
+    names: tuple[str, ...] = ()
+    taken: list[Chunk] = []
     for chunk in chunks:
-        if chunk.names != names[: len(chunk.names)]:
-            raise _chunk_error(chunk, 16, "names", "does not have the names of later ones")
-        joined.add(chunk)
+        try:
+            names = _common_names(chunk, names)
+            joined.add(chunk)
+        except FormatError as error:
+            if damage is None or not taken:
+                raise
+            damage.append(Damage.of(error, None))
+        else:
+            taken.append(chunk)
+        if damage is not None and joined.cut_before:
+            lost = f"{joined.cut_before} records before it are not there"
+            damage.append(Damage.of(_chunk_error(chunk, 48, "first record", lost), None))
+    chunks = taken
     last = chunks[-1].header  # what it counts, it counts from the first chunk on
     return TracerLog(
         tracer=last.tracer,
@@ -274,12 +321,22 @@ def _join(chunks: Sequence[Chunk]) -> TracerLog:
     )
 
 
-class _Joined:
-    """Records of chunks, one chunk after the other."""
+def _common_names(chunk: Chunk, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of a chunk, which has all of those before it, and those that either has lost."""
+    known = chunk.names
+    both = list(zip(names, known, strict=False))
+    if len(known) < len(names) or any(a != b and LOST_NAME not in (a, b) for a, b in both):
+        raise _chunk_error(chunk, 16, "names", "does not have the names of earlier ones")
+    return (*(b if a == LOST_NAME else a for a, b in both), *known[len(names) :])
 
-    def __init__(self) -> None:
+
+class _Joined:
+    """Records of chunks, one chunk after the other; with ``may_be_cut`` their ends may be lost."""
+
+    def __init__(self, *, may_be_cut: bool) -> None:
+        self._may_be_cut = may_be_cut
         self.numbers: list[Ints] = []
-        self.lost_chunks = self.lost_records = 0
+        self.lost_chunks = self.lost_records = self.cut_before = 0
         self._parts: list[Records] = []
         self._next_chunk = self._next_record = 0
         self._allocators = 0  # declared so far
@@ -292,6 +349,8 @@ class _Joined:
         header, records = chunk.header, chunk.records
         follows = header.chunk == self._next_chunk
         gap = header.first_record - self._next_record
+        self.cut_before = gap if follows and self._may_be_cut else 0
+        follows = follows and not self.cut_before
         if gap < 0 or (gap and follows):
             raise _chunk_error(chunk, 48, "first record", "does not begin where the last one ends")
         self.lost_chunks += header.chunk - self._next_chunk

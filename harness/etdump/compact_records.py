@@ -190,6 +190,17 @@ def read_records(data: bytes, start: int, count: int, name_count: int) -> Record
     return records
 
 
+def check_clocks(records: Records, count: int) -> None:
+    """Check that events are stamped by one of ``count`` clocks.
+
+    Raises:
+        FormatError: One is not.
+    """
+    numbers = records.all_of(Record.PROFILE)["clock"]
+    profiles = records.numbers(Record.PROFILE)
+    records.refuse(numbers >= count, profiles, 1, "PROFILE clock", "unknown clock domain")
+
+
 def _record_error(record: int, offset: int, field: str, message: str) -> FormatError:
     return FormatError(f"{message}: record {record}", offset=offset, field=field)
 

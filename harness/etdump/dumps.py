@@ -74,7 +74,7 @@ def read_dumps(data: bytes, clocks: Sequence[ClockDomain] = (), *, salvage: bool
     damage: list[Damage] | None = [] if salvage else None
     clock = clocks[0] if clocks else HOST_NANOSECONDS
     if is_device_log(data):
-        dumps = [Dump(read_log(data, clocks))]
+        dumps = [Dump(read_log(data, clocks, damage))]
     elif find_dump(data):
         dumps = _dumps(data, clock, damage)
     elif is_capture(data):

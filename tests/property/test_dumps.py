@@ -13,8 +13,9 @@ from harness.errors import FormatError
 from harness.etdump.dumps import Found, read_dumps
 from harness.etdump.ed00 import read_ed00, write_ed00
 from harness.trace import Damage, Trace
-from tests.property.test_etdump_roundtrip import attempt, full_log, full_trace, traces
+from tests.property.test_etdump_roundtrip import attempt, full_log, full_trace, logs, traces
 from tests.support.captures import printed, recorded
+from tests.support.logs import CompactLog
 from tests.unit.test_etdump_ed00 import RECORDED
 
 buffers = st.one_of(st.none(), st.binary(min_size=12, max_size=200))
@@ -29,7 +30,7 @@ WHOLE = read_ed00(REAL)
 
 
 @given(st.lists(st.tuples(traces(), buffers), min_size=1, max_size=3), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_dumps_in_a_console_capture_are_found(
     dumps: list[tuple[Trace, bytes | None]], data: st.DataObject
 ) -> None:
@@ -47,7 +48,7 @@ def test_dumps_in_a_console_capture_are_found(
 
 
 @given(st.lists(traces(), min_size=1, max_size=4), st.integers(0, 64), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_dumps_behind_one_another_are_found(
     dumps: list[Trace], zeros: int, last_without_prefix: bool
 ) -> None:
@@ -95,7 +96,7 @@ def salvaged(data: bytes) -> Found | None:
 
 
 @given(traces(), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_what_is_salvaged_of_a_truncated_dump_was_in_it(trace: Trace, data: st.DataObject) -> None:
     file = write_ed00(trace)
     cut = data.draw(st.integers(12, len(file) - 1))
@@ -130,7 +131,7 @@ def damage(data: st.DataObject, whole: bytes) -> bytes:
 
 @pytest.mark.parametrize("name", ["real", "full", "log", "capture"])
 @given(st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_no_damage_crashes_or_takes_much_memory(name: str, data: st.DataObject) -> None:
     whole = {
         "real": REAL,
@@ -156,7 +157,7 @@ def test_no_damage_crashes_or_takes_much_memory(name: str, data: st.DataObject) 
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_arbitrary_bytes(tail: bytes) -> None:
     for start in (
         b"",
@@ -192,3 +193,20 @@ def test_damage_says_what_and_where() -> None:
         ),
     )
     assert found.dumps[0].trace.losses.damaged == 1
+
+
+@given(logs(), st.data())
+@settings(max_examples=80, deadline=None)
+def test_what_is_salvaged_of_a_truncated_device_log_was_in_it(
+    log: CompactLog, data: st.DataObject
+) -> None:
+    image = log.image()
+    cut = data.draw(st.integers(4, len(image) - 1))
+    with pytest.raises(FormatError):
+        read_dumps(image[:cut])
+    found = salvaged(image[:cut])
+    if found is None:
+        return
+    [dump] = found.dumps
+    assert is_subsequence(events_of(dump.trace), events_of(read_dumps(image).dumps[0].trace))
+    assert dump.trace.losses.damaged

@@ -15,7 +15,7 @@ from harness.etdump.compact import read_log
 from harness.etdump.ed00 import left_out
 from harness.etdump.log_format import Record
 from harness.timebase import ClockDomain
-from harness.trace import NO_NAME, Block, Kind, Losses
+from harness.trace import NO_NAME, Block, Damage, Kind, Losses
 from tests.support.logs import CompactLog
 
 CLOCK = ClockDomain("systick", Fraction(25_000_000), 24, down=True)
@@ -230,3 +230,78 @@ def test_a_large_log_is_decoded_without_a_loop() -> None:
     trace = read_log(log.image())
     assert len(trace) == 300_000
     assert np.all(trace.end == 2)
+
+
+def chunked() -> list[bytes]:
+    """Three chunks of one tracer, of two events each."""
+    images = []
+    for number in range(3):
+        log = CompactLog()
+        log.names = [b"Execute", b"first", b"second"]
+        log.chunk, log.first_record = number, 3 * number
+        log.block("Execute")
+        log.profile("first", 2 * number, 2 * number + 1).profile("second", 9, 10)
+        images.append(log.image())
+    return images
+
+
+def test_the_chunks_around_a_damaged_one_are_salvaged() -> None:
+    first, second, third = chunked()
+    whole = read_log(first + second + third)
+    assert whole.start.tolist() == [0, 9, 2, 9, 4, 9]
+    damage: list[Damage] = []
+    broken = bytearray(second)
+    broken[HEADER + 2 * RECORD] = 0x77  # no kind of record
+    trace = read_log(first + bytes(broken) + third, (), damage)
+    assert trace.start.tolist() == [0, 9, 2, 4, 9]
+    assert trace.losses.records == 1
+    assert any("left out" in item.reason for item in damage)
+    assert all(item.offset is not None and item.offset >= len(first) for item in damage)
+
+
+def test_a_chunk_that_was_cut_off_has_the_names_of_earlier_ones() -> None:
+    first, second, third = chunked()
+    damage: list[Damage] = []
+    names = third.index(b"\x06second")
+    trace = read_log(first + second + third[:names], (), damage)
+    assert [trace.text(name) for name in trace.name] == ["first", "second"] * 3
+    assert "truncated" in damage[0].reason
+
+
+def test_a_log_that_was_cut_off_keeps_events_whose_names_are_there() -> None:
+    [image, *_] = chunked()
+    damage: list[Damage] = []
+    cut = image.index(b"\x05first")  # the newest name, "second", stands before it
+    trace = read_log(image[:cut], (), damage)
+    assert [trace.text(name) for name in trace.name] == ["second"]
+    assert [(block.name, block.count) for block in trace.blocks] == [("", 1)]
+    assert damage[-1].events == 1
+
+
+@pytest.mark.parametrize(
+    ("order", "why"), [((0, 0), "is there twice"), ((0, 2, 1), ""), ((1, 2), "")]
+)
+def test_chunks_that_contradict_others_are_left_out(order: tuple[int, ...], why: str) -> None:
+    images = chunked()
+    damage: list[Damage] = []
+    trace = read_log(b"".join(images[number] for number in order), (), damage)
+    assert len(trace) == 2 * len(set(order))
+    assert [why in item.reason for item in damage] == ([True] if why else [])
+
+
+def test_rubbish_between_chunks_is_left_out() -> None:
+    first, second, third = chunked()
+    damage: list[Damage] = []
+    trace = read_log(
+        first + b"rubbish" + second + fmt.MAGIC.to_bytes(4, "little") + third, (), damage
+    )
+    assert len(trace) == 6
+    assert [item.offset for item in damage] == [len(first), len(first + second) + 7 + 4]
+
+
+def test_a_log_of_which_nothing_is_intact_is_refused() -> None:
+    [image, *_] = chunked()
+    broken = bytearray(image)
+    broken[4] = 99
+    with pytest.raises(FormatError, match="nothing could be salvaged: 0x63 instead of"):
+        read_log(bytes(broken), (), [])
