@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.clock.ticks import forward
 from harness.errors import FormatError
 from harness.etdump.compact import read_log
+from harness.export.formats import export
 from harness.export.lanes import arrange
 from harness.export.placing import floor_nanoseconds
 from harness.export.timeline import Drawing, draw
@@ -48,6 +51,52 @@ def test_every_event_with_a_time_is_drawn_once_or_counted(trace: Trace) -> None:
     missing = set(timed.tolist()) - set(drawing.row.tolist())
     assert set(drawing.row.tolist()) <= set(timed.tolist())
     assert (f"{len(missing)} events of delegates" in " ".join(drawing.notes)) == bool(missing)
+
+
+DRAWN = [("kineto", "torch"), ("kineto", "hta"), ("pytorch-et", None)]
+
+
+@given(any_trace, st.sampled_from(DRAWN))
+@settings(max_examples=100)
+def test_every_trace_that_can_be_drawn_is_valid_json(
+    trace: Trace, format_: tuple[str, str | None]
+) -> None:
+    drawing = attempt(trace)
+    if drawing is None:
+        return
+    document = json.loads(export(trace, *format_).data, parse_float=Fraction)
+    if format_[0] == "pytorch-et":
+        nodes = document["nodes"]
+        assert [node["id"] for node in nodes] == list(range(1, len(nodes) + 1))
+        assert len(nodes) == 1 + len({track.tracer for track in drawing.tracks}) + len(drawing)
+        return
+    slices = [event for event in document["traceEvents"] if "Ev Idx" in event.get("args", {})]
+    assert sorted(event["args"]["Ev Idx"] for event in slices) == sorted(drawing.row.tolist()) or (
+        format_[1] == "hta"
+    )
+    number_of = {row: number for number, row in enumerate(drawing.row.tolist())}
+    for event in slices:
+        number = number_of[event["args"]["Ev Idx"]]
+        assert event["ts"] * 1000 == drawing.start[number]
+        assert (event["ts"] + event["dur"]) * 1000 == drawing.end[number]
+
+
+@given(any_trace, st.sampled_from(["perfetto", "chakra"]))
+@settings(max_examples=60)
+def test_every_trace_that_can_be_drawn_is_written_as_protobuf(trace: Trace, name: str) -> None:
+    pytest.importorskip("google.protobuf")
+    drawing = attempt(trace)
+    if drawing is None:
+        return
+    from harness.export.perfetto import MESSAGES
+    from harness.export.protobuf import messages
+
+    data = export(trace, name).data
+    if name == "perfetto":
+        packets = messages("property", MESSAGES)["Trace"].FromString(data).packet
+        begun = [packet.timestamp for packet in packets if packet.track_event.type == 1]
+        starts = [*drawing.start.tolist(), *(gap.start for gap in drawing.gaps)]
+        assert sorted(begun) == sorted(starts)
 
 
 @st.composite
