@@ -81,7 +81,9 @@ class Placement:
         for number in np.unique(self.epoch[self.epoch != NOT_PLACED]).tolist():
             chosen = self.epoch == number
             early = alignment.instants(ticks[chosen], number)
-            late = alignment.instants((ticks + wraps)[chosen], number)
+            late = early
+            if wraps[chosen].any():
+                late = alignment.instants((ticks + wraps)[chosen], number)
             known = early.known & late.known
             low[chosen], high[chosen] = early.low, np.where(known, late.high, early.low - 1)
         return Instants.between(low, high)

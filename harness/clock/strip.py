@@ -91,7 +91,7 @@ class _Envelope:
         """Its height at each ``x``, rounded up; by one more than need be where floats round."""
         result = np.zeros(x.shape, np.int64)
         parts = np.searchsorted(np.array(self.knees, np.int64), x)
-        for part in np.unique(parts).tolist():
+        for part in np.flatnonzero(np.bincount(parts)).tolist():
             chosen = parts == part
             near = self.knees[min(part, len(self.knees) - 1)]
             slope, intercept = self.lines[part]

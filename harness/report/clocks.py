@@ -34,7 +34,12 @@ class ClockDocument(msgspec.Struct, frozen=True):
 
 def clock_documents(trace: Trace, qualities: Sequence[ClockQuality] = ()) -> list[ClockDocument]:
     """Describe every clock of a trace."""
-    timeline = _timeline(trace)
+    return _documents(trace, qualities, _timeline(trace))
+
+
+def _documents(
+    trace: Trace, qualities: Sequence[ClockQuality], timeline: Timeline | None
+) -> list[ClockDocument]:
     known = {quality.clock: quality for quality in qualities}
     return [
         ClockDocument(
@@ -56,7 +61,7 @@ def clock_lines(trace: Trace, qualities: Sequence[ClockQuality] = ()) -> Iterato
     timeline = _timeline(trace)
     if timeline is None:
         yield "clocks: events span more than can be: width or direction of a counter may be wrong"
-    for clock in clock_documents(trace, qualities):
+    for clock in _documents(trace, qualities, timeline):
         if clock.backward_steps or clock.reversed_events:
             yield (
                 f"clock {clock.name}: {clock.backward_steps} steps back and "
