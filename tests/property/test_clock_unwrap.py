@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from harness.clock.ticks import durations, exact_nanoseconds, to_nanoseconds
 from harness.clock.unwrap import default_jitter, unwrap
 from harness.etdump.compact import read_log
 from harness.timebase import ClockDomain
+from harness.trace import concatenate
 from tests.support.logs import CompactLog, profile_trace
 
 
@@ -63,6 +65,32 @@ def test_any_timeline_comes_back_up_to_its_origin(timed: Timed) -> None:
     assert timeline.end.tolist() == [instant - zero for instant in timed.ends]
     assert timeline.origins == (timed.reading(zero),)
     assert timeline.backward_steps == timeline.reversed_events == (0,)
+
+
+@given(timelines(), st.sets(st.integers(1, 11)), st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_a_log_that_was_pulled_in_parts_has_the_timeline_of_the_whole(
+    timed: Timed, cuts: set[int], again: bool
+) -> None:
+    """Pulls of what was logged since the last one, put together, are the log."""
+    count = len(timed.ends)
+    bounds = sorted({0, count} | {cut for cut in cuts if cut < count})
+    parts = [
+        profile_trace(
+            [timed.reading(instant) for instant in timed.starts[first:last]],
+            [timed.reading(instant) for instant in timed.ends[first:last]],
+            timed.clock,
+        )
+        for first, last in pairwise(bounds)
+    ]
+    whole = concatenate(parts)
+    if again:  # also of parts that were put together before
+        whole = concatenate([concatenate(parts[:1]), *parts[1:]])
+    assert len(whole.blocks) == len(bounds) - 1
+    timeline = unwrap(whole, timed.jitter)
+    zero = min(timed.starts)
+    assert timeline.start.tolist() == [instant - zero for instant in timed.starts]
+    assert timeline.end.tolist() == [instant - zero for instant in timed.ends]
 
 
 @given(timelines(), st.integers(0, 2**64 - 1))
