@@ -13,6 +13,9 @@ from harness.view.merged_tree import Node, merged_tree
 if TYPE_CHECKING:
     from rich.console import Console
 
+_DEEPEST = 20
+"""Levels that are indented."""
+
 
 def print_tree(console: Console, trace: Trace, *, detailed: bool = False) -> None:
     """Print the call tree of ``trace``, one table per name of blocks, then what is missing.
@@ -49,7 +52,7 @@ def _print_nodes(console: Console, block: str, nodes: list[Node]) -> None:
         whole = all_of[_scale(node)]
         rows.append(
             [
-                "  " * node.depth + (name or "(no name)"),
+                _indent(node.depth) + (name or "(no name)"),
                 str(node.instruction),
                 str(node.count),
                 _time(node.total_ns, node.total_ticks, unit),
@@ -60,6 +63,11 @@ def _print_nodes(console: Console, block: str, nodes: list[Node]) -> None:
     headers = ["event", "instruction", "count", f"total [{unit.name}]", f"self [{unit.name}]"]
     headers.append("share [%]")
     show_table(console, headers, rows, title=f"Call tree of {block}", numbers=range(1, 6))
+
+
+def _indent(depth: int) -> str:
+    """Two spaces per level; far within, the depth as a number, so that no line grows with it."""
+    return "  " * min(depth, _DEEPEST) + (f"({depth}) " if depth > _DEEPEST else "")
 
 
 def _scale(node: Node) -> str:

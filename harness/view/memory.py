@@ -291,12 +291,18 @@ class _Book:
         return []
 
     def _several(self, size: int, offset: int) -> list[Piece]:
-        """The pieces from ``offset`` on, in order, whose sizes add up to ``size``."""
+        """The pieces from ``offset`` on, in order, whose sizes add up to ``size``.
+
+        Pieces of unknown offset come first, in the order in which they were taken.
+        """
+        if size > sum(piece.size for piece in self._live.values()):
+            return []
+        at = bisect.bisect_left(self._offsets, (offset, -1))
+        unplaced = (row for row, piece in self._live.items() if piece.offset < 0)
         found = []
-        for piece in sorted(self._live.values(), key=lambda piece: piece.offset):
-            if piece.offset < 0 or piece.offset >= offset:
-                found.append(piece)
-                size -= piece.size
-                if size <= 0:
-                    break
+        for row in (*unplaced, *(row for _, row in self._offsets[at:])):
+            found.append(self._live[row])
+            size -= found[-1].size
+            if size <= 0:
+                break
         return found if size == 0 else []

@@ -87,15 +87,13 @@ def _codes(tree: CallTree, name_of: _Ints) -> tuple[_Ints, _Ints]:
     rows = np.flatnonzero(trace.kind == Kind.PROFILE)
     own = np.full(len(trace), -1, np.int64)
     own[rows] = equal_rows([name_of[rows], *(getattr(trace, key)[rows] for key in SIGNATURE)])
-    path = np.full(len(trace), -1, np.int64)
-    used = 0
-    by_depth = rows[np.argsort(tree.depth[rows], kind="stable")]
-    for level in np.split(by_depth, np.flatnonzero(np.diff(tree.depth[by_depth])) + 1):
-        parent = tree.parent[level]
-        around = np.where(parent < 0, -1, path[parent])
-        path[level] = used + equal_rows([around, own[level]])
-        used = int(path[level].max(initial=used - 1)) + 1
-    return rows, path[rows]
+    path = [-1] * (len(trace) + 1)  # the last is what the parent -1 finds
+    number: dict[tuple[int, int], int] = {}
+    order = rows[np.argsort(tree.depth[rows], kind="stable")]
+    columns = (order, tree.parent[order], own[order])
+    for row, parent, code in zip(*(column.tolist() for column in columns), strict=True):
+        path[row] = number.setdefault((path[parent], code), len(number))
+    return rows, np.array(path, np.int64)[rows]
 
 
 def _node(tree: CallTree, block: str, rows: _Ints) -> Node:

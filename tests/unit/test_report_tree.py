@@ -18,7 +18,7 @@ from harness.view.call_tree import call_tree
 from harness.view.merged_tree import merged_tree
 from tests.conftest import CommandResult
 from tests.support.documents import document
-from tests.support.logs import CompactLog
+from tests.support.logs import CompactLog, profile_trace
 
 CPU = ClockDomain("cpu", Fraction(1_000_000), 32)
 NPU = ClockDomain("npu", None, 32)
@@ -112,3 +112,13 @@ def test_events_without_names_are_shown(detailed: bool) -> None:
     assert "(no name)" in text
     assert "[7]" in text
     assert ("delegate event 7" in text) is detailed
+
+
+def test_a_very_deep_tree_takes_no_more_room_than_a_flat_one() -> None:
+    depth = 3000
+    starts, ends = list(reversed(range(depth))), list(range(depth, 2 * depth))
+    subject = profile_trace(starts, ends, CPU, ["a"] * depth)
+    assert [node.depth for node in merged_tree(call_tree(subject))] == list(range(depth))
+    lines = printed(subject).splitlines()
+    assert max(map(len, lines)) < 200
+    assert any(line.strip().startswith("(2999) a") for line in lines)
