@@ -54,7 +54,7 @@ class TimeLimit(_Table, frozen=True):
 
 
 class AllocatorLimit(_Table, frozen=True):
-    """An upper limit on the total bytes of every allocator it matches; none may fail.
+    """An upper limit on what every allocator it matches holds at any time; none may fail.
 
     Attributes:
         name: ``fnmatch`` pattern on the allocator's name, case-sensitive.

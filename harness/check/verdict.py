@@ -135,7 +135,7 @@ def _allocator_checks(rule: AllocatorLimit, allocators: list[AllocatorTotals]) -
             reason = f"no allocation from {item.label!r} was logged"
             yield _guards_nothing(text, item.label, rule.limit_bytes, "bytes", reason)
             continue
-        yield _compare(text, item.label, item.total_bytes, rule.limit_bytes, "bytes")
+        yield _compare(text, item.label, item.peak_bytes, rule.limit_bytes, "bytes")
         if item.failures:
             failures = f"failures of allocator {rule.name}"
             yield _compare(failures, item.label, item.failures, 0, "failures")

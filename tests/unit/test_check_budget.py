@@ -167,3 +167,13 @@ def test_runs_given_up_as_asked_for_fail_only_beyond_a_limit(tmp_path: Path) -> 
     assert checks(tmp_path, "", lossy)[0]
     assert checks(tmp_path, "[losses]\nruns = 2", lossy)[0]
     assert not checks(tmp_path, "[losses]\nruns = 1", lossy)[0]
+
+
+def test_what_is_given_back_counts_while_it_is_held(tmp_path: Path) -> None:
+    log = CompactLog().block("Execute").allocator("temporary")
+    for size in (600, 500, -1100, 200, -200):
+        log.allocation(1, size)
+    text = "[[allocator]]\nname = 'temporary'\nlimit_bytes = 1000"
+    _, (check, *_) = checks(tmp_path, text, read_log(log.image()))
+    assert not check.passed
+    assert check.measured == 1100
