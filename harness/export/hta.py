@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from harness.export.kineto import (
+from harness.export.kineto_events import (
     PID,
     Event,
     counter_events,

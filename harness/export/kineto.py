@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import count
-from typing import Any, Final
 
-from harness.export.tensors import TensorNumbers, profiler_inputs
-from harness.export.timeline import Drawing, Track, draw
+from harness.export.hta import events_for_hta
+from harness.export.kineto_events import (
+    Event,
+    counter_events,
+    flow_events,
+    gap_events,
+    slice_event,
+    threads,
+)
+from harness.export.timeline import Drawing, draw
 from harness.program.program import Method
 from harness.trace import Kind, Trace
-
-PID: Final = 1
-"""The one process: the target."""
-
-Event = dict[str, Any]
 
 
 def write_kineto(
@@ -37,8 +38,6 @@ def write_kineto(
     """
     drawing = draw(trace, method)
     if flavour == "hta":
-        from harness.export.hta import events_for_hta
-
         events, notes = events_for_hta(drawing)
     else:
         events, notes = list(_events(drawing)), ()
@@ -52,63 +51,6 @@ def write_kineto(
     lines = ",\n".join(map(_line, events))
     text = json.dumps(head)[:-1] + ', "traceEvents": [\n' + lines + "\n]}\n"
     return text.encode(), drawing.notes + notes
-
-
-def threads(tracks: tuple[Track, ...]) -> Iterator[Event]:
-    """Names of the process and of its threads, one per track; thread ids count from 1."""
-    yield _named("process_name", 0, name="target")
-    yield _named("process_labels", 0, labels="ExecuTorch")
-    for tid, track in enumerate(tracks, start=1):
-        yield _named("thread_name", tid, name=track.name)
-        yield _named("thread_sort_index", tid, sort_index=tid)
-
-
-def slice_event(drawing: Drawing, number: int, category: str) -> Event:
-    """One slice as a complete event."""
-    arguments: dict[str, Any] = {**drawing.arguments(number)}
-    # Numbers by which readers find an event again, here and in PyTorch's execution trace.
-    arguments["External id"] = arguments["Record function id"] = int(drawing.row[number]) + 1
-    arguments["Ev Idx"] = arguments.pop("event")
-    if (given := drawing.given[number]) is not None:
-        operands = TensorNumbers(None, 1).operands(given.inputs)
-        arguments |= profiler_inputs(operands)
-    start = int(drawing.start[number])
-    return {
-        **{"ph": "X", "cat": category, "name": drawing.name(number), "pid": PID},
-        **{"tid": int(drawing.track[number]) + 1, "ts": start},
-        **{"dur": int(drawing.end[number]) - start, "args": arguments},
-    }
-
-
-def flow_events(drawing: Drawing) -> Iterator[Event]:
-    """An arrow from each call of a delegate to each of its events."""
-    numbers = count(1)
-    for call, event in drawing.flows:
-        start = int(drawing.start[event])
-        flow = {"cat": "ac2g", "name": "ac2g", "id": next(numbers), "pid": PID}
-        yield flow | {"ph": "s", "tid": int(drawing.track[call]) + 1, "ts": start}
-        yield flow | {"ph": "f", "tid": int(drawing.track[event]) + 1, "ts": start, "bp": "e"}
-
-
-def counter_events(drawing: Drawing) -> Iterator[Event]:
-    """Live bytes of each allocator after each change."""
-    for counter in drawing.counters:
-        for time, live in zip(counter.time.tolist(), counter.live.tolist(), strict=True):
-            yield {
-                "ph": "C",
-                "name": counter.title,
-                "pid": PID,
-                "ts": time,
-                "args": {"bytes": live},
-            }
-
-
-def gap_events(drawing: Drawing) -> Iterator[Event]:
-    """What is missing, on threads of its own behind the others, as it may overlap."""
-    for tid, gap in enumerate(drawing.gaps, start=len(drawing.tracks) + 1):
-        yield _named("thread_name", tid, name="losses")
-        event = {"ph": "X", "cat": "loss", "name": gap.name, "pid": PID, "tid": tid}
-        yield event | {"ts": gap.start, "dur": gap.end - gap.start, "args": {}}
 
 
 def _events(drawing: Drawing) -> Iterator[Event]:
@@ -126,10 +68,6 @@ def _category(drawing: Drawing, number: int) -> str:
     if drawing.trace.kind[row] == Kind.DEBUG:
         return "user_annotation"
     return "user_annotation" if drawing.trace.chain[row] == -1 else "cpu_op"
-
-
-def _named(what: str, tid: int, **arguments: str | int) -> Event:
-    return {"ph": "M", "name": what, "pid": PID, "tid": tid, "ts": 0, "args": arguments}
 
 
 def _line(event: Event) -> str:

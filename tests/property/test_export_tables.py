@@ -41,13 +41,13 @@ def test_a_name_that_looks_escaped_is_not_mistaken_for_another() -> None:
 
 
 @given(any_trace)
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_header_and_columns_are_the_whole_trace(trace: Trace) -> None:
     assert trace_of(header(trace), columns(trace)) == trace
 
 
 @given(any_trace)
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_json_is_the_whole_trace(trace: Trace) -> None:
     data = write_json(trace)
     jsonschema.validate(json.loads(data), json_schema())
@@ -61,14 +61,14 @@ def test_parquet_is_the_whole_trace(trace: Trace) -> None:
 
 
 @given(any_trace)
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_any_trace_survives_parquet(trace: Trace) -> None:
     pytest.importorskip("pyarrow")
     assert read_parquet(write_parquet(trace)) == trace
 
 
 @given(any_trace, st.sampled_from([("csv", ","), ("tsv", "\t")]))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_a_delimited_table_has_every_cell(trace: Trace, format_: tuple[str, str]) -> None:
     name, delimiter = format_
     text = export(trace, name).data.decode()
@@ -91,13 +91,13 @@ def test_a_delimited_table_has_every_cell(trace: Trace, format_: tuple[str, str]
 def test_no_damage_to_json_leads_to_anything_but_a_trace_or_a_format_error() -> None:
     data = write_json(full_trace())
     refused = 0
-    for place in range(0, len(data), 3):
+    for place in range(0, len(data), 9):
         damaged = data[:place] + b"7" + data[place + 1 :]
         try:
             read_json(damaged)
         except FormatError:
             refused += 1
-    assert refused > len(data) // 30
+    assert refused > len(data) // 90
     with pytest.raises(FormatError):
         read_json(data[:-5])
 
