@@ -59,13 +59,15 @@ class Timer(_Strict, frozen=True):
 
     ``tolerance_ppm`` is how far its rate may be off, parts per million: a crystal's is some tens.
     It narrows down when events were on the host's clock. Without it nothing is taken for granted,
-    as for a simulator whose time is not the host's.
+    as for a simulator whose time is not the host's. ``wander_ppm`` is how much the rate may change
+    while a model runs, as a warm oscillator's does: bounds allow for that.
     """
 
     source: str
     bits: Annotated[int, msgspec.Meta(ge=8, le=64)]
     hz: Positive
     tolerance_ppm: Annotated[float, msgspec.Meta(ge=0, lt=1_000_000)] | None = None
+    wander_ppm: Annotated[float, msgspec.Meta(ge=0, lt=1_000_000)] = 0.0
 
 
 class Memory(_Strict, frozen=True):

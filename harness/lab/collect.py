@@ -76,7 +76,8 @@ def record_restart(outcome: RunOutcome, after: Sequence[Ping]) -> Ping | None:
 def steadiness_of(board: Board) -> Steadiness:
     """What the board file says of the rate of its clock 0."""
     ppm = board.timer.tolerance_ppm
-    return Steadiness(None if ppm is None else Fraction(ppm))
+    wander = Fraction(board.timer.wander_ppm)
+    return Steadiness(None if ppm is None else Fraction(ppm), wander)
 
 
 def pull_trace(

@@ -85,7 +85,7 @@ def _on_host(quality: ClockQuality) -> str:
     unit = time_unit([quality.half_width_ns])
     width = f"{unit.text(quality.half_width_ns)} {unit.name}"
     text = f"on the host's clock within +-{width}, from {quality.readings} readings"
-    if quality.rate_ppm is not None:
+    if quality.rate_ppm is not None and any(quality.rate_ppm):  # not for the host's own clock
         low, high = quality.rate_ppm
         text += f"; its rate is {low:+,.1f} to {high:+,.1f} ppm off the declared one"
     if quality.bounded < quality.events:

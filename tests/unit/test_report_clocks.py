@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+import msgspec
+
+from harness.board import load_board
+from harness.clock.alignment import Steadiness
 from harness.clock.host_times import ClockQuality, quality_of_run
+from harness.lab.collect import steadiness_of
 from harness.report.clocks import clock_documents, clock_lines
 from harness.timebase import ClockDomain, Ping
 from harness.trace import Trace
@@ -88,3 +93,19 @@ def test_events_without_any_reading_are_not_placed() -> None:
     [quality] = quality_of_run(profile_trace([0], [5], CLOCK), [Ping(0, 10, 1, 9)])
     assert (quality.placed, quality.bounded) == (1, 0)
     assert quality.unknown == "one reading says nothing about the rate"
+
+
+def test_a_board_file_says_how_steady_its_clock_is() -> None:
+    board, _ = load_board("native")
+    assert steadiness_of(board) == Steadiness(Fraction(0))
+    warm = msgspec.structs.replace(
+        board, timer=msgspec.structs.replace(board.timer, tolerance_ppm=50.0, wander_ppm=2.5)
+    )
+    assert steadiness_of(warm) == Steadiness(Fraction(50), Fraction(5, 2))
+    simulated, _ = load_board("qemu-mps2-an385")
+    assert steadiness_of(simulated) == Steadiness()
+
+
+def test_the_rate_of_the_hosts_own_clock_is_not_mentioned() -> None:
+    [text] = lines(profile_trace([1], [2], CLOCK), replace(FINE, rate_ppm=(0.0, 0.0)))
+    assert text == "clock systick: on the host's clock within +-12.345 us, from 6 readings"
