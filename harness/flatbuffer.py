@@ -106,6 +106,8 @@ class FlatBuffer:
         distance = self.load("<u4", positions).astype(np.int64)
         self.require(distance != 0, positions, field, "reference to itself")
         targets = positions + distance
+        aligned = (targets - self.start) % 4 == 0  # as all that is referred to begins with 32 bits
+        self.require(aligned, positions, field, "misaligned reference")
         self.inside(targets, 4, field, positions)
         return targets
 
@@ -221,6 +223,8 @@ class Tables(Generic[_Slot]):
         name = slots.__name__
         vtables = positions - buffer.load("<i4", positions)
         buffer.inside(vtables, 4, f"{name} vtable", positions)
+        aligned = (vtables - buffer.start) % 2 == 0
+        buffer.require(aligned, positions, f"{name} vtable", "misaligned reference")
         vtable_of: Ints | None = None
         if len(vtables) and (vtables == vtables[0]).all():
             vtables = vtables[:1]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -210,3 +212,31 @@ def test_what_is_salvaged_of_a_truncated_device_log_was_in_it(
     [dump] = found.dumps
     assert is_subsequence(events_of(dump.trace), events_of(read_dumps(image).dumps[0].trace))
     assert dump.trace.losses.damaged
+
+
+def accidents() -> Iterator[tuple[str, bytes]]:
+    """Truncations, flipped bits and lost bytes of a dump that the real runtime made."""
+    random = Random(0)
+    for number in range(60):
+        yield "truncated", REAL[: number * len(REAL) // 60]
+    for _ in range(300):
+        flipped = bytearray(REAL)
+        flipped[random.randrange(len(REAL))] ^= 1 << random.randrange(8)
+        yield "flipped", bytes(flipped)
+    for _ in range(100):
+        at = random.randrange(len(REAL))
+        yield "lost", REAL[:at] + REAL[at + 1 :]
+
+
+def test_accidents_with_a_real_dump() -> None:
+    """ExecuTorch's reader crashes at half of these, and takes others for what they are not."""
+    refused: Counter[str] = Counter()
+    for accident, data in accidents():
+        if isinstance(attempt(read_dumps, data), FormatError):
+            refused[accident] += 1
+            found = salvaged(data)
+            assert found is None or any(dump.trace.losses.damaged for dump in found.dumps)
+    # A byte less, and the size prefix announces more than there is.
+    assert refused["truncated"] == 60
+    assert refused["lost"] >= 99
+    assert refused["flipped"] > 80  # what is flipped in a number does not show

@@ -1,0 +1,59 @@
+"""Dumps of ExecuTorch's own ETDumpGen, and damaged ones, beside ExecuTorch's own reader."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
+
+from executorch.devtools.etdump.serialize import deserialize_from_etdump_flatcc
+
+from harness.errors import FormatError
+from harness.etdump.dumps import Found, read_dumps
+from tests.oracle.test_inspector import official
+from tests.property.test_dumps import accidents
+from tests.property.test_etdump_roundtrip import attempt
+from tests.support.executorch import Build
+
+pytestmark = pytest.mark.oracle
+
+DUMPS = 4
+EVERY = 12
+"""Of the accidents: ExecuTorch starts a process for each."""
+
+
+def test_every_dump_of_a_static_etdumpgen_is_read(tmp_path: Path) -> None:
+    """It does not begin anew when it is reset: older dumps stay behind the announced size."""
+    build = Build(tmp_path)
+    source = Path(__file__).parent / "reset_dumps.cpp"
+    program = build.link([build.compile(source)], "executorch_etdump")
+    folder = tmp_path / "dumps"
+    folder.mkdir()
+    subprocess.run([program, str(DUMPS), folder], check=True)
+    for newest in range(DUMPS):
+        found = read_dumps((folder / str(newest)).read_bytes())
+        names = [[dump.trace.text(i) for i in dump.trace.name.tolist()] for dump in found.dumps]
+        assert names == [[f"dump {n}"] * (n + 1) for n in range(newest, -1, -1)]
+        # Its own reader sees the newest.
+        [run] = deserialize_from_etdump_flatcc((folder / str(newest)).read_bytes()).run_data
+        assert [event.profile_event.name for event in run.events] == names[0]
+
+
+def test_what_both_readers_make_of_a_damaged_dump_is_the_same() -> None:
+    agreed = only_ours_refused = 0
+    for accident, data in list(accidents())[::EVERY]:
+        ours = attempt(read_dumps, data)
+        try:
+            theirs = deserialize_from_etdump_flatcc(data).run_data
+        except Exception:  # whatever it is, it has not read the file
+            continue
+        if isinstance(ours, Found):
+            assert official(ours.dumps[0].trace) == theirs, accident
+            agreed += 1
+        else:
+            assert isinstance(ours, FormatError)
+            only_ours_refused += 1
+    assert agreed > 5
