@@ -28,6 +28,9 @@ class Kind(IntEnum):
     DEBUG = 2
 
 
+DELEGATE_CALL = "DELEGATE_CALL"
+"""What ExecuTorch calls the scope around a call of a delegate."""
+
 NO_NAME = -1
 """Name index of an event without a name, and of a delegate without a string id."""
 

@@ -16,10 +16,7 @@ from harness.clock.alignment import PERFECTLY, Alignment, Instants, Steadiness, 
 from harness.clock.brackets import Bracket
 from harness.clock.placement import NOT_PLACED, Placement
 from harness.clock.strip import Ints
-from harness.trace import Kind, Trace
-
-CALL = "DELEGATE_CALL"
-"""What ExecuTorch calls the scope around what a delegate does."""
+from harness.trace import DELEGATE_CALL, Kind, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +50,9 @@ def calls_around(trace: Trace, clock: int, cpu: int = 0) -> tuple[Ints, Ints]:
         Rows of the events, and of their calls; -1 without one.
     """
     rows = np.flatnonzero((trace.clock == clock) & (trace.kind == Kind.PROFILE))
-    if CALL not in trace.names:
+    if DELEGATE_CALL not in trace.names:
         return rows, np.full(len(rows), -1)
-    name = trace.names.index(CALL)
+    name = trace.names.index(DELEGATE_CALL)
     calls = np.flatnonzero((trace.name == name) & (trace.clock == cpu))
     if not len(calls):
         return rows, np.full(len(rows), -1)

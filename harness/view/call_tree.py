@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from harness.clock.ticks import forward, to_nanoseconds
 from harness.clock.unwrap import Timeline, unwrap
-from harness.trace import NO_CLOCK, NO_NAME, Kind, Trace
+from harness.trace import DELEGATE_CALL, NO_CLOCK, NO_NAME, Kind, Trace
 from harness.view.adoption import NO_INSTRUCTION, EndOrdered, adopt
 from harness.view.keys import equal_rows, running_maximum
 
@@ -23,11 +23,8 @@ _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
 _Ticks = npt.NDArray[np.uint64]
 
-DELEGATE_CALL: Final = "DELEGATE_CALL"
-"""What ExecuTorch calls the scope around a call of a delegate."""
-
 WRAPPERS: Final = ("OPERATOR_CALL", DELEGATE_CALL)
-"""What it calls the scopes around whatever an instruction does."""
+"""What ExecuTorch calls the scopes around whatever an instruction does."""
 
 _MAIN = 0
 """Clock of a tracer's own scopes; delegates bring others."""

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.program.etrecord import Module
-from harness.trace import NO_NAME, Kind, Trace
-from harness.view.call_tree import DELEGATE_CALL
+from harness.trace import DELEGATE_CALL, NO_NAME, Kind, Trace
 from harness.view.symbols import Symbols
 
 _WRAPPER = "OPERATOR_CALL"

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from harness.errors import UsageError
 from harness.program.etrecord import ETRecord, Handles, MethodRecord, Module, Node, as_tuple
-from harness.trace import Kind, Trace
-from harness.view.call_tree import DELEGATE_CALL
+from harness.trace import DELEGATE_CALL, Kind, Trace
 
 
 @dataclass(frozen=True, slots=True)

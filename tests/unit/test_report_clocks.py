@@ -87,6 +87,18 @@ def test_a_log_that_contradicts_its_readings_is_a_finding() -> None:
     assert quality_of_run(profile_trace([], [], CLOCK), pings) == ()
 
 
+def test_a_silence_that_nothing_settles_says_what_would() -> None:
+    narrow = ClockDomain("narrow", Fraction(10**6), 16)
+    restart, later = Ping(-1000, 1000, 1, 0), 200_000
+    after = Ping(later * 1000 - 1000, later * 1000 + 1000, 1, later % 2**16)
+    trace = profile_trace([100], [200], narrow)
+    [quality] = quality_of_run(trace, [after], restart)
+    assert (quality.placed, quality.half_width_ns) == (0, None)
+    assert quality.unknown.endswith("state the rate's tolerance")
+    [settled] = quality_of_run(trace, [after], restart, Steadiness(Fraction(50)))
+    assert (settled.placed, settled.silent_wraps, settled.unsettled) == (1, 3, 1)
+
+
 def test_events_without_any_reading_are_not_placed() -> None:
     [quality] = quality_of_run(profile_trace([0], [5], CLOCK), [])
     assert (quality.placed, quality.unknown) == (0, "nothing was read of the clock")
