@@ -80,7 +80,7 @@ def output_options(function: _F) -> _F:
         )
         return function(*args, output=Output(as_json, verbosity, not no_progress), **kwargs)
 
-    return _with_options(
+    return with_options(
         function,
         collect,
         click.option("--no-progress", is_flag=True, help="Show no progress bars."),
@@ -138,7 +138,7 @@ def reading_options(function: _F) -> _F:
         file = Path(debug_buffer) if debug_buffer else None
         return function(*args, reading=Reading(clock, salvage, file, time_scales), **kwargs)
 
-    return _with_options(
+    return with_options(
         function,
         collect,
         time_scale_option,
@@ -166,7 +166,7 @@ def reading_options(function: _F) -> _F:
     )
 
 
-def _with_options(function: _F, collect: Callable[..., Any], *options: Callable[[Any], Any]) -> _F:
+def with_options(function: _F, collect: Callable[..., Any], *options: Callable[[Any], Any]) -> _F:
     """Make ``collect``, which calls ``function``, the same command with more options."""
     collect.__doc__ = function.__doc__
     collect.__name__ = function.__name__

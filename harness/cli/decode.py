@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.beside import Beside, beside_options
 from harness.cli.common import Output, Reading, output_options, reading_options
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from harness.lab.known import Known
+    from harness.lab.source import Source
     from harness.trace import Trace
     from harness.view.memory import Memory
     from harness.view.planned import PlannedPool
@@ -21,43 +26,46 @@ if TYPE_CHECKING:
 @click.option(
     "--memory", "with_memory", is_flag=True, help="Print memory over time: peaks and who was live."
 )
-@click.option(
-    "--model",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="The .pte that was executed: with --memory, what it plans and what it needs of that.",
-)
+@beside_options
 @reading_options
 @output_options
 def command(
     path: Path,
     tree: bool,
     with_memory: bool,
-    model: Path | None,
+    beside: Beside,
     reading: Reading,
     output: Output,
 ) -> None:
     """Print what an ETDump, a console capture, a log or a run directory holds."""
+    reading = beside.on_scale(reading)
     source = reading.load(path)
-    pools = _pools(model, source.trace) if model and with_memory else []
-    qualities = source.result.clock_quality if source.result is not None else ()
+    known = beside.know(source)
+    found = beside.inspect(source)
+    comparisons = [(item.run, item.output, item.metrics) for item in found]
+    pools = _pools(known) if with_memory else []
     if output.json:
         from harness.report.document import trace_document
 
         document = trace_document(
             source.trace,
-            qualities,
+            source.result.clock_quality if source.result is not None else (),
             tree=tree,
             memory=_memory(source.trace, pools) if with_memory else None,
             pools=pools,
             dumps=len(source.dumps),
             damage=source.damage,
+            symbols=known.symbols,
+            arguments=known.arguments,
+            by_module=beside.by == "module",
+            comparisons=comparisons,
         )
         click.echo(document, nl=False)
         return
-    from harness.report.terminal import print_damage, print_run
+    from harness.report.symbols import print_comparisons, print_sources
+    from harness.report.terminal import print_damage
 
-    console = output.console()
-    detailed = output.verbosity > 0
+    console, detailed = output.console(), output.verbosity > 0
     if tree:
         from harness.report.tree import print_tree
 
@@ -65,21 +73,44 @@ def command(
     if with_memory:
         from harness.report.memory import print_memory
 
-        found = _memory(source.trace, pools)
-        print_memory(console, source.trace, found, pools, detailed=detailed)
-    if not tree and not with_memory:
-        print_run(console, source.trace, detailed=detailed, qualities=qualities)
+        lives = _memory(source.trace, pools)
+        print_memory(console, source.trace, lives, pools, detailed=detailed)
+    if beside.by is not None or not (tree or with_memory):
+        _print_operators(console, source, known, beside, detailed=detailed)
+    if detailed:
+        print_sources(console, source.trace, known.symbols)
+    print_comparisons(console, comparisons)
     print_damage(console, source.damage, detailed=detailed)
     if len(source.dumps) > 1:
         click.echo(f"{len(source.dumps)} dumps, one behind the other in the file")
 
 
-def _pools(model: Path, trace: Trace) -> list[PlannedPool]:
-    from harness.program.pte import read_program
-    from harness.view.inputs import find_method
+def _print_operators(
+    console: Console, source: Source, known: Known, beside: Beside, *, detailed: bool
+) -> None:
+    """Print the run, or its times by module."""
+    from harness.report.symbols import known_columns, print_modules
+    from harness.report.terminal import print_run
+    from harness.report.text import unit_of
+
+    unit = unit_of(beside.target_time_scale)
+    if beside.by == "module":
+        print_modules(console, source.trace, known.symbols, unit)
+        return
+    print_run(
+        console,
+        source.trace,
+        detailed=detailed,
+        qualities=source.result.clock_quality if source.result is not None else (),
+        columns=known_columns(known.symbols, known.arguments),
+        unit=unit,
+    )
+
+
+def _pools(known: Known) -> list[PlannedPool]:
     from harness.view.planned import planned_pools
 
-    return planned_pools(find_method(read_program(model.read_bytes()), trace))
+    return [] if known.method is None else planned_pools(known.method)
 
 
 def _memory(trace: Trace, pools: list[PlannedPool]) -> Memory:

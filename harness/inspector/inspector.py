@@ -16,6 +16,7 @@ from harness.inspector.record import EDGE_GRAPH, Record
 from harness.inspector.source import read_source
 from harness.inspector.times import Converter, event_times
 from harness.inspector.values import Values, tensor_maker
+from harness.lab.source import Source
 from harness.trace import Trace
 from harness.view.symbols import SymbolTable
 
@@ -51,7 +52,7 @@ class Inspector:
     def __init__(
         self,
         etdump_path: str | Path | None = None,
-        etdump_data: bytes | None = None,
+        etdump_data: bytes | Source | None = None,
         etrecord: Any = None,
         source_time_scale: TimeScale = TimeScale.NS,
         target_time_scale: TimeScale = TimeScale.MS,
@@ -63,12 +64,13 @@ class Inspector:
         *,
         method: str | None = None,
         tensors: str | None = None,
+        bundled_input_index: int | None = None,
     ) -> None:
         """Read a trace and, if one is given, the ETRecord of its model.
 
         Args:
             etdump_path: A file of ED00 dumps, a device log, a console capture or a run directory.
-            etdump_data: The bytes of such a file, instead.
+            etdump_data: The bytes of such a file, instead, or what ``load_source`` read.
             etrecord: Path of an ETRecord, or ExecuTorch's object of this name.
             source_time_scale: What a file's ticks are, where nothing else says.
             target_time_scale: The unit of all times.
@@ -82,6 +84,8 @@ class Inspector:
             method: The method that ran, when the ETRecord is of several.
             tensors: ``"torch"`` or ``"numpy"``: what tensors are; by default torch's for a program
                 that has imported torch.
+            bundled_input_index: The ETRecord's case that ran, for files that do not say, as none
+                of ETDumpGen's does.
 
         Raises:
             ValueError: Not exactly one of path and data was given, or only one scale is cycles.
@@ -113,14 +117,14 @@ class Inspector:
         self.method = ""
         self._table: SymbolTable | None = None
         if self._record is not None:
-            self._join(self._record, method, reference_graph_name)
+            self._join(self._record, method, reference_graph_name, bundled_input_index)
 
     @property
     def backward_events(self) -> int:
         """How many events ended, as their clock reads, a little before they started."""
         return self._times.backward
 
-    def _join(self, record: Record, method: str | None, graph: str) -> None:
+    def _join(self, record: Record, method: str | None, graph: str, bundled: int | None) -> None:
         """Tell blocks and events what the ETRecord knows."""
         self.method = record.symbols.method(method)
         self._table = SymbolTable(
@@ -129,6 +133,8 @@ class Inspector:
         add_symbols(self.event_blocks, self._table)
         for block in self.event_blocks:
             index = block.bundled_input_index
+            if (index is None or index < 0) and block.run_output:
+                index = bundled
             if index is not None and index >= 0:
                 block._reference = self._reference(record, index)
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.errors import UsageError
 from harness.inspector.comparators import as_floats, ratio_in_decibels
+
+if TYPE_CHECKING:
+    from harness.inspector.inspector import Inspector
 
 Floats = npt.NDArray[np.float64]
 
@@ -96,3 +101,44 @@ def _measured(
             f"an output has the shape {tuple(value.shape)}, the reference {tuple(reference.shape)}"
         )
     return metric(as_floats(reference), as_floats(value))
+
+
+@dataclass(frozen=True, slots=True)
+class OutputComparison:
+    """One output of one run beside its reference.
+
+    Attributes:
+        run: Number of the run among all blocks.
+        output: Number of the output.
+        metrics: Values by name of ``METRICS``; None for what is no tensor.
+    """
+
+    run: int
+    output: int
+    metrics: dict[str, float | None]
+
+
+def compare_runs(inspector: Inspector) -> list[OutputComparison]:
+    """Compare the outputs of every run with the references of its bundled input.
+
+    Raises:
+        UsageError: No run has both.
+        ValueError: A run has other outputs than its reference.
+    """
+    found = []
+    for block in inspector.event_blocks:
+        if block.reference_output is None:
+            continue
+        for run, outputs in zip(block.runs, block.run_outputs, strict=True):
+            measured = measure_outputs(block.reference_output, outputs)
+            found += [
+                OutputComparison(run, number, {name: of[number] for name, of in measured.items()})
+                for number in range(len(outputs))
+            ]
+    if not found:
+        raise UsageError(
+            "no run has outputs and references to compare them with",
+            hint="give an ETRecord with reference outputs, and say with --bundled-input which of "
+            "its cases ran where the file does not",
+        )
+    return found

@@ -40,15 +40,15 @@ class Times:
     backward: int
 
 
-def given_clocks(trace: Trace, source: TimeScale) -> Trace:
-    """The trace with clocks of ``source``, for a file that says nothing about its clock.
+def of_readings(trace: Trace, hz: Fraction) -> Trace:
+    """The trace on a counter of ``hz`` whose width is what its readings say.
 
     A counter that never reads more than 32 bits is taken for one of 32 bits: nothing but a wrap
     tells. Delegates may stamp their events with another counter than ExecuTorch, so theirs is a
     clock of its own.
     """
     wide = bool((np.maximum(trace.start, trace.end) >= _SPAN_32).any())
-    clock = ClockDomain("given", Fraction(PER_SECOND[source]), 64 if wide else 32)
+    clock = ClockDomain("given", hz, 64 if wide else 32)
     numbers = np.where(trace.clock == 0, delegated(trace), trace.clock).astype(np.uint8)
     return replace(trace, clocks=(clock, replace(clock, name="delegates")), clock=numbers).sealed()
 

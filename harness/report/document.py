@@ -16,6 +16,17 @@ from harness.report.clocks import ClockDocument, clock_documents
 from harness.report.compare import ComparisonDocument
 from harness.report.memory import MemoryDocument, memory_document
 from harness.report.postmortem import PostmortemDocument
+from harness.report.symbols import (
+    ArgumentsDocument,
+    Comparison,
+    ModuleDocument,
+    OriginDocument,
+    OutputDocument,
+    arguments_document,
+    comparison_documents,
+    module_documents,
+    origin_document,
+)
 from harness.report.text import printable
 from harness.result import encode
 from harness.target.doctor import Finding
@@ -23,18 +34,21 @@ from harness.target.size import Size
 from harness.trace import Damage, Losses, Trace
 from harness.view.allocators import AllocatorTotals, allocator_totals
 from harness.view.call_tree import call_tree
+from harness.view.inputs import Arguments
 from harness.view.memory import Memory
 from harness.view.merged_tree import Node, merged_tree
 from harness.view.planned import PlannedPool
 from harness.view.runs import Run, runs
 from harness.view.statistics import Summary, operator_statistics
+from harness.view.symbols import Symbols
 
 
 class OperatorDocument(msgspec.Struct, frozen=True):
     """One operator; ``ns`` is null when the rate of its clock is unknown.
 
     ``cold`` (of the first execution after loading) and ``warm`` (of later ones) are in nanoseconds,
-    or in ticks where ``ns`` is null; null for what did not happen in one.
+    or in ticks where ``ns`` is null; null for what did not happen in one. ``origin`` is from an
+    ETRecord, ``arguments`` from a ``.pte``; null without these.
     """
 
     block: str
@@ -48,6 +62,8 @@ class OperatorDocument(msgspec.Struct, frozen=True):
     ns: Summary | None
     cold: Summary | None
     warm: Summary | None
+    origin: OriginDocument | None
+    arguments: ArgumentsDocument | None
 
 
 class TraceDocument(msgspec.Struct, frozen=True):
@@ -55,6 +71,7 @@ class TraceDocument(msgspec.Struct, frozen=True):
 
     ``tree`` is null without ``--tree``; with it, each node stands before those within it.
     ``memory`` is null without ``--memory``.
+    ``modules`` is null without ``--by module``; ``outputs`` is empty without ``--compare-results``.
     """
 
     events: int
@@ -68,6 +85,8 @@ class TraceDocument(msgspec.Struct, frozen=True):
     allocators: list[AllocatorTotals]
     tree: list[Node] | None
     memory: MemoryDocument | None
+    modules: list[ModuleDocument] | None
+    outputs: list[OutputDocument]
 
 
 class VerdictDocument(msgspec.Struct, frozen=True):
@@ -122,6 +141,10 @@ def trace_document(
     pools: Sequence[PlannedPool] = (),
     dumps: int = 1,
     damage: Sequence[Damage] = (),
+    symbols: Sequence[Symbols | None] | None = None,
+    arguments: Sequence[Arguments | None] | None = None,
+    by_module: bool = False,
+    comparisons: Sequence[Comparison] = (),
 ) -> bytes:
     """Return the JSON of a trace's statistics.
 
@@ -133,6 +156,10 @@ def trace_document(
         pools: What the model plans, beside it.
         dumps: How many dumps it came from.
         damage: What was left out.
+        symbols: What an ETRecord knows of every event, if there is one.
+        arguments: What the model says that every event's operator takes, if there is one.
+        by_module: With the times of modules.
+        comparisons: Outputs beside their references.
     """
     operators = [
         OperatorDocument(
@@ -147,6 +174,8 @@ def trace_document(
             ns=operator.ns,
             cold=operator.cold,
             warm=operator.warm,
+            origin=origin_document(operator, symbols),
+            arguments=arguments_document(operator, arguments),
         )
         for operator in operator_statistics(trace)
     ]
@@ -163,6 +192,8 @@ def trace_document(
             allocators=allocator_totals(trace),
             tree=[_node(node) for node in merged_tree(call_tree(trace))] if tree else None,
             memory=memory_document(trace, memory, pools) if memory else None,
+            modules=module_documents(trace, symbols) if by_module else None,
+            outputs=comparison_documents(comparisons),
         )
     )
 

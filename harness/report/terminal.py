@@ -6,7 +6,7 @@ otherwise cost every start of the command line.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from harness.check.verdict import Check, Verdict
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 WRAPPER = "OPERATOR_CALL"
 """What ExecuTorch calls the scope around each kernel."""
 
+Column = tuple[str, "Callable[[Operator], str]"]
+"""A further column of operators: its header, and what makes a cell."""
+
 _SHOWN = ("p50", "avg", "min", "max")
 """The statistics that have a column."""
 
@@ -47,6 +50,8 @@ def print_run(
     block: str | None = None,
     detailed: bool = False,
     qualities: Sequence[ClockQuality] = (),
+    columns: Sequence[Column] = (),
+    unit: Unit | None = None,
 ) -> None:
     """Print a run: header, operators, allocators, clocks, losses, verdict.
 
@@ -59,12 +64,14 @@ def print_run(
         detailed: Show every event in log order and every check, instead of operators by their
             time and the checks that fail.
         qualities: How well it is known when events were, by clock.
+        columns: Further columns of operators.
+        unit: Of operators' times; what reads best by default.
     """
     if header:
         print_header(console, header)
     names = dict.fromkeys(item.name for item in trace.blocks) if block is None else [block]
     for name in names:
-        print_operators(console, trace, name, detailed=detailed)
+        print_operators(console, trace, name, detailed=detailed, columns=columns, unit=unit)
     if detailed:
         print_runs(console, trace)
     print_allocators(console, trace)
@@ -83,7 +90,15 @@ def print_header(console: Console, fields: Mapping[str, object]) -> None:
     show_line(console)
 
 
-def print_operators(console: Console, trace: Trace, block: str, *, detailed: bool = False) -> None:
+def print_operators(
+    console: Console,
+    trace: Trace,
+    block: str,
+    *,
+    detailed: bool = False,
+    columns: Sequence[Column] = (),
+    unit: Unit | None = None,
+) -> None:
     """Print statistics per operator of the blocks named ``block``, longest total time first.
 
     The scopes around each operator (``OPERATOR_CALL``) repeat its time; they are shown only
@@ -100,7 +115,8 @@ def print_operators(console: Console, trace: Trace, block: str, *, detailed: boo
     known = [op for op in operators if op.ns is not None]
     # By identity: a clock's rate is a Fraction, which takes long to hash.
     outer = {id(clock): _largest(operators, clock) for clock in trace.clocks}
-    unit = time_unit(op.ns.max for op in known if op.ns is not None) if known else TICKS
+    best = time_unit(op.ns.max for op in known if op.ns is not None) if known else TICKS
+    unit = unit or best
     if not detailed:
         operators = [op for op in operators if op.name != WRAPPER]
         operators.sort(key=_total, reverse=True)
@@ -109,15 +125,17 @@ def print_operators(console: Console, trace: Trace, block: str, *, detailed: boo
     cold = any(op.cold and op.warm for op in operators)
     numbers = [f"{name} [{unit.name}]" for name in _SHOWN + ("cold",) * cold]
     headers = ["event", "instruction", "count", *numbers, "share [%]"]
+    numeric = range(1, len(headers))
+    headers += [header for header, _ in columns]
     rows = []
     for op in operators:
         largest = outer[id(op.clock)]
         share = f"{100 * _total(op) / largest:.1f}" if largest else ""
         name = with_delegate(op) if several_delegates else op.name
         times = _times(op, unit, cold=cold)
-        rows.append([name, str(op.instruction), str(op.ticks.count), *times, share])
-    columns = range(1, len(headers))
-    show_table(console, headers, rows, title=f"Operators of {block}", numbers=columns)
+        further = [cell(op) for _, cell in columns]
+        rows.append([name, str(op.instruction), str(op.ticks.count), *times, share, *further])
+    show_table(console, headers, rows, title=f"Operators of {block}", numbers=numeric)
 
 
 def print_runs(console: Console, trace: Trace) -> None:

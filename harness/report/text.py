@@ -58,6 +58,14 @@ def time_unit(nanoseconds: Iterable[float]) -> Unit:
     return Unit("s", 1e9, 6)
 
 
+def unit_of(scale: str | None) -> Unit | None:
+    """The unit that a time scale is called by; None for what reads best."""
+    known = {"ns": (1, 1), "us": (1e3, 3), "ms": (1e6, 6), "s": (1e9, 9)}
+    if scale in known:
+        return Unit(scale, *known[scale])
+    return TICKS if scale == "cycles" else None
+
+
 def stack_use(used: int, size: int) -> str:
     """How deep a stack was."""
     overflowed = ": it has overflowed" if Stack(0, used, size).overflowed else ""

@@ -5,6 +5,7 @@ Each test is one case of ``docs/differences.md``.
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from json import JSONDecodeError
@@ -24,7 +25,7 @@ from executorch.devtools.inspector import TimeScale as TheirScale
 from harness.etdump.ed00 import write_ed00
 from harness.inspector import Inspector, PerfData, TimeScale
 from harness.trace import DebugValue, TensorValue
-from tests.conftest import MODELS
+from tests.conftest import MODELS, CommandResult
 from tests.support.dumps import Generator, record, record_bundled
 from tests.support.exported import Exported, export_methods
 from tests.support.traces import Event, Run, trace_of
@@ -387,3 +388,29 @@ def test_dumps_behind_the_first_are_ignored(generator: Generator) -> None:
     two = generator.make("block Execute\nprofile a 0 0 0 20").read_bytes()
     assert raw(Theirs(etdump_data=one + two)) == [[1e-5]]
     assert raw(Inspector(etdump_data=one + two)) == [[1e-5, 2e-5]]
+
+
+# The command line.
+
+
+def test_results_are_compared_with_the_case_that_is_named(
+    portable_model: Exported, tmp_path: Path, etharness: Callable[..., CommandResult]
+) -> None:
+    dump = record_bundled(portable_model, tmp_path, 3, [1])
+    arguments = ["decode", str(dump.etdump_path), "--etrecord", str(dump.etrecord)]
+    arguments += ["--debug-buffer", str(dump.debug_buffer_path), "--compare-results"]
+    refused = etharness(*arguments)
+    assert refused.code == 2
+    assert "--bundled-input" in refused.err
+    for case in (1, 2):
+        result = etharness(*arguments, "--bundled-input", str(case), "--json")
+        outputs = json.loads(result.out)["outputs"]
+        assert [(item["run"], item["output"]) for item in outputs] == [(1, 0), (1, 1)]
+        # References are more by the number of their case; those of case 2 are of another input.
+        errors = [item["metrics"]["mse"] for item in outputs]
+        assert (errors == pytest.approx([1.0, 1.0])) == (case == 1)
+    assert "snr [dB]" in etharness(*arguments, "--bundled-input", "1").out
+    last = Theirs(**dump.arguments).event_blocks[1]
+    assert float((last.reference_output[0] - last.run_output[0]).mean()) == pytest.approx(
+        2, abs=0.5
+    )
