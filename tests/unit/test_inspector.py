@@ -28,6 +28,8 @@ from harness.inspector import (
 )
 from harness.inspector.outputs import measure_outputs
 from harness.inspector.perf_data import STATISTICS, scale_between, statistics
+from harness.lab.source import load_source
+from harness.timebase import ClockDomain
 from harness.trace import DebugValue, TensorValue
 from tests.conftest import FIXTURES, MODELS
 from tests.support.records import EDGE, graph, node, write_record
@@ -344,6 +346,16 @@ def test_statistics_of_many_events_are_those_of_each() -> None:
 @pytest.fixture
 def events() -> list[Run]:
     return [SYMBOLIC, Run(SYMBOLIC.events), Run([Event("\udcff", 0, 3)], name="Default")]
+
+
+def test_what_was_read_already_is_taken_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "trace.etdp"
+    path.write_bytes(write_ed00(trace_of(Run([Event("a", 2**32 - 8, 8)]))))
+    clock = ClockDomain("given", Fraction(1_000_000), 64)
+    assert raws(Inspector(etdump_data=load_source(path, clock))) == {"a": [0.016]}
+    narrow = ClockDomain("given", Fraction(1_000_000), 40)
+    source = load_source(path, narrow)
+    assert raws(Inspector(etdump_data=source)) == {"a": [(2**40 - 2**32 + 16) / 1000]}
 
 
 def test_tables_have_a_row_per_event(events: list[Run], etrecord: Path) -> None:
