@@ -133,7 +133,7 @@ class ETRecord:
 
 class _DelegateJson(msgspec.Struct):
     name: str = ""
-    delegate_map: dict[str, Handles] | None = None
+    delegate_map: dict[str, Handles | None] | None = None
 
 
 class _NodeJson(msgspec.Struct):
@@ -154,7 +154,7 @@ class _ProgramJson(msgspec.Struct):
     graph_module: _ModuleJson
 
 
-_Handles = dict[str, dict[int, Handles]]
+_Handles = dict[str, dict[int, Handles | None]]
 _Delegates = dict[str, dict[int, _DelegateJson]]
 _Outputs = dict[str, dict[int, int]]
 _T = TypeVar("_T")
@@ -186,9 +186,9 @@ def read_etrecord(path: Path) -> ETRecord:
             path=path,
             methods={
                 method: MethodRecord(
-                    of_method,
+                    {number: found for number, found in of_method.items() if found is not None},
                     {
-                        instruction: Delegate(delegate.name, delegate.delegate_map or {})
+                        instruction: _delegate(delegate)
                         for instruction, delegate in delegates.get(method, {}).items()
                     },
                     outputs.get(method, {}),
@@ -286,6 +286,11 @@ def _node(node: _NodeJson) -> Node:
         stack_trace=node.metadata.get("stack_trace"),
         modules=None if stack is None else tuple(map(_module, stack.split(";"))),
     )
+
+
+def _delegate(found: _DelegateJson) -> Delegate:
+    handles = (found.delegate_map or {}).items()
+    return Delegate(found.name, {key: value for key, value in handles if value is not None})
 
 
 def _operator(target: str) -> str:

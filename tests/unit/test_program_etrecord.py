@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from harness.errors import FormatError, UsageError
 from harness.program.etrecord import Module, Node, as_tuple, read_etrecord, read_graph
-from harness.trace import NO_NAME, Block, Kind, Trace
 from harness.view.modules import module_times, time_of_module
 from harness.view.symbols import Symbols, event_symbols, symbol_table
 from tests.conftest import MODELS
 from tests.support.records import EDGE, graph, node, write_record
+from tests.support.traces import Event, Run, trace_of
 
 NODES = [
     node("mul", "aten.mul.Tensor", 1, "", "encoder", "encoder.layers.1"),
@@ -30,7 +30,7 @@ NODES = [
     {"name": "item", "target": "_operator.getitem", "metadata": {}},
 ]
 FILES: dict[str, Any] = {
-    "debug_handle_map": {"forward": {"0": 1, "1": [2, 3], "12": 3}},
+    "debug_handle_map": {"forward": {"0": 1, "1": [2, 3], "5": None, "12": 3}},
     "delegate_map": {
         "forward": {"1": {"name": "Npu", "delegate_map": {"2": [2], "12": 3, "a_2": [3, 2]}}}
     },
@@ -211,39 +211,20 @@ def test_the_examples_are_read_without_torch() -> None:
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
 
 
-Event = tuple[str, int, int, str | None]
-
-
-def trace_of(events: list[Event], blocks: int = 1) -> Trace:
-    """``blocks`` times the events: name, chain, instruction, delegate id."""
-    names = [*dict.fromkeys([name for name, *_ in events] + [d for *_, d in events if d])]
-    rows = events * blocks
-    trace = Trace.unset(
-        len(rows),
-        names=names,
-        blocks=[Block("Execute", n * len(events), len(events)) for n in range(blocks)],
-    )
-    for row, (name, chain, instruction, delegate) in enumerate(rows):
-        trace.name[row] = names.index(name)
-        trace.chain[row], trace.instruction[row] = chain, instruction
-        trace.delegate_str[row] = NO_NAME if delegate is None else names.index(delegate)
-    return trace
-
-
-EVENTS: list[Event] = [
-    ("native_call_mul.out", 0, 0, None),
-    ("OPERATOR_CALL", 0, 0, None),
-    ("npu", 0, 1, "2"),
-    ("npu", 0, 1, "12"),
-    ("DELEGATE_CALL", 0, 1, None),
-    ("native_call_tanh.out", 0, 12, None),
-    ("Method::execute", -1, 0, None),
+EVENTS = [
+    Event("native_call_mul.out"),
+    Event("OPERATOR_CALL"),
+    Event("npu", instruction=1, delegate="2"),
+    Event("npu", instruction=1, delegate="12"),
+    Event("DELEGATE_CALL", instruction=1),
+    Event("native_call_tanh.out", instruction=12),
+    Event("Method::execute", chain=-1),
 ]
 
 
 def test_symbols_of_every_event(path: Path) -> None:
-    trace = trace_of(EVENTS, 2)
-    trace.kind[3] = Kind.ALLOCATION
+    events = [*EVENTS[:3], Event(allocated=64), *EVENTS[4:]]
+    trace = trace_of(Run(events), Run(EVENTS))
     found = event_symbols(trace, symbol_table(read_etrecord(path)))
     assert found[0] is found[7]
     assert found[6] is found[3] is None
@@ -251,7 +232,7 @@ def test_symbols_of_every_event(path: Path) -> None:
 
 
 def test_every_instruction_counts_once_in_its_module(path: Path) -> None:
-    trace = trace_of(EVENTS, 2)
+    trace = trace_of(Run(EVENTS), Run(EVENTS))
     symbols = event_symbols(trace, symbol_table(read_etrecord(path)))
     times = np.array([10.0, 11.0, 30.0, 20.0, 70.0, 5.0, 99.0] * 2)
     found = module_times(trace, symbols, times)
@@ -269,7 +250,7 @@ def test_every_instruction_counts_once_in_its_module(path: Path) -> None:
 
 
 def test_a_call_is_one_piece_when_what_is_inside_took_longer(path: Path) -> None:
-    trace = trace_of(EVENTS)
+    trace = trace_of(Run(EVENTS))
     symbols = event_symbols(trace, symbol_table(read_etrecord(path)))
     times = np.array([10.0, 11.0, 60.0, 20.0, 70.0, 5.0, 99.0])
     found = {item.path: item.own for item in module_times(trace, symbols, times)}
@@ -283,7 +264,7 @@ def test_nothing_is_counted_twice_or_lost(
     path = tmp_path_factory.getbasetemp() / "etrecord.bin"
     if not path.exists():
         write_record(path, FILES)
-    trace = trace_of(EVENTS, 2)
+    trace = trace_of(Run(EVENTS), Run(EVENTS))
     symbols = event_symbols(trace, symbol_table(read_etrecord(path)))
     found = module_times(trace, symbols, np.array(times, np.float64))
     once = sum(times[base + n] for base in (0, 7) for n in (0, 4, 5))
@@ -291,7 +272,7 @@ def test_nothing_is_counted_twice_or_lost(
 
 
 def test_events_of_delegates_count_by_themselves_without_their_call(path: Path) -> None:
-    trace = trace_of([("npu", 0, 1, "2"), ("npu", 0, 1, "nowhere")])
+    trace = trace_of(Run([Event("npu", instruction=1, delegate=name) for name in ("2", "nowhere")]))
     symbols = event_symbols(trace, symbol_table(read_etrecord(path)))
     found = module_times(trace, symbols, np.array([3.0, 4.0]))
     assert {item.path: item.own for item in found if item.own} == {

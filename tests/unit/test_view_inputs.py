@@ -9,8 +9,7 @@ import pytest
 from harness.errors import NotComparableError, UsageError
 from harness.program.program import Program
 from harness.program.pte import read_program
-from harness.timebase import HOST_NANOSECONDS
-from harness.trace import NO_NAME, Block, DebugValue, Kind, TensorValue, Trace
+from harness.trace import DebugValue, TensorValue, Trace
 from harness.view.inputs import (
     Arguments,
     disagreements,
@@ -19,35 +18,21 @@ from harness.view.inputs import (
     method_arguments,
 )
 from tests.conftest import MODELS
+from tests.support import traces
 from tests.support.programs import ProgramBuilder
+from tests.support.traces import Event, Run
 
 Row = tuple[str | None, int, int, DebugValue | None]
 
 
 def trace_of(*blocks: Sequence[Row]) -> Trace:
     """A trace with the given name, chain, instruction and logged value per event."""
-    rows = [row for block in blocks for row in block]
-    names = [*dict.fromkeys(name for name, *_ in rows if name is not None)]
-    firsts = [sum(len(block) for block in blocks[:number]) for number in range(len(blocks))]
-    trace = Trace.unset(
-        len(rows),
-        names=names,
-        clocks=[HOST_NANOSECONDS],
-        blocks=[
-            Block("Execute", first, len(block)) for first, block in zip(firsts, blocks, strict=True)
-        ],
-        debug_values=[value for *_, value in rows if value is not None],
+    return traces.trace_of(
+        *(
+            Run([Event(name, 0, 0, *place, value=value) for name, *place, value in block])
+            for block in blocks
+        )
     )
-    logged = 0
-    for row, (name, chain, instruction, value) in enumerate(rows):
-        trace.name[row] = NO_NAME if name is None else names.index(name)
-        trace.chain[row], trace.instruction[row] = chain, instruction
-        if value is not None:
-            trace.kind[row], trace.debug[row] = Kind.DEBUG, logged
-            logged += 1
-        else:
-            trace.clock[row] = 0
-    return trace.sealed()
 
 
 def logged(*sizes: int) -> DebugValue:
