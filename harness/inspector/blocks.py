@@ -3,40 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import numpy as np
 
 from harness.inspector.event import Event, EventBlock, MetadataParser
 from harness.inspector.grouping import Group, RunGroup, group_runs
 from harness.inspector.perf_data import PerfData, TimeScale
 from harness.inspector.times import Times
 from harness.inspector.values import Values
-from harness.trace import NO_NAME, Trace
+from harness.trace import Trace
 from harness.view.symbols import SymbolTable
 
 RESERVED: Final = ("Method::init", "Program::load_method", "Method::execute")
 """Events of the framework, which no operator of the model is behind."""
 
 
-@dataclass(frozen=True, slots=True)
 class BlockMaker:
-    """Makes the event blocks of a trace.
+    """Makes the event blocks of a trace."""
 
-    Attributes:
-        trace: What was logged.
-        times: Of its events.
-        values: What inflates its values.
-        parser: For the metadata of delegates.
-        source: The time scale of the file's ticks.
-        target: The time scale of the times.
-    """
+    def __init__(
+        self,
+        trace: Trace,
+        times: Times,
+        values: Values,
+        parser: MetadataParser | None,
+        source: TimeScale,
+        target: TimeScale,
+    ) -> None:
+        """Take the columns out of NumPy, which is slow at giving single numbers.
 
-    trace: Trace
-    times: Times
-    values: Values
-    parser: MetadataParser | None
-    source: TimeScale
-    target: TimeScale
+        Args:
+            trace: What was logged.
+            times: Of its events.
+            values: What inflates its values.
+            parser: For the metadata of delegates.
+            source: The time scale of the file's ticks.
+            target: The time scale of the times.
+        """
+        self.trace, self.values, self.parser = trace, values, parser
+        self.source, self.target = source, target
+        self._durations, self._starts = times.durations.tolist(), times.starts.tolist()
+        texts = [*trace.names, ""]  # the last is what NO_NAME (-1) finds
+        self._names = [texts[index] for index in trace.name.tolist()]
+        self._chains, self._instructions = trace.chain.tolist(), trace.instruction.tolist()
+        self._delegates: list[int | str | None] = [
+            number if number != -1 else texts[text] or None
+            for number, text in zip(
+                trace.delegate_int.tolist(), trace.delegate_str.tolist(), strict=True
+            )
+        ]
+        self._with_metadata = {*np.flatnonzero(trace.metadata[:, 1] > 0).tolist()}
 
     def blocks(self) -> list[EventBlock]:
         """The blocks, in the order of their first runs."""
@@ -58,29 +75,40 @@ class BlockMaker:
         )
 
     def _event(self, group: Group, inflated: dict[tuple[int, ...], list[Any]]) -> Event:
-        trace, first, rows = self.trace, group.first, group.rows
+        first, rows = group.first, group.rows
+        delegate = self._delegates[first]
+        event = Event(
+            name=self._names[first] if delegate is None else str(delegate),
+            delegate_debug_identifier=delegate,
+            is_delegated_op=delegate is not None,
+            chain_index=self._chains[first],
+            rows=rows,
+            _instruction_id=self._instructions[first],
+            _delegate_metadata_parser=self.parser,
+        )
+        if rows:
+            event.perf_data = PerfData([self._durations[row] for row in rows])
+            event.start_time = [self._starts[row] for row in rows]
+            if not self._with_metadata.isdisjoint(rows):
+                event.raw_delegate_debug_metadatas = [
+                    self.trace.metadata_of(row) or b"" for row in rows
+                ]
+        if any(group.values):
+            self._add_values(event, group, inflated)
+        return event
+
+    def _add_values(
+        self, event: Event, group: Group, inflated: dict[tuple[int, ...], list[Any]]
+    ) -> None:
         for values in map(tuple, group.values):
             if values not in inflated:
                 inflated[values] = self._inflate(values)
-        per_run = [inflated[tuple(values)] for values in group.values]
-        delegate = _delegate_id(trace, first)
-        metadata = [trace.metadata_of(row) or b"" for row in rows]
-        logged = next((values for values in group.values if values), [])
-        named = [first, *logged[:1]] if rows else logged[:1]
-        return Event(
-            name=_name(trace, named) if delegate is None else str(delegate),
-            perf_data=PerfData(self.times.durations[rows].tolist()) if rows else None,
-            delegate_debug_identifier=delegate,
-            is_delegated_op=delegate is not None,
-            raw_delegate_debug_metadatas=metadata if any(metadata) else [],
-            debug_data=next((values for values in per_run if values), []),
-            start_time=self.times.starts[rows].tolist() if rows else None,
-            chain_index=int(trace.chain[first]),
-            rows=rows,
-            debug_data_per_run=per_run,
-            _instruction_id=int(trace.instruction[first]),
-            _delegate_metadata_parser=self.parser,
-        )
+        event.debug_data_per_run = [inflated[tuple(values)] for values in group.values]
+        event.debug_data = next(filter(None, event.debug_data_per_run), [])
+        # A value may have a name of its own.
+        logged = next(filter(None, group.values))[0]
+        if event.delegate_debug_identifier is None and self._names[logged]:
+            event.name = self._names[logged]
 
     def _inflate(self, rows: Sequence[int]) -> list[Any]:
         trace = self.trace
@@ -89,17 +117,6 @@ class BlockMaker:
             for row in rows
             if trace.debug[row] >= 0
         ]
-
-
-def _delegate_id(trace: Trace, row: int) -> int | str | None:
-    number = int(trace.delegate_int[row])
-    return number if number != -1 else trace.text(int(trace.delegate_str[row])) or None
-
-
-def _name(trace: Trace, rows: Iterable[int]) -> str:
-    """The name of a value's event if it has one, else that of the profile event before it."""
-    names = [trace.text(int(trace.name[row])) for row in rows if trace.name[row] != NO_NAME]
-    return next((name for name in reversed(names) if name), "")
 
 
 def add_symbols(blocks: Iterable[EventBlock], table: SymbolTable) -> None:
