@@ -94,6 +94,21 @@ def test_operators_need_what_wrote_their_inputs(recorded: Trace, method: Method)
         assert first.data_deps == (first.parent,)
 
 
+def test_what_a_delegate_gave_is_needed_by_what_takes_it() -> None:
+    method = read_program((MODELS / "npu_int.pte").read_bytes()).method("forward")
+    nodes = {node.id: node for node in nodes_of(delegated_trace(), method)}
+    calls = [node for node in nodes.values() if node.schema == "SimulatedNpu"]
+    assert [node.name for node in calls] == ["DELEGATE_CALL"] * 3
+    for call in calls:
+        assert set(call.inputs.types) == set(call.outputs.types) == {"Tensor(float)"}
+        jobs = [node for node in nodes.values() if node.parent == call.id]
+        assert [job.name for job in jobs] == ["[0]", "matmul"]
+        assert [job.data_deps for job in jobs] == [(call.id,), (call.id, jobs[0].id)]
+        takes = [node for node in nodes.values() if call.id in node.data_deps and node.schema]
+        assert [node.schema for node in takes] == ["aten::sigmoid.out"]
+        assert takes[0].inputs.values[0] in call.outputs.values
+
+
 def test_executions_follow_each_other(recorded: Trace, method: Method) -> None:
     executions = [node for node in nodes_of(recorded, method) if node.name == "Method::execute"]
     assert executions[1].data_deps == (executions[0].id,)
