@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from harness.clock.ticks import durations
-from harness.etdump.ed00 import read_ed00
+from harness.etdump.compact import read_log
+from harness.etdump.ed00 import read_ed00, write_ed00
 from harness.export.formats import export
 from harness.export.tensors import Operands, TensorNumbers, profiler_inputs
 from harness.program.program import Tensor, Value, ValueList
 from harness.program.pte import read_program
+from harness.timebase import HOST_NANOSECONDS, ClockDomain
+from harness.trace import Trace
 from harness.view.inputs import Argument
 from harness.view.statistics import operator_statistics
 from tests.conftest import FIXTURES, MODELS
 from tests.support.exports import delegated_trace
+from tests.support.logs import CompactLog
 
 torch = pytest.importorskip("torch")
 profiler = pytest.importorskip("torch.profiler")
@@ -177,3 +183,64 @@ def test_the_inspector_opens_the_flavour_that_is_for_it(tmp_path: Path) -> None:
         for operator in operator_statistics(trace)
     }
     assert theirs == ours
+
+
+def drawn_by_executorch(file: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The slices of ExecuTorch's own Chrome trace of a dump."""
+    script = pytest.importorskip("executorch.backends.arm.scripts.etdump_to_chrome_trace")
+    out = file.with_suffix(".json")
+    arguments = ["x", "--etdump_path", str(file), "--output", str(out)]
+    monkeypatch.setattr("sys.argv", arguments)
+    script.main()
+    return [event for event in json.loads(out.read_text())["traceEvents"] if event["ph"] == "X"]
+
+
+def drawn_by_us(trace: Trace) -> list[dict[str, Any]]:
+    events = json.loads(export(trace, "kineto").data)["traceEvents"]
+    return [event for event in events if event["ph"] == "X"]
+
+
+def ed00_of(*events: tuple[str, int, int]) -> bytes:
+    log = CompactLog().block("Execute")
+    for name, _, _ in events:
+        log.profile(name, 0, 0)
+    trace = read_log(log.image(), [HOST_NANOSECONDS])
+    start, end = (np.array([event[n] for event in events], np.uint64) for n in (1, 2))
+    return write_ed00(replace(trace, start=start, end=end))
+
+
+def test_a_drawing_jumps_back_where_the_counter_wraps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "x.etdp"
+    file.write_bytes(ed00_of(("a", 2**32 - 16, 16), ("b", 32, 48)))
+    theirs = drawn_by_executorch(file, monkeypatch)
+    assert [(event["ts"], event["dur"]) for event in theirs] == [
+        (pytest.approx(4294967.280), pytest.approx(0.031)),
+        (pytest.approx(0.032), pytest.approx(0.016)),
+    ]
+    clock = ClockDomain("cpu", HOST_NANOSECONDS.hz, 32)
+    ours = drawn_by_us(read_ed00(file.read_bytes(), clock))
+    assert [(event["ts"], event["dur"]) for event in ours] == [(0.0, 0.032), (0.048, 0.016)]
+
+
+def test_a_drawing_of_nanoseconds_since_1970_has_steps_of_a_quarter_of_a_microsecond(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epoch = 1_767_225_600 * 10**9
+    file = tmp_path / "x.etdp"
+    file.write_bytes(ed00_of(("a", epoch + 10, epoch + 50), ("b", epoch + 60, epoch + 110)))
+    a, b = drawn_by_executorch(file, monkeypatch)
+    assert b["ts"] == a["ts"]  # one begins with the other
+    ours = drawn_by_us(read_ed00(file.read_bytes()))
+    assert [(event["ts"], event["dur"]) for event in ours] == [(0.0, 0.04), (0.05, 0.05)]
+
+
+def test_a_drawing_has_only_the_last_of_repeated_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "x.etdp"
+    file.write_bytes(ed00_of(("loop", 0, 10), ("loop", 10, 30), ("loop", 30, 60)))
+    assert [event["ts"] for event in drawn_by_executorch(file, monkeypatch)] == [0.03]
+    ours = drawn_by_us(read_ed00(file.read_bytes()))
+    assert [event["ts"] for event in ours] == [0.0, 0.01, 0.03]
