@@ -145,7 +145,8 @@ class Exchange:
         self.statistics.frames_sent += 1
         self.statistics.bytes_sent += len(data)
         try:
-            self._transport.write(data, self.deadline_s)
+            # As long as an answer may take in all: a busy host is no reason to give up earlier.
+            self._transport.write(data, self.deadline_s * (self.retries + 1))
         except LinkError:
             self.check_alive()
             raise

@@ -29,8 +29,11 @@ def test_a_board_talks_at_every_rate_it_lists(board: str) -> None:
             session.set_input(0, bytes(info.inputs[0].nbytes))
             session.run(1, timeout_s=10)
             assert session.read(Region.TRACE)
-        assert session.statistics.loss == 0
-        assert session.statistics.rate_fallbacks == 0
+        figures = session.statistics
+        # Nothing was garbled. A busy machine may have answered late, and been asked again.
+        garbled = (figures.corrupt.total(), figures.damage_notes, figures.overruns)
+        assert garbled == (0, 0, 0)
+        assert figures.rate_fallbacks == 0
 
 
 def run(etharness: Callable[..., CommandResult], output: Path, baud: int) -> CommandResult:
