@@ -37,8 +37,10 @@ def systems(draw: st.DrawFn) -> System:
     drift = Fraction(draw(st.integers(-50, 50)), 10**6)
     phase = Fraction(draw(st.integers(0, 2**40)), 7)
     npu = TrueClock(npu_domain, [(begin, Fraction(25, 1000) * ratio * (1 + drift))], phase)
-    # Gaps below half a wrap of the NPU's counter, as nothing is said of the tolerance.
-    wrap = int(Fraction(npu_domain.modulus) / npu_domain.hz * 10**9) if npu_domain.hz else 0
+    # Gaps below half a wrap of the NPU's counter, and all together below a wrap of the CPU's, which
+    # is read before and after them: nothing is said of the tolerance.
+    wraps = Fraction(npu_domain.modulus, 25_000_000 * ratio), Fraction(cpu_domain.modulus, 10**8)
+    wrap = int(min(wraps) * 10**9)
     gap, job = st.integers(0, wrap // 4), st.integers(0, wrap // 16)
     margin = st.integers(0, wrap // 64)
     now, calls, jobs, rows = begin + 1000, [], [], []
