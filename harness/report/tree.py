@@ -36,6 +36,8 @@ def print_tree(console: Console, trace: Trace, *, detailed: bool = False) -> Non
         if here:
             _print_nodes(console, block, here)
     _print_ambiguous(console, tree, detailed=detailed)
+    if backward := int(tree.backward.sum()):
+        show_line(console, f"backward: {backward} events end before they start; they count as 0")
     print_losses(console, trace)
 
 

@@ -54,6 +54,8 @@ class CallTree:
         ambiguous: True for events that may belong elsewhere: they took less than a tick, or have no
             time on the clock of what is around them, and neither their instruction nor the log
             tells whether what follows had begun already. bool.
+        backward: True for events whose end was read a little before their start; their time is 0.
+            bool.
     """
 
     trace: Trace
@@ -63,6 +65,7 @@ class CallTree:
     total: _Ticks
     own: _Ticks
     ambiguous: _Bools
+    backward: _Bools
 
     @property
     def ambiguous_rows(self) -> _Ints:
@@ -109,6 +112,7 @@ def call_tree(trace: Trace, *, across_blocks: bool = False) -> CallTree:
         total=total.astype(np.uint64),
         own=(total - _covered(rows, parent, total)).astype(np.uint64),
         ambiguous=ambiguous,
+        backward=rows.end < rows.start,
     )
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from harness.timebase import ClockDomain
 from harness.trace import Block, Trace
+from harness.view.keys import equal_rows, in_groups
 from harness.view.statistics import operator_series, operator_statistics
 
 CLOCKS = (
@@ -81,3 +82,34 @@ def test_each_operator_has_the_statistics_of_its_own_durations(
             block = trace.blocks[run]
             within = (op.rows >= block.first) & (op.rows < block.first + block.count)
             assert there.sum() == within.sum()
+
+
+@given(
+    st.integers(1, 12).flatmap(
+        lambda count: st.lists(
+            st.lists(
+                st.one_of(st.integers(0, 3), st.integers(-(2**62), 2**62)),
+                min_size=count,
+                max_size=count,
+            ),
+            min_size=1,
+            max_size=6,
+        )
+    )
+)
+def test_rows_have_one_number_when_all_their_keys_are_equal(keys: list[list[int]]) -> None:
+    rows = list(zip(*keys, strict=True))
+    numbers = equal_rows([np.array(key, np.int64) for key in keys])
+    ranks = {row: rank for rank, row in enumerate(sorted(set(rows)))}
+    assert numbers.tolist() == [ranks[row] for row in rows]
+    order, starts = in_groups(numbers)
+    groups = [group.tolist() for group in np.split(order, starts[1:])]
+    assert groups == [
+        [place for place, other in enumerate(rows) if other == row] for row in dict.fromkeys(rows)
+    ]
+
+
+def test_many_wide_keys_do_not_overflow() -> None:
+    wide = np.arange(2**16)
+    keys = [wide[::-1], wide, wide, wide, wide, wide]
+    assert equal_rows(keys).tolist() == wide[::-1].tolist()

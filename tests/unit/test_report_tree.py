@@ -114,6 +114,11 @@ def test_events_without_names_are_shown(detailed: bool) -> None:
     assert ("delegate event 7" in text) is detailed
 
 
+def test_events_that_end_before_they_start_are_counted() -> None:
+    subject = profile_trace([12, 15, 10], [22, 14, 30], CPU, ["a", "b", "c"])
+    assert "backward: 1 events end before they start" in printed(subject)
+
+
 def test_a_very_deep_tree_takes_no_more_room_than_a_flat_one() -> None:
     depth = 3000
     starts, ends = list(reversed(range(depth))), list(range(depth, 2 * depth))
@@ -122,3 +127,11 @@ def test_a_very_deep_tree_takes_no_more_room_than_a_flat_one() -> None:
     lines = printed(subject).splitlines()
     assert max(map(len, lines)) < 200
     assert any(line.strip().startswith("(2999) a") for line in lines)
+
+
+def test_allocations_that_are_ambiguous_are_listed_as_such() -> None:
+    written = CompactLog().block("Execute").allocator("heap").allocation(1, 8, tick=10)
+    written.profile("a", 10, 20, chain=-1)
+    lines = printed(read_log(written.image(), [CPU]), detailed=True).splitlines()
+    row = next(line.split() for line in lines if "allocation" in line)
+    assert row == ["0", "allocation", "10", "a", "(row", "1)"]

@@ -138,6 +138,7 @@ def test_a_small_step_back_neither_hides_time_nor_invents_it() -> None:
     assert tree.parent.tolist() == [2, 2, -1]
     assert tree.total.tolist() == [10, 0, 10]
     assert tree.own.tolist() == [10, 0, 2]
+    assert tree.backward.tolist() == [False, True, False]
 
 
 def test_an_empty_trace_has_an_empty_tree() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from harness.errors import NotComparableError
 from harness.etdump.compact import read_log
+from harness.report.compare import print_comparison
 from harness.timebase import ClockDomain
 from harness.trace import Trace
 from harness.view.compare import Change, compare
@@ -183,3 +186,24 @@ def test_bad_input_is_the_users_and_strangers_do_not_compare(
     assert etharness("compare", *paths).code == 3
     assert etharness("compare", paths[0], tmp_path / "nowhere").code == 2
     assert etharness("compare", paths[0], paths[1], "--statistic", "mode").code == 2
+
+
+def test_times_in_ticks_are_said_to_be_ticks(
+    etharness: Callable[..., CommandResult], tmp_path: Path
+) -> None:
+    paths = tmp_path / "before.etlog", tmp_path / "after.etlog"
+    for path, ticks in zip(paths, (10, 25), strict=True):
+        path.write_bytes(log({"a": ticks}).image())
+    out = etharness("compare", *paths).out
+    assert "before [ticks]" in out
+    lines = _printed(
+        [trace({"a": 10}, layers=("conv",)), trace({"a": 20}, layers=("conv",), heap=101)],
+        detailed=True,
+    )
+    assert any("40 ticks" in line for line in lines), "a clock of unknown rate among times"
+
+
+def _printed(traces: list[Trace], *, detailed: bool) -> list[str]:
+    console = Console(file=io.StringIO(), width=200)
+    print_comparison(console, traces, compare(*traces), detailed=detailed)
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]

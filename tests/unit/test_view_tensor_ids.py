@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.errors import FormatError
 from harness.program.program import Method, Tensor
 from harness.program.pte import read_program
 from harness.view.memory import Gaps
@@ -135,3 +136,17 @@ def test_networks_need_all_memory_that_is_planned_for_them(name: str) -> None:
     method = read_program((MODELS / f"{name}.pte").read_bytes()).methods[0]
     (pool,) = planned_pools(method)
     assert pool.peak == pool.planned
+
+
+def test_a_tensor_of_an_unknown_type_has_no_size() -> None:
+    method = Method(
+        name="forward",
+        values=(Tensor(99, (4,), (0,), pool=1, offset=0),),
+        inputs=(0,),
+        outputs=(),
+        chains=((),),
+        delegates=(),
+        planned=(0, 64),
+    )
+    with pytest.raises(FormatError, match="scalar type 99 is not known"):
+        planned_pools(method)
