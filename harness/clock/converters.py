@@ -209,12 +209,9 @@ def _on_own_clock(trace: Trace, scale: TimeScale, rows: npt.NDArray[np.int64]) -
         )
     if len(trace.clocks) == NO_CLOCK:
         raise UsageError(f"time scale {scale.text!r}: a trace has at most {NO_CLOCK} clocks")
-    clock, start, end = trace.clock.copy(), trace.start.copy(), trace.end.copy()
+    clock = trace.clock.copy()
     clock[rows] = len(trace.clocks)
-    last = np.uint64(own.modulus - 1)
-    start[rows] &= last
-    end[rows] &= last
-    moved = replace(trace, clocks=(*trace.clocks, own), clock=clock, start=start, end=end).sealed()
+    moved = replace(trace, clocks=(*trace.clocks, own), clock=clock).sealed()
     if isinstance(scale.scale, Function):
         return _converted(moved, scale, scale.scale, rows)
     return moved
