@@ -20,6 +20,7 @@ from harness.trace import Block, Losses, Stack, Trace
 from tests.conftest import FIXTURES, CommandResult
 from tests.property.test_etdump_roundtrip import full_trace
 from tests.support.documents import document
+from tests.support.exports import delegated_trace
 
 Etharness = Callable[..., CommandResult]
 DUMP = FIXTURES / "kws_f32_executorch.etdp"
@@ -185,3 +186,19 @@ def test_what_salvage_left_out_is_said(etharness: Etharness, tmp_path: Path) -> 
     code, _, err = etharness("export", cut, "-f", "csv", "-o", tmp_path / "x.csv", "--salvage")
     assert code == 0
     assert "note: damaged: " in err
+
+
+def test_delegates_of_an_etdump_are_drawn_on_their_own_scale(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    dump, out = tmp_path / "x.etdp", tmp_path / "x.json"
+    dump.write_bytes(write_ed00(delegated_trace(), allocation_events=False))
+    arguments = ("-f", "kineto", "-o", out, "--clock-hz", "8e7", "--clock-bits", "32")
+    scales = ("--time-scale", "matmul=375 MHz", "--time-scale", "0=375 MHz")
+    code, _, err = etharness("export", dump, *arguments, *scales)
+    assert code == 0, err
+    slices = [event for event in json.loads(out.read_text())["traceEvents"] if event["ph"] == "X"]
+    jobs = [event for event in slices if event["name"] in ("[0]", "matmul")]
+    assert [event["dur"] for event in jobs] == [pytest.approx(2.4, abs=0.001)] * 6
+    for job in jobs:
+        assert job["args"]["placed_within_ns"] > 0
