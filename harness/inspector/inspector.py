@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -167,14 +166,14 @@ class Inspector:
 
     def print_data_tabular(
         self,
-        file: IO[str] = sys.stdout,
+        file: IO[str] | None = None,
         include_units: bool = True,
         include_delegate_debug_data: bool = False,
     ) -> None:
         """Print the events as a table, without the wrappers around operators.
 
         Args:
-            file: Where to.
+            file: Where to; standard output by default.
             include_units: Say in the headers what times are in.
             include_delegate_debug_data: Show what delegates said, too.
         """

@@ -372,7 +372,9 @@ def test_tables_have_a_row_per_event(events: list[Run], etrecord: Path) -> None:
     assert inspector.event_blocks[0].events[0].asdict()["p10"] == 1e-5
 
 
-def test_printed_tables_leave_out_wrappers(events: list[Run], etrecord: Path) -> None:
+def test_printed_tables_leave_out_wrappers(
+    events: list[Run], etrecord: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("pandas", reason="needs the extra 'inspector'")
     inspector = inspect(*events, etrecord=etrecord)
     text, tabs = io.StringIO(), io.StringIO()
@@ -382,6 +384,8 @@ def test_printed_tables_leave_out_wrappers(events: list[Run], etrecord: Path) ->
     assert "\\udcff" in tabs.getvalue()
     assert len(tabs.getvalue().splitlines()) == 1 + 6 + 1
     assert len(text.getvalue().strip().splitlines()) == 1 + 6 + 1
+    inspector.print_data_tabular()
+    assert capsys.readouterr().out == text.getvalue()
 
 
 def test_empty_dumps_make_empty_tables() -> None:
