@@ -28,8 +28,17 @@ class Kind(IntEnum):
     DEBUG = 2
 
 
+OPERATOR_CALL = "OPERATOR_CALL"
+"""What ExecuTorch calls the scope around each kernel."""
+
 DELEGATE_CALL = "DELEGATE_CALL"
-"""What ExecuTorch calls the scope around a call of a delegate."""
+"""What it calls the scope around a call of a delegate."""
+
+EXECUTION = "Method::execute"
+"""What it calls the scope of an execution."""
+
+LOADING = ("Program::load_method", "Method::init")
+"""What it calls the scopes of loading a method."""
 
 NO_NAME = -1
 """Name index of an event without a name, and of a delegate without a string id."""

@@ -12,10 +12,10 @@ from harness.inspector.grouping import Group, RunGroup, group_runs
 from harness.inspector.perf_data import PerfData, TimeScale
 from harness.inspector.times import Times
 from harness.inspector.values import Values
-from harness.trace import Trace
+from harness.trace import EXECUTION, LOADING, Trace
 from harness.view.symbols import SymbolTable
 
-RESERVED: Final = ("Method::init", "Program::load_method", "Method::execute")
+RESERVED: Final = (*LOADING, EXECUTION)
 """Events of the framework, which no operator of the model is behind."""
 
 

@@ -21,6 +21,7 @@ from harness.inspector.comparators import (
     NumericalComparatorBase,
 )
 from harness.program.etrecord import as_tuple
+from harness.trace import DELEGATE_CALL, OPERATOR_CALL
 
 if TYPE_CHECKING:
     from harness.inspector.event import Event
@@ -178,12 +179,12 @@ def _runtime_values(inspector: Inspector) -> tuple[dict[Handle, _Logged], Names]
     found: dict[Handle, _Logged] = {}
     names: Names = {}
     for event in events:
-        if event.name == "OPERATOR_CALL" or not event.op_types:
+        if event.name == OPERATOR_CALL or not event.op_types:
             continue
         handle = as_tuple(event.debug_handles or ())
         # A call whose inner operators were logged says nothing beyond these.
         covered = inside.get(event.delegate_backend_name, set())
-        if event.name == "DELEGATE_CALL" and not covered.isdisjoint(handle):
+        if event.name == DELEGATE_CALL and not covered.isdisjoint(handle):
             continue
         if handle not in found or _instruction(event) > found[handle].instruction:
             found[handle] = _Logged(_instruction(event), event.debug_data, event.num_outputs)

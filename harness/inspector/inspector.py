@@ -16,7 +16,7 @@ from harness.inspector.source import read_source
 from harness.inspector.times import Converter, event_times
 from harness.inspector.values import Values, tensor_maker
 from harness.lab.source import Source
-from harness.trace import Trace
+from harness.trace import OPERATOR_CALL, Trace
 from harness.view.symbols import SymbolTable
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ _HIDDEN_COLUMNS: Final = (
     "module_hierarchy",
     "debug_data",
 )
-_HIDDEN_EVENT: Final = "OPERATOR_CALL"
 
 
 class Inspector:
@@ -161,7 +160,7 @@ class Inspector:
         """The table without the columns and events that are too much to look at."""
         frame = self.to_dataframe(include_units, include_delegate_debug_data)
         frame = frame.drop(columns=[*_HIDDEN_COLUMNS])
-        shown = [_HIDDEN_EVENT not in name for name in frame["event_name"]]
+        shown = [OPERATOR_CALL not in name for name in frame["event_name"]]
         return frame[shown].reset_index(drop=True)
 
     def print_data_tabular(

@@ -10,9 +10,9 @@ import numpy as np
 
 from harness.clock.ticks import durations, to_nanoseconds
 from harness.errors import UsageError
-from harness.report.terminal import WRAPPER, Column, show_line, show_table, with_delegate
+from harness.report.terminal import Column, show_line, show_table, with_delegate
 from harness.report.text import Unit, printable, time_unit
-from harness.trace import NO_CLOCK, Trace
+from harness.trace import NO_CLOCK, OPERATOR_CALL, Trace
 from harness.view.inputs import Argument, Arguments
 from harness.view.modules import ModuleTime, module_times
 from harness.view.statistics import Operator, operator_statistics
@@ -132,7 +132,7 @@ def print_sources(console: Console, trace: Trace, symbols: _Known) -> None:
         return
     for operator in operator_statistics(trace):
         found = symbols[int(operator.rows[0])]
-        if found is None or operator.name == WRAPPER:
+        if found is None or operator.name == OPERATOR_CALL:
             continue
         for node, stack in found.stack_traces.items():
             name = f"{with_delegate(operator)} (instruction {operator.instruction})"

@@ -14,7 +14,7 @@ from harness.clock.host_times import ClockQuality
 from harness.report.clocks import clock_lines
 from harness.report.text import TICKS, Unit, printable, time_unit
 from harness.timebase import ClockDomain
-from harness.trace import Damage, Trace
+from harness.trace import OPERATOR_CALL, Damage, Trace
 from harness.view.allocators import allocator_totals
 from harness.view.compare import OperatorChange
 from harness.view.merged_tree import Node
@@ -24,9 +24,6 @@ from harness.view.statistics import Operator, Summary, operator_statistics
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-
-WRAPPER = "OPERATOR_CALL"
-"""What ExecuTorch calls the scope around each kernel."""
 
 Column = tuple[str, "Callable[[Operator], str]"]
 """A further column of operators: its header, and what makes a cell."""
@@ -118,7 +115,7 @@ def print_operators(
     best = time_unit(op.ns.max for op in known if op.ns is not None) if known else TICKS
     unit = unit or best
     if not detailed:
-        operators = [op for op in operators if op.name != WRAPPER]
+        operators = [op for op in operators if op.name != OPERATOR_CALL]
         operators.sort(key=_total, reverse=True)
     several_delegates = any(op.delegate_int != -1 or op.delegate_str for op in operators)
 

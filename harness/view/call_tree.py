@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from harness.clock.ticks import forward, to_nanoseconds
 from harness.clock.unwrap import Timeline, unwrap
-from harness.trace import DELEGATE_CALL, NO_CLOCK, NO_NAME, Kind, Trace
+from harness.trace import DELEGATE_CALL, NO_CLOCK, NO_NAME, OPERATOR_CALL, Kind, Trace
 from harness.view.adoption import NO_INSTRUCTION, EndOrdered, adopt
 from harness.view.keys import equal_rows, running_maximum
 
@@ -23,7 +23,7 @@ _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
 _Ticks = npt.NDArray[np.uint64]
 
-WRAPPERS: Final = ("OPERATOR_CALL", DELEGATE_CALL)
+WRAPPERS: Final = (OPERATOR_CALL, DELEGATE_CALL)
 """What ExecuTorch calls the scopes around whatever an instruction does."""
 
 _MAIN = 0

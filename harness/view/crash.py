@@ -8,6 +8,7 @@ from typing import Final
 
 from harness.etdump.postmortem import Postmortem, Scope
 from harness.etdump.postmortem_format import Fault, Reason
+from harness.trace import LOADING
 
 _EXCEPTIONS: Final = {
     2: "NMI",
@@ -61,8 +62,6 @@ _REASONS: Final = {
     Reason.LOCKUP: "lockup",
 }
 
-_LOADING: Final = ("Program::load_method", "Method::init")
-
 
 def reset_reasons(found: Postmortem) -> tuple[str, ...]:
     """What the device's reset reason register says; empty when it has none."""
@@ -112,7 +111,7 @@ def describe(found: Postmortem) -> str:
         return f"{cause(found)}, when nothing was running"
     scope = running_scope(found)
     where = " between events" if scope is None else f" in {_scope_name(scope)}"
-    if scope is not None and found.scopes[0].name in _LOADING:
+    if scope is not None and found.scopes[0].name in LOADING:
         return f"{cause(found)}{where}, before the first of {found.count} executions"
     return f"{cause(found)}{where}, execution {found.completed + 1} of {found.count}"
 

@@ -9,10 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.program.etrecord import Module
-from harness.trace import DELEGATE_CALL, NO_NAME, Kind, Trace
+from harness.trace import DELEGATE_CALL, NO_NAME, OPERATOR_CALL, Kind, Trace
 from harness.view.symbols import Symbols
-
-_WRAPPER = "OPERATOR_CALL"
 
 Stack = tuple[Module, ...]
 
@@ -93,7 +91,7 @@ def _instructions(
             if trace.kind[row] != Kind.PROFILE or symbols[row] is None:
                 continue
             name = trace.text(int(trace.name[row]))
-            if name == _WRAPPER:
+            if name == OPERATOR_CALL:
                 continue
             key = number, chains[row], instructions[row]
             outer, inner = groups.setdefault(key, ([], []))

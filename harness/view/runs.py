@@ -9,16 +9,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from harness.trace import Block, Kind, Trace
+from harness.trace import EXECUTION, LOADING, Block, Kind, Trace
 from harness.view.keys import equal_rows
 
 _Bools = npt.NDArray[np.bool_]
-
-EXECUTION: Final = "Method::execute"
-"""What ExecuTorch calls the scope of an execution."""
-
-LOADING: Final = ("Program::load_method", "Method::init")
-"""What it calls the scopes of loading a method."""
 
 
 @dataclass(frozen=True, slots=True)
