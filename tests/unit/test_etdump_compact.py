@@ -305,3 +305,23 @@ def test_a_log_of_which_nothing_is_intact_is_refused() -> None:
     broken[4] = 99
     with pytest.raises(FormatError, match="nothing could be salvaged: 0x63 instead of"):
         read_log(bytes(broken), (), [])
+
+
+def test_names_that_do_not_fill_their_part_are_all_lost() -> None:
+    [image, *_] = chunked()
+    broken = bytearray(image)
+    broken[image.index(b"\x06second")] = 5
+    damage: list[Damage] = []
+    trace = read_log(bytes(broken), (), damage)
+    assert len(trace) == 0
+    assert [block.name for block in trace.blocks] == [""]
+    assert [item.field for item in damage] == ["names", "names"]
+    assert damage[-1].events == 2
+
+
+def test_more_lost_names_than_bytes_are_not_made_up() -> None:
+    [image, *_] = chunked()
+    broken = bytearray(image)
+    broken[16:18] = b"\xff\xff"
+    with pytest.raises(FormatError, match="nothing could be salvaged"):
+        read_log(bytes(broken), (), [])

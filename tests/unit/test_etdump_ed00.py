@@ -184,6 +184,26 @@ def test_a_small_file_cannot_claim_much_memory() -> None:
     refused_cheaply(dump(builder, [run]), "strings overlap")
 
 
+def test_events_that_are_one_table_take_memory_in_proportion() -> None:
+    """The most events that a file can have: four bytes each, a reference."""
+    builder = flatbuffers.Builder(0)
+    name = builder.CreateString("name")
+    builder.StartObject(8)
+    for slot in (ed.Profile.CHAIN, ed.Profile.INSTRUCTION, ed.Profile.DELEGATE_INT):
+        builder.PrependInt32Slot(slot, 4, 0)
+    for slot in (ed.Profile.START, ed.Profile.END):
+        builder.PrependUint64Slot(slot, 9, 0)
+    for slot in (ed.Profile.NAME, ed.Profile.DELEGATE_STR):
+        builder.PrependUOffsetTRelativeSlot(slot, name, 0)
+    event = table(builder, 3, s0=builder.EndObject())
+    data = dump(builder, [table(builder, 4, s3=offsets(builder, [event] * 20_000))])
+    tracemalloc.start()
+    assert len(read_ed00(data)) == 20_000
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 60 * len(data)
+
+
 def refused_cheaply(data: bytes, why: str) -> None:
     tracemalloc.start()
     with pytest.raises(FormatError, match=why):

@@ -153,3 +153,16 @@ def test_decode_counts_dumps(etharness: Etharness, tmp_path: Path) -> None:
     path.write_bytes(write_ed00(ONE) + write_ed00(OTHER))
     assert "2 dumps, one behind the other in the file" in etharness("decode", path).out
     assert json.loads(etharness("decode", "--json", path).out)["dumps"] == 2
+
+
+def test_a_vector_that_goes_too_far_is_read_as_far_as_it_is_there() -> None:
+    data = write_ed00(ONE)
+    found = []
+    for at in range(12, len(data) - 4, 4):
+        if data[at : at + 4] == (2).to_bytes(4, "little"):
+            longer = data[:at] + (99_999).to_bytes(4, "little") + data[at + 4 :]
+            found += [load_source(longer, salvage=True)]
+    [source] = [s for s in found if any("99999 announced" in d.reason for d in s.damage)]
+    assert source.trace.start.tolist() == [1, 3]
+    assert source.damage[0].field == "RunData.events"
+    assert source.damage[0].events is None  # as many would not fit into the file
