@@ -95,7 +95,10 @@ def _chosen(source: Source, dump: int | None) -> tuple[Trace, tuple[str, ...]]:
     count = len(source.dumps)
     if dump is not None and dump > count:
         raise UsageError(f"there is no dump {dump}, the file has {count}")
-    notes = tuple(f"damaged: {item.reason}; {item.events} events lost" for item in source.damage)
+    notes = tuple(
+        f"damaged: {item.reason}" + (f"; {item.events} events lost" if item.events else "")
+        for item in source.damage
+    )
     if dump is not None:
         return source.dumps[dump - 1].trace, notes
     if count > 1:

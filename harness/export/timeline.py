@@ -7,7 +7,8 @@ raw ticks go along.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -266,6 +267,10 @@ def _counters(trace: Trace, placed: Placed) -> Iterator[Counter]:
             yield Counter(escaped(allocator.label), tracer, placed.start[own], live)
 
 
+_LOST: Final = {"damaged": "damaged events or places"}
+"""What is lost, where the name of its number does not say."""
+
+
 def _gaps(trace: Trace, placed: Placed) -> Iterator[Gap]:
     """Runs given up are missing behind the first block; other losses may be anywhere."""
     rows = np.flatnonzero(placed.drawn)
@@ -279,6 +284,6 @@ def _gaps(trace: Trace, placed: Placed) -> Iterator[Gap]:
         start = int(placed.end[before].max(initial=first))
         end = int(placed.start[behind].min()) if len(behind) else last
         yield Gap(f"{losses.runs} runs lost", start, max(start, end))
-    for what in ("events", "blocks", "values", "chunks", "records"):
-        if count := getattr(losses, what):
-            yield Gap(f"{count} {what} lost, somewhere here", first, last)
+    for what, count in asdict(losses).items():
+        if count and what != "runs":
+            yield Gap(f"{count} {_LOST.get(what, what)} lost, somewhere here", first, last)

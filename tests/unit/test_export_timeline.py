@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import astuple, fields, replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,7 +14,7 @@ from harness.etdump.ed00 import read_ed00
 from harness.export.placing import floor_nanoseconds
 from harness.export.timeline import draw
 from harness.timebase import ClockDomain
-from harness.trace import NOTHING_LOST
+from harness.trace import NOTHING_LOST, Losses
 from tests.conftest import FIXTURES
 from tests.support.exports import CPU, NPU, check_nesting, delegated_trace, named, two_tracers
 from tests.support.logs import CompactLog
@@ -111,6 +111,12 @@ def test_losses_are_gaps_where_they_may_be() -> None:
     assert (runs.start, runs.end) == (drawing.end[load], drawing.start[executions[0]])
     assert (events.start, events.end) == (0, drawing.end[executions[-1]])
     assert draw(replace(delegated_trace(), losses=NOTHING_LOST)).gaps == ()
+
+
+def test_every_kind_of_loss_is_drawn() -> None:
+    losses = Losses(*range(1, 1 + len(fields(Losses))))
+    gaps = draw(replace(delegated_trace(), losses=losses)).gaps
+    assert sorted(int(gap.name.split()[0]) for gap in gaps) == sorted(astuple(losses))
 
 
 def test_arguments_say_what_the_log_does() -> None:
