@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -122,6 +122,7 @@ RUNS = st.lists(
 
 
 @given(RUNS, RUNS)
+@settings(max_examples=40)
 def test_swapping_the_traces_turns_every_difference_around(
     one: list[dict[str, int]], other: list[dict[str, int]]
 ) -> None:
