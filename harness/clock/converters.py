@@ -226,7 +226,7 @@ def _converted(
     origin = -reading % own.modulus if own.down else reading
     nanoseconds = []
     for row in rows.tolist():
-        name = trace.text(int(trace.delegate_str[row])) or str(int(trace.delegate_int[row]))
+        name = debug_id(trace, row)
         both = int(timeline.start[row]), int(timeline.end[row])
         times = [_call(function, scale.text, name, origin + ticks) for ticks in both]
         nanoseconds += [time * UNITS[function.unit] for time in times]
@@ -237,6 +237,11 @@ def _converted(
     start[rows], end[rows] = np.array(readings, np.uint64).reshape(-1, 2).T
     clocks = (*trace.clocks[:-1], ClockDomain(own.name, hz))
     return replace(trace, clocks=clocks, start=start, end=end).sealed()
+
+
+def debug_id(trace: Trace, row: int) -> str:
+    """The debug id of a delegate's event, as text: what functions are given."""
+    return trace.text(int(trace.delegate_str[row])) or str(int(trace.delegate_int[row]))
 
 
 def _call(function: Function, scale: str, name: str, time: int) -> Fraction:

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from harness.clock.converters import Convert
 from harness.inspector.blocks import BlockMaker, add_symbols
 from harness.inspector.event import EventBlock, MetadataParser, pandas
 from harness.inspector.modules import total_for_module
 from harness.inspector.perf_data import TimeScale, scale_between
 from harness.inspector.record import EDGE_GRAPH, Record
 from harness.inspector.source import read_source
-from harness.inspector.times import Converter, event_times
+from harness.inspector.times import event_times
 from harness.inspector.values import Values, tensor_maker
 from harness.lab.source import Source
 from harness.trace import OPERATOR_CALL, Trace
@@ -56,7 +57,7 @@ class Inspector:
         target_time_scale: TimeScale = TimeScale.MS,
         debug_buffer_path: str | Path | None = None,
         delegate_metadata_parser: MetadataParser | None = None,
-        delegate_time_scale_converter: Converter | None = None,
+        delegate_time_scale_converter: Convert | None = None,
         enable_module_hierarchy: bool = False,  # noqa: ARG002
         reference_graph_name: str = EDGE_GRAPH,
         *,

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.clock.converters import Convert, debug_id
 from harness.clock.ticks import to_nanoseconds
 from harness.clock.unwrap import unwrap
 from harness.inspector.perf_data import PER_SECOND, TimeScale, scale_between
 from harness.timebase import ClockDomain
 from harness.trace import NO_NAME, Kind, Trace
-
-Converter = Callable[[int | str, int | float], int | float]
-"""Converts a time of a delegate's clock: its event's id, and the time."""
 
 _SPAN_32 = np.uint64(2**32)
 
@@ -58,14 +55,15 @@ def delegated(trace: Trace) -> npt.NDArray[np.bool_]:
     return np.asarray((trace.delegate_int != -1) | (trace.delegate_str != NO_NAME))
 
 
-def event_times(trace: Trace, target: TimeScale, converter: Converter | None = None) -> Times:
+def event_times(trace: Trace, target: TimeScale, converter: Convert | None = None) -> Times:
     """Convert the times of all events.
 
     Args:
         trace: Its clocks have known rates, or the target is cycles.
         target: What to convert to.
-        converter: For the events of delegates, instead of their clock's rate. It is given lengths
-            from 0, so that a wrap or a large reading takes nothing from them.
+        converter: For the events of delegates, instead of their clock's rate; of the delegate's
+            debug id as text and a time. It is given lengths from 0, so that a wrap or a large
+            reading takes nothing from them.
 
     Raises:
         ValueError: The rate of a clock is unknown and the target is not cycles.
@@ -89,8 +87,7 @@ def event_times(trace: Trace, target: TimeScale, converter: Converter | None = N
     if converter is not None:
         exact = False
         for row in np.flatnonzero(profile & delegated(trace)).tolist():
-            number = int(trace.delegate_int[row])
-            name: int | str = number if number != -1 else trace.text(trace.delegate_str[row]) or ""
+            name = debug_id(trace, row)
             zero = converter(name, 0)
             durations[row] = float(converter(name, int(ticks[row])) - zero)
             starts[row] = float(converter(name, int(readings[row])))

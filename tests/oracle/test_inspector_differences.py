@@ -123,19 +123,6 @@ def test_times_of_delegates_vanish_in_rounding(generator: Generator) -> None:
     assert raw(ours) == [[1e-4], [1e-4]]
 
 
-def test_converters_are_given_integer_ids_as_text(generator: Generator) -> None:
-    path = generator.make("block Execute\ndelegate - 3 0 0 10 20 -")
-    found: dict[type, set[Any]] = {Theirs: set(), Inspector: set()}
-    for inspector, names in found.items():
-
-        def convert(name: int | str, time: float, names: set[Any] = names) -> float:
-            names.add(name)
-            return time
-
-        inspector(str(path), delegate_time_scale_converter=convert)
-    assert found == {Theirs: {"3"}, Inspector: {3}}
-
-
 # Grouping.
 
 

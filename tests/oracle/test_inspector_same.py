@@ -196,14 +196,19 @@ def test_metadata_parsers_are_called_alike(generator: Generator) -> None:
 def test_converters_are_applied_alike(generator: Generator) -> None:
     dump = Dump(generator.make(SCRIPT))
 
+    asked: set[object] = set()
+
     def convert(name: int | str, time: float) -> float:
-        return time * 4 + (2 if str(name) == "3" else 1)
+        asked.add(name)
+        return time * 4 + (2 if name == "3" else 1)
 
     theirs, ours = both(dump, delegate_time_scale_converter=convert)
     for expected, found in zip(
         theirs.to_dataframe()["raw"], ours.to_dataframe()["raw"], strict=True
     ):
         assert expected == found
+    assert "3" in asked
+    assert all(isinstance(name, str) for name in asked)
 
 
 class Halved(NumericalComparatorBase):
