@@ -19,7 +19,7 @@ help:
 	@echo "make c-coverage lines of C that 'make test' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
-	@echo "make measure    regenerate docs/networks.md and docs/measurements.md"
+	@echo "make measure    regenerate docs/networks.md, docs/measurements.md and docs/decoding.md"
 
 demo:
 	@tools/setup demo
@@ -63,3 +63,4 @@ measure:
 	@tools/setup oracle
 	$(PYTHON) -m benchmarks.networks
 	.venv-oracle/bin/python -m benchmarks.measure
+	.venv-oracle/bin/python -m benchmarks.decoding
