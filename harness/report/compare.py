@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from harness.report.terminal import show_line, show_table, with_delegate
-from harness.report.text import TICKS, Unit, printable, time_unit
+from harness.report.text import TICKS, Unit, printable, time_unit, with_printable_names
 from harness.result import encode
 from harness.trace import Damage, Losses, Trace
 from harness.view.compare import AllocatorChange, Change, Comparison, OperatorChange
@@ -43,15 +43,7 @@ def comparison_document(before: SideDocument, after: SideDocument, comparison: C
     """Return the JSON of a comparison of two traces."""
 
     def safe(changes: Iterable[OperatorChange]) -> tuple[OperatorChange, ...]:
-        return tuple(
-            replace(
-                change,
-                block=printable(change.block),
-                name=printable(change.name),
-                delegate_str=change.delegate_str and printable(change.delegate_str),
-            )
-            for change in changes
-        )
+        return tuple(with_printable_names(change) for change in changes)
 
     return encode(
         ComparisonDocument(

@@ -27,7 +27,7 @@ from harness.report.symbols import (
     module_documents,
     origin_document,
 )
-from harness.report.text import printable
+from harness.report.text import printable, with_printable_names
 from harness.result import encode
 from harness.target.doctor import Finding
 from harness.target.size import Size
@@ -163,12 +163,7 @@ def trace_document(
     """
     operators = [
         OperatorDocument(
-            block=printable(operator.block),
-            name=printable(operator.name),
-            chain=operator.chain,
-            instruction=operator.instruction,
-            delegate_int=operator.delegate_int,
-            delegate_str=operator.delegate_str and printable(operator.delegate_str),
+            *with_printable_names(operator).signature,
             clock=operator.clock.name,
             ticks=operator.ticks,
             ns=operator.ns,
@@ -190,21 +185,13 @@ def trace_document(
             clocks=clock_documents(trace, qualities),
             operators=operators,
             allocators=allocator_totals(trace),
-            tree=[_node(node) for node in merged_tree(call_tree(trace))] if tree else None,
+            tree=[with_printable_names(node) for node in merged_tree(call_tree(trace))]
+            if tree
+            else None,
             memory=memory_document(trace, memory, pools) if memory else None,
             modules=module_documents(trace, symbols) if by_module else None,
             outputs=comparison_documents(comparisons),
         )
-    )
-
-
-def _node(node: Node) -> Node:
-    """A node with names that a document can hold."""
-    return replace(
-        node,
-        block=printable(node.block),
-        name=printable(node.name),
-        delegate_str=node.delegate_str and printable(node.delegate_str),
     )
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from harness.trace import Stack
+from harness.view.signature import Signature
+
+_Named = TypeVar("_Named", bound=Signature)
 
 
 def printable(text: str) -> str:
@@ -16,6 +20,14 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escape(ord(char)) for char in text)
+
+
+def with_printable_names(item: _Named) -> _Named:
+    """The same of an operator with names that print."""
+    delegate = item.delegate_str and printable(item.delegate_str)
+    return replace(
+        item, block=printable(item.block), name=printable(item.name), delegate_str=delegate
+    )
 
 
 def _escape(code: int) -> str:

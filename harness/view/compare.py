@@ -11,6 +11,7 @@ from harness.errors import NotComparableError
 from harness.trace import Trace
 from harness.view.allocators import AllocatorTotals, allocator_totals
 from harness.view.runs import Run, runs
+from harness.view.signature import Signature
 from harness.view.statistics import Operator, Summary, operator_statistics
 
 Executions = Literal["all", "cold", "warm"]
@@ -49,16 +50,10 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorChange:
+class OperatorChange(Signature):
     """An operator in both traces, or in one of them.
 
     Attributes:
-        block: Name of the blocks it ran in.
-        name: Its name, "" when it has none.
-        chain: Chain index, -1 unset.
-        instruction: Instruction id.
-        delegate_int: Integer delegate debug id, -1 unset.
-        delegate_str: String delegate debug id, or None.
         unit: ``ns``, or ``ticks`` where the rate of the clock is unknown.
         time: The statistic that is compared, in this unit. Where one trace knows the rate of the
             clock and the other does not, that of the first is left out.
@@ -66,12 +61,6 @@ class OperatorChange:
         per_run: Repeats per block of this name, so that traces of different length compare.
     """
 
-    block: str
-    name: str
-    chain: int
-    instruction: int
-    delegate_int: int
-    delegate_str: str | None
     unit: Literal["ns", "ticks"]
     time: Change
     count: Change
@@ -195,7 +184,7 @@ _Pair = tuple[Operator, Operator]
 def _match(before: _Side, after: _Side) -> tuple[list[_Pair], list[Operator], list[Operator]]:
     """Pairs of one operator, then those that only the first and only the second trace has."""
     pairs, old, new = _pair(before.operators, after.operators, _with_clock)
-    more, old, new = _pair(old, new, _signature)
+    more, old, new = _pair(old, new, lambda op: op.signature)
     return pairs + more, old, new
 
 
@@ -211,12 +200,8 @@ def _pair(
     return pairs, old, new
 
 
-def _signature(op: Operator) -> tuple[str, str, int, int, int, str | None]:
-    return op.block, op.name, op.chain, op.instruction, op.delegate_int, op.delegate_str
-
-
 def _with_clock(op: Operator) -> Hashable:
-    return *_signature(op), op.clock.name
+    return *op.signature, op.clock.name
 
 
 def _change(sides: list[_Side], before: Operator | None, after: Operator | None) -> OperatorChange:
@@ -227,7 +212,7 @@ def _change(sides: list[_Side], before: Operator | None, after: Operator | None)
     op = after or before
     assert op is not None
     return OperatorChange(
-        *_signature(op),
+        *op.signature,
         unit="ticks" if op.ns is None else "ns",
         time=time,
         count=Change.of(*(side.count(op) if op else None for side, op in pair)),

@@ -14,23 +14,18 @@ from harness.trace import Kind
 from harness.view.call_tree import CallTree
 from harness.view.keys import equal_rows, in_groups
 from harness.view.runs import SIGNATURE, block_names
+from harness.view.signature import Signature
 
 _Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class Node(Signature):
     """All repeats of one event under the same ancestors, in blocks of one name.
 
     Attributes:
         parent: Place of the node around it in the list, -1 for none.
         depth: How many there are around it.
-        block: Name of the blocks.
-        name: Its name, "" when it has none.
-        chain: Chain index, -1 unset.
-        instruction: Instruction id.
-        delegate_int: Integer delegate debug id, -1 unset.
-        delegate_str: String delegate debug id, or None.
         clock: Name of the clock of its ticks.
         count: Number of repeats.
         ambiguous: How many of these may belong elsewhere.
@@ -42,12 +37,6 @@ class Node:
 
     parent: int
     depth: int
-    block: str
-    name: str
-    chain: int
-    instruction: int
-    delegate_int: int
-    delegate_str: str | None
     clock: str
     count: int
     ambiguous: int

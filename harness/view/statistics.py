@@ -13,6 +13,7 @@ from harness.timebase import ClockDomain
 from harness.trace import Kind, Trace
 from harness.view.keys import equal_rows, in_groups
 from harness.view.runs import SIGNATURE, block_names, block_numbers, executions
+from harness.view.signature import Signature
 
 _Ints = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float64]
@@ -47,16 +48,10 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(Signature):
     """All repeats of one event.
 
     Attributes:
-        block: Name of the blocks it ran in.
-        name: Its name, "" when it has none.
-        chain: Chain index, -1 unset.
-        instruction: Instruction id.
-        delegate_int: Integer delegate debug id, -1 unset.
-        delegate_str: String delegate debug id, or None.
         clock: Clock domain of its ticks.
         rows: Rows of its events in the trace, in log order, shape (count,).
         ticks: Statistics in ticks.
@@ -66,12 +61,6 @@ class Operator:
         warm: Likewise, of the executions after it.
     """
 
-    block: str
-    name: str
-    chain: int
-    instruction: int
-    delegate_int: int
-    delegate_str: str | None
     clock: ClockDomain
     rows: _Ints
     ticks: Summary

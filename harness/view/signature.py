@@ -1,0 +1,34 @@
+"""Signature: what makes events the same operator, within a run, across runs and between traces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What events of one operator have in common.
+
+    Attributes:
+        block: Name of the blocks it ran in.
+        name: Its name, "" when it has none.
+        chain: Chain index, -1 unset.
+        instruction: Instruction id.
+        delegate_int: Integer delegate debug id, -1 unset.
+        delegate_str: String delegate debug id, or None.
+    """
+
+    block: str
+    name: str
+    chain: int
+    instruction: int
+    delegate_int: int
+    delegate_str: str | None
+
+    @property
+    def signature(self) -> tuple[str, str, int, int, int, str | None]:
+        """All of it, to compare."""
+        return (
+            *(self.block, self.name, self.chain, self.instruction),
+            *(self.delegate_int, self.delegate_str),
+        )
