@@ -266,11 +266,14 @@ def show_table(
         headers: One per column.
         rows: Cells; device names in them may hold anything, markup included.
         title: A line above.
-        numbers: Columns of numbers, aligned right and never folded.
+        numbers: Columns of numbers, aligned right and never folded; nothing in them needs escaping.
     """
     if title:
         show_line(console, title, style="bold")
-    columns = [[printable(cell) for cell in column] for column in zip(headers, *rows, strict=True)]
+    columns = [
+        list(column) if index in numbers else list(map(printable, column))
+        for index, column in enumerate(zip(headers, *rows, strict=True))
+    ]
     widths = [max(map(len, column)) for column in columns]
     needed = sum(w if i in numbers else min(w, _LEAST_TEXT) for i, w in enumerate(widths))
     if console.is_terminal and needed + 3 * len(widths) <= console.width:

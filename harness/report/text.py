@@ -36,6 +36,9 @@ def _escape(code: int) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
+_DECIMALS = [f",.{count}f" for count in range(10)]
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
     """A unit for a column of numbers.
@@ -52,7 +55,7 @@ class Unit:
 
     def text(self, value: float) -> str:
         """``value``, in base units, as a number in this unit."""
-        return f"{value / self.divisor:,.{self.decimals}f}"
+        return format(value / self.divisor, _DECIMALS[self.decimals])
 
 
 TICKS = Unit("ticks", 1, 0)
