@@ -7,6 +7,7 @@ otherwise cost every start of the command line.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from harness.check.verdict import Check, Verdict
@@ -19,7 +20,7 @@ from harness.view.allocators import allocator_totals
 from harness.view.compare import OperatorChange
 from harness.view.merged_tree import Node
 from harness.view.runs import Run, runs
-from harness.view.statistics import Operator, Summary, operator_statistics
+from harness.view.statistics import Operator, operator_statistics
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,6 +31,7 @@ Column = tuple[str, "Callable[[Operator], str]"]
 
 _SHOWN = ("p50", "avg", "min", "max")
 """The statistics that have a column."""
+_shown = attrgetter(*_SHOWN)
 
 _MOST_DAMAGE = 10
 """Damaged places that are shown unless all are asked for."""
@@ -355,18 +357,16 @@ def with_delegate(op: Operator | Node | OperatorChange) -> str:
 
 def _times(op: Operator, unit: Unit, *, cold: bool) -> list[str]:
     """The cells of one operator's durations; says so where they are ticks among times."""
-    summary: Summary = op.ns or op.ticks
-    cells = [_time(getattr(summary, name), op.clock, unit) for name in _SHOWN]
-    if cold:
-        cells.append(_time(op.cold.avg, op.clock, unit) if op.cold else "")
-    return cells
-
-
-def _time(value: float, clock: ClockDomain, unit: Unit) -> str:
-    """A time in nanoseconds, or in ticks of a clock of unknown rate."""
-    if clock.hz is None and unit is not TICKS:
-        return f"{TICKS.text(value)} ticks"
-    return unit.text(value)
+    values = [*_shown(op.ns or op.ticks)]
+    if cold and op.cold:
+        values.append(op.cold.avg)
+    if op.clock.hz is None and unit is not TICKS:
+        cells = [f"{TICKS.text(value)} ticks" for value in values]
+    else:
+        # Where there are very many operators most are of one event, which has all statistics alike.
+        alike = op.ticks.count == 1
+        cells = [unit.text(values[0])] * len(values) if alike else [*map(unit.text, values)]
+    return [*cells, ""] if cold and not op.cold else cells
 
 
 def _because(check: Check) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
+
+import msgspec
 
 from harness.trace import Stack
 from harness.view.signature import Signature
@@ -25,7 +27,7 @@ def printable(text: str) -> str:
 def with_printable_names(item: _Named) -> _Named:
     """The same of an operator with names that print."""
     delegate = item.delegate_str and printable(item.delegate_str)
-    return replace(
+    return msgspec.structs.replace(
         item, block=printable(item.block), name=printable(item.name), delegate_str=delegate
     )
 

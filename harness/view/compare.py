@@ -49,8 +49,7 @@ class Change:
         return cls(before, after, after - before, after / before if before else None)
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorChange(Signature):
+class OperatorChange(Signature, frozen=True):
     """An operator in both traces, or in one of them.
 
     Attributes:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -19,8 +19,7 @@ from harness.view.signature import Signature
 _Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Node(Signature):
+class Node(Signature, frozen=True):
     """All repeats of one event under the same ancestors, in blocks of one name.
 
     Attributes:
@@ -123,5 +122,5 @@ def _in_depth(nodes: list[Node], above: list[int]) -> list[Node]:
     while waiting:
         number, parent = waiting.pop()
         waiting += [(inner, len(found)) for inner in reversed(within[number])]
-        found.append(replace(nodes[number], parent=parent))
+        found.append(msgspec.structs.replace(nodes[number], parent=parent))
     return found

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """What events of one operator have in common.
+class Signature(msgspec.Struct, frozen=True):
+    """What events of one operator have in common. A Struct, as there may be 100,000 of them.
 
     Attributes:
         block: Name of the blocks it ran in.

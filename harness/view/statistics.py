@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -20,8 +21,7 @@ _Floats = npt.NDArray[np.float64]
 _Columns = list[npt.NDArray[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(msgspec.Struct, frozen=True):
     """Statistics of durations, all in one unit (ticks or nanoseconds) but for ``count``.
 
     Attributes:
@@ -47,8 +47,7 @@ class Summary:
     std: float
 
 
-@dataclass(frozen=True, slots=True)
-class Operator(Signature):
+class Operator(Signature, frozen=True):
     """All repeats of one event.
 
     Attributes:
