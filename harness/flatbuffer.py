@@ -106,7 +106,7 @@ class FlatBuffer:
         distance = self.load("<u4", positions).astype(np.int64)
         self.require(distance != 0, positions, field, "reference to itself")
         targets = positions + distance
-        aligned = (targets - self.start) % 4 == 0  # as all that is referred to begins with 32 bits
+        aligned = (targets - self.start) & 3 == 0  # as all that is referred to begins with 32 bits
         self.require(aligned, positions, field, "misaligned reference")
         self.inside(targets, 4, field, positions)
         return targets
@@ -223,7 +223,7 @@ class Tables(Generic[_Slot]):
         name = slots.__name__
         vtables = positions - buffer.load("<i4", positions)
         buffer.inside(vtables, 4, f"{name} vtable", positions)
-        aligned = (vtables - buffer.start) % 2 == 0
+        aligned = (vtables - buffer.start) & 1 == 0
         buffer.require(aligned, positions, f"{name} vtable", "misaligned reference")
         vtable_of: Ints | None = None
         if len(vtables) and (vtables == vtables[0]).all():
@@ -248,7 +248,7 @@ class Tables(Generic[_Slot]):
         """The field in ``slot`` of every table, ``default`` where it is absent, shape (n,)."""
         item = np.dtype(dtype)
         places = self._fields(slot, item.itemsize)
-        if (places != 0).all():
+        if places.all():
             return self.buffer.load(item, places)
         values = np.full(len(places), default, item)
         present = np.flatnonzero(places)
@@ -258,6 +258,8 @@ class Tables(Generic[_Slot]):
     def references(self, slot: _Slot) -> Ints:
         """Where the reference in ``slot`` of every table leads, 0 where it is absent."""
         places = self._fields(slot, 4)
+        if places.all():
+            return self.buffer.follow(places, self._field(slot))
         present = np.flatnonzero(places)
         with of_entries(present):
             targets = self.buffer.follow(places[present], self._field(slot))
@@ -300,7 +302,9 @@ class Tables(Generic[_Slot]):
             self.buffer.require(good, entries, self._field(slot), "field outside its table")
         if self.vtable_of is not None:
             offsets = offsets[self.vtable_of]
-        places = np.where(offsets != 0, self.positions + offsets, 0)
+        places = self.positions + offsets
+        if not offsets.all():
+            places[np.broadcast_to(offsets == 0, places.shape)] = 0
         if not self.buffer.table_sizes:
             present = np.flatnonzero(places)
             with of_entries(present):

@@ -25,7 +25,7 @@ _Result = TypeVar("_Result")
 NO_IDENTIFIER: Final = f"no {ed.IDENTIFIER.decode()} identifier"
 """What is wrong with bytes that are no ED00 file."""
 
-_SLICE: Final = 1 << 16
+_SLICE: Final = 1 << 14
 """Events that are read at once."""
 _BROKEN_BY_ETDUMPGEN: Final = (
     "the file may be damaged: an output tensor of a type that ETDumpGen cannot write (half, "
