@@ -59,7 +59,7 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     # Operators and events by the hundred thousand make no cycles, and looking for some takes long.
-    gc.set_threshold(200_000, 50, 50)
+    gc.set_threshold(1_000_000, 50, 50)
     # A killed job must still stop the simulators it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:

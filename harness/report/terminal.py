@@ -126,14 +126,18 @@ def print_operators(
     headers = ["event", "instruction", "count", *numbers, "share [%]"]
     numeric = range(1, len(headers))
     headers += [header for header, _ in columns]
-    rows = []
-    for op in operators:
-        largest = outer[id(op.clock)]
-        share = f"{100 * _total(op) / largest:.1f}" if largest else ""
-        name = with_delegate(op) if several_delegates else op.name
-        times = _times(op, unit, cold=cold)
-        further = [cell(op) for _, cell in columns]
-        rows.append([name, str(op.instruction), str(op.ticks.count), *times, share, *further])
+    further = [cell for _, cell in columns]
+    rows = [
+        [
+            with_delegate(op) if several_delegates else op.name,
+            str(op.instruction),
+            str(op.ticks.count),
+            *_times(op, unit, cold=cold),
+            _share(op, outer[id(op.clock)]),
+            *(cell(op) for cell in further),
+        ]
+        for op in operators
+    ]
     show_table(console, headers, rows, title=f"Operators of {block}", numbers=numeric)
 
 
@@ -341,8 +345,16 @@ def show_line(console: Console, text: str = "", *, style: str | None = None) -> 
 
 def _largest(operators: Sequence[Operator], clock: ClockDomain) -> float:
     """The largest total that totals on ``clock`` compare with."""
-    comparable = (op for op in operators if op.clock == clock or (clock.hz and op.clock.hz))
-    return max((_total(op) for op in comparable), default=0.0)
+    # A clock is asked once whether it compares: its rate is a Fraction, which is slow to compare.
+    comparable: dict[int, bool] = {}
+    largest = 0.0
+    for op in operators:
+        own = op.clock
+        if id(own) not in comparable:
+            comparable[id(own)] = own == clock or bool(clock.hz and own.hz)
+        if comparable[id(own)]:
+            largest = max(largest, _total(op))
+    return largest
 
 
 def _total(op: Operator) -> float:
@@ -367,6 +379,10 @@ def _times(op: Operator, unit: Unit, *, cold: bool) -> list[str]:
         alike = op.ticks.count == 1
         cells = [unit.text(values[0])] * len(values) if alike else [*map(unit.text, values)]
     return [*cells, ""] if cold and not op.cold else cells
+
+
+def _share(op: Operator, largest: float) -> str:
+    return format(100 * _total(op) / largest, ".1f") if largest else ""
 
 
 def _because(check: Check) -> str:
