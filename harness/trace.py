@@ -271,6 +271,11 @@ class Trace:
         """Number of events."""
         return int(self.kind.shape[0])
 
+    @property
+    def delegated(self) -> npt.NDArray[np.bool_]:
+        """True for events with a delegate's debug id, shape (n,)."""
+        return np.asarray((self.delegate_int != -1) | (self.delegate_str != NO_NAME))
+
     @classmethod
     def unset(
         cls,

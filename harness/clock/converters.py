@@ -30,7 +30,7 @@ from harness.clock.rates import Rate, parse_rate
 from harness.clock.unwrap import unwrap
 from harness.errors import UsageError
 from harness.timebase import ClockDomain
-from harness.trace import NO_CLOCK, NO_NAME, Kind, Trace
+from harness.trace import NO_CLOCK, Kind, Trace
 
 GROUP: Final = "etdump_harness.time_scales"
 """Group of entry points: rates as text, or functions."""
@@ -102,9 +102,8 @@ class TimeScale:
         for (chain, instruction), backend in backends.items():
             if self.matches(backend):
                 found |= (trace.chain == chain) & (trace.instruction == instruction)
-        delegated = (trace.delegate_int != -1) | (trace.delegate_str != NO_NAME)
         timed = (trace.kind == Kind.PROFILE) & (trace.clock != NO_CLOCK)
-        meant: _Bools = found & delegated & timed
+        meant: _Bools = found & trace.delegated & timed
         return meant
 
 

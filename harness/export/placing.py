@@ -20,7 +20,7 @@ from harness.clock.ticks import forward, nanoseconds_per_tick
 from harness.clock.unwrap import unwrap
 from harness.errors import UsageError
 from harness.timebase import ClockDomain
-from harness.trace import NO_CLOCK, NO_NAME, Kind, Trace
+from harness.trace import NO_CLOCK, Kind, Trace
 
 Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
@@ -66,9 +66,8 @@ class Placed:
         self.trace = trace
         count = len(trace)
         profile = trace.kind == Kind.PROFILE
-        named = (trace.delegate_int != -1) | (trace.delegate_str != NO_NAME)
         timed = trace.clock != NO_CLOCK
-        self.delegate = profile & timed & (named | (trace.clock != _MAIN))
+        self.delegate = profile & timed & (trace.delegated | (trace.clock != _MAIN))
         own = ~self.delegate & (trace.clock == _MAIN)
         self.timed = own & (trace.kind == Kind.ALLOCATION)
         self.slack = np.zeros(count, np.int64)

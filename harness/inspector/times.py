@@ -13,7 +13,7 @@ from harness.clock.ticks import to_nanoseconds
 from harness.clock.unwrap import unwrap
 from harness.inspector.perf_data import PER_SECOND, TimeScale, scale_between
 from harness.timebase import ClockDomain
-from harness.trace import NO_NAME, Kind, Trace
+from harness.trace import Kind, Trace
 
 _SPAN_32 = np.uint64(2**32)
 
@@ -46,13 +46,8 @@ def of_readings(trace: Trace, hz: Fraction) -> Trace:
     """
     wide = bool((np.maximum(trace.start, trace.end) >= _SPAN_32).any())
     clock = ClockDomain("given", hz, 64 if wide else 32)
-    numbers = np.where(trace.clock == 0, delegated(trace), trace.clock).astype(np.uint8)
+    numbers = np.where(trace.clock == 0, trace.delegated, trace.clock).astype(np.uint8)
     return replace(trace, clocks=(clock, replace(clock, name="delegates")), clock=numbers).sealed()
-
-
-def delegated(trace: Trace) -> npt.NDArray[np.bool_]:
-    """True for events of delegates."""
-    return np.asarray((trace.delegate_int != -1) | (trace.delegate_str != NO_NAME))
 
 
 def event_times(trace: Trace, target: TimeScale, converter: Convert | None = None) -> Times:
@@ -86,7 +81,7 @@ def event_times(trace: Trace, target: TimeScale, converter: Convert | None = Non
     backward = int(np.count_nonzero(ticks[profile] < 0))
     if converter is not None:
         exact = False
-        for row in np.flatnonzero(profile & delegated(trace)).tolist():
+        for row in np.flatnonzero(profile & trace.delegated).tolist():
             name = debug_id(trace, row)
             zero = converter(name, 0)
             durations[row] = float(converter(name, int(ticks[row])) - zero)

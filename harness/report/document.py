@@ -39,11 +39,12 @@ from harness.view.memory import Memory
 from harness.view.merged_tree import Node, merged_tree
 from harness.view.planned import PlannedPool
 from harness.view.runs import Run, runs
+from harness.view.signature import Signature
 from harness.view.statistics import Summary, operator_statistics
 from harness.view.symbols import Symbols
 
 
-class OperatorDocument(msgspec.Struct, frozen=True):
+class OperatorDocument(Signature, frozen=True):
     """One operator; ``ns`` is null when the rate of its clock is unknown.
 
     ``cold`` (of the first execution after loading) and ``warm`` (of later ones) are in nanoseconds,
@@ -51,12 +52,6 @@ class OperatorDocument(msgspec.Struct, frozen=True):
     ETRecord, ``arguments`` from a ``.pte``; null without these.
     """
 
-    block: str
-    name: str
-    chain: int
-    instruction: int
-    delegate_int: int
-    delegate_str: str | None
     clock: str
     ticks: Summary
     ns: Summary | None

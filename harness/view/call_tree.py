@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from harness.clock.ticks import forward, to_nanoseconds
 from harness.clock.unwrap import Timeline, unwrap
-from harness.trace import DELEGATE_CALL, NO_CLOCK, NO_NAME, OPERATOR_CALL, Kind, Trace
+from harness.trace import DELEGATE_CALL, NO_CLOCK, OPERATOR_CALL, Kind, Trace
 from harness.view.adoption import NO_INSTRUCTION, EndOrdered, adopt
 from harness.view.keys import equal_rows, running_maximum
 
@@ -144,8 +144,7 @@ class _Rows:
     def __init__(self, trace: Trace, across_blocks: bool) -> None:
         self.trace = trace
         profile = trace.kind == Kind.PROFILE
-        named = (trace.delegate_int != -1) | (trace.delegate_str != NO_NAME)
-        self.delegate = profile & (named | (trace.clock != _MAIN))
+        self.delegate = profile & (trace.delegated | (trace.clock != _MAIN))
         self.scope = profile & ~self.delegate
         self.timed = ~self.delegate & (trace.clock == _MAIN)
         blocks = np.repeat(np.arange(len(trace.blocks)), [block.count for block in trace.blocks])
