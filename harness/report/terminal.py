@@ -20,6 +20,7 @@ from harness.view.allocators import allocator_totals
 from harness.view.compare import OperatorChange
 from harness.view.merged_tree import Node
 from harness.view.runs import Run, runs
+from harness.view.signature import by_block
 from harness.view.statistics import Operator, operator_statistics
 
 if TYPE_CHECKING:
@@ -69,8 +70,10 @@ def print_run(
     if header:
         print_header(console, header)
     names = dict.fromkeys(item.name for item in trace.blocks) if block is None else [block]
+    operators = by_block(operator_statistics(trace, block))
     for name in names:
-        print_operators(console, trace, name, detailed=detailed, columns=columns, unit=unit)
+        here = operators.get(name, [])
+        print_operators(console, name, here, detailed=detailed, columns=columns, unit=unit)
     if detailed:
         print_runs(console, trace)
     print_allocators(console, trace)
@@ -91,8 +94,8 @@ def print_header(console: Console, fields: Mapping[str, object]) -> None:
 
 def print_operators(
     console: Console,
-    trace: Trace,
     block: str,
+    operators: list[Operator],
     *,
     detailed: bool = False,
     columns: Sequence[Column] = (),
@@ -106,14 +109,12 @@ def print_operators(
     On a clock of unknown rate, they are of the largest scope on that clock. Where there is a cold
     run and warm ones, the average of the cold one is shown beside those of all.
     """
-    operators = operator_statistics(trace, block)
     if not operators:
         show_line(console, f"no profile events in block {block!r}")
         show_line(console)
         return
     known = [op for op in operators if op.ns is not None]
-    # By identity: a clock's rate is a Fraction, which takes long to hash.
-    outer = {id(clock): _largest(operators, clock) for clock in trace.clocks}
+    outer = _largest(operators)
     best = time_unit(op.ns.max for op in known if op.ns is not None) if known else TICKS
     unit = unit or best
     if not detailed:
@@ -343,18 +344,19 @@ def show_line(console: Console, text: str = "", *, style: str | None = None) -> 
     )
 
 
-def _largest(operators: Sequence[Operator], clock: ClockDomain) -> float:
-    """The largest total that totals on ``clock`` compare with."""
-    # A clock is asked once whether it compares: its rate is a Fraction, which is slow to compare.
-    comparable: dict[int, bool] = {}
-    largest = 0.0
+def _largest(operators: Sequence[Operator]) -> dict[int, float]:
+    """The largest total that totals on a clock compare with, by the clock's identity."""
+    # By identity: a clock's rate is a Fraction, which takes long to hash and to compare.
+    clocks: dict[int, ClockDomain] = {}
+    own: dict[int, float] = {}
     for op in operators:
-        own = op.clock
-        if id(own) not in comparable:
-            comparable[id(own)] = own == clock or bool(clock.hz and own.hz)
-        if comparable[id(own)]:
-            largest = max(largest, _total(op))
-    return largest
+        key = id(op.clock)
+        clocks[key] = op.clock
+        own[key] = max(own.get(key, 0.0), _total(op))
+    return {
+        key: max(own[k] for k, c in clocks.items() if c == clock or (c.hz and clock.hz))
+        for key, clock in clocks.items()
+    }
 
 
 def _total(op: Operator) -> float:

@@ -9,6 +9,7 @@ from harness.report.text import TICKS, Unit, time_unit
 from harness.trace import NO_CLOCK, Kind, Trace
 from harness.view.call_tree import CallTree, call_tree
 from harness.view.merged_tree import Node, merged_tree
+from harness.view.signature import by_block
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,11 +31,10 @@ def print_tree(console: Console, trace: Trace, *, detailed: bool = False) -> Non
         detailed: List the events that may belong elsewhere, row by row.
     """
     tree = call_tree(trace)
-    nodes = merged_tree(tree)
+    nodes = by_block(merged_tree(tree))
     for block in dict.fromkeys(item.name for item in trace.blocks):
-        here = [node for node in nodes if node.block == block]
-        if here:
-            _print_nodes(console, block, here)
+        if block in nodes:
+            _print_nodes(console, block, nodes[block])
     _print_ambiguous(console, tree, detailed=detailed)
     if backward := int(tree.backward.sum()):
         show_line(console, f"backward: {backward} events end before they start; they count as 0")

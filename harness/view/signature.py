@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import TypeVar
+
 import msgspec
 
 
@@ -31,3 +35,14 @@ class Signature(msgspec.Struct, frozen=True):
             *(self.block, self.name, self.chain, self.instruction),
             *(self.delegate_int, self.delegate_str),
         )
+
+
+_Signed = TypeVar("_Signed", bound=Signature)
+
+
+def by_block(items: Iterable[_Signed]) -> dict[str, list[_Signed]]:
+    """Items by the name of their blocks, in order."""
+    found: dict[str, list[_Signed]] = defaultdict(list)
+    for item in items:
+        found[item.block].append(item)
+    return dict(found)

@@ -99,7 +99,7 @@ def test_the_verdict_comes_last_with_its_reasons() -> None:
 
 def test_a_block_without_events_is_said_to_be_empty() -> None:
     console = Console(file=io.StringIO())
-    print_operators(console, trace(), "Nowhere")
+    print_operators(console, "Nowhere", [])
     assert "no profile events in block 'Nowhere'" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
