@@ -10,9 +10,10 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from harness.check.verdict import Check
+from harness.check.checks import Check
 from harness.clock.host_times import ClockQuality
 from harness.errors import UsageError
+from harness.target.size import Size
 from harness.timebase import Ping
 
 SCHEMA: Final = 1
@@ -106,7 +107,7 @@ class TraceSummary(_Record, frozen=True):
 
 
 class Verdict(_Record, frozen=True):
-    """What the checks said, and which budget file they came from."""
+    """What the checks said, and the budget file that they came from; "" for none."""
 
     passed: bool
     budget: str
@@ -127,18 +128,26 @@ class Result(_Record, frozen=True):
     ``baud`` is the rate of the line, 0 when it has none or is not known. ``restart`` is when the
     run set the device's clock to zero, ``clock_quality`` how well it is known when events were.
     ``time_scales`` say what the ticks of delegates' events mean, by patterns (docs/clocks.md).
+    ``id`` is the result's own. ``unit`` is the board of this type, ``commit`` what was tested, and
+    ``session`` what results have in common that were made together. ``image`` is the size of the
+    firmware, where it was built here.
     """
 
+    id: str
     tool_version: str
     started_utc: str
     duration_s: float
     board: str
     port: str | None
+    unit: str
+    commit: str
+    session: str
     runs_requested: int
     runs_completed: int
     seed: int
     exit_code: Annotated[int, msgspec.Meta(ge=0, le=255)]
     target: Target | None = None
+    image: Size | None = None
     model: Model | None = None
     trace: TraceSummary | None = None
     baud: int = 0

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from harness.board import read_toml
+from harness.check.codes import Severity
 
 NotNegative = Annotated[int, msgspec.Meta(ge=0)]
 Statistic = Literal["count", "avg", "p10", "p50", "p90", "min", "max"]
@@ -100,6 +101,8 @@ class Budget(_Table, frozen=True):
         allocator: Limits on allocators.
         stack: Limit on the stack of every core or task that traces.
         losses: Allowed losses.
+        severity: What it means when checks of a code do not hold, instead of what the code says;
+            ``off`` leaves them out.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=1, le=1)]
@@ -107,6 +110,7 @@ class Budget(_Table, frozen=True):
     allocator: tuple[AllocatorLimit, ...] = ()
     stack: StackLimit | None = None
     losses: LossLimit = LossLimit()
+    severity: dict[str, Severity | Literal["off"]] = {}
 
 
 def load_budget(path: Path) -> Budget:

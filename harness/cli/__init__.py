@@ -16,7 +16,7 @@ from harness.errors import HarnessError
 COMMANDS = {
     "boards": "List the boards that can be named with --board.",
     "build": "Build the firmware of a board.",
-    "check": "Check a run or an ETDump against a budget.",
+    "check": "Check a run or an ETDump: what always holds, and a budget.",
     "compare": "Compare two traces operator by operator.",
     "decode": "Print what an ETDump, a console capture, a log or a run directory holds.",
     "doctor": "Say what this machine can do and what it lacks.",

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import click
 
-from harness.check.budget import load_budget
-from harness.check.verdict import evaluate
+from harness.check.checks import Verdict
 from harness.cli.common import Output, Reading, output_options, reading_options
-from harness.errors import UsageError
+from harness.lab.judge import judge
 
 
 @click.command(name="check")
@@ -17,24 +16,23 @@ from harness.errors import UsageError
 @click.option(
     "--budget",
     type=click.Path(path_type=Path),
-    help="Budget file; without it, the one the run directory was checked against.",
+    help="Budget file.  [default: the one the run directory was checked against, if any]",
 )
 @reading_options
 @output_options
 def command(path: Path, budget: Path | None, reading: Reading, output: Output) -> int:
-    """Check a run or an ETDump against a budget."""
+    """Check a run or an ETDump: what always holds, and a budget."""
     source = reading.load(path)
-    if budget is None:
-        if source.result is None or source.result.verdict is None:
-            raise UsageError(f"{path} names no budget", hint="give one with --budget")
-        budget = Path(source.result.verdict.budget)
-    verdict = evaluate(load_budget(budget), source.trace)
+    result = source.result
+    if budget is None and result is not None and result.verdict is not None:
+        budget = Path(result.verdict.budget) if result.verdict.budget else None
+    verdict = judge(source.trace, result, budget)
     if output.json:
-        from harness.report.document import verdict_document
+        from harness.result import encode
 
-        click.echo(verdict_document(verdict, str(budget)), nl=False)
+        click.echo(encode(verdict), nl=False)
     else:
         from harness.report.terminal import print_verdict
 
-        print_verdict(output.console(), verdict, detailed=output.verbosity >= 0)
+        print_verdict(output.console(), Verdict(verdict.checks), detailed=output.verbosity >= 0)
     return 0 if verdict.passed else 1

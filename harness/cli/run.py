@@ -80,6 +80,16 @@ _WHEN_FULL = {"stop": WhenFull.STOP, "drop-oldest": WhenFull.DROP_OLDEST_RUNS}
     type=click.Choice(list(_WHEN_FULL)),
     help="When the log is full: log nothing more, or give up the oldest runs for the newest.",
 )
+@click.option("--unit", help="Which board of its type it is.  [default: its port]")
+@click.option(
+    "--commit",
+    help="The commit that is tested.  [default: $ETHARNESS_COMMIT, or the model's checkout]",
+)
+@click.option(
+    "--session",
+    help="Name of what results have in common that are made together.  [default: "
+    "$ETHARNESS_SESSION, or this run alone]",
+)
 @time_scale_option
 @output_options
 def command(
@@ -98,6 +108,9 @@ def command(
     values: str,
     profile: str,
     when_full: str,
+    unit: str | None,
+    commit: str | None,
+    session: str | None,
     time_scales: dict[str, str],
     output: Output,
 ) -> int:
@@ -119,6 +132,9 @@ def command(
         profile=_PROFILES[profile],
         when_full=_WHEN_FULL[when_full],
         time_scales=time_scales,
+        unit=unit,
+        commit=commit,
+        session=session,
     )
     with output.stages() as stages:
         outcome = run_model(request, stages)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,7 +58,12 @@ def pull(
         )
     trace = on_time_scales(trace, board.time_scales, None)
     directory.write(CONSOLE, bytes(console))
+    own_id = uuid.uuid4().hex
     result = Result(
+        id=own_id,
+        unit=port or board.name,
+        commit="",
+        session=own_id,
         tool_version=__version__,
         started_utc=datetime.now(UTC).isoformat(timespec="seconds"),
         duration_s=round(time.monotonic() - began, 3),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,8 +16,7 @@ from msgspec.structs import replace
 
 from harness import __version__
 from harness.board import Board, SerialTarget, load_board
-from harness.check.budget import Budget, load_budget
-from harness.check.verdict import evaluate
+from harness.check.budget import load_budget
 from harness.clock.converters import parse_time_scales
 from harness.clock.host_times import quality_of_run
 from harness.errors import (
@@ -35,6 +36,8 @@ from harness.lab.collect import (
     steadiness_of,
 )
 from harness.lab.directory import CONSOLE, PARTIAL, RunDirectory
+from harness.lab.judge import judge
+from harness.lab.origin import SESSION_VARIABLE, current_commit
 from harness.lab.postmortem import explain, keep_earlier, symbols_of_board
 from harness.lab.tensors import from_bytes, read_inputs, to_bytes
 from harness.lab.time_scales import delegate_calls, on_time_scales
@@ -44,9 +47,10 @@ from harness.link.options import RunOptions
 from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.wire import DebugLevel, ProfilingLevel, Region, Status, WhenFull
-from harness.result import Failure, Model, Result, Tensor, Verdict
+from harness.result import Failure, Model, Result, Tensor
 from harness.target import start_target
 from harness.target.build import Firmware, build_firmware
+from harness.target.size import image_size
 from harness.trace import Trace
 
 _log = logging.getLogger(__name__)
@@ -76,6 +80,10 @@ class RunRequest:
         profile: Which events are logged.
         when_full: What the device does when its log is full.
         time_scales: What the ticks of delegates' events mean, before what the board file says.
+        unit: Which board of its type it is; None for its port, or for the board if there is none.
+        commit: The commit that is tested; None for what ``current_commit`` says of the model.
+        session: What results have in common that are made together; None for what the environment
+            says in ``ETHARNESS_SESSION``, or else for this run alone.
     """
 
     board: str
@@ -94,6 +102,9 @@ class RunRequest:
     profile: ProfilingLevel = ProfilingLevel.ALL_EVENTS
     when_full: WhenFull = WhenFull.STOP
     time_scales: Mapping[str, str] = field(default_factory=dict)
+    unit: str | None = None
+    commit: str | None = None
+    session: str | None = None
 
     @property
     def options(self) -> RunOptions:
@@ -128,16 +139,15 @@ def run_model(request: RunRequest, stages: Stages = lambda *_: None) -> Outcome:
     except OSError as error:
         raise UsageError(f"cannot read the model {request.model}: {error.strerror}") from error
     budget_file = request.budget or (board_file.parent / board.budget if board.budget else None)
-    budget = load_budget(budget_file) if budget_file else None
+    if budget_file:
+        load_budget(budget_file)  # what is wrong with it shows before anything is started
     # The request's come first and win; what is wrong with any shows before anything is started.
     scales = {**request.time_scales, **board.time_scales, **request.time_scales}
     parse_time_scales(scales)
     run = _Run(request, board, model, RunDirectory.create(request.output), stages, scales)
     try:
         trace = run.execute()
-        run.succeed()
-        if budget is not None:
-            run.judge(trace, budget, budget_file)
+        run.judge(trace, budget_file)
     except HarnessError as error:
         run.fail(type(error).__name__, error.message, error.hint, error.exit_code)
         raise
@@ -166,12 +176,17 @@ class _Run:
         self.console = bytearray()
         self.began = time.monotonic()
         unfinished = Failure(kind="Unfinished", message="the run was cut off", hint="run it again")
+        own_id = uuid.uuid4().hex
         self.result = Result(
+            id=own_id,
             tool_version=__version__,
             started_utc=datetime.now(UTC).isoformat(timespec="seconds"),
             duration_s=0.0,
             board=board.name,
             port=request.port,
+            unit=request.unit or request.port or board.name,
+            commit=current_commit(request.model) if request.commit is None else request.commit,
+            session=request.session or os.environ.get(SESSION_VARIABLE, "") or own_id,
             runs_requested=request.runs,
             runs_completed=0,
             seed=request.seed,
@@ -187,6 +202,7 @@ class _Run:
         if not isinstance(self.board.target, SerialTarget):
             self.stages("building the firmware", 0, 0)
             firmware = build_firmware(self.board)
+            self._learn(image=image_size(firmware, self.board.build.preset))
         deadlines = self.board.deadlines
         with start_target(self.board, firmware, port=self.request.port) as target:
             _log.info("started %s", target.description)
@@ -237,15 +253,9 @@ class _Run:
                 self._learn(link=session.statistics.as_dict())
         return trace
 
-    def succeed(self) -> None:
-        self._learn(failure=None, exit_code=0)
-
-    def judge(self, trace: Trace, budget: Budget, budget_file: Path | None) -> None:
-        verdict = evaluate(budget, trace)
-        self._learn(
-            verdict=Verdict(passed=verdict.passed, budget=str(budget_file), checks=verdict.checks),
-            exit_code=0 if verdict.passed else 1,
-        )
+    def judge(self, trace: Trace, budget_file: Path | None) -> None:
+        verdict = judge(trace, self.result, budget_file)
+        self._learn(failure=None, verdict=verdict, exit_code=0 if verdict.passed else 1)
 
     def fail(self, kind: str, message: str, hint: str, exit_code: int) -> None:
         self._learn(failure=Failure(kind=kind, message=message, hint=hint), exit_code=exit_code)

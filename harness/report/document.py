@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from harness.board import Board
-from harness.check.verdict import Check, Verdict
 from harness.clock.host_times import ClockQuality
 from harness.export.formats import Exported
 from harness.report.clocks import ClockDocument, clock_documents
@@ -28,7 +27,7 @@ from harness.report.symbols import (
     origin_document,
 )
 from harness.report.text import printable, with_printable_names
-from harness.result import encode
+from harness.result import Verdict, encode
 from harness.target.doctor import Finding
 from harness.target.size import Size
 from harness.trace import Damage, Losses, Trace
@@ -84,14 +83,6 @@ class TraceDocument(msgspec.Struct, frozen=True):
     outputs: list[OutputDocument]
 
 
-class VerdictDocument(msgspec.Struct, frozen=True):
-    """What ``etharness check --json`` prints."""
-
-    passed: bool
-    budget: str
-    checks: tuple[Check, ...]
-
-
 class BuildDocument(msgspec.Struct, frozen=True):
     """What ``etharness build --json`` prints."""
 
@@ -112,7 +103,7 @@ class ExportDocument(msgspec.Struct, frozen=True):
 SCHEMAS: dict[str, Any] = {
     "boards": list[Board],
     "build": BuildDocument,
-    "check": VerdictDocument,
+    "check": Verdict,
     "compare": ComparisonDocument,
     "decode": TraceDocument,
     "doctor": list[Finding],
@@ -188,11 +179,6 @@ def trace_document(
             outputs=comparison_documents(comparisons),
         )
     )
-
-
-def verdict_document(verdict: Verdict, budget: str) -> bytes:
-    """Return the JSON of a verdict over the budget file ``budget``."""
-    return encode(VerdictDocument(verdict.passed, budget, verdict.checks))
 
 
 def export_document(file: str, name: str, exported: Exported) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.check.verdict import Verdict
+from harness.check.checks import Verdict
 from harness.report.terminal import print_run, print_verdict
 from harness.report.text import stack_use
 from harness.result import Result

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from harness.check.verdict import Check, Verdict
+from harness.check.checks import Check, Verdict
 from harness.clock.host_times import ClockQuality
 from harness.report.clocks import clock_lines
 from harness.report.text import TICKS, Unit, printable, time_unit
@@ -230,10 +230,13 @@ def print_verdict(console: Console, verdict: Verdict, *, detailed: bool = False)
     show_line(console)
     if detailed:
         _print_checks(console, verdict)
-    failures = verdict.failures
     total = len(verdict.checks)
+    for check in verdict.warnings:
+        show_line(console, f"{check.severity}: {_because(check)}", style="yellow")
+    failures = verdict.failures
     if not failures:
-        show_line(console, f"PASS: {total} of {total} checks hold", style="bold green")
+        held = total - len(verdict.warnings)
+        show_line(console, f"PASS: {held} of {total} checks hold", style="bold green")
         return
     show_line(console, f"FAIL: {len(failures)} of {total} checks do not hold", style="bold red")
     for check in failures:
@@ -243,17 +246,17 @@ def print_verdict(console: Console, verdict: Verdict, *, detailed: bool = False)
 def _print_checks(console: Console, verdict: Verdict) -> None:
     rows = [
         [
-            "pass" if check.passed else "FAIL",
+            "pass" if check.passed else "FAIL" if check.failed else check.severity,
+            check.code,
             check.rule,
             check.subject,
-            "-" if check.measured is None else f"{check.measured:,.3f}",
-            f"{check.limit:,.3f}",
+            *("-" if value is None else f"{value:,.3f}" for value in (check.measured, check.limit)),
             check.unit,
         ]
         for check in verdict.checks
     ]
-    headers = ["", "rule", "subject", "measured", "limit", "unit"]
-    show_table(console, headers, rows, title="Checks", numbers=(3, 4))
+    headers = ["", "code", "rule", "subject", "measured", "limit", "unit"]
+    show_table(console, headers, rows, title="Checks", numbers=(4, 5))
 
 
 def show_table(
@@ -388,4 +391,4 @@ def _share(op: Operator, largest: float) -> str:
 
 
 def _because(check: Check) -> str:
-    return f"{check.subject}: {check.rule}: {check.reason}"
+    return f"{check.code} {check.subject}: {check.rule}: {check.reason}"

@@ -51,14 +51,28 @@ def firmware_sizes(firmware: Firmware, preset: str) -> Iterator[Size]:
     Raises:
         InfrastructureError: The toolchain's ``size`` does not run.
     """
-    compiler, _ = compiler_for(preset)
-    toolchain = compiler.removesuffix("gcc") if compiler.endswith("-gcc") else ""
-    program = f"{toolchain}size"
+    program = _program(preset)
     for room in ROOMS:
         compiled = (firmware.directory / "CMakeFiles/firmware.dir/src" / room).iterdir()
         objects = [path for path in compiled if path.suffix in (".o", ".obj")]
         yield _total(room, _measure(program, objects))
-    yield _total("image", _measure(program, [firmware.image]))
+    yield image_size(firmware, preset)
+
+
+def image_size(firmware: Firmware, preset: str) -> Size:
+    """Return the size of the linked image.
+
+    Raises:
+        InfrastructureError: The toolchain's ``size`` does not run.
+    """
+    return _total("image", _measure(_program(preset), [firmware.image]))
+
+
+def _program(preset: str) -> str:
+    """The ``size`` of the toolchain that builds ``preset``."""
+    compiler, _ = compiler_for(preset)
+    toolchain = compiler.removesuffix("gcc") if compiler.endswith("-gcc") else ""
+    return f"{toolchain}size"
 
 
 def _measure(program: str, files: Sequence[Path]) -> list[list[int]]:

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from harness.check.budget import Budget, load_budget
-from harness.check.verdict import Check, evaluate
+from harness.check.checks import Check
+from harness.check.evaluate import evaluate
+from harness.check.subject import Subject
 from harness.errors import UsageError
 from harness.etdump.compact import read_log
 from harness.resources import data_directory
@@ -71,7 +73,7 @@ def test_the_budgets_that_come_with_the_boards_are_valid(name: str) -> None:
 
 
 def checks(tmp_path: Path, text: str, subject: Trace) -> tuple[bool, list[Check]]:
-    verdict = evaluate(budget(tmp_path, text), subject)
+    verdict = evaluate(Subject(subject), budget(tmp_path, text))
     assert verdict.passed == (not verdict.failures)
     return verdict.passed, list(verdict.checks)
 

@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console
 
 from harness.check.budget import AllocatorLimit, Budget, TimeLimit
-from harness.check.verdict import evaluate
+from harness.check.evaluate import evaluate
+from harness.check.subject import Subject
 from harness.etdump.compact import read_log
 from harness.report.terminal import print_operators, print_run
 from harness.report.text import printable, time_unit
@@ -90,10 +91,10 @@ def test_the_verdict_comes_last_with_its_reasons() -> None:
         time=(TimeLimit(event="Method::execute", limit_us=30.0),),
         allocator=(AllocatorLimit(name="planned_*", limit_bytes=5000),),
     )
-    lines = printed(trace(), verdict=evaluate(rules, trace())).splitlines()
+    lines = printed(trace(), verdict=evaluate(Subject(trace()), rules)).splitlines()
     assert lines[-2] == "FAIL: 1 of 4 checks do not hold"
     assert "40 us exceeds the limit of 30 us" in lines[-1]
-    passing = printed(trace(), verdict=evaluate(Budget(schema=1), trace())).splitlines()
+    passing = printed(trace(), verdict=evaluate(Subject(trace()))).splitlines()
     assert passing[-1] == "PASS: 2 of 2 checks hold"
 
 

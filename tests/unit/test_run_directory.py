@@ -17,6 +17,10 @@ from harness.resources import data_directory
 from harness.timebase import ClockDomain, Ping
 
 RESULT = results.Result(
+    id="7d1f",
+    unit="board",
+    commit="",
+    session="7d1f",
     tool_version="1",
     started_utc="2026-11-21T00:00:00+00:00",
     duration_s=1.5,

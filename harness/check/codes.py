@@ -1,0 +1,39 @@
+"""Codes: every kind of check there is, by the name under which the documentation explains it."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+Severity = Literal["error", "warning", "note"]
+"""What a check that does not hold means: the verdict is a failure; it is to be looked at, but the
+verdict stands; it is good to know."""
+
+
+class Code(msgspec.Struct, frozen=True):
+    """A kind of check.
+
+    Attributes:
+        code: Its name: I and a number for an invariant, B for a limit of a budget, H for a
+            comparison with history. A code is never given to anything else.
+        title: What holds when it passes, in a few words.
+        severity: What it means when it does not hold, unless a budget says otherwise.
+    """
+
+    code: str
+    title: str
+    severity: Severity
+
+
+CODES: Final[dict[str, Code]] = {
+    code.code: code
+    for code in (
+        Code("B01", "times are within their limits", "error"),
+        Code("B02", "allocators hold no more than their limits", "error"),
+        Code("B03", "no allocation was refused", "error"),
+        Code("B04", "stacks are no deeper than their limit", "error"),
+        Code("B05", "no more is lost than is allowed", "error"),
+    )
+}
+"""All codes by name, in the order of the documentation."""
