@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from harness.check.checks import Verdict
 from harness.check.history.samples import History
 from harness.check.subject import Subject
+from harness.report.postmortem import PostmortemDocument
 from harness.result import Result
 
 
@@ -20,6 +21,8 @@ class Reported:
         verdict: What the checks said.
         result: The result of the run; None for a trace alone.
         history: What it was held against, if anything.
+        console: The end of the text that the board printed.
+        postmortem: What the board was doing when it crashed in the run.
     """
 
     title: str
@@ -27,3 +30,5 @@ class Reported:
     verdict: Verdict
     result: Result | None = None
     history: History | None = None
+    console: str = ""
+    postmortem: PostmortemDocument | None = None
