@@ -82,13 +82,14 @@ class Memory(_Strict, frozen=True):
 
 class Deadlines(_Strict, frozen=True):
     """Longest waits in seconds: until HELLO is answered, per request, per execution of a model,
-    and for a serial port that has vanished to come back.
+    for a serial port that has vanished to come back, and for another process to let a unit go.
     """
 
     boot_s: Seconds = 10.0
     request_s: Seconds = 2.0
     execute_s: Seconds = 30.0
     reopen_s: Seconds = 10.0
+    unit_s: Seconds = 60.0
 
 
 class Board(_Strict, frozen=True):

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from harness.board import Board
 from harness.errors import InfrastructureError, UsageError
-from harness.resources import data_directory
+from harness.resources import data_directory, user_cache
 
 _DEADLINE_S = 300.0
 _BUILT = "etharness-built"
@@ -56,8 +56,7 @@ def build_root() -> Path:
     """Where build directories go: ``$ETHARNESS_BUILD_DIR``, else the user's cache directory."""
     if configured := os.environ.get("ETHARNESS_BUILD_DIR"):
         return Path(configured)
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser() / "etdump-harness" / "build"
+    return user_cache("build")
 
 
 def build_directory(source: Path, preset: str, root: Path | None = None) -> Path:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Self
 
 from harness.board import Board, SerialTarget
 from harness.errors import UsageError
 from harness.link.reopen import ReopeningTransport
 from harness.link.streams import open_serial
+from harness.target.unit_lock import hold_unit
 
 
 class SerialPortTarget:
@@ -18,9 +20,10 @@ class SerialPortTarget:
         description: Which port at which rate.
     """
 
-    def __init__(self, transport: ReopeningTransport, description: str) -> None:
+    def __init__(self, transport: ReopeningTransport, description: str, held: ExitStack) -> None:
         self.transport = transport
         self.description = description
+        self._held = held
 
     def __enter__(self) -> Self:
         return self
@@ -36,21 +39,25 @@ class SerialPortTarget:
         return ""
 
     def close(self) -> None:
-        """Close the port."""
-        self.transport.close()
+        """Close the port and let the unit go."""
+        with self._held:
+            self.transport.close()
 
 
 def open_serial_port(board: Board, target: SerialTarget, port: str | None) -> SerialPortTarget:
-    """Open the port a board is on.
+    """Open the port a board is on, and hold the unit until it is closed.
 
     Raises:
         UsageError: No port was named.
-        InfrastructureError: It cannot be opened.
+        InfrastructureError: It cannot be opened, or another process holds the unit.
     """
     if port is None:
         raise UsageError(
             f"board {board.name} is on a serial port, and none was named",
             hint="give --port, such as /dev/ttyACM0; `ls /dev/serial/by-id` shows what there is",
         )
-    transport = ReopeningTransport(lambda: open_serial(port, target.baud), board.deadlines.reopen_s)
-    return SerialPortTarget(transport, f"{port} at {target.baud} baud")
+    deadlines = board.deadlines
+    with ExitStack() as stack:
+        stack.enter_context(hold_unit(port, deadlines.unit_s))
+        transport = ReopeningTransport(lambda: open_serial(port, target.baud), deadlines.reopen_s)
+        return SerialPortTarget(transport, f"{port} at {target.baud} baud", stack.pop_all())
