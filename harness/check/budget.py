@@ -9,6 +9,7 @@ import msgspec
 
 from harness.board import read_toml
 from harness.check.codes import Severity
+from harness.check.history.settings import HistoryLimits
 
 NotNegative = Annotated[int, msgspec.Meta(ge=0)]
 Statistic = Literal["count", "avg", "p10", "p50", "p90", "min", "max"]
@@ -103,6 +104,7 @@ class Budget(_Table, frozen=True):
         losses: Allowed losses.
         severity: What it means when checks of a code do not hold, instead of what the code says;
             ``off`` leaves them out.
+        history: When a change since earlier results is one.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=1, le=1)]
@@ -111,6 +113,7 @@ class Budget(_Table, frozen=True):
     stack: StackLimit | None = None
     losses: LossLimit = LossLimit()
     severity: dict[str, Severity | Literal["off"]] = {}
+    history: HistoryLimits = HistoryLimits()
 
 
 def load_budget(path: Path) -> Budget:

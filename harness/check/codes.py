@@ -34,6 +34,14 @@ CODES: Final[dict[str, Code]] = {
         Code("B03", "no allocation was refused", "error"),
         Code("B04", "stacks are no deeper than their limit", "error"),
         Code("B05", "no more is lost than is allowed", "error"),
+        Code("H01", "no operator is slower than in the baseline", "error"),
+        Code("H02", "no size is larger than in the baseline", "error"),
+        Code("H03", "no step in the course of history", "warning"),
+        Code("H04", "nothing is less than in the baseline", "note"),
+        Code("H05", "what has no noise is the same as in the baseline", "note"),
+        Code("H06", "the baseline tells enough to judge by", "note"),
+        Code("H07", "the operators are those of the baseline", "note"),
+        Code("H08", "times have one level, not two", "note"),
     )
 }
 """All codes by name, in the order of the documentation."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.check.checks import Verdict
+from harness.check.history.comparison import HistoryComparison
 from harness.check.history.samples import History
 from harness.check.subject import Subject
 from harness.report.postmortem import PostmortemDocument
@@ -21,6 +22,7 @@ class Reported:
         verdict: What the checks said.
         result: The result of the run; None for a trace alone.
         history: What it was held against, if anything.
+        comparison: What came of that, number by number.
         console: The end of the text that the board printed.
         postmortem: What the board was doing when it crashed in the run.
     """
@@ -30,5 +32,6 @@ class Reported:
     verdict: Verdict
     result: Result | None = None
     history: History | None = None
+    comparison: HistoryComparison | None = None
     console: str = ""
     postmortem: PostmortemDocument | None = None
