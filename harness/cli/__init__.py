@@ -23,6 +23,7 @@ COMMANDS = {
     "export": "Write a trace in another tool's format.",
     "postmortem": "Say what a board was doing when it crashed.",
     "pull": "Read the last trace from a board that is already running.",
+    "report": "Judge runs again and write one report of them.",
     "run": "Run a model on a board, pull its trace and check it.",
 }
 """Subcommands and their one-line help, here so that --help imports none of them."""

@@ -6,9 +6,14 @@ from pathlib import Path
 
 import click
 
-from harness.check.checks import Verdict
-from harness.cli.common import Output, Reading, output_options, reading_options
-from harness.lab.judge import judge
+from harness.cli.common import (
+    Output,
+    Reading,
+    output_options,
+    reading_options,
+    report_option,
+    write_reports,
+)
 
 
 @click.command(name="check")
@@ -18,21 +23,25 @@ from harness.lab.judge import judge
     type=click.Path(path_type=Path),
     help="Budget file.  [default: the one the run directory was checked against, if any]",
 )
+@report_option()
 @reading_options
 @output_options
-def command(path: Path, budget: Path | None, reading: Reading, output: Output) -> int:
+def command(
+    path: Path, budget: Path | None, reports: tuple[Path, ...], reading: Reading, output: Output
+) -> int:
     """Check a run or an ETDump: what always holds, and a budget."""
-    source = reading.load(path)
-    result = source.result
-    if budget is None and result is not None and result.verdict is not None:
-        budget = Path(result.verdict.budget) if result.verdict.budget else None
-    verdict = judge(source.trace, result, budget)
+    from harness.lab.judge import judged_path, recorded
+
+    run = judged_path(path, reading.load, budget)
+    write_reports(reports, [run])
+    if run.subject is None:
+        reading.load(path)  # raises what there is to say of a run without a trace
     if output.json:
         from harness.result import encode
 
-        click.echo(encode(verdict), nl=False)
+        click.echo(encode(recorded(run)), nl=False)
     else:
         from harness.report.terminal import print_verdict
 
-        print_verdict(output.console(), Verdict(verdict.checks), detailed=output.verbosity >= 0)
-    return 0 if verdict.passed else 1
+        print_verdict(output.console(), run.verdict, detailed=output.verbosity >= 0)
+    return 0 if run.passed else 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from harness.lab.run import Outcome
     from harness.lab.source import Source
+    from harness.report.reported import Reported
     from harness.timebase import ClockDomain
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -200,6 +201,48 @@ def _parse_time_scales(_: click.Context, __: click.Parameter, pairs: Any) -> dic
             )
         texts[pattern.strip()] = scale.strip()
     return texts
+
+
+def report_option(*names: str, required: bool = False) -> Callable[[_F], _F]:
+    """An option of files to report to, passed as the tuple of paths ``reports``."""
+    from pathlib import Path
+
+    return click.option(
+        *(names or ("--report",)),
+        "reports",
+        multiple=True,
+        required=required,
+        type=click.Path(path_type=Path),
+        callback=_check_reports,
+        metavar="FILE",
+        help="Write a report, too, of the kind that the suffix says (docs/reports.md): .json. May "
+        "be given several times.",
+    )
+
+
+def _check_reports(_: click.Context, __: click.Parameter, files: tuple[Path, ...]) -> Any:
+    if files:
+        from harness.lab.reports import check_report_file
+
+        for file in files:
+            check_report_file(file)
+    return files
+
+
+def write_reports(files: Sequence[Path], runs: Sequence[Reported]) -> None:
+    """Write a report of ``runs`` to every file.
+
+    The failure of a run is worse than that of a report of it, which is only printed then.
+    """
+    from harness.lab.reports import write_report
+
+    for file in files:
+        try:
+            write_report(file, runs)
+        except HarnessError as error:
+            if all(run.failure is None for run in runs):
+                raise
+            report_failure(error)
 
 
 def show_outcome(output: Output, outcome: Outcome, directory: Path) -> None:

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import click
 
-from harness.cli.common import Output, output_options, show_outcome, time_scale_option
+from harness.cli.common import (
+    Output,
+    output_options,
+    report_option,
+    show_outcome,
+    time_scale_option,
+    write_reports,
+)
 from harness.lab.run import RunRequest, run_model
 from harness.link.wire import DebugLevel, ProfilingLevel, WhenFull
 
@@ -90,6 +97,7 @@ _WHEN_FULL = {"stop": WhenFull.STOP, "drop-oldest": WhenFull.DROP_OLDEST_RUNS}
     help="Name of what results have in common that are made together.  [default: "
     "$ETHARNESS_SESSION, or this run alone]",
 )
+@report_option()
 @time_scale_option
 @output_options
 def command(
@@ -111,6 +119,7 @@ def command(
     unit: str | None,
     commit: str | None,
     session: str | None,
+    reports: tuple[Path, ...],
     time_scales: dict[str, str],
     output: Output,
 ) -> int:
@@ -137,6 +146,6 @@ def command(
         session=session,
     )
     with output.stages() as stages:
-        outcome = run_model(request, stages)
+        outcome = run_model(request, stages, lambda run: write_reports(reports, [run]))
     show_outcome(output, outcome, directory)
     return outcome.result.exit_code

@@ -91,6 +91,17 @@ class RunDirectory:
         """Write ``result.json``, the last file of a run."""
         self.write(RESULT, encode(result))
 
+    @property
+    def is_one(self) -> bool:
+        """Whether a run made it."""
+        return (self.path / RESULT).is_file()
+
+    @property
+    def trace_file(self) -> Path | None:
+        """The file that says most of the trace; None when the run did not get that far."""
+        files = (self.path / name for name in (LOG, ETDUMP))
+        return next((file for file in files if file.is_file()), None)
+
     def read_result(self) -> Result:
         """Read ``result.json``.
 
@@ -98,7 +109,7 @@ class RunDirectory:
             UsageError: It is missing or not a result of this version.
         """
         path = self.path / RESULT
-        if not path.is_file():
+        if not self.is_one:
             raise UsageError(
                 f"{self.path} is no run directory: it has no {RESULT}",
                 hint="`etharness run -o DIRECTORY` makes one",

@@ -1,43 +1,115 @@
 """The verdict on a run, made of nothing but what its run directory holds and the rules given.
 
-``run``, ``check`` and a replay judge by this one function, so they cannot disagree.
+``run``, ``check``, ``report`` and a replay judge by this one function, so they cannot disagree.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Final
+
+import msgspec
 
 from harness.check.budget import Budget, load_budget
 from harness.check.checks import Verdict
 from harness.check.evaluate import evaluate
 from harness.check.subject import Subject, model_name
+from harness.errors import FormatError
+from harness.lab.directory import CONSOLE, POSTMORTEM, RunDirectory
+from harness.lab.source import Source
+from harness.report.postmortem import PostmortemDocument
+from harness.report.reported import Reported
+from harness.report.text import with_printable_text
 from harness.result import Result
 from harness.result import Verdict as RecordedVerdict
 from harness.trace import Trace
 
+_CONSOLE_END: Final = 4096
+"""Bytes of the console's end that reports show."""
 
-def judge(
-    trace: Trace, result: Result | None = None, budget: Path | Budget | None = None
-) -> RecordedVerdict:
+
+def judged(
+    title: str,
+    trace: Trace,
+    result: Result | None = None,
+    budget: Path | Budget | None = None,
+    directory: Path | None = None,
+) -> Reported:
     """Hold a trace against every rule there is for it.
 
     Args:
+        title: Where it is from, for people.
         trace: What was logged, on its time scales.
         result: The result of its run, if that is known.
         budget: A budget or its file; without one, only what always holds is checked.
+        directory: The run directory, if there is one.
 
     Raises:
         UsageError: The budget file is wrong.
     """
-    file = budget if isinstance(budget, Path) else None
     rules = load_budget(budget) if isinstance(budget, Path) else budget
-    return recorded(evaluate(subject_of(trace, result), rules), file)
+    subject = subject_of(trace, result)
+    checks = tuple(map(with_printable_text, evaluate(subject, rules).checks))
+    file = str(budget) if isinstance(budget, Path) else ""
+    return Reported(title, subject, Verdict(checks), result, budget=file, directory=directory)
 
 
-def recorded(verdict: Verdict, budget: Path | None) -> RecordedVerdict:
+def judged_path(
+    path: Path, load: Callable[[Path], Source], budget: Path | Budget | None = None
+) -> Reported:
+    """Judge what is at ``path``, by the budget that it was judged by before unless one is given.
+
+    Args:
+        path: A run directory, also of a run that failed, or a file with traces.
+        load: Reads the traces behind a path.
+        budget: A budget or its file.
+
+    Raises:
+        UsageError: There is nothing at the path, or the budget file is wrong.
+        FormatError: What is there is not what it should be, and no failed run left it so.
+    """
+    run = RunDirectory(path)
+    directory = path if run.is_one else None
+    result = run.read_result() if directory else None
+    if result is not None and result.failure is not None:
+        unread = with_evidence(Reported(str(path), None, Verdict(()), result, directory=directory))
+        if run.trace_file is None:
+            return unread
+        try:
+            source = load(path)
+        except FormatError:  # the log may be what the run failed for
+            return unread
+    else:
+        source = load(path)
+    known = source.result
+    if budget is None and known is not None and known.verdict is not None:
+        budget = Path(known.verdict.budget) if known.verdict.budget else None
+    return with_evidence(judged(str(path), source.trace, known, budget, directory))
+
+
+def with_evidence(run: Reported) -> Reported:
+    """Add what else a finished run left in its directory: the console's end, a postmortem."""
+    if run.directory is None:
+        return run
+    console, crash = run.directory / CONSOLE, run.directory / POSTMORTEM
+    printed = console.read_bytes()[-_CONSOLE_END:] if console.is_file() else b""
+    document = None
+    if crash.is_file():
+        try:
+            document = msgspec.json.decode(crash.read_bytes(), type=PostmortemDocument)
+        except msgspec.DecodeError as error:
+            raise FormatError(f"{crash}: not a postmortem of this version: {error}") from error
+    text = printed.decode(errors="backslashreplace")
+    return replace(run, console=text, postmortem=document)
+
+
+def recorded(run: Reported) -> RecordedVerdict:
     """What a result keeps of a verdict."""
-    return RecordedVerdict(passed=verdict.passed, budget=str(budget or ""), checks=verdict.checks)
+    verdict = run.verdict
+    return RecordedVerdict(passed=verdict.passed, budget=run.budget, checks=verdict.checks)
 
 
 def subject_of(trace: Trace, result: Result | None = None) -> Subject:

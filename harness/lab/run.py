@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import logging
 import os
@@ -17,6 +18,7 @@ from msgspec.structs import replace
 from harness import __version__
 from harness.board import Board, SerialTarget, load_board
 from harness.check.budget import load_budget
+from harness.check.checks import Verdict
 from harness.clock.converters import parse_time_scales
 from harness.clock.host_times import quality_of_run
 from harness.errors import (
@@ -36,7 +38,7 @@ from harness.lab.collect import (
     steadiness_of,
 )
 from harness.lab.directory import CONSOLE, PARTIAL, RunDirectory
-from harness.lab.judge import judge
+from harness.lab.judge import judged, recorded, with_evidence
 from harness.lab.origin import SESSION_VARIABLE, current_commit
 from harness.lab.postmortem import explain, keep_earlier, symbols_of_board
 from harness.lab.tensors import from_bytes, read_inputs, to_bytes
@@ -47,6 +49,7 @@ from harness.link.options import RunOptions
 from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.wire import DebugLevel, ProfilingLevel, Region, Status, WhenFull
+from harness.report.reported import Reported
 from harness.result import Failure, Model, Result, Tensor
 from harness.target import start_target
 from harness.target.build import Firmware, build_firmware
@@ -122,8 +125,17 @@ class Outcome:
     trace: Trace
 
 
-def run_model(request: RunRequest, stages: Stages = lambda *_: None) -> Outcome:
+def run_model(
+    request: RunRequest,
+    stages: Stages = lambda *_: None,
+    ended: Callable[[Reported], None] = lambda _: None,
+) -> Outcome:
     """Run a model and leave a run directory, whatever happens once the target is being started.
+
+    Args:
+        request: What to run.
+        stages: Told how far it is.
+        ended: Called once the run directory is complete, also of a run that failed.
 
     Returns:
         The result, with exit code 0 or 1 by its verdict, and the trace.
@@ -156,6 +168,7 @@ def run_model(request: RunRequest, stages: Stages = lambda *_: None) -> Outcome:
         raise
     finally:
         run.finish()
+        ended(run.reported)
     return Outcome(run.result, trace)
 
 
@@ -174,6 +187,7 @@ class _Run:
         self.request, self.board, self.model = request, board, model
         self.directory, self.stages = directory, stages
         self.console = bytearray()
+        self._judged: Reported | None = None
         self.began = time.monotonic()
         unfinished = Failure(kind="Unfinished", message="the run was cut off", hint="run it again")
         own_id = uuid.uuid4().hex
@@ -254,8 +268,18 @@ class _Run:
         return trace
 
     def judge(self, trace: Trace, budget_file: Path | None) -> None:
-        verdict = judge(trace, self.result, budget_file)
-        self._learn(failure=None, verdict=verdict, exit_code=0 if verdict.passed else 1)
+        self._learn(failure=None)
+        path = self.directory.path
+        self._judged = judged(str(path), trace, self.result, budget_file, path)
+        verdict = recorded(self._judged)
+        self._learn(verdict=verdict, exit_code=0 if verdict.passed else 1)
+
+    @property
+    def reported(self) -> Reported:
+        """What there is to report of it."""
+        path = self.directory.path
+        unjudged = Reported(str(path), None, Verdict(()), directory=path)
+        return with_evidence(dataclasses.replace(self._judged or unjudged, result=self.result))
 
     def fail(self, kind: str, message: str, hint: str, exit_code: int) -> None:
         self._learn(failure=Failure(kind=kind, message=message, hint=hint), exit_code=exit_code)

@@ -15,7 +15,6 @@ from harness.lab.directory import (
     DEBUG_BUFFER,
     ETDUMP,
     LOG,
-    RESULT,
     RunDirectory,
     to_clock_domain,
 )
@@ -116,15 +115,15 @@ def read_trace(data: bytes, clocks: Sequence[ClockDomain]) -> Trace:
 def _file(path: Path) -> tuple[Path, Result | None]:
     """The file that holds the trace, and the result of its run."""
     if path.is_dir():
-        result = RunDirectory(path).read_result()
-        for name in (LOG, ETDUMP):
-            if (path / name).is_file():
-                return path / name, result
+        run = RunDirectory(path)
+        result = run.read_result()
+        if (file := run.trace_file) is not None:
+            return file, result
         ended = f": {result.failure.message}" if result.failure else ""
         raise UsageError(f"{path} holds no trace, its run did not get that far{ended}")
     if path.is_file():
-        ran = (path.parent / RESULT).is_file()
-        return path, RunDirectory(path.parent).read_result() if ran else None
+        around = RunDirectory(path.parent)
+        return path, around.read_result() if around.is_one else None
     raise UsageError(f"{path}: no such file or directory")
 
 

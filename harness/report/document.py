@@ -15,6 +15,7 @@ from harness.report.clocks import ClockDocument, clock_documents
 from harness.report.compare import ComparisonDocument
 from harness.report.memory import MemoryDocument, memory_document
 from harness.report.postmortem import PostmortemDocument
+from harness.report.results import ReportDocument
 from harness.report.symbols import (
     ArgumentsDocument,
     Comparison,
@@ -109,6 +110,7 @@ SCHEMAS: dict[str, Any] = {
     "doctor": list[Finding],
     "export": ExportDocument,
     "postmortem": PostmortemDocument,
+    "report": ReportDocument,
 }
 """Types of documents by the command that prints them; ``run`` and ``pull`` print a Result."""
 

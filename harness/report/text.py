@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from harness.check.checks import Check
 from harness.trace import Stack
 from harness.view.signature import Signature
 
@@ -30,6 +31,12 @@ def with_printable_names(item: _Named) -> _Named:
     return msgspec.structs.replace(
         item, block=printable(item.block), name=printable(item.name), delegate_str=delegate
     )
+
+
+def with_printable_text(check: Check) -> Check:
+    """The same check with texts that print, and that JSON can hold."""
+    texts = {name: printable(getattr(check, name)) for name in ("rule", "subject", "reason")}
+    return msgspec.structs.replace(check, **texts)
 
 
 def _escape(code: int) -> str:

@@ -1,0 +1,54 @@
+"""``etharness report``: several runs in one report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from harness.cli.common import (
+    Output,
+    Reading,
+    output_options,
+    reading_options,
+    report_option,
+    write_reports,
+)
+
+
+@click.command(name="report")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@report_option("-o", "--output")
+@click.option(
+    "--budget",
+    type=click.Path(path_type=Path),
+    help="Budget file for all.  [default: for each the one it was checked against, if any]",
+)
+@reading_options
+@output_options
+def command(
+    paths: tuple[Path, ...],
+    reports: tuple[Path, ...],
+    budget: Path | None,
+    reading: Reading,
+    output: Output,
+) -> int:
+    """Judge runs again and write one report of them.
+
+    PATHS are what check takes: run directories, device logs, ED00 files. The exit code is 1 when
+    one of them did not pass. Runs that failed are reported, too.
+    """
+    from harness.lab.judge import judged_path
+    from harness.report.reported import all_passed
+
+    runs = [judged_path(path, reading.load, budget) for path in paths]
+    write_reports(reports, runs)
+    if output.json:
+        from harness.report.results import report_document
+
+        click.echo(report_document(runs), nl=False)
+    else:
+        from harness.report.overview import print_overview
+
+        print_overview(output.console(), runs)
+    return 0 if all_passed(runs) else 1

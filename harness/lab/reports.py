@@ -1,0 +1,68 @@
+"""Reports of judged runs as files, whose suffix says of which kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from harness.errors import UsageError
+from harness.report.reported import Reported
+
+Writer = Callable[[Sequence[Reported]], bytes]
+"""Makes a report of runs, one at least."""
+
+
+class _Format(NamedTuple):
+    name: str
+    write: Writer
+
+
+def _json(runs: Sequence[Reported]) -> bytes:
+    from harness.report.results import report_document
+
+    return report_document(runs)
+
+
+_FORMATS: Final[dict[str, _Format]] = {
+    ".json": _Format("JSON", _json),
+}
+"""Kinds of reports by suffix. What each needs is imported when it is written."""
+
+
+def write_report(file: Path, runs: Sequence[Reported]) -> None:
+    """Write a report of ``runs``, whole or not at all; a file that is there is replaced.
+
+    Raises:
+        UsageError: There is no such kind of report, or the file cannot be written.
+    """
+    data = _format_of(file).write(runs)
+    partial = file.with_name(f".{file.name}.partial")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(data)
+        partial.replace(file)
+    except OSError as error:
+        raise UsageError(f"cannot write the report {file}: {error.strerror}") from error
+
+
+def check_report_file(file: Path) -> None:
+    """Refuse a file that no report can be written to, before anything is run for it.
+
+    Raises:
+        UsageError: There is no such kind of report, or ``file`` is a directory.
+    """
+    _format_of(file)
+    if file.is_dir():
+        raise UsageError(f"cannot write the report {file}: it is a directory")
+
+
+def _format_of(file: Path) -> _Format:
+    try:
+        return _FORMATS[file.suffix.lower()]
+    except KeyError:
+        known = ", ".join(f"{suffix} ({kind.name})" for suffix, kind in _FORMATS.items())
+        raise UsageError(
+            f"{file}: there is no kind of report with the suffix {file.suffix!r}",
+            hint=f"name a file that ends in one of {known}",
+        ) from None

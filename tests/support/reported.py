@@ -1,0 +1,70 @@
+"""Judged runs for tests of reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from harness.check.checks import Check, Verdict, check
+from harness.check.subject import Subject
+from harness.report.reported import Reported
+from harness.result import Failure, Result
+from harness.trace import Trace
+from tests.support.traces import Event, Run, trace_of
+
+FINISHED = Result(
+    id="7d1f",
+    unit="board",
+    commit="abc",
+    session="7d1f",
+    tool_version="1",
+    started_utc="2026-11-21T00:00:00+00:00",
+    duration_s=1.5,
+    board="native",
+    port=None,
+    runs_requested=2,
+    runs_completed=2,
+    seed=0,
+    exit_code=0,
+)
+
+SMALL = trace_of(Run([Event("relu", 10, 20, instruction=1), Event("Method::execute", 0, 30)]))
+
+
+def reported(
+    *checks: Check,
+    title: str = "out/run",
+    trace: Trace | None = SMALL,
+    result: Result | None = FINISHED,
+    directory: Path | None = None,
+) -> Reported:
+    """A run with these checks."""
+    subject = None if trace is None else Subject(trace)
+    return Reported(title, subject, Verdict(checks), result, directory=directory)
+
+
+def failed_run(message: str = "gone", *, kind: str = "LinkError", exit_code: int = 75) -> Reported:
+    """A run that ended before it had a trace."""
+    failure = Failure(kind, message, "try again")
+    result = replace(FINISHED, exit_code=exit_code, failure=failure, runs_completed=0)
+    return reported(trace=None, result=result, title="out/failed")
+
+
+def held(code: str = "B05", subject: str = "log") -> Check:
+    """A check that holds."""
+    return check(code, rule="a rule", subject=subject, passed=True, reason="it is so")
+
+
+def unmet(code: str = "B01", subject: str = "relu", reason: str = "it is not so") -> Check:
+    """A check that does not."""
+    return check(
+        code,
+        rule="a rule",
+        subject=subject,
+        measured=2.0,
+        limit=1.0,
+        unit="us",
+        passed=False,
+        reason=reason,
+    )
