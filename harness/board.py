@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 
 from harness.errors import UsageError
 from harness.resources import data_directory
+from harness.toml_file import read_toml
 
 Positive = Annotated[int, msgspec.Meta(gt=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
-_T = TypeVar("_T")
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -123,23 +122,6 @@ class Board(_Strict, frozen=True):
     budget: str | None = None
     time_scales: dict[str, str] = {}
     tested: str = "no"
-
-
-def read_toml(path: Path, type_: type[_T]) -> _T:
-    """Read a TOML file into ``type_``.
-
-    Raises:
-        UsageError: The file is missing, is no TOML, or does not fit ``type_``; the message names
-            the file and the key.
-    """
-    try:
-        return msgspec.convert(tomllib.loads(path.read_text("utf-8")), type_)
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: not valid TOML: {error}") from error
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: {error}") from error
 
 
 def board_names() -> list[str]:

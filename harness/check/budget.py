@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from harness.board import read_toml
 from harness.check.codes import Severity
 from harness.check.history.settings import HistoryLimits
+from harness.toml_file import read_toml
 
 NotNegative = Annotated[int, msgspec.Meta(ge=0)]
 Statistic = Literal["count", "avg", "p10", "p50", "p90", "min", "max"]

@@ -141,7 +141,9 @@ def test_check_of_an_etdump_alone_holds_what_always_must_and_takes_a_budget(
     assert "FAIL: 1 of 3 checks do not hold" in out
     budget.write_text("schema = 1\n[[tiem]]\n")
     code, _, err = etharness("check", alone, "--budget", budget)
-    assert (code, err) == (2, f"error: {budget}: Object contains unknown field `tiem`\n")
+    assert code == 2
+    assert err.startswith(f"error: {budget}:2:1: Object contains unknown field `tiem`\n")
+    assert "did you mean 'time'?" in err
 
 
 def test_build_reports_the_size_of_every_part(etharness: Etharness, tmp_path: Path) -> None:

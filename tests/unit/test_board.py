@@ -31,6 +31,11 @@ def test_target_kinds_are_told_apart() -> None:
     ("before", "after", "said"),
     [
         ('cpu = "host"', 'cpu = "host"\ncpus = 2', "contains unknown field `cpus`"),
+        (
+            "bits = 32",
+            "bits = 65",
+            f"native.toml:{NATIVE.count(chr(10), 0, NATIVE.index('bits')) + 1}:",
+        ),
         ("bits = 32", "bits = 65", "Expected `int` <= 64 - at `$.timer.bits`"),
         ("hz = 1_000_000_000", "hz = 0", "Expected `int` >= 1 - at `$.timer.hz`"),
         ("schema = 1", "schema = 2", "Expected `int` <= 1 - at `$.schema`"),
@@ -50,6 +55,14 @@ def test_a_wrong_board_file_names_the_file_and_the_key(
         load_board(str(path))
     assert str(path) in raised.value.message
     assert said in raised.value.message
+
+
+def test_the_key_that_was_meant_is_suggested(tmp_path: Path) -> None:
+    path = tmp_path / "native.toml"
+    path.write_text(NATIVE.replace("bits = 32", "bit = 32"))
+    with pytest.raises(UsageError) as raised:
+        load_board(str(path))
+    assert raised.value.hint.startswith("did you mean 'bits'? known here: bits, hz, source")
 
 
 def test_a_missing_board_file_is_named() -> None:

@@ -1,0 +1,278 @@
+"""TOML files: read into classes, and what is wrong with them said by line and column.
+
+``tomllib`` forgets where a key stood, so its places are found by a second, shallow reading of text
+that it has already accepted: only brackets, keys and the ends of values matter there.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from harness.errors import UsageError
+
+_T = TypeVar("_T")
+
+Keys = tuple[str | int, ...]
+"""A place in a document: keys of tables and indices of arrays, from the outside."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a TOML file holds.
+
+    Attributes:
+        path: The file, as messages name it.
+        text: Its text.
+        data: Its tables.
+    """
+
+    path: Path
+    text: str
+    data: dict[str, Any]
+
+    @cached_property
+    def places(self) -> dict[Keys, tuple[int, int]]:
+        """Line and column, from 1, of every key, table and element of an array of tables."""
+        starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
+        found, line = {}, 0
+        for keys, offset in sorted(key_offsets(self.text).items(), key=lambda item: item[1]):
+            while line + 1 < len(starts) and starts[line + 1] <= offset:
+                line += 1
+            found[keys] = line + 1, offset - starts[line] + 1
+        return found
+
+    def line(self, keys: Keys) -> int:
+        """The line of a place, or of the nearest that is around it; 1 if there is none."""
+        return self._place(keys)[0]
+
+    def where(self, keys: Keys) -> str:
+        """File, line and column of a place, or of the nearest that is around it."""
+        return ":".join(map(str, (self.path, *self._place(keys))))
+
+    def _place(self, keys: Keys) -> tuple[int, int]:
+        while keys and keys not in self.places:
+            keys = keys[:-1]
+        return self.places[keys] if keys else (1, 1)
+
+    def as_(self, type_: type[_T]) -> _T:
+        """Convert it.
+
+        Raises:
+            UsageError: It does not fit ``type_``; the message names file, line and key.
+        """
+        try:
+            return msgspec.convert(self.data, type_)
+        except msgspec.ValidationError as error:
+            raise self._complaint(error, type_) from error
+
+    def _complaint(self, error: msgspec.ValidationError, type_: type[Any]) -> UsageError:
+        text = str(error)
+        keys = _keys_of(text, self.data, type_)
+        unknown = re.search("contains unknown field `(.*?)`", text)
+        if not unknown:
+            return UsageError(f"{self.where(keys)}: {text}")
+        known = sorted(_names(msgspec.inspect.type_info(type_), keys))
+        close = difflib.get_close_matches(unknown[1], known, n=1)
+        meant = f"did you mean {close[0]!r}? " if close else ""
+        there = f"{meant}known here: {', '.join(known)}" if known else ""
+        return UsageError(f"{self.where((*keys, unknown[1]))}: {text}", hint=there)
+
+
+def read_document(path: Path) -> Document:
+    """Read a TOML file.
+
+    Raises:
+        UsageError: It is missing, or no TOML; the message names file, line and column.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8")
+        return Document(path, text, tomllib.loads(text))
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{path}: not valid TOML: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        said = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error), re.DOTALL)
+        where, why = (f"{path}:{said[2]}:{said[3]}", said[1]) if said else (str(path), str(error))
+        raise UsageError(f"{where}: not valid TOML: {why}") from error
+
+
+def read_toml(path: Path, type_: type[_T]) -> _T:
+    """Read a TOML file into ``type_``.
+
+    Raises:
+        UsageError: The file is missing, is no TOML, or does not fit ``type_``; the message names
+            the file, the line and the key.
+    """
+    return read_document(path).as_(type_)
+
+
+_SPACE: Final = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_STRING: Final = re.compile(
+    r'"""(?:\\.|[^\\])*?"""(?:"{0,2})'
+    r"|'''.*?'''(?:'{0,2})"
+    r'|"(?:\\.|[^"\\])*"'
+    r"|'[^']*'",
+    re.DOTALL,
+)
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+_SCALAR: Final = re.compile(r"\d{4}-\d\d-\d\d[ ]\d[^\s,\]}#]*|[^\s,\]}#]+")
+
+
+def key_offsets(text: str) -> dict[Keys, int]:
+    """Where each key, table and element of an array of tables begins, in characters.
+
+    A table that only those within it speak of begins with the first of them.
+
+    Args:
+        text: TOML that ``tomllib`` reads.
+    """
+    return _Scanner(text).found
+
+
+class _Scanner:
+    """Reads a document that is known to be right, for the places of its keys."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._at = text, 0
+        self._elements: dict[Keys, int] = {}
+        """The last index of every array of tables."""
+        self.found: dict[Keys, int] = {}
+        table: Keys = ()
+        while self._skip_space():
+            start = self._at
+            if text[start] == "[":
+                double = text.startswith("[[", start)
+                self._at += 1 + double
+                table = self._header(self._key(), start, element=double)
+                self._skip_space()
+                self._at += 1 + double
+            else:
+                self._pair(table)
+
+    def _skip_space(self) -> bool:
+        """Go to what is no space; False at the end."""
+        match = _SPACE.match(self._text, self._at)
+        self._at = match.end() if match else self._at
+        return self._at < len(self._text)
+
+    def _next(self) -> str:
+        self._skip_space()
+        return self._text[self._at]
+
+    def _key(self) -> list[tuple[str, int]]:
+        """A key, dotted or not: its parts, and where each begins."""
+        parts = []
+        while True:
+            self._skip_space()
+            start = self._at
+            quoted = _STRING.match(self._text, start)
+            match = quoted or _BARE.match(self._text, start)
+            assert match, "tomllib has read it"
+            self._at = match.end()
+            name = tomllib.loads(f"key = {match[0]}")["key"] if quoted else match[0]
+            parts.append((name, start))
+            if self._next() != ".":
+                return parts
+            self._at += 1
+
+    def _header(self, parts: list[tuple[str, int]], start: int, *, element: bool) -> Keys:
+        table: Keys = ()
+        for index, (name, _) in enumerate(parts):
+            table = (*table, name)
+            self.found.setdefault(table, start)
+            if element and index == len(parts) - 1:
+                self._elements[table] = self._elements.get(table, -1) + 1
+            if table in self._elements:
+                table = (*table, self._elements[table])
+                self.found.setdefault(table, start)
+        return table
+
+    def _pair(self, table: Keys) -> None:
+        for name, start in self._key():
+            table = (*table, name)
+            self.found.setdefault(table, start)
+        self._next()
+        self._at += 1  # the sign between key and value
+        self._value(table)
+
+    def _value(self, keys: Keys) -> None:
+        opening = self._next()
+        if opening not in "[{":
+            match = _STRING.match(self._text, self._at) or _SCALAR.match(self._text, self._at)
+            assert match, "tomllib has read it"
+            self._at = match.end()
+            return
+        self._at += 1
+        count = 0
+        while self._next() not in "]}":
+            if opening == "{":
+                self._pair(keys)
+            else:
+                self.found[(*keys, count)] = self._at
+                self._value((*keys, count))
+            count += 1
+            if self._next() == ",":
+                self._at += 1
+        self._at += 1
+
+
+def _keys_of(message: str, data: Mapping[str, Any], type_: type[Any]) -> Keys:
+    """The place that a message of msgspec names, such as ``$.time[3].limit_us``."""
+    named = re.search(r" - at `\$(.*)`$", message, re.DOTALL)
+    keys: Keys = ()
+    for part in re.finditer(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]", named[1] if named else ""):
+        name, index = part.groups()
+        if index == "...":  # it does not say which value of a table: the one that alone is wrong
+            return (*keys, *_wrong_values(keys, message, data, type_))
+        keys = (*keys, name if name is not None else int(index))
+    return keys
+
+
+def _wrong_values(
+    keys: Keys, message: str, data: Mapping[str, Any], type_: type[Any]
+) -> Iterator[str]:
+    if not all(isinstance(key, str) for key in keys):
+        return
+    table: Any = data
+    for key in keys:
+        table = table[key]
+    for name, value in table.items():
+        document: Any = {name: value}
+        for key in reversed(keys):
+            document = {key: document}
+        try:
+            msgspec.convert({**data, **document}, type_)
+        except msgspec.ValidationError as error:
+            if str(error) == message:
+                yield name
+                return
+
+
+def _names(info: msgspec.inspect.Type, keys: Keys) -> set[str]:
+    """Names of the keys that a place of a document of this type may have."""
+    if isinstance(info, msgspec.inspect.Metadata):
+        return _names(info.type, keys)
+    if isinstance(info, msgspec.inspect.UnionType):
+        return set().union(*(_names(each, keys) for each in info.types))
+    if isinstance(info, msgspec.inspect.StructType):
+        if not keys:
+            return {field.encode_name for field in info.fields}
+        inner = {field.encode_name: field.type for field in info.fields}.get(str(keys[0]))
+        return _names(inner, keys[1:]) if inner is not None else set()
+    if isinstance(info, msgspec.inspect.DictType):
+        return _names(info.value_type, keys[1:]) if keys else set()
+    if isinstance(info, msgspec.inspect.VarTupleType | msgspec.inspect.ListType):
+        return _names(info.item_type, keys[1:]) if keys else set()
+    return set()
