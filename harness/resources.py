@@ -7,15 +7,18 @@ from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
 _DATA = _PACKAGE / "_data"
+_CHECKOUT = {"checks": "docs/checks"}
+"""Where a checkout has a directory that is not at its top level."""
 
 
 def data_directory(name: str) -> Path:
-    """Return the directory ``name`` (``boards``, ``schema`` or ``firmware_stub``).
+    """Return the directory ``name`` (``boards``, ``checks``, ``schema`` or ``firmware_stub``).
 
-    A wheel carries copies under ``harness/_data``; a checkout has them at its top level.
+    A wheel carries copies under ``harness/_data``; a checkout has the pages of checks in ``docs``
+    and all else at its top level.
     """
     packaged = _DATA / name
-    return packaged if packaged.is_dir() else _PACKAGE.parent / name
+    return packaged if packaged.is_dir() else _PACKAGE.parent / _CHECKOUT.get(name, name)
 
 
 def user_cache(name: str) -> Path:

@@ -1,7 +1,7 @@
 """Write the C and Python spellings of the formats in this folder.
 
 Each source TOML holds the numbers both sides agree on; JSON Schemas come from the classes that
-are written as JSON. Run without arguments to rewrite the generated files, or with ``--check`` to
+are written as JSON, and the index of checks from their codes. Run without arguments to rewrite the generated files, or with ``--check`` to
 fail (exit 1) when one of them is stale.
 """
 
@@ -125,6 +125,7 @@ def generated_files() -> Iterator[tuple[Path, str]]:
         yield ROOT / output.module, render_module(output, spec)
     # These need the project's dependencies, unlike the rest.
     from harness import result
+    from harness.check import pages
     from harness.export import document as events
     from harness.report import document
 
@@ -132,6 +133,7 @@ def generated_files() -> Iterator[tuple[Path, str]]:
     schemas |= {name: document.json_schema(name) for name in document.SCHEMAS}
     for name, schema in schemas.items():
         yield ROOT / f"schema/{name}.schema.json", json.dumps(schema, indent=2) + "\n"
+    yield ROOT / "docs/checks/README.md", pages.index()
 
 
 def main(arguments: list[str]) -> int:

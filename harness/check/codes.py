@@ -29,6 +29,7 @@ class Code(msgspec.Struct, frozen=True):
 CODES: Final[dict[str, Code]] = {
     code.code: code
     for code in (
+        Code("I12", "as many runs ended as were asked for", "error"),
         Code("B01", "times are within their limits", "error"),
         Code("B02", "allocators hold no more than their limits", "error"),
         Code("B03", "no allocation was refused", "error"),

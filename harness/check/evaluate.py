@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.check.budget import Budget
 from harness.check.checks import Verdict, with_severities
+from harness.check.invariants import invariant_checks
 from harness.check.limits import limit_checks
 from harness.check.subject import Subject
 
@@ -19,5 +20,5 @@ def evaluate(subject: Subject, budget: Budget | None = None) -> Verdict:
         budget: Limits, and severities of codes; none but the allowed losses by default.
     """
     budget = budget or NO_LIMITS
-    checks = tuple(limit_checks(budget, subject))
+    checks = (*invariant_checks(subject), *limit_checks(budget, subject))
     return Verdict(with_severities(checks, budget.severity))

@@ -60,6 +60,7 @@ class Subject:
         symbols: What an ETRecord knows of every event, shape (n,).
         outputs: Outputs for which there is a reference.
         runs_requested: Executions that were asked for.
+        runs_completed: Executions that ended.
     """
 
     trace: Trace
@@ -76,6 +77,7 @@ class Subject:
     symbols: Sequence[Symbols | None] | None = None
     outputs: tuple[Output, ...] = ()
     runs_requested: int | None = None
+    runs_completed: int | None = None
 
     @cached_property
     def operators(self) -> list[Operator]:

@@ -20,6 +20,7 @@ COMMANDS = {
     "compare": "Compare two traces operator by operator.",
     "decode": "Print what an ETDump, a console capture, a log or a run directory holds.",
     "doctor": "Say what this machine can do and what it lacks.",
+    "explain": "Say what checks mean, by the codes that a verdict gives.",
     "export": "Write a trace in another tool's format.",
     "postmortem": "Say what a board was doing when it crashed.",
     "pull": "Read the last trace from a board that is already running.",

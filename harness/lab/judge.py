@@ -132,4 +132,5 @@ def subject_of(trace: Trace, result: Result | None = None) -> Subject:
         qualities=result.clock_quality,
         image={"text": image.text, "data": image.data, "bss": image.bss} if image else {},
         runs_requested=result.runs_requested,
+        runs_completed=result.runs_completed,
     )

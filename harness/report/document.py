@@ -13,6 +13,7 @@ from harness.clock.host_times import ClockQuality
 from harness.export.formats import Exported
 from harness.report.clocks import ClockDocument, clock_documents
 from harness.report.compare import ComparisonDocument
+from harness.report.explain import CodeDocument
 from harness.report.memory import MemoryDocument, memory_document
 from harness.report.postmortem import PostmortemDocument
 from harness.report.results import ReportDocument
@@ -108,6 +109,7 @@ SCHEMAS: dict[str, Any] = {
     "compare": ComparisonDocument,
     "decode": TraceDocument,
     "doctor": list[Finding],
+    "explain": list[CodeDocument],
     "export": ExportDocument,
     "postmortem": PostmortemDocument,
     "report": ReportDocument,

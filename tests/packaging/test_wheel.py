@@ -36,6 +36,7 @@ def test_the_wheel_holds_boards_schemas_and_firmware(wheel: Path) -> None:
         "harness/py.typed",
         "harness/_data/boards/native.toml",
         "harness/_data/boards/budgets/native.toml",
+        "harness/_data/checks/README.md",
         "harness/_data/schema/result.schema.json",
         "harness/_data/firmware_stub/CMakeLists.txt",
         "harness/_data/firmware_stub/include/et_tracer.h",

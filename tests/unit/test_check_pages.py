@@ -1,0 +1,61 @@
+"""Every check is explained: codes, their pages, the index, and the command that prints them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from harness.check.codes import CODES
+from harness.check.pages import SECTIONS, explain, index
+from harness.resources import data_directory
+from tests.conftest import CommandResult
+from tests.support.documents import document
+
+Etharness = Callable[..., CommandResult]
+
+PAGES = sorted(path.name for path in data_directory("checks").glob("*-*.md"))
+EXPLAINED = [name.partition("-")[0] for name in PAGES]
+FAMILIES = {code[0] for code in EXPLAINED}
+"""Letters whose codes are explained: all of a letter, or none of it."""
+
+
+def test_there_are_pages() -> None:
+    assert "I" in FAMILIES
+
+
+def test_every_code_has_one_page_and_every_page_a_code() -> None:
+    assert sorted(code for code in CODES if code[0] in FAMILIES) == EXPLAINED
+    assert all(re.fullmatch(r"[IBH]\d\d-[a-z0-9-]+\.md", name) for name in PAGES)
+
+
+@pytest.mark.parametrize("code", EXPLAINED)
+def test_a_page_says_everything_in_order(code: str) -> None:
+    found, page = explain(code)
+    assert page.splitlines()[:3] == [f"# {code}: {found.title}", "", f"Severity: {found.severity}."]
+    assert tuple(re.findall(r"^## (.*)$", page, re.MULTILINE)) == SECTIONS
+    example = page.partition("## Example")[2]
+    assert re.search(rf"^    .*\b{code}\b", example, re.MULTILINE), "an example prints the code"
+
+
+def test_the_index_lists_every_code() -> None:
+    listed = re.findall(r"^\| \[?([A-Z]\d\d)\b", index(), re.MULTILINE)
+    assert listed == list(CODES)
+    for name in PAGES:
+        assert f"({name})" in index()
+
+
+def test_explain_prints_pages_and_lists_codes(etharness: Etharness) -> None:
+    first, second = EXPLAINED[0], EXPLAINED[-1]
+    code, out, _ = etharness("explain", first.lower(), second)
+    assert code == 0
+    assert out == explain(first)[1] + "\n" + explain(second)[1]
+    code, out, _ = etharness("explain")
+    assert [line.split()[0] for line in out.splitlines()[1:-1]] == list(CODES)
+    code, out, err = etharness("explain", "X99")
+    assert code == 2
+    assert "I01" in err
+    found = document("explain", etharness("explain", first, "--json").out)
+    assert [(item["code"], item["page"]) for item in found] == [(first, explain(first)[1])]
+    assert len(document("explain", etharness("explain", "--json").out)) == len(CODES)
