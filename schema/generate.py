@@ -1,8 +1,8 @@
 """Write the C and Python spellings of the formats in this folder.
 
 Each source TOML holds the numbers both sides agree on; JSON Schemas come from the classes that
-are written as JSON, and the index of checks from their codes. Run without arguments to rewrite the generated files, or with ``--check`` to
-fail (exit 1) when one of them is stale.
+are written as JSON, and the index of checks from their codes. Run without arguments to rewrite the
+generated files, or with ``--check`` to fail (exit 1) when one of them is stale.
 """
 
 from __future__ import annotations
