@@ -1,0 +1,210 @@
+"""The database behind a store: how it is reached, how it is written by one at a time, who is to
+blame when it fails.
+
+SQLite: a write-ahead log, so that readers never wait; a writer takes the file at the beginning of
+its transaction, not in the middle, where it could not wait any more. PostgreSQL: readers see one
+moment; writers wait for each other's locks no longer than the deadline.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from harness.errors import UsageError
+from harness.extras import require
+from harness.lab.history.file_systems import refuse_network
+from harness.lab.history.owners import may_retry, owned
+
+_T = TypeVar("_T")
+
+_BUSY_MS: Final = 200
+"""How long SQLite itself waits for another writer, before that counts as a retry."""
+
+_CONNECT_S: Final = 10
+
+
+class Database:
+    """A database, whichever it is.
+
+    Attributes:
+        retries: How often a transaction had to be begun again because of another writer.
+        read_only: Nothing can be written, as the file may not be.
+    """
+
+    def __init__(self, url: URL, deadline_s: float, *, create: bool) -> None:
+        self.url = url
+        self.deadline_s = deadline_s
+        self.retries = 0
+        self.read_only = False
+        self._engine = self._open(create=create)
+
+    @property
+    def place(self) -> str:
+        """Where it is, for people, without a password."""
+        if self.is_sqlite:
+            return self.url.database or "memory"
+        return self.url.render_as_string(hide_password=True)
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether it is a file of ours, and not a server's."""
+        return self.url.get_backend_name() == "sqlite"
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._engine.dispose()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction that reads, all of it as of one moment."""
+        with self._owning():
+            engine: Engine = self._engine
+            if not self.is_sqlite:
+                engine = engine.execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
+            with engine.connect() as connection:
+                yield connection
+
+    def write(self, action: Callable[[Connection], _T]) -> _T:
+        """Do ``action`` in one transaction, again and again while others are in the way.
+
+        Raises:
+            UsageError: It may not be written.
+            InfrastructureError: Others were in the way until the deadline, or it failed.
+        """
+        if self.read_only:
+            raise UsageError(f"{self.place} may not be written")
+        end = time.monotonic() + self.deadline_s
+        with self._owning():
+            while True:
+                try:
+                    with self._writing() as connection:
+                        return action(connection)
+                except DBAPIError as error:
+                    if not may_retry(error) or time.monotonic() >= end:
+                        raise
+                    self.retries += 1
+                    time.sleep(random.uniform(0.005, 0.05))
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        begin = {"sqlite_begin": "BEGIN IMMEDIATE"} if self.is_sqlite else {}
+        with self._engine.execution_options(**begin).begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _owning(self) -> Iterator[None]:
+        try:
+            yield
+        except SQLAlchemyError as error:
+            raise owned(error, self.place, self.deadline_s) from error
+
+    def _open(self, *, create: bool) -> Engine:
+        if self.is_sqlite:
+            return self._open_file(create=create)
+        require("postgresql", "a history on PostgreSQL", "psycopg")
+        engine = create_engine(
+            self.url,
+            connect_args={
+                "connect_timeout": _CONNECT_S,
+                "tcp_user_timeout": int(1000 * self.deadline_s),
+                "application_name": "etharness",
+            },
+        )
+        lock_ms = int(1000 * self.deadline_s)
+
+        @event.listens_for(engine, "connect")
+        def prepare(connection: Any, _: object) -> None:
+            connection.execute(f"SET lock_timeout = {lock_ms}")
+            connection.commit()
+
+        return engine
+
+    def _open_file(self, *, create: bool) -> Engine:
+        database = self.url.database
+        query = ""
+        if database and database != ":memory:":
+            file = Path(database)
+            refuse_network(file)
+            self.read_only = _prepare_file(file, create=create)
+            if self.read_only:
+                # Without a log of a writer there is nobody to look for, and nowhere to note it.
+                log = file.with_name(f"{file.name}-wal")
+                alone = not log.exists() or not log.stat().st_size
+                query = f"?mode=ro&{'immutable=1&' if alone else ''}uri=true"
+                self.url = make_url(f"sqlite:///file:{file.absolute()}{query}")
+        engine = create_engine(self.url)
+        read_only = self.read_only
+
+        @event.listens_for(engine, "connect")
+        def prepare(connection: Any, _: object) -> None:
+            connection.isolation_level = None  # transactions are begun below, not by the driver
+            connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+            connection.execute("PRAGMA foreign_keys = ON")
+            if not read_only:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = NORMAL")
+
+        @event.listens_for(engine, "begin")
+        def begin(connection: Connection) -> None:
+            options = connection.get_execution_options()
+            connection.exec_driver_sql(options.get("sqlite_begin", "BEGIN"))
+
+        return engine
+
+
+def parse_url(text: str) -> URL:
+    """Read the URL of a store, or the path of an SQLite file.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    if not text.strip():
+        raise UsageError("no history is named", hint="give a file, or postgresql://HOST/DATABASE")
+    if "://" not in text:
+        return URL.create("sqlite", database=str(Path(text).expanduser()))
+    try:
+        url = make_url(text)
+        backend = url.get_backend_name()
+    except (ArgumentError, NoSuchModuleError, ValueError) as error:
+        raise UsageError(f"{_without_password(text)} is no URL of a history: {error}") from None
+    if backend == "sqlite":
+        return url.set(drivername="sqlite")
+    if backend in ("postgresql", "postgres"):
+        return url.set(drivername="postgresql+psycopg")
+    raise UsageError(
+        f"a history cannot be kept in {backend!r}", hint="use an SQLite file or postgresql://"
+    )
+
+
+def _without_password(text: str) -> str:
+    scheme, _, rest = text.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
+
+
+def _prepare_file(file: Path, *, create: bool) -> bool:
+    """Make the folder of a new file; return whether the file may only be read."""
+    if file.is_dir():
+        raise UsageError(f"{file} is a directory", hint="name a file in it")
+    if not file.exists():
+        if not create:
+            raise UsageError(
+                f"there is no history at {file}", hint="`etharness history add DIRECTORY` makes one"
+            )
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"cannot make {file.parent}: {error.strerror}") from error
+        return False
+    return not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK))

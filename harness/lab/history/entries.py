@@ -1,0 +1,214 @@
+"""What a store says of one result as a whole: where it comes from, how it ended, how it went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import msgspec
+
+from harness.check.history.measure import Kept, keep
+from harness.check.history.samples import Provenance
+from harness.check.subject import Subject, model_name
+from harness.clock.host_times import ClockQuality
+from harness.errors import FormatError
+from harness.result import Result, Verdict
+from harness.trace import NOTHING_LOST, Losses
+
+
+class LinkFigures(msgspec.Struct, frozen=True):
+    """How a result's link was.
+
+    Attributes:
+        baud: Rate of the line, 0 when it has none or is not known.
+        bytes_carried: In both directions.
+        corrupt_frames: Frames rejected.
+        retries: Requests sent again.
+        goodput: Payload bytes per second of bulk transfers; null when none was measured.
+    """
+
+    baud: int
+    bytes_carried: int
+    corrupt_frames: int
+    retries: int
+    goodput: float | None
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One result in a store.
+
+    Attributes:
+        provenance: Where its numbers come from.
+        duration_s: How long it took.
+        exit_code: How it ended.
+        passed: Its verdict; null without one.
+        budget: The budget file that it was held against, "" for none.
+        failed: How many checks of each code failed.
+        warned: How many checks of each code did not hold, without a failure.
+        failure: Class of the error that ended it; "" when none did.
+        failure_message: What that said.
+        runs_requested: Executions asked for.
+        runs_completed: Executions done.
+        link: How the link was.
+        clocks: How well it is known when events were.
+        losses: What the log misses.
+        indistinct: Numbers left out because others have the same names.
+        sound: It passed, every run was done, and no event is missing: it may be part of a baseline.
+    """
+
+    provenance: Provenance
+    duration_s: float
+    exit_code: int
+    passed: bool | None
+    budget: str
+    failed: dict[str, int]
+    warned: dict[str, int]
+    failure: str
+    failure_message: str
+    runs_requested: int
+    runs_completed: int
+    link: LinkFigures
+    clocks: tuple[ClockQuality, ...]
+    losses: Losses
+    indistinct: int
+    sound: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which results are meant; what is None does not restrict them.
+
+    Attributes:
+        board: Board type.
+        unit: Board of its type.
+        model: Name of the model's file.
+        method: Method that ran.
+        session: What they were made together with.
+        commit: Beginning of the commit that was tested.
+        build_id: The firmware's.
+        since: Those that began at this time or later, ISO 8601.
+        before: Those that began earlier than this.
+        passed: By their verdict.
+        sound: Whether they may be part of a baseline.
+        ids: These ones.
+        newest: Only so many, the newest.
+    """
+
+    board: str | None = None
+    unit: str | None = None
+    model: str | None = None
+    method: str | None = None
+    session: str | None = None
+    commit: str | None = None
+    build_id: str | None = None
+    since: str | None = None
+    before: str | None = None
+    passed: bool | None = None
+    sound: bool | None = None
+    ids: Sequence[str] | None = None
+    newest: int | None = None
+
+
+def entry_of(
+    result: Result, subject: Subject | None = None, verdict: Verdict | None = None
+) -> tuple[Entry, Kept]:
+    """Return what a store keeps of a result.
+
+    Args:
+        result: The run.
+        subject: Its trace and what is known beside it; None when it has none.
+        verdict: What the checks said; by default that of the result.
+    """
+    verdict = verdict or result.verdict
+    kept = keep(subject) if subject is not None else Kept({}, {})
+    losses = subject.trace.losses if subject is not None else _losses(result)
+    failed: dict[str, int] = {}
+    warned: dict[str, int] = {}
+    for check in verdict.checks if verdict is not None else ():
+        if not check.passed:
+            counts = failed if check.failed else warned
+            counts[check.code] = counts.get(check.code, 0) + 1
+    entry = Entry(
+        provenance=provenance_of(result),
+        duration_s=result.duration_s,
+        exit_code=result.exit_code,
+        passed=verdict.passed if verdict is not None else None,
+        budget=verdict.budget if verdict is not None else "",
+        failed=failed,
+        warned=warned,
+        failure=result.failure.kind if result.failure else "",
+        failure_message=result.failure.message if result.failure else "",
+        runs_requested=result.runs_requested,
+        runs_completed=result.runs_completed,
+        link=_link(result),
+        clocks=result.clock_quality,
+        losses=losses,
+        indistinct=kept.indistinct,
+        sound=subject is not None and _sound(result, verdict, losses),
+    )
+    return entry, kept
+
+
+def provenance_of(result: Result) -> Provenance:
+    """Where the numbers of a result come from."""
+    target, model = result.target, result.model
+    return Provenance(
+        id=result.id,
+        started_utc=result.started_utc,
+        board=result.board,
+        unit=result.unit,
+        model=model_name(model.file) if model else "",
+        model_sha256=model.sha256 if model else "",
+        method=model.method if model else "",
+        build_id=target.build_id if target else "",
+        tool_version=result.tool_version,
+        commit=result.commit,
+        session=result.session,
+    )
+
+
+def microseconds(when: str) -> int:
+    """Microseconds since 1970 of a time in ISO 8601, which is UTC unless it says otherwise.
+
+    Raises:
+        FormatError: It is none.
+    """
+    try:
+        time = datetime.fromisoformat(when)
+    except ValueError:
+        raise FormatError(
+            f"{when!r} is no time", hint="write it like 2026-11-21 or 2026-11-21T23:00:00+00:00"
+        ) from None
+    since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def _sound(result: Result, verdict: Verdict | None, losses: Losses) -> bool:
+    lost = losses.events or losses.blocks or losses.chunks or losses.records or losses.damaged
+    failed = result.exit_code != 0 or (verdict is not None and not verdict.passed)
+    return not (failed or lost) and result.runs_completed >= result.runs_requested
+
+
+def _losses(result: Result) -> Losses:
+    if (trace := result.trace) is None:
+        return NOTHING_LOST
+    return Losses(
+        events=trace.dropped_events,
+        blocks=trace.dropped_blocks,
+        values=trace.dropped_values,
+        runs=trace.dropped_runs,
+        chunks=trace.missing_chunks,
+        records=trace.missing_records,
+    )
+
+
+def _link(result: Result) -> LinkFigures:
+    link = result.link
+    return LinkFigures(
+        baud=result.baud,
+        bytes_carried=link.get("bytes_sent", 0) + link.get("bytes_received", 0),
+        corrupt_frames=sum(count for name, count in link.items() if name.startswith("corrupt_")),
+        retries=link.get("retries", 0),
+        goodput=None,
+    )

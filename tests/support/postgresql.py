@@ -1,0 +1,117 @@
+"""A PostgreSQL server of the tests' own: on a socket in a directory of its own, gone with them."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+START_S = 60.0
+
+
+@dataclass
+class Server:
+    """A running server.
+
+    Attributes:
+        directory: Where its socket and its data are.
+        log: What it printed.
+    """
+
+    directory: Path
+    log: Path
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    def url(self, database: str) -> str:
+        return f"postgresql://postgres@/{database}?host={self.directory}"
+
+    def new_database(self) -> str:
+        """The URL of an empty database."""
+        name = f"test{next(self._numbers)}"
+        self.execute(f"CREATE DATABASE {name} ENCODING 'UTF8' TEMPLATE template0")
+        return self.url(name)
+
+    def execute(self, statement: str, database: str = "postgres") -> None:
+        import psycopg
+
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            connection.execute(statement)
+
+
+@contextmanager
+def server() -> Iterator[Server]:
+    """Start a server, and end it; FileNotFoundError where PostgreSQL is not installed."""
+    programs = _programs()
+    directory = Path(tempfile.mkdtemp(prefix="etharness-pg-"))
+    as_user: list[str] = []
+    if os.geteuid() == 0:  # it refuses to run as root
+        user = pwd.getpwnam("postgres")
+        os.chown(directory, user.pw_uid, user.pw_gid)
+        as_user = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+    data, log = directory / "data", directory / "log"
+    try:
+        # A locale with rules of its own, so that nothing relies on the order of bytes by chance.
+        settings = ["--no-sync", "--encoding=UTF8", "--locale=C.UTF-8"]
+        settings += ["--locale-provider=icu", "--icu-locale=en-US"]
+        subprocess.run(
+            [*as_user, programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", *settings],
+            cwd=directory,
+            check=True,
+            capture_output=True,
+        )
+        settings = ["fsync=off", "listen_addresses=", f"unix_socket_directories={directory}"]
+        settings += ["shared_buffers=16MB", "max_connections=40"]
+        options = [word for setting in settings for word in ("-c", setting)]
+        with log.open("wb") as out:
+            dying = ["--pdeathsig=KILL"] if as_user else []
+            process = subprocess.Popen(
+                [*as_user, *dying, programs / "postgres", "-D", data, *options],
+                cwd=directory,
+                stdout=out,
+                stderr=out,
+            )
+        try:
+            _wait(directory, process, log)
+            yield Server(directory, log)
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _programs() -> Path:
+    """The folder of the newest server that is installed."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if not found and (path := shutil.which("initdb")):
+        found = [Path(path)]
+    if not found:
+        raise FileNotFoundError("PostgreSQL is not installed: apt-get install postgresql")
+    return found[-1].parent
+
+
+def _wait(directory: Path, process: subprocess.Popen[bytes], log: Path) -> None:
+    import psycopg
+
+    end = time.monotonic() + START_S
+    while True:
+        try:
+            psycopg.connect(f"postgresql://postgres@/postgres?host={directory}").close()
+        except psycopg.OperationalError:
+            if process.poll() is not None or time.monotonic() > end:
+                raise AssertionError(f"the server does not start: {log.read_text()}") from None
+            time.sleep(0.05)
+        else:
+            return

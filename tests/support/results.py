@@ -1,0 +1,99 @@
+"""Results with traces, for what keeps, judges or shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from harness import result as results
+from harness.check.checks import Check, check
+from harness.check.subject import Subject
+from harness.etdump.compact import read_log
+from harness.lab.judge import subject_of
+from harness.timebase import HOST_NANOSECONDS, ClockDomain
+from harness.trace import Trace
+from tests.support.logs import CompactLog
+
+TARGET = results.Target(
+    *("native", "host", "build 1", 1, 512),
+    clocks=(results.Clock("monotonic", 64, False, 1_000_000_000, 1),),
+    model_capacity=1 << 20,
+    arena_capacity=1 << 20,
+    input_capacity=1 << 20,
+    trace_capacity=1 << 16,
+    debug_capacity=0,
+    probe_ticks=30,
+    probe_pairs=3,
+    operators=4,
+)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A result and what was judged of it."""
+
+    result: results.Result
+    subject: Subject
+
+
+def trace_with(
+    times: dict[str, list[int]],
+    *,
+    clock: ClockDomain = HOST_NANOSECONDS,
+    allocated: int = 0,
+    dropped: int = 0,
+) -> Trace:
+    """A trace in which operators took so many ticks, run by run."""
+    log = CompactLog().block("Default").allocator("planned_1")
+    if allocated:
+        log.allocation(1, allocated)
+    for run in range(max(map(len, times.values()), default=0)):
+        log.block("Execute")
+        for instruction, (name, durations) in enumerate(times.items()):
+            if run < len(durations):
+                log.profile(name, 0, durations[run], chain=0, instruction=instruction)
+    log.dropped_events = dropped
+    return read_log(log.image(), [clock])
+
+
+def made(
+    own_id: str,
+    trace: Trace | None = None,
+    *,
+    board: str = "native",
+    model: str = "models/kws.pte",
+    method: str = "forward",
+    build_id: str = "build 1",
+    checks: tuple[Check, ...] = (),
+    **facts: Any,
+) -> Made:
+    """A result, by default of a run that passed; ``facts`` are further fields of it."""
+    passed = not any(item.failed for item in checks)
+    program = results.Model(model, "ab" * 32, 10, 0, 0, (), (), method)
+    defaults: dict[str, Any] = {
+        "tool_version": "0.1.0",
+        "started_utc": "2026-11-21T00:00:00+00:00",
+        "duration_s": 1.5,
+        "port": None,
+        "unit": board,
+        "commit": "c0ffee",
+        "session": own_id,
+        "runs_requested": 2,
+        "runs_completed": 2,
+        "seed": 0,
+        "exit_code": 0 if passed else 1,
+        "link": {"bytes_sent": 100, "bytes_received": 900, "corrupt_crc": 1, "retries": 2},
+        "target": replace(TARGET, board=board, build_id=build_id),
+        "model": program,
+        "verdict": results.Verdict(passed, "", checks),
+    }
+    result = results.Result(id=own_id, board=board, **{**defaults, **facts})
+    trace = trace_with({"native_call_a": [10, 20]}) if trace is None else trace
+    return Made(result, subject_of(trace, result))
+
+
+def unmet(code: str = "B01", **facts: Any) -> Check:
+    """A check that does not hold."""
+    return check(code, rule="r", subject="s", passed=False, reason="because", **facts)

@@ -1,0 +1,202 @@
+"""The store of results, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.check.history.baseline import parse_baseline
+from harness.check.history.measure import TIME_STATISTICS, measure
+from harness.clock.host_times import ClockQuality
+from harness.errors import NotComparableError, UsageError
+from harness.lab.history import open_store
+from harness.lab.history.entries import Selection, entry_of
+from harness.result import Failure
+from harness.timebase import ClockDomain
+from harness.trace import Losses
+from harness.view.compare import EXECUTIONS
+from tests.support.results import Made, made, trace_with, unmet
+from tests.support.stores import postgresql, store_url
+
+__all__ = ["postgresql", "store_url"]
+
+KWS = ("native", "kws.pte", "forward")
+
+
+def numbered(count: int, **facts: str) -> list[Made]:
+    """Results of successive seconds, in which everything took a little longer each time."""
+    return [
+        made(
+            f"r{number:02}",
+            trace_with({"a": [10 + number, 20], "b": [5, 5]}, allocated=64),
+            **{"started_utc": f"2026-11-21T00:00:{number:02}+00:00", **facts},
+        )
+        for number in range(count)
+    ]
+
+
+def test_a_result_is_kept_once(store_url: str) -> None:
+    quality = ClockQuality("a\0b", "host", 9, ("start",), 4, 4, 3, 12, 0, 1, (-2.5, 3.0), "\udcff")
+    one = made(
+        "one",
+        trace_with({"a": [1]}, dropped=3),
+        checks=(unmet(), unmet(), unmet("B05", severity="warning")),
+        clock_quality=(quality,),
+        unit="a unit\nwith\0 anything",
+        failure=Failure("TargetError", "\x1b[31m", ""),
+        exit_code=4,
+    )
+    with open_store(store_url) as store:
+        assert store.add(one.result, one.subject)
+        assert not store.add(one.result, one.subject)
+    with open_store(store_url) as store:
+        assert not store.add(one.result, one.subject)
+        (entry,) = store.results()
+    assert entry == entry_of(one.result, one.subject)[0]
+    assert entry.failed == {"B01": 2}
+    assert entry.warned == {"B05": 1}
+    assert entry.clocks == (quality,)
+    assert entry.losses == Losses(events=3)
+    assert (entry.link.corrupt_frames, entry.link.retries) == (1, 2)
+    assert not entry.sound
+
+
+@pytest.mark.parametrize("rate", [None, 1_000_000_000])
+def test_a_history_says_what_measuring_says(store_url: str, rate: int | None) -> None:
+    clock = ClockDomain("c", rate, 32)  # type: ignore[arg-type]
+    one = made(
+        "one", trace_with({"a": [7, 9, 30], "b": [5], "c": [1, 1]}, clock=clock, allocated=64)
+    )
+    with open_store(store_url) as store:
+        store.add(one.result, one.subject)
+        for statistic in TIME_STATISTICS:
+            for executions in EXECUTIONS:
+                found = store.history(*KWS, statistic=statistic, executions=executions)
+                samples = {series.metric: series.samples for series in found.series}
+                expected = measure(one.subject, statistic, executions)
+                assert samples == {metric: (sample,) for metric, sample in expected.items()}
+    units = {metric.unit for metric in expected if metric.kind == "operator"}
+    assert units == {"ticks" if rate is None else "ns"}
+
+
+def test_the_last_results_are_the_baseline_and_the_window_tells_more(store_url: str) -> None:
+    with open_store(store_url) as store:
+        for item in reversed(numbered(9)):
+            store.add(item.result, item.subject)
+        found = store.history(*KWS, baseline=parse_baseline("last:3"), window=5, without=["r07"])
+        earlier = store.history(*KWS, baseline=None, before="2026-11-21T00:00:02+00:00")
+    assert [origin.id for origin in found.results] == ["r03", "r04", "r05", "r06", "r08"]
+    assert found.baseline == (2, 3, 4)
+    assert found.description == "the last 3"
+    assert [origin.id for origin in earlier.results] == ["r00", "r01"]
+    assert earlier.baseline == ()
+    first = found.series[0]
+    assert (first.metric.name, first.metric.statistic) == ("a", "p50")
+    assert [sample.value for sample in first.samples] == [16.5, 17, 17.5, 18, 19]
+    assert first.results == (0, 1, 2, 3, 4)
+
+
+def test_what_failed_or_lost_something_is_kept_but_no_baseline(store_url: str) -> None:
+    with open_store(store_url) as store:
+        for item in (
+            made("good"),
+            made("red", checks=(unmet(),)),
+            made("lossy", trace_with({"a": [1]}, dropped=1)),
+            made("cut", runs_completed=1),
+            made("crashed", failure=Failure("TargetError", "", ""), exit_code=4),
+        ):
+            store.add(item.result, item.subject)
+        store.add(made("nothing").result)
+        assert len(store.results()) == 6
+        assert [origin.id for origin in store.history(*KWS).results] == ["good"]
+        everything = store.history(*KWS, unsound=True)
+        assert len(everything.baseline) == 6
+        store.set_baseline("v1", ["red", "good"])
+        named = store.history(*KWS, baseline=parse_baseline("name:v1"))
+    assert {named.results[place].id for place in named.baseline} == {"good", "red"}
+    assert named.description == "name v1"
+
+
+def test_a_baseline_may_be_a_commit(store_url: str) -> None:
+    commits = ["abc1230", "abc1230", "abc1239", "abc1230-dirty"]
+    with open_store(store_url) as store:
+        for number, commit in enumerate(commits):
+            item = made(f"r{number}", commit=commit)
+            store.add(item.result, item.subject)
+
+        def of(text: str) -> list[str]:
+            found = store.history(*KWS, baseline=parse_baseline(text))
+            return [found.results[place].id for place in found.baseline]
+
+        assert of("commit:abc1230") == ["r0", "r1"]
+        assert of("commit:abc1230-dirty") == ["r3"]
+        assert of("commit:abc1239") == ["r2"]
+        with pytest.raises(UsageError, match="may be any of 2 commits: abc1230, abc1239"):
+            of("commit:abc123")
+
+
+@pytest.mark.parametrize("text", ["name:v9", "commit:beef", "last:5"])
+def test_a_baseline_that_means_nothing_is_not_comparable(store_url: str, text: str) -> None:
+    with open_store(store_url) as store:
+        item = made("red", checks=(unmet(),))
+        store.add(item.result, item.subject)
+        with pytest.raises(NotComparableError, match=text.partition(":")[2]):
+            store.history(*KWS, baseline=parse_baseline(text))
+        with pytest.raises(NotComparableError, match=r"no result of kws\.pte forward on native"):
+            store.history(*KWS)
+
+
+def test_results_are_found_by_what_they_are_of(store_url: str) -> None:
+    items = {
+        "a": made("a", unit="u1", session="s", commit="abcd"),
+        "b": made("b", board="other", started_utc="2026-11-22T00:00:00+00:00"),
+        "c": made("c", model="x/other.pte", checks=(unmet(),), build_id="build 2"),
+        "d": made("d", method="encode", started_utc="2026-11-20T23:59:59.5+00:00"),
+    }
+    with open_store(store_url) as store:
+        for item in items.values():
+            store.add(item.result, item.subject)
+
+        def of(**wanted: object) -> str:
+            found = store.results(Selection(**wanted))  # type: ignore[arg-type]
+            return "".join(entry.provenance.id for entry in found)
+
+        assert of() == "dacb"
+        assert of(board="native") == "dac"
+        assert of(unit="u1") == of(session="s") == of(commit="ab") == "a"
+        assert of(model="other.pte") == of(passed=False) == of(build_id="build 2") == "c"
+        assert of(method="encode") == of(before="2026-11-21") == "d"
+        assert of(since="2026-11-21T23:00:00-01:00") == "b"
+        assert of(sound=True, newest=2) == "ab"
+        assert of(ids=["c", "nobody", "a"]) == "ac"
+        assert of(board="nowhere") == ""
+
+
+def test_pruning_leaves_the_newest_and_what_has_a_name(store_url: str) -> None:
+    with open_store(store_url) as store:
+        for item in [*numbered(5), made("x", unit="another")]:
+            store.add(item.result, item.subject)
+        store.set_baseline("v1", ["r01"])
+        assert store.prune(2) == 2
+        assert [entry.provenance.id for entry in store.results()] == ["x", "r01", "r03", "r04"]
+        assert store.remove(Selection(ids=["r01", "r03"])) == 1
+        assert store.remove(Selection(ids=["r01"]), also_named=True) == 1
+        assert store.info().rows["operator times"] == 5 + 3
+        assert [(item.name, item.results) for item in store.baselines()] == [("v1", 0)]
+
+
+def test_baselines_are_replaced_and_forgotten(store_url: str) -> None:
+    with open_store(store_url) as store:
+        for item in numbered(3):
+            store.add(item.result, item.subject)
+        store.set_baseline("ß\0", ["r00", "r01"])
+        store.set_baseline("ß\0", ["r02"])
+        assert store.baseline_results("ß\0") == ["r02"]
+        with pytest.raises(UsageError, match="no result r9"):
+            store.set_baseline("ß\0", ["r02", "r9"])
+        with pytest.raises(UsageError, match="would have no results"):
+            store.set_baseline("v2", [])
+        assert [item.name for item in store.baselines()] == ["ß\0"]
+        assert store.remove_baseline("ß\0")
+        assert not store.remove_baseline("ß\0")
+        assert store.baseline_results("ß\0") is None
+        assert len(store.results()) == 3
