@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import msgspec
 
@@ -20,7 +18,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
         rule: The rule, as text.
         subject: What it was applied to.
         measured: The value found, or None when there was none to find.
-        limit: The largest value that passes, or None where the rule is not about a limit.
+        limit: The largest value that passes, or of a lower limit (B06) the smallest; None where the
+            rule is not about a limit.
         unit: Of both, such as ``us``, ``ticks``, ``bytes`` or ``events``; empty without either.
         passed: Whether it holds.
         reason: Why it does or does not, in a sentence.
@@ -64,17 +63,6 @@ class Verdict:
     def warnings(self) -> tuple[Check, ...]:
         """The checks that do not hold, but for which it is none."""
         return tuple(check for check in self.checks if not check.passed and not check.failed)
-
-
-def with_severities(
-    checks: tuple[Check, ...], severities: Mapping[str, Severity | Literal["off"]]
-) -> tuple[Check, ...]:
-    """Give checks the severity that ``severities`` say for their codes; leave out what is off."""
-    return tuple(
-        msgspec.structs.replace(check, severity=severity)
-        for check in checks
-        if (severity := severities.get(check.code, check.severity)) != "off"
-    )
 
 
 def check(code: str, *, severity: Severity | None = None, **facts: object) -> Check:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import date
+from itertools import chain
+
 from harness.check.budget import Budget
-from harness.check.checks import Verdict, with_severities
+from harness.check.checks import Verdict
 from harness.check.invariants import invariant_checks
 from harness.check.limits import limit_checks
+from harness.check.rules import Waiver
 from harness.check.subject import Subject
+from harness.check.waivers import waived
 
-NO_LIMITS = Budget(schema=1)
+NO_LIMITS = Budget()
 """What a subject without a budget is held against: nothing may be lost."""
 
 
@@ -20,5 +25,8 @@ def evaluate(subject: Subject, budget: Budget | None = None) -> Verdict:
         budget: Limits, and severities of codes; none but the allowed losses by default.
     """
     budget = budget or NO_LIMITS
-    checks = (*invariant_checks(subject), *limit_checks(budget, subject))
-    return Verdict(with_severities(checks, budget.severity))
+    day = subject.day or date.today()
+    always = ((Waiver(), check) for check in invariant_checks(subject))
+    found = chain(always, limit_checks(budget, subject))
+    checks = (waived(check, (rule, budget.waiver(check.code)), day) for rule, check in found)
+    return Verdict(tuple(check for check in checks if check is not None))

@@ -2,152 +2,182 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
+from functools import partial
 
-from harness.check.budget import AllocatorLimit, Budget, LossLimit, StackLimit, TimeLimit
-from harness.check.checks import Check, check
+from harness.check.budget import Budget, each_rule
+from harness.check.checks import Check
+from harness.check.durations import Durations
+from harness.check.limit_check import guards_nothing, unmet, within
+from harness.check.limit_times import Cite, time_checks
+from harness.check.rules import (
+    AllocatorLimit,
+    ArenaLimit,
+    CodeLimit,
+    LossLimit,
+    StackLimit,
+    TimeRule,
+    TraceLimit,
+    Waiver,
+)
 from harness.check.subject import Subject
-from harness.trace import Losses, Stack
-from harness.view.allocators import AllocatorTotals
-from harness.view.statistics import Operator
 
 
-def limit_checks(budget: Budget, subject: Subject) -> Iterator[Check]:
-    """Apply every limit of ``budget`` to ``subject``.
+def limit_checks(budget: Budget, subject: Subject) -> Iterator[tuple[Waiver, Check]]:
+    """Apply every limit of ``budget`` to ``subject``; with each check comes its rule.
 
-    A limit that matches nothing fails: one that guards nothing is a mistake in the budget, or an
-    event that is no longer logged.
+    A limit that matches nothing fails unless it is optional: one that guards nothing is a mistake
+    in the budget, or an event that is no longer logged.
     """
-    for time in budget.time:
-        yield from _time_checks(time, subject.operators)
-    for allocator in budget.allocator:
-        yield from _allocator_checks(allocator, subject.allocators)
-    if budget.stack is not None:
-        yield from _stack_checks(budget.stack, subject.trace.stacks)
-    yield from _loss_checks(budget.losses, subject.trace.losses)
+    times = Durations(subject)
+    for keys, rule in each_rule(budget):
+        for check in _checks(rule, subject, times, partial(budget.source, *keys)):
+            yield rule, check
 
 
-def _loss_checks(allowed: LossLimit, losses: Losses) -> Iterator[Check]:
-    yield _loss("dropped events", losses.events, allowed.events, "events")
-    yield _loss("dropped declarations", losses.blocks, allowed.blocks, "declarations")
+def _checks(rule: Waiver, subject: Subject, times: Durations, cite: Cite) -> Iterator[Check]:
+    if isinstance(rule, TimeRule):
+        yield from time_checks(rule, times, cite)
+        return
+    for class_, function in _SINGLE.items():
+        if isinstance(rule, class_):
+            yield from function(rule, subject, cite)
+
+
+def _loss_checks(allowed: LossLimit, subject: Subject, cite: Cite) -> Iterator[Check]:
+    losses = subject.trace.losses
+
+    def loss(field: str, rule: str, lost: int, unit: str) -> Check:
+        return within("B05", rule, "log", lost, getattr(allowed, field), unit, cite(field))
+
+    yield loss("events", "dropped events", losses.events, "events")
+    yield loss("blocks", "dropped declarations", losses.blocks, "declarations")
     if losses.values:
-        yield _loss("dropped values", losses.values, allowed.values, "values")
+        yield loss("values", "dropped values", losses.values, "values")
     if allowed.runs is not None:
-        yield _loss("dropped runs", losses.runs, allowed.runs, "runs")
+        yield loss("runs", "dropped runs", losses.runs, "runs")
     if losses.chunks:
-        yield _loss("missing records", losses.records, allowed.records, "records")
+        yield loss("records", "missing records", losses.records, "records")
     if losses.damaged:
-        yield _loss("damaged events", losses.damaged, allowed.damaged, "events")
+        yield loss("damaged", "damaged events", losses.damaged, "events")
 
 
-def _loss(rule: str, lost: int, allowed: int, unit: str) -> Check:
-    return _compare("B05", rule, "log", lost, allowed, unit)
-
-
-def _time_checks(rule: TimeLimit, operators: list[Operator]) -> Iterator[Check]:
-    limit, unit = rule.limit
-    text = f"{rule.statistic} of {rule.event} in {rule.block}"
-    matches = [
-        operator
-        for operator in operators
-        if fnmatchcase(operator.name, rule.event) and fnmatchcase(operator.block, rule.block)
+def _allocator_checks(rule: AllocatorLimit, subject: Subject, cite: Cite) -> Iterator[Check]:
+    sizes = [
+        ("limit_bytes", f"bytes of allocator {rule.name}", "peak_bytes"),
+        ("limit_total_bytes", f"bytes that stay in allocator {rule.name}", "total_bytes"),
     ]
-    if not matches:
-        reason = f"no event matches {rule.event!r} in block {rule.block!r}"
-        yield _guards_nothing("B01", text, rule.event, limit, unit, reason)
-    for operator in matches:
-        subject = _subject(operator)
-        if unit == "us" and operator.ns is None:
-            reason = f"the rate of clock {operator.clock.name!r} is unknown: use limit_ticks"
-            yield _unmet("B01", text, subject, None, limit, unit, reason)
-        else:
-            measured = _measure(operator, rule.statistic, unit)
-            yield _compare("B01", text, subject, measured, limit, unit)
-
-
-def _measure(operator: Operator, statistic: str, unit: str) -> float:
-    if unit == "us" and operator.ns is not None:
-        return float(getattr(operator.ns, statistic)) / 1000
-    return float(getattr(operator.ticks, statistic))
-
-
-def _subject(operator: Operator) -> str:
-    """Name an operator so that it can be found: name, instruction and what else sets it apart."""
-    parts = [operator.name or "(no name)", f"instruction {operator.instruction}"]
-    if operator.delegate_int != -1:
-        parts.append(f"delegate {operator.delegate_int}")
-    if operator.delegate_str is not None:
-        parts.append(f"delegate {operator.delegate_str}")
-    return ", ".join(parts)
-
-
-def _allocator_checks(rule: AllocatorLimit, allocators: list[AllocatorTotals]) -> Iterator[Check]:
-    text = f"bytes of allocator {rule.name}"
-    matches = [item for item in allocators if fnmatchcase(item.label, rule.name)]
-    if not matches:
+    sizes = [item for item in sizes if getattr(rule, item[0]) is not None]
+    first = getattr(rule, sizes[0][0]) if sizes else 0
+    text = sizes[0][1] if sizes else f"allocator {rule.name}"
+    matches = [item for item in subject.allocators if fnmatchcase(item.label, rule.name)]
+    if not matches and not rule.optional:
         reason = f"no allocator matches {rule.name!r}"
-        yield _guards_nothing("B02", text, rule.name, rule.limit_bytes, "bytes", reason)
+        yield guards_nothing("B02", text, rule.name, first, "bytes", reason, cite("limit_bytes"))
     for item in matches:
         if not item.count and not item.failures:
-            reason = f"no allocation from {item.label!r} was logged"
-            yield _guards_nothing("B02", text, item.label, rule.limit_bytes, "bytes", reason)
+            if not rule.optional:
+                reason = f"no allocation from {item.label!r} was logged"
+                cited = cite("limit_bytes")
+                yield guards_nothing("B02", text, item.label, first, "bytes", reason, cited)
             continue
-        yield _compare("B02", text, item.label, item.peak_bytes, rule.limit_bytes, "bytes")
-        if item.failures:
-            failures = f"failures of allocator {rule.name}"
-            yield _compare("B03", failures, item.label, item.failures, 0, "failures")
+        for field, said, attribute in sizes:
+            measured, limit = getattr(item, attribute), getattr(rule, field)
+            yield within("B02", said, item.label, measured, limit, "bytes", cite(field))
+        if item.failures or rule.limit_failures:
+            said, limit = f"failures of allocator {rule.name}", rule.limit_failures
+            cited = cite("limit_failures")
+            yield within("B03", said, item.label, item.failures, limit, "failures", cited)
+        if rule.limit_failed_bytes is not None:
+            said, limit = f"bytes refused by allocator {rule.name}", rule.limit_failed_bytes
+            cited = cite("limit_failed_bytes")
+            yield within("B03", said, item.label, item.failed_bytes, limit, "bytes", cited)
 
 
-def _stack_checks(rule: StackLimit, stacks: Sequence[Stack]) -> Iterator[Check]:
-    text, limit, unit = "deepest stack", rule.limit_bytes, "bytes"
-    if not stacks:
-        reason = "the board does not say how much of its stack is used"
-        yield _guards_nothing("B04", text, "stack", limit, unit, reason)
-    for stack in stacks:
-        subject = f"stack of tracer {stack.tracer}"
-        if stack.overflowed:
-            reason = f"all {stack.size:,} bytes have been used: it may have overflowed"
-            yield _unmet("B04", text, subject, stack.used, limit, unit, reason)
+def _stack_checks(rule: StackLimit, subject: Subject, cite: Cite) -> Iterator[Check]:
+    stacks = subject.trace.stacks
+    for limit, unit, cited in _share_limits(rule, cite):
+        if not stacks and not rule.optional:
+            reason = "the board does not say how much of its stack is used"
+            yield guards_nothing("B04", "deepest stack", "stack", limit, unit, reason, cited)
+        for stack in stacks:
+            name = f"stack of tracer {stack.tracer}"
+            used = float(stack.used)
+            if unit == "percent":
+                used = 100 * stack.used / stack.size if stack.size else 0.0
+            if stack.overflowed:
+                reason = f"all {stack.size:,} bytes have been used: it may have overflowed"
+                yield unmet("B04", "deepest stack", name, used, limit, unit, reason, cited)
+            elif unit == "percent" and not stack.size:
+                reason = "the board does not say how large its stack is"
+                yield unmet("B04", "deepest stack", name, None, limit, unit, reason, cited)
+            else:
+                yield within("B04", "deepest stack", name, used, limit, unit, cited)
+
+
+def _trace_checks(rule: TraceLimit, subject: Subject, cite: Cite) -> Iterator[Check]:
+    unknown = "only the result of a run says how large its log was"
+    sizes = subject.log_bytes, subject.trace_capacity
+    yield from _size_checks("B10", "size of the log", "log", rule, sizes, unknown, cite)
+
+
+def _arena_checks(rule: ArenaLimit, subject: Subject, cite: Cite) -> Iterator[Check]:
+    unknown = "only the result of a run says how much of the arena its model took"
+    sizes = subject.arena_used, subject.arena_capacity
+    text = "arena that the model takes"
+    yield from _size_checks("B12", text, "arena", rule, sizes, unknown, cite)
+
+
+def _size_checks(
+    code: str,
+    text: str,
+    name: str,
+    rule: TraceLimit | ArenaLimit,
+    sizes: tuple[int | None, int | None],
+    unknown: str,
+    cite: Cite,
+) -> Iterator[Check]:
+    used, capacity = sizes
+    for limit, unit, cited in _share_limits(rule, cite):
+        if used is None or (unit == "percent" and not capacity):
+            if not rule.optional:
+                yield guards_nothing(code, text, name, limit, unit, unknown, cited)
+        elif unit == "percent" and capacity:
+            yield within(code, text, name, 100 * used / capacity, limit, unit, cited)
         else:
-            yield _compare("B04", text, subject, stack.used, limit, unit)
+            yield within(code, text, name, used, limit, unit, cited)
 
 
-def _guards_nothing(code: str, rule: str, subject: str, limit: float, unit: str, why: str) -> Check:
-    return _unmet(code, rule, subject, None, limit, unit, f"{why}: a limit that guards nothing")
+def _share_limits(
+    rule: StackLimit | TraceLimit | ArenaLimit, cite: Cite
+) -> Iterator[tuple[float, str, str]]:
+    """Each limit, its unit, and where it stands."""
+    for unit, limit in (("bytes", rule.limit_bytes), ("percent", rule.limit_percent)):
+        if limit is not None:
+            yield float(limit), unit, cite(f"limit_{unit}")
 
 
-def _unmet(
-    code: str, rule: str, subject: str, measured: float | None, limit: float, unit: str, why: str
-) -> Check:
-    return check(
-        code,
-        rule=rule,
-        subject=subject,
-        measured=measured,
-        limit=float(limit),
-        unit=unit,
-        passed=False,
-        reason=why,
-    )
+def _code_checks(rule: CodeLimit, subject: Subject, cite: Cite) -> Iterator[Check]:
+    for part, sections in rule.PARTS.items():
+        field = f"limit_{part}_bytes"
+        limit = getattr(rule, field)
+        if limit is None:
+            continue
+        text, name = f"{part} of the firmware", " + ".join(sections)
+        if subject.image:
+            size = sum(subject.image[section] for section in sections)
+            yield within("B11", text, name, size, limit, "bytes", cite(field))
+        elif not rule.optional:
+            reason = "how large a firmware is, only the result of a run says that built it here"
+            yield guards_nothing("B11", text, name, limit, "bytes", reason, cite(field))
 
 
-def _compare(code: str, rule: str, subject: str, measured: float, limit: float, unit: str) -> Check:
-    passed = measured <= limit
-    relation = "is within" if passed else "exceeds"
-    return check(
-        code,
-        rule=rule,
-        subject=subject,
-        measured=float(measured),
-        limit=float(limit),
-        unit=unit,
-        passed=passed,
-        reason=f"{_number(measured)} {unit} {relation} the limit of {_number(limit)} {unit}",
-    )
-
-
-def _number(value: float) -> str:
-    """Up to three decimals, thousands apart, no trailing zeros."""
-    text = f"{value:,.3f}"
-    return text.rstrip("0").rstrip(".")
+_SINGLE: dict[type[Waiver], Callable[..., Iterator[Check]]] = {
+    AllocatorLimit: _allocator_checks,
+    StackLimit: _stack_checks,
+    TraceLimit: _trace_checks,
+    ArenaLimit: _arena_checks,
+    CodeLimit: _code_checks,
+    LossLimit: _loss_checks,
+}

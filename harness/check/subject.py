@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from fractions import Fraction
 from functools import cached_property
 from pathlib import PurePath
@@ -53,6 +54,7 @@ class Subject:
         log_bytes: Size of the log as the device sent it.
         trace_capacity: Bytes that the device has for its log.
         arena_capacity: Bytes of the device's arena.
+        arena_used: Bytes of it that the model takes.
         probe: Ticks of clock 0 that an empty event took on the device.
         qualities: How well it is known when the events of each clock were.
         planned: Bytes that allocators were given, by name.
@@ -61,6 +63,8 @@ class Subject:
         outputs: Outputs for which there is a reference.
         runs_requested: Executions that were asked for.
         runs_completed: Executions that ended.
+        backends: Names of the backends that instructions call, by chain and instruction.
+        day: The day that waivers with an end are asked for; None for today.
     """
 
     trace: Trace
@@ -70,6 +74,7 @@ class Subject:
     log_bytes: int | None = None
     trace_capacity: int | None = None
     arena_capacity: int | None = None
+    arena_used: int | None = None
     probe: Fraction | None = None
     qualities: tuple[ClockQuality, ...] = ()
     planned: Mapping[str, int] = field(default_factory=dict)
@@ -78,6 +83,8 @@ class Subject:
     outputs: tuple[Output, ...] = ()
     runs_requested: int | None = None
     runs_completed: int | None = None
+    backends: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    day: date | None = None
 
     @cached_property
     def operators(self) -> list[Operator]:

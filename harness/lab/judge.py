@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
@@ -50,10 +51,12 @@ def judged(
     Raises:
         UsageError: The budget file is wrong.
     """
-    rules = load_budget(budget) if isinstance(budget, Path) else budget
     subject = subject_of(trace, result)
+    rules, file = budget, ""
+    if isinstance(rules, Path):
+        file = str(rules)
+        rules = load_budget(rules, subject.board, subject.model, subject.unit)
     checks = tuple(map(with_printable_text, evaluate(subject, rules).checks))
-    file = str(budget) if isinstance(budget, Path) else ""
     return Reported(title, subject, Verdict(checks), result, budget=file, directory=directory)
 
 
@@ -128,9 +131,14 @@ def subject_of(trace: Trace, result: Result | None = None) -> Subject:
         log_bytes=summary.log_bytes if summary else None,
         trace_capacity=target.trace_capacity if target else None,
         arena_capacity=target.arena_capacity if target else None,
+        arena_used=model.planned_bytes + model.method_bytes if model else None,
         probe=probe,
         qualities=result.clock_quality,
         image={"text": image.text, "data": image.data, "bss": image.bss} if image else {},
         runs_requested=result.runs_requested,
         runs_completed=result.runs_completed,
+        backends={(call.chain, call.instruction): call.backend for call in model.delegates}
+        if model
+        else {},
+        day=datetime.fromisoformat(result.started_utc).date(),
     )

@@ -19,6 +19,7 @@ from harness import __version__
 from harness.board import Board, SerialTarget, load_board
 from harness.check.budget import load_budget
 from harness.check.checks import Verdict
+from harness.check.subject import model_name
 from harness.clock.converters import parse_time_scales
 from harness.clock.host_times import quality_of_run
 from harness.errors import (
@@ -152,7 +153,9 @@ def run_model(
         raise UsageError(f"cannot read the model {request.model}: {error.strerror}") from error
     budget_file = request.budget or (board_file.parent / board.budget if board.budget else None)
     if budget_file:
-        load_budget(budget_file)  # what is wrong with it shows before anything is started
+        # What is wrong with it shows before anything is started.
+        name = model_name(request.model.name)
+        load_budget(budget_file, board.name, name, request.unit or request.port or board.name)
     # The request's come first and win; what is wrong with any shows before anything is started.
     scales = {**request.time_scales, **board.time_scales, **request.time_scales}
     parse_time_scales(scales)

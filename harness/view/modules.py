@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,15 +52,27 @@ def module_times(
         times: Duration of every event, all in one unit, shape (n,); nan where it is unknown.
     """
     own: dict[Stack, float] = {}
-    for outer, inner in _instructions(trace, symbols):
-        of_inner = float(times[inner].sum())
-        of_outer = float(times[outer].sum())
-        shared = bool(outer) and of_inner <= of_outer
-        for row in inner if shared or not outer else ():
-            _add(own, symbols[row], float(times[row]))
-        if outer:
-            _add(own, symbols[outer[0]], of_outer - of_inner if shared else of_outer)
+    for _, stack, time in _shares(trace, symbols, times):
+        own[stack] = own.get(stack, 0.0) + time
     return _totals(own)
+
+
+def module_times_by_block(
+    trace: Trace, symbols: Sequence[Symbols | None], times: npt.NDArray[np.float64]
+) -> dict[Stack, dict[int, float]]:
+    """What each module took in each block that ran it, with the modules within it, by their orders.
+
+    Args: as for ``module_times``, which gives the sums.
+    """
+    own: dict[int, dict[Stack, float]] = {}
+    for block, stack, time in _shares(trace, symbols, times):
+        of_block = own.setdefault(block, {})
+        of_block[stack] = of_block.get(stack, 0.0) + time
+    found: dict[Stack, dict[int, float]] = {}
+    for block, of_block in own.items():
+        for item in _totals(of_block):
+            found.setdefault(item.modules, {})[block] = item.total
+    return found
 
 
 def time_of_module(times: Sequence[ModuleTime], name: str) -> float:
@@ -80,10 +92,26 @@ def _is_called(module: Module, name: str) -> bool:
     return name in (module.key, module.path) or (name != "" and f".{name}." in f".{module.path}.")
 
 
+def _shares(
+    trace: Trace, symbols: Sequence[Symbols | None], times: npt.NDArray[np.float64]
+) -> Iterator[tuple[int, Stack, float]]:
+    """What each instruction of each block took, and of which module that is."""
+    for block, outer, inner in _instructions(trace, symbols):
+        of_inner = float(times[inner].sum())
+        of_outer = float(times[outer].sum())
+        shared = bool(outer) and of_inner <= of_outer
+        parts = [(row, float(times[row])) for row in inner] if shared or not outer else []
+        if outer:
+            parts.append((outer[0], of_outer - of_inner if shared else of_outer))
+        for row, time in parts:
+            if (known := symbols[row]) is not None:
+                yield block, known.module, time
+
+
 def _instructions(
     trace: Trace, symbols: Sequence[Symbols | None]
-) -> list[tuple[list[int], list[int]]]:
-    """Rows of each instruction: the scopes around everything, and the events of delegates."""
+) -> list[tuple[int, list[int], list[int]]]:
+    """Block and rows of each instruction: scopes around everything, and events of delegates."""
     groups: dict[tuple[int, int, int], tuple[list[int], list[int]]] = {}
     chains, instructions = trace.chain.tolist(), trace.instruction.tolist()
     for number, block in enumerate(trace.blocks):
@@ -97,18 +125,17 @@ def _instructions(
             outer, inner = groups.setdefault(key, ([], []))
             delegated = trace.delegate_int[row] != -1 or trace.delegate_str[row] != NO_NAME
             (inner if delegated else outer).append(row)
-    return [(_outermost(trace, outer), inner) for outer, inner in groups.values() if outer or inner]
+    return [
+        (key[0], _outermost(trace, outer), inner)
+        for key, (outer, inner) in groups.items()
+        if outer or inner
+    ]
 
 
 def _outermost(trace: Trace, rows: list[int]) -> list[int]:
     """The DELEGATE_CALLs among the rows if there are any, as nothing else is beside them."""
     calls = [row for row in rows if trace.text(int(trace.name[row])) == DELEGATE_CALL]
     return calls or rows
-
-
-def _add(own: dict[Stack, float], symbols: Symbols | None, time: float) -> None:
-    if symbols is not None:
-        own[symbols.module] = own.get(symbols.module, 0.0) + time
 
 
 def _totals(own: dict[Stack, float]) -> list[ModuleTime]:

@@ -43,11 +43,17 @@ def trace(*, failed: bool = False, dropped: int = 0, hz: bool = True) -> Trace:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("[[time]]\nevent = 'a'", "exactly one of limit_us and limit_ticks"),
-        ("[[time]]\nevent = 'a'\nlimit_us = 1\nlimit_ticks = 1", "exactly one"),
+        ("[[time]]\nevent = 'a'", "gives no limit: one of limit_ns, limit_us"),
+        (
+            "[[time]]\nevent = 'a'\nlimit_us = 1\nlimit_ticks = 1",
+            "one of limit_us and limit_ticks, not both",
+        ),
         ("[[time]]\nevent = 'a'\nlimit_us = 1\nstatistic = 'p99'", r"\$\.time\[0\]\.statistic"),
         ("[[time]]\nevent = 'a'\nlimit_us = 1\nstatistic = 'count'", "needs limit_count"),
-        ("[[time]]\nevent = 'a'\nlimit_count = 1", "exactly one"),
+        (
+            "[[time]]\nevent = 'a'\nlimit_count = 1",
+            "statistic 'count' needs limit_count or at_least_count",
+        ),
         ("[[time]]\nevent = 'a'\nlimit_us = -1", "limit_us"),
         ("[[time]]\nlimit_us = 1", "event"),
         ("[[tiem]]\nevent = 'a'\nlimit_us = 1", "tiem"),

@@ -10,8 +10,9 @@ from fractions import Fraction
 import pytest
 from rich.console import Console
 
-from harness.check.budget import AllocatorLimit, Budget, TimeLimit
+from harness.check.budget import Budget
 from harness.check.evaluate import evaluate
+from harness.check.rules import AllocatorLimit, TimeLimit
 from harness.check.subject import Subject
 from harness.etdump.compact import read_log
 from harness.report.terminal import print_operators, print_run

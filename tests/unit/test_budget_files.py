@@ -1,0 +1,214 @@
+"""Budget files together: what extends what, which sections count, and what wins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.check.budget import Budget, load_budget
+from harness.errors import UsageError
+
+BASE = """\
+schema = 1
+
+[[time]]
+id = "execute"
+event = "Method::execute"
+limit_us = 1000
+
+[[time]]
+event = "native_call_*"
+statistic = "p90"
+limit_us = 300
+
+[stack]
+limit_bytes = 4096
+limit_percent = 50
+"""
+
+
+class Files:
+    """Files in a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def write(self, name: str, text: str) -> Path:
+        path = self._directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text if text.startswith("schema") else f"schema = 1\n{text}")
+        return path
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+def times(budget: Budget) -> list[tuple[str, str, float | None, str]]:
+    """Event, statistic and limit of each rule, and where the limit stands."""
+    return [
+        (rule.event, rule.statistic, rule.limit_us, budget.source("time", index, "limit_us"))
+        for index, rule in enumerate(budget.time)
+    ]
+
+
+def test_a_rule_of_a_file_changes_that_of_the_file_it_extends(files: Files) -> None:
+    files.write("lab/base.toml", BASE)
+    text = "extends = 'lab/base.toml'\n[[time]]\nid = 'execute'\nlimit_us = 7\n"
+    text += "[[time]]\nevent = 'native_call_*'\nstatistic = 'p90'\nlimit_us = 8\n"
+    text += "[stack]\nlimit_bytes = 9\n"
+    budget = load_budget(files.write("own.toml", text))
+    assert times(budget) == [
+        ("Method::execute", "p50", 7, "own.toml:5"),
+        ("native_call_*", "p90", 8, "own.toml:9"),
+    ]
+    assert budget.source("time", 0, "event") == "lab/base.toml:5"
+    assert budget.stack is not None
+    assert (budget.stack.limit_bytes, budget.stack.limit_percent) == (9, 50)
+    assert budget.source("stack", "limit_percent") == "lab/base.toml:15"
+    assert budget.files == ("lab/base.toml", "own.toml")
+
+
+def test_sections_count_for_the_boards_and_models_that_match(files: Files) -> None:
+    text = BASE + "\n".join(
+        f"[[for]]\n{selects}\n[[for.time]]\nid = 'execute'\nlimit_us = {limit}"
+        for limit, selects in enumerate(
+            [
+                "board = 'qemu-*'",
+                "board = ['native', 'other']\nmodel = 'kws_*.pte'",
+                "unit = 'desk-?'",
+            ],
+            1,
+        )
+    )
+    path = files.write("budget.toml", text)
+
+    def limit(*place: str) -> float | None:
+        return load_budget(path, *place).time[0].limit_us
+
+    assert limit() == limit("native") == limit("native", "ic_int8.pte") == 1000
+    assert limit("qemu-mps2-an385", "any.pte") == 1
+    assert limit("native", "kws_int8.pte") == limit("other", "kws_f32.pte") == 2
+    assert limit("native", "kws_int8.pte", "desk-1") == limit("qemu-x", "", "desk-2") == 3
+
+
+def test_what_comes_later_wins_and_a_files_own_rules_come_before_its_sections(
+    files: Files,
+) -> None:
+    rule = "time]]\nevent = 'a'\nlimit_us = "
+    files.write("one.toml", f"[[{rule}1\n[[for]]\nboard='b'\n[[for.{rule}2\n")
+    files.write("two.toml", f"[[{rule}3\n")
+    both = files.write("both.toml", "extends = ['one.toml', 'two.toml']\n")
+    assert times(load_budget(both, "b")) == [("a", "p50", 3, "two.toml:4")]
+    text = f"extends = ['two.toml', 'one.toml']\n[[for]]\nboard = 'c'\n[[for.{rule}5\n[[{rule}4\n"
+    own = files.write("own.toml", text)
+    assert times(load_budget(own, "b"))[0][2:] == (4, "own.toml:10")
+    assert times(load_budget(own, "c"))[0][2:] == (5, "own.toml:7")
+
+
+def test_a_file_that_two_extend_is_read_once(files: Files) -> None:
+    files.write("base.toml", "[[time]]\nevent = 'a'\nlimit_us = 1\n")
+    files.write("b.toml", "extends = 'base.toml'\n[[time]]\nevent = 'a'\nlimit_us = 2\n")
+    files.write("c.toml", "extends = './base.toml'\n")
+    budget = load_budget(files.write("d.toml", "extends = ['b.toml', 'c.toml']\n"))
+    assert [rule.limit_us for rule in budget.time] == [2]
+    assert budget.files == ("base.toml", "b.toml", "c.toml", "d.toml")
+
+
+def test_another_limit_or_reason_replaces_the_one_it_stands_for(files: Files) -> None:
+    files.write(
+        "base.toml",
+        "[[time]]\nid = 'a'\nevent = 'x'\nlimit_percent = 40\nof = 'y'\nat_least_us = 3\n"
+        "severity = 'warning'\nreason = 'known'\nexpires = 2030-01-01\n",
+    )
+    text = "extends = 'base.toml'\n[[time]]\nid = 'a'\nlimit_ms = 2\nseverity = 'note'\n"
+    (rule,) = load_budget(files.write("own.toml", text)).time
+    assert (rule.limit_percent, rule.of, rule.limit_ms, rule.at_least_us) == (None, None, 2, 3)
+    assert (rule.severity, rule.reason, rule.expires) == ("note", "", None)
+
+
+def test_rules_alike_in_one_file_stand_beside_each_other(files: Files) -> None:
+    rules = "".join(
+        f"[[time]]\nevent = 'a'\n{limit} = 1\n" for limit in ("limit_us", "limit_ticks")
+    )
+    files.write("base.toml", rules)
+    assert len(load_budget(files.write("a.toml", "extends = 'base.toml'")).time) == 2
+    text = "extends = 'base.toml'\n[[time]]\nevent = 'a'\nlimit_us = 5"
+    (rule,) = load_budget(files.write("b.toml", text)).time
+    assert (rule.limit_us, rule.limit_ticks) == (5, None), "it speaks for both"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "extends = 'none.toml'",
+            "own.toml:2:1: no such file: {0}/own.toml, which extends {0}/none",
+        ),
+        ("extends = ['own.toml']", "own.toml:2:12: budgets extend each other in a circle: "),
+        ("extends = 'loop.toml'", "loop.toml:2:1: budgets extend each other in a circle: {0}/own"),
+        ("extends = '/base.toml'", "own.toml:2:1: '/base.toml' is not relative to this file"),
+        ("extends = 7", "own.toml:2:1: Expected `str | array`, got `int`"),
+        ("extends = 'bad.toml'", "bad.toml:3:1: Object contains unknown field `evnt`"),
+        ("[severity]\nB77 = 'off'", "own.toml:3:1: no check has the code 'B77'"),
+        ("[severity]\nB01 = 'of'", "own.toml:3:1: Invalid enum value 'of'"),
+        ("[severity.B01]\nreason = 'x'", "own.toml:2:1: gives no severity for B01"),
+        ("[[for]]\nboard='a'\n[for.severity]\nB77='off'", "own.toml:5:1: no check has the code"),
+        ("[[for]]\n[[for.time]]\nevnt = 'a'", "own.toml:4:1: Object contains unknown field `evnt`"),
+        ("[[time]]\nid = 'exec'\nlimit_us = 1", "own.toml:2: [time] names no event"),
+        ("[[time]]\nevent = 'a'\nlimit_us = inf", "own.toml:2:1: limit_us is no finite number"),
+        ("[[time]]\nevent = 'a'\nlimit_us = 1\nof = 'b'", "of goes with limit_percent"),
+        ("[[time]]\nevent = 'a'\nlimit_us = 1\nreason = 'b'", "explain a severity"),
+        ("[[module]]\nlimit_us = 1", "[module] names no module"),
+        ("[[delegate]]\nlimit_us = 1", "[delegate] names no backend"),
+        ("[[allocator]]\nlimit_bytes = 1", "[allocator] names no allocator"),
+        ("[[block]]", "[block] gives no limit: one of limit_ns"),
+        ("[stack]", "[stack] gives no limit: limit_bytes or limit_percent"),
+        ("[code]", "[code] gives no limit: limit_text_bytes"),
+        ("[losses]\nreason = 'x'", "[losses] reason and expires explain a severity"),
+        (
+            "[[time]]\nid='a'\nevent='b'\nlimit_us=1\n[[time]]\nid='a'\nevent='c'\nlimit_us=1",
+            "own.toml:6: another [[time]] here has the id 'a', too",
+        ),
+    ],
+)
+def test_a_wrong_budget_is_refused_by_file_and_line(text: str, said: str, files: Files) -> None:
+    files.write("loop.toml", "extends = './own.toml'")
+    files.write("bad.toml", "[[time]]\nevnt = 1")
+    path = files.write("own.toml", text)
+    with pytest.raises(UsageError) as raised:
+        load_budget(path)
+    assert said.format(path.parent) in raised.value.message
+    assert str(path.parent) in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (
+            "[[time]]\nid = 'exekute'\nlimit_us = 1",
+            "no earlier rule has the id 'exekute': did you ",
+        ),
+        ("[[tyme]]", "did you mean 'time'?"),
+        ("[[time]]\nlimit_uss = 1", "did you mean 'limit_us'?"),
+        ("[[for]]\nbord = 'a'", "did you mean 'board'?"),
+        ("[severity]\nB1 = 'off'", "did you mean 'B1"),
+        ("[severity]\nB01 = { severty = 'off' }", "did you mean 'severity'?"),
+        ("[history]\nfrd = 0.1", "did you mean 'fdr'?"),
+    ],
+)
+def test_what_was_meant_is_suggested(text: str, hint: str, files: Files) -> None:
+    files.write("base.toml", BASE)
+    path = files.write("own.toml", f"extends = 'base.toml'\n{text}")
+    with pytest.raises(UsageError) as raised:
+        load_budget(path)
+    assert hint in raised.value.hint
+
+
+def test_a_table_of_history_is_inherited_too(files: Files) -> None:
+    files.write("base.toml", "[history]\nrelative = 0.1\nfdr = 0.2\n")
+    own = files.write("own.toml", "extends = 'base.toml'\n[history]\nfdr = 0.3\n")
+    history = load_budget(own).history
+    assert (history.relative, history.fdr) == (0.1, 0.3)
