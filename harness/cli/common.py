@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from harness.lab.run import Outcome
     from harness.lab.source import Source
-    from harness.report.reported import Reported
+    from harness.report.reported import Given, Reported
     from harness.timebase import ClockDomain
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -109,14 +109,15 @@ class Reading:
 
     def load(self, path: Path) -> Source:
         """Read what is at ``path``."""
-        from harness.lab.source import load_source
+        from harness.lab.given import load_given
 
-        source = load_source(path, self.clock, salvage=self.salvage, debug_buffer=self.debug_buffer)
-        if not self.time_scales and (source.result is None or not source.result.time_scales):
-            return source
-        from harness.lab.time_scales import on_scales
+        return load_given(path, self.given())
 
-        return on_scales(source, self.time_scales)
+    def given(self, etrecord: Path | None = None) -> Given:
+        """The same for a verdict, with an ETRecord if there is one."""
+        from harness.report.reported import Given
+
+        return Given(self.clock, self.salvage, self.debug_buffer, self.time_scales, etrecord)
 
 
 def reading_options(function: _F) -> _F:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
@@ -19,10 +19,12 @@ from harness.check.checks import Verdict
 from harness.check.evaluate import evaluate
 from harness.check.subject import Subject, model_name
 from harness.errors import FormatError
+from harness.etdump.dumps import Dump
 from harness.lab.directory import CONSOLE, POSTMORTEM, RunDirectory
+from harness.lab.known import know
 from harness.lab.source import Source
 from harness.report.postmortem import PostmortemDocument
-from harness.report.reported import Reported
+from harness.report.reported import NOTHING_GIVEN, Given, Reported
 from harness.report.text import with_printable_text
 from harness.result import Result
 from harness.result import Verdict as RecordedVerdict
@@ -38,6 +40,7 @@ def judged(
     result: Result | None = None,
     budget: Path | Budget | None = None,
     directory: Path | None = None,
+    given: Given = NOTHING_GIVEN,
 ) -> Reported:
     """Hold a trace against every rule there is for it.
 
@@ -47,21 +50,28 @@ def judged(
         result: The result of its run, if that is known.
         budget: A budget or its file; without one, only what always holds is checked.
         directory: The run directory, if there is one.
+        given: What the trace was read with, and an ETRecord.
 
     Raises:
-        UsageError: The budget file is wrong.
+        UsageError: The budget file is wrong, or there is no such ETRecord.
+        NotComparableError: The ETRecord is of another model.
     """
-    subject = subject_of(trace, result)
+    subject = subject_of(trace, result, given)
     rules, file = budget, ""
     if isinstance(rules, Path):
         file = str(rules)
         rules = load_budget(rules, subject.board, subject.model, subject.unit)
     checks = tuple(map(with_printable_text, evaluate(subject, rules).checks))
-    return Reported(title, subject, Verdict(checks), result, budget=file, directory=directory)
+    return Reported(
+        title, subject, Verdict(checks), result, budget=file, directory=directory, given=given
+    )
 
 
 def judged_path(
-    path: Path, load: Callable[[Path], Source], budget: Path | Budget | None = None
+    path: Path,
+    load: Callable[[Path], Source],
+    budget: Path | Budget | None = None,
+    given: Given = NOTHING_GIVEN,
 ) -> Reported:
     """Judge what is at ``path``, by the budget that it was judged by before unless one is given.
 
@@ -69,6 +79,7 @@ def judged_path(
         path: A run directory, also of a run that failed, or a file with traces.
         load: Reads the traces behind a path.
         budget: A budget or its file.
+        given: What the traces are read with, and an ETRecord.
 
     Raises:
         UsageError: There is nothing at the path, or the budget file is wrong.
@@ -78,7 +89,8 @@ def judged_path(
     directory = path if run.is_one else None
     result = run.read_result() if directory else None
     if result is not None and result.failure is not None:
-        unread = with_evidence(Reported(str(path), None, Verdict(()), result, directory=directory))
+        nothing = Reported(str(path), None, Verdict(()), result, directory=directory, given=given)
+        unread = with_evidence(nothing)
         if run.trace_file is None:
             return unread
         try:
@@ -90,7 +102,7 @@ def judged_path(
     known = source.result
     if budget is None and known is not None and known.verdict is not None:
         budget = Path(known.verdict.budget) if known.verdict.budget else None
-    return with_evidence(judged(str(path), source.trace, known, budget, directory))
+    return with_evidence(judged(str(path), source.trace, known, budget, directory, given))
 
 
 def with_evidence(run: Reported) -> Reported:
@@ -115,10 +127,18 @@ def recorded(run: Reported) -> RecordedVerdict:
     return RecordedVerdict(passed=verdict.passed, budget=run.budget, checks=verdict.checks)
 
 
-def subject_of(trace: Trace, result: Result | None = None) -> Subject:
-    """Join a trace with what the result of its run says."""
+def subject_of(trace: Trace, result: Result | None = None, given: Given = NOTHING_GIVEN) -> Subject:
+    """Join a trace with what the result of its run says, and what was given beside it.
+
+    Raises:
+        UsageError: There is no such ETRecord.
+        NotComparableError: The ETRecord is of another model.
+    """
+    symbols = None
+    if given.etrecord is not None:
+        symbols = know(Source((Dump(trace),), result), etrecord=given.etrecord).symbols
     if result is None:
-        return Subject(trace)
+        return Subject(trace, symbols=symbols, day=given.day or date.today())
     target, model, summary, image = result.target, result.model, result.trace, result.image
     probe = None
     if target and target.probe_pairs:
@@ -140,5 +160,6 @@ def subject_of(trace: Trace, result: Result | None = None) -> Subject:
         backends={(call.chain, call.instruction): call.backend for call in model.delegates}
         if model
         else {},
-        day=datetime.fromisoformat(result.started_utc).date(),
+        day=given.day or datetime.fromisoformat(result.started_utc).date(),
+        symbols=symbols,
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
+from typing import Final
 
 from harness.check.checks import Verdict
 from harness.check.history.comparison import HistoryComparison
@@ -12,6 +14,31 @@ from harness.check.history.samples import History
 from harness.check.subject import Subject
 from harness.report.postmortem import PostmortemDocument
 from harness.result import Failure, Result
+from harness.timebase import ClockDomain
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a trace was read and judged with, besides what its run directory holds.
+
+    Attributes:
+        clock: What the ticks count, where the file does not say.
+        salvage: What is intact of a damaged file was read.
+        debug_buffer: Where the bytes of logged tensors are.
+        time_scales: What the ticks of delegates' events mean, by patterns.
+        etrecord: What the model's exporter knew.
+        day: The day that waivers with an end are asked for; None for that of the run, or today.
+    """
+
+    clock: ClockDomain | None = None
+    salvage: bool = False
+    debug_buffer: Path | None = None
+    time_scales: Mapping[str, str] = field(default_factory=dict)
+    etrecord: Path | None = None
+    day: date | None = None
+
+
+NOTHING_GIVEN: Final = Given()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +59,7 @@ class Reported:
         postmortem: What the board was doing when it crashed in the run.
         budget: The budget file that it was held against; "" for none.
         directory: The run directory; None for a trace alone.
+        given: What it was read and judged with.
     """
 
     title: str
@@ -44,6 +72,7 @@ class Reported:
     postmortem: PostmortemDocument | None = None
     budget: str = ""
     directory: Path | None = None
+    given: Given = NOTHING_GIVEN
 
     @property
     def failure(self) -> Failure | None:

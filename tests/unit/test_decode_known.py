@@ -123,3 +123,19 @@ def test_the_inspectors_table_is_written(
     header, *rows = path.read_text().splitlines()
     assert "avg (ms)" in header
     assert len(rows) == 2 + 32
+
+
+def test_a_budget_limits_modules_that_the_record_knows(
+    etharness: Command, etrecord: Path, tmp_path: Path
+) -> None:
+    budget = tmp_path / "budget.toml"
+    rule = "[[module]]\nmodule = 'layers.1?'\nblock = '*'\n"
+    budget.write_text(f"schema = 1\n{rule}limit_ms = 1_000\n")
+    arguments = ["check", TRACE, "--budget", budget, "--json"]
+    result = etharness(*arguments, "--etrecord", etrecord)
+    checks = [item for item in document("check", result.out)["checks"] if item["code"] == "B07"]
+    assert sorted(item["subject"] for item in checks) == [f"layers.{n}" for n in range(10, 16)]
+    assert result.code == 0
+    without = etharness(*arguments)
+    (failed,) = (item for item in document("check", without.out)["checks"] if not item["passed"])
+    assert (without.code, "name it with --etrecord" in failed["reason"]) == (1, True)
