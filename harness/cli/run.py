@@ -15,15 +15,7 @@ from harness.cli.common import (
     write_reports,
 )
 from harness.lab.run import RunRequest, run_model
-from harness.link.wire import DebugLevel, ProfilingLevel, WhenFull
-
-_VALUES = {
-    "none": DebugLevel.NO_LOGGING,
-    "outputs": DebugLevel.PROGRAM_OUTPUTS,
-    "intermediate": DebugLevel.INTERMEDIATE_OUTPUTS,
-}
-_PROFILES = {"method": ProfilingLevel.METHOD_ONLY, "all": ProfilingLevel.ALL_EVENTS}
-_WHEN_FULL = {"stop": WhenFull.STOP, "drop-oldest": WhenFull.DROP_OLDEST_RUNS}
+from harness.link.options import PROFILES, VALUES, WHEN_FULL
 
 
 @click.command(name="run")
@@ -70,21 +62,21 @@ _WHEN_FULL = {"stop": WhenFull.STOP, "drop-oldest": WhenFull.DROP_OLDEST_RUNS}
     "--values",
     default="none",
     show_default=True,
-    type=click.Choice(list(_VALUES)),
+    type=click.Choice(list(VALUES)),
     help="Values to log: what the method returns, or what every instruction computes, too.",
 )
 @click.option(
     "--profile",
     default="all",
     show_default=True,
-    type=click.Choice(list(_PROFILES)),
+    type=click.Choice(list(PROFILES)),
     help="Events to log: scopes around the method, or all.",
 )
 @click.option(
     "--when-full",
     default="stop",
     show_default=True,
-    type=click.Choice(list(_WHEN_FULL)),
+    type=click.Choice(list(WHEN_FULL)),
     help="When the log is full: log nothing more, or give up the oldest runs for the newest.",
 )
 @click.option("--unit", help="Which board of its type it is.  [default: its port]")
@@ -137,9 +129,9 @@ def command(
         method=method,
         stream=stream,
         baud=baud,
-        values=_VALUES[values],
-        profile=_PROFILES[profile],
-        when_full=_WHEN_FULL[when_full],
+        values=VALUES[values],
+        profile=PROFILES[profile],
+        when_full=WHEN_FULL[when_full],
         time_scales=time_scales,
         unit=unit,
         commit=commit,

@@ -39,6 +39,7 @@ from harness.lab.collect import (
     steadiness_of,
 )
 from harness.lab.directory import CONSOLE, PARTIAL, RunDirectory
+from harness.lab.identity import refuse_other_target
 from harness.lab.judge import judged, recorded, with_evidence
 from harness.lab.origin import SESSION_VARIABLE, current_commit
 from harness.lab.postmortem import explain, keep_earlier, symbols_of_board
@@ -53,7 +54,7 @@ from harness.link.wire import DebugLevel, ProfilingLevel, Region, Status, WhenFu
 from harness.report.reported import Reported
 from harness.result import Failure, Model, Result, Tensor
 from harness.target import start_target
-from harness.target.build import Firmware, build_firmware
+from harness.target.build import build_firmware
 from harness.target.size import image_size
 from harness.trace import Trace
 
@@ -231,7 +232,8 @@ class _Run:
             )
             try:
                 target_info = session.hello(deadlines.boot_s)
-                self._identify(target_info, firmware)
+                self._learn(target=describe_target(target_info))
+                refuse_other_target(target_info, self.board, firmware)
                 self._raise_baud(session, target_info)
                 _log.info("%s answers, firmware %s", target_info.board, target_info.build_id)
                 keep_earlier(session, self.directory)
@@ -294,24 +296,6 @@ class _Run:
 
     def _learn(self, **facts: object) -> None:
         self.result = replace(self.result, **facts)
-
-    def _identify(self, info: TargetInfo, firmware: Firmware | None) -> None:
-        """Refuse to measure a target that is not the one asked for."""
-        self._learn(target=describe_target(info))
-        if info.board != self.board.name:
-            raise TargetError(
-                f"board {self.board.name!r} was asked for, but the target says it is {info.board!r}"
-            )
-        if firmware is not None and info.build_id != firmware.build_id:
-            raise TargetError(
-                f"{info.board} runs firmware {info.build_id!r}, but {firmware.build_id!r} was built"
-            )
-        timer, clock = self.board.timer, info.clocks[0]
-        if clock.bits != timer.bits or clock.hz != timer.hz:
-            raise TargetError(
-                f"{info.board} reports a clock of {clock.hz} Hz and {clock.bits} bits, but its "
-                f"board file says {timer.hz} Hz and {timer.bits} bits"
-            )
 
     def _raise_baud(self, session: Session, info: TargetInfo) -> None:
         """Move to the rate that was asked for, or the best the board file lists."""

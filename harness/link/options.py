@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from harness.link.wire import DebugLevel, ProfilingLevel, WhenFull
+
+VALUES: Final = {
+    "none": DebugLevel.NO_LOGGING,
+    "outputs": DebugLevel.PROGRAM_OUTPUTS,
+    "intermediate": DebugLevel.INTERMEDIATE_OUTPUTS,
+}
+PROFILES: Final = {"method": ProfilingLevel.METHOD_ONLY, "all": ProfilingLevel.ALL_EVENTS}
+WHEN_FULL: Final = {"stop": WhenFull.STOP, "drop-oldest": WhenFull.DROP_OLDEST_RUNS}
+"""What users call the choices."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
-from harness.board import Board, QemuTarget
+from harness.board import Board, QemuTarget, SerialTarget
 from harness.target.build import (
     EXECUTORCH_REMEDY,
     compiler_for,
@@ -35,18 +35,7 @@ def examine(boards: Iterable[Board]) -> list[Finding]:
     """Look for everything that building and starting ``boards`` needs."""
     findings: dict[str, Finding] = {}
     for board in boards:
-        compiler, package = compiler_for(board.build.preset)
-        needs = [
-            ("cmake", find_cmake(), "pip install 'etdump-harness[build]'"),
-            (compiler, shutil.which(compiler), f"apt-get install {package}"),
-        ]
-        if isinstance(board.target, QemuTarget):
-            system = board.target.system
-            needs.append((system, shutil.which(system), f"apt-get install {package_of(system)}"))
-        if board.build.executorch:
-            cxx = cxx_compiler()
-            needs.append((cxx, shutil.which(cxx), "apt-get install g++"))
-        for tool, path, remedy in needs:
+        for tool, path, remedy in _needs(board):
             if tool not in findings:
                 findings[tool] = Finding(tool, _version(path), remedy)
             findings[tool].needed_by.append(board.name)
@@ -55,6 +44,36 @@ def examine(boards: Iterable[Board]) -> list[Finding]:
             wheel = Finding("executorch", installed, EXECUTORCH_REMEDY)
             findings.setdefault(wheel.tool, wheel).needed_by.append(board.name)
     return list(findings.values())
+
+
+def lacking(board: Board) -> list[str]:
+    """Say what this machine lacks to build and start ``board``, each with its remedy.
+
+    No program is started for it, unlike for ``examine``. A board on a port is built nowhere here.
+    """
+    if isinstance(board.target, SerialTarget):
+        return []
+    needs = [*_needs(board)]
+    if board.build.executorch:
+        found = find_executorch()
+        needs.append(("executorch", str(found) if found else None, EXECUTORCH_REMEDY))
+    return [f"{tool} ({remedy})" for tool, path, remedy in needs if path is None]
+
+
+def _needs(board: Board) -> list[tuple[str, str | None, str]]:
+    """Programs that ``board`` needs: the name of each, its path if it is here, and its remedy."""
+    compiler, package = compiler_for(board.build.preset)
+    needs = [
+        ("cmake", find_cmake(), "pip install 'etdump-harness[build]'"),
+        (compiler, shutil.which(compiler), f"apt-get install {package}"),
+    ]
+    if isinstance(board.target, QemuTarget):
+        system = board.target.system
+        needs.append((system, shutil.which(system), f"apt-get install {package_of(system)}"))
+    if board.build.executorch:
+        cxx = cxx_compiler()
+        needs.append((cxx, shutil.which(cxx), "apt-get install g++"))
+    return needs
 
 
 def _version(path: str | None) -> str | None:

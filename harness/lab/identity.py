@@ -1,0 +1,35 @@
+"""Whether a target is the one that was asked for."""
+
+from __future__ import annotations
+
+from harness.board import Board
+from harness.errors import TargetError
+from harness.link.answers import TargetInfo
+from harness.target.build import Firmware
+
+
+def refuse_other_target(info: TargetInfo, board: Board, firmware: Firmware | None) -> None:
+    """Refuse to measure a target that is not the one asked for.
+
+    Args:
+        info: What the target says of itself.
+        board: What was asked for.
+        firmware: What was built for it and started; None for a board that runs by itself.
+
+    Raises:
+        TargetError: It is another one.
+    """
+    if info.board != board.name:
+        raise TargetError(
+            f"board {board.name!r} was asked for, but the target says it is {info.board!r}"
+        )
+    if firmware is not None and info.build_id != firmware.build_id:
+        raise TargetError(
+            f"{info.board} runs firmware {info.build_id!r}, but {firmware.build_id!r} was built"
+        )
+    timer, clock = board.timer, info.clocks[0]
+    if clock.bits != timer.bits or clock.hz != timer.hz:
+        raise TargetError(
+            f"{info.board} reports a clock of {clock.hz} Hz and {clock.bits} bits, but its "
+            f"board file says {timer.hz} Hz and {timer.bits} bits"
+        )

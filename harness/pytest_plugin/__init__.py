@@ -1,0 +1,55 @@
+"""The pytest plugin: models run on boards, and what came of it asserted (``docs/pytest.md``).
+
+It is loaded into every pytest of an environment it is installed in, so nothing here imports more
+than pytest and the standard library; the rest comes with the first test that asks for a fixture.
+
+Example:
+    >>> import pytest
+    >>> from harness.pytest_plugin import us
+    >>> @pytest.mark.etharness(board="qemu-mps2-an385", model="kws_int8.pte", runs=5)
+    ... def test_kws(etharness_run):
+    ...     etharness_run.check(budget="budget.toml")
+    ...     assert etharness_run.slowest("native_call_*conv*").p50 < 9_000 * us
+"""
+
+from harness.pytest_plugin.fixtures import (
+    _etharness_case,
+    _etharness_runs,
+    etharness_board,
+    etharness_profile,
+    etharness_run,
+    etharness_session,
+    etharness_trace,
+    etharness_unit,
+)
+from harness.pytest_plugin.hooks import (
+    pytest_addoption,
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_generate_tests,
+    pytest_report_header,
+    pytest_runtest_makereport,
+)
+from harness.pytest_plugin.times import Duration, ms, ns, s, us
+
+__all__ = [
+    "Duration",
+    "_etharness_case",
+    "_etharness_runs",
+    "etharness_board",
+    "etharness_profile",
+    "etharness_run",
+    "etharness_session",
+    "etharness_trace",
+    "etharness_unit",
+    "ms",
+    "ns",
+    "pytest_addoption",
+    "pytest_collection_modifyitems",
+    "pytest_configure",
+    "pytest_generate_tests",
+    "pytest_report_header",
+    "pytest_runtest_makereport",
+    "s",
+    "us",
+]

@@ -1,0 +1,208 @@
+"""Cases: each test, on each board that it is for, with each of its models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from harness.board import Board, SerialTarget, load_board
+from harness.errors import HarnessError, UsageError
+from harness.pytest_plugin.options import Settings, settings_of
+from harness.target.doctor import lacking
+
+CASE: Final = "_etharness_case"
+"""The fixture that a case is the parameter of; all others ask for it."""
+
+OPTIONS: Final = (
+    *("runs", "inputs", "seed", "trace_limit", "method", "stream", "baud"),
+    *("values", "profile", "when_full", "time_scales"),
+)
+"""What a marker may say of a run, as ``harness.lab.run.RunRequest`` has it."""
+
+_MARKED: Final = ("board", "model", "exclude", "budget", *OPTIONS)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A board to run on.
+
+    Attributes:
+        board: Its type.
+        file: The file that describes it.
+        name: Which board of its type it is; the type's name for one that is simulated.
+        port: Its serial port; None for what is started here.
+    """
+
+    board: Board
+    file: Path
+    name: str
+    port: str | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A test on one unit with one model.
+
+    Attributes:
+        unit: The unit.
+        model: The model; None when the test names none.
+        options: Of its run.
+        budget: What its runs are held against; None for what the board file says.
+        unable: Why it cannot run here; empty when it can.
+        left_out: The command line names other boards.
+    """
+
+    unit: Unit
+    model: Path | None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    budget: Path | None = None
+    unable: str = ""
+    left_out: bool = False
+
+
+def parametrize(metafunc: pytest.Metafunc) -> None:
+    """Make a test of each case.
+
+    Raises:
+        CollectError: A marker or a board file is wrong.
+    """
+    try:
+        marked = marks_of(metafunc.definition)
+        cases = [*_cases(metafunc, marked)]
+    except HarnessError as error:
+        hint = f"\n  try: {error.hint}" if error.hint else ""
+        where = metafunc.definition.nodeid
+        raise pytest.Collector.CollectError(f"{where}: {error.message}{hint}") from error
+    units = {(case.unit.board.name, case.unit.name) for case in cases}
+    parameters = [
+        pytest.param(case, id=_id(case, units), marks=_marks(case, metafunc.config))
+        for case in cases
+    ]
+    metafunc.parametrize(CASE, parameters, indirect=True)
+
+
+def marks_of(node: pytest.Item | pytest.Function | Any) -> dict[str, Any]:
+    """What the markers of a test say; for each argument the nearest that has it.
+
+    Raises:
+        CollectError: They say what none can.
+    """
+    said: dict[str, Any] = {}
+    for marker in node.iter_markers("etharness"):
+        unknown = [name for name in marker.kwargs if name not in _MARKED]
+        if marker.args or unknown:
+            wrong = f"unknown: {', '.join(unknown)}" if unknown else "give its arguments by name"
+            raise pytest.Collector.CollectError(
+                f"{node.nodeid}: wrong arguments of the marker etharness: {wrong}\n"
+                f"  try: {', '.join(_MARKED)}"
+            )
+        said = {**marker.kwargs, **said}
+    return said
+
+
+def find_file(name: str | os.PathLike[str], node: pytest.Item | Any) -> Path:
+    """A file that a test names: beside its own file, or from the root of the project."""
+    beside = node.path.parent / name
+    from_root = node.config.rootpath / name
+    return from_root if not beside.exists() and from_root.exists() else beside
+
+
+def budget_of(said: str | os.PathLike[str] | None, node: pytest.Item | Any) -> Path | None:
+    """The budget file that a test names, or else the session's."""
+    return settings_of(node.config).budget if said is None else find_file(said, node)
+
+
+def _cases(metafunc: pytest.Metafunc, marked: Mapping[str, Any]) -> Iterator[Case]:
+    node, settings = metafunc.definition, settings_of(metafunc.config)
+    own = [
+        str(find_file(name, node)) if name.endswith(".toml") else name
+        for name in _listed(marked.get("board"))
+    ]
+    chosen = {_load(name)[0].name for name in settings.boards}
+    models = [find_file(name, node) for name in _listed(marked.get("model"))]
+    options = {name: marked[name] for name in OPTIONS if name in marked}
+    if "inputs" in options:
+        options["inputs"] = tuple(find_file(name, node) for name in options["inputs"])
+    budget = budget_of(marked.get("budget"), node)
+    for name in own or settings.boards or ("native",):
+        for unit in _units(name, settings):
+            left_out = settings.named_on_command_line and unit.board.name not in chosen
+            unable = "" if left_out else _unable(unit)
+            for model in models or (None,):
+                if not _excluded(unit.board.name, model, marked.get("exclude", ())):
+                    yield Case(unit, model, options, budget, unable, left_out)
+
+
+def _listed(names: Any) -> list[str]:
+    if names is None:
+        return []
+    return [os.fspath(name) for name in ([names] if isinstance(names, str | Path) else names)]
+
+
+@cache
+def _load(name: str) -> tuple[Board, Path]:
+    return load_board(name)
+
+
+def _units(name: str, settings: Settings) -> list[Unit]:
+    board, file = _load(name)
+    if not isinstance(board.target, SerialTarget):
+        return [Unit(board, file, board.name)]
+    ports, names = (
+        [value for whose, value in pairs if whose in ("", board.name)]
+        for pairs in (settings.ports, settings.units)
+    )
+    if len(names) > len(ports):
+        raise UsageError(
+            f"--etharness-unit names {len(names)} units of {board.name}, but --etharness-port "
+            f"{len(ports)} ports"
+        )
+    names += ports[len(names) :]
+    return [Unit(board, file, unit, port) for unit, port in zip(names, ports, strict=True)] or [
+        Unit(board, file, board.name)
+    ]
+
+
+def _unable(unit: Unit) -> str:
+    name = unit.board.name
+    if isinstance(unit.board.target, SerialTarget):
+        return "" if unit.port else f"{name} has no port here: give --etharness-port {name}=PORT"
+    missing = lacking(unit.board)
+    return f"{name} cannot run here, it lacks {', '.join(missing)}" if missing else ""
+
+
+def _excluded(board: str, model: Path | None, exclude: Sequence[Any]) -> bool:
+    """Whether a pattern, or a pair of one for boards and one for models, matches both."""
+    for item in [exclude] if isinstance(exclude, str) else exclude:
+        boards, models = (item, "*") if isinstance(item, str) else item
+        of_model = (model.name, model.stem) if model is not None else ("",)
+        if fnmatchcase(board, boards) and any(fnmatchcase(name, models) for name in of_model):
+            return True
+    return False
+
+
+def _id(case: Case, units: Set[tuple[str, str]]) -> str:
+    unit = case.unit
+    alone = sum(board == unit.board.name for board, _ in units) == 1
+    named = unit.name not in (unit.board.name, unit.port)
+    where = unit.board.name
+    if named or not alone:
+        where += f".{Path(unit.name).name}"
+    return where if case.model is None else f"{where}-{case.model.stem}"
+
+
+def _marks(case: Case, config: pytest.Config) -> list[pytest.MarkDecorator]:
+    """Skip what cannot run, and keep the tests of a real unit in one worker where that is asked."""
+    marks = []
+    if case.unable and not settings_of(config).strict:
+        marks.append(pytest.mark.skip(reason=case.unable))
+    if case.unit.port is not None and hasattr(config.option, "dist"):  # pytest-xdist is there
+        marks.append(pytest.mark.xdist_group(f"{case.unit.board.name}.{Path(case.unit.port).name}"))
+    return marks

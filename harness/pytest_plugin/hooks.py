@@ -1,0 +1,81 @@
+"""What pytest calls."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Final
+
+import pytest
+
+from harness import __version__
+from harness.errors import HarnessError
+from harness.pytest_plugin.kept import Ledger, used_by
+from harness.pytest_plugin.options import MARKER, add_options, settings_of
+
+_CASE: Final = "_etharness_case"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare options and ini values."""
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker; drop at the end what nobody will want."""
+    config.addinivalue_line("markers", MARKER)
+    # Workers of pytest-xdist send their reports to the one that drops.
+    if not (settings_of(config).keep or hasattr(config, "workerinput")):
+        config.pluginmanager.register(Ledger(), "etharness-ledger")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say the version and the boards, when asked for more, or for boards."""
+    settings = settings_of(config)
+    if config.get_verbosity() <= 0 and not settings.named_on_command_line:
+        return None
+    boards = ", ".join(settings.boards) or "as tests say, or native"
+    ports = ", ".join(filter(None, (port for _, port in settings.ports)))
+    return f"etharness: {__version__}, boards: {boards}{f', ports: {ports}' if ports else ''}"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make a test of each board and model that it is for."""
+    if _CASE in metafunc.fixturenames:
+        from harness.pytest_plugin.cases import parametrize
+
+        parametrize(metafunc)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out tests of boards that the command line does not name."""
+    if not settings_of(config).named_on_command_line:
+        return
+    left_out = [item for item in items if _left_out(item)]
+    if left_out:
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+
+
+def _left_out(item: pytest.Item) -> bool:
+    call = getattr(item, "callspec", None)
+    return call is not None and getattr(call.params.get(_CASE), "left_out", False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show failures of ours without our stack, and say where runs of a failed test are kept."""
+    report = yield
+    error = call.excinfo.value if call.excinfo is not None else None
+    if report.failed and call.excinfo is not None and isinstance(error, HarnessError):
+        from harness.pytest_plugin.words import readable
+
+        report.longrepr = readable(item, call.excinfo)
+    used = used_by(item)
+    if used is None:
+        return report
+    used.tell(report)
+    if report.failed and (text := used.describe(item, error)):
+        report.sections.append(("etharness", text))
+    return report

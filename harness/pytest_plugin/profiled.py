@@ -1,0 +1,312 @@
+"""A finished run, as tests ask and judge it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from harness.check.checks import Check, Verdict
+from harness.check.subject import Subject
+from harness.errors import UsageError
+from harness.lab.judge import judged
+from harness.pytest_plugin.cases import Case, Unit, budget_of, find_file
+from harness.pytest_plugin.kept import fail, use
+from harness.pytest_plugin.times import Duration
+from harness.pytest_plugin.words import ChecksFailedError, failure_text
+from harness.report.reported import Reported
+from harness.report.text import printable
+from harness.result import Result
+from harness.trace import Trace
+from harness.view.allocators import AllocatorTotals
+from harness.view.statistics import Operator, Summary
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from harness.pytest_plugin.running import Runs
+
+EXECUTE: Final = "Execute"
+"""The block of an execution; others are about loading."""
+
+_MOST_NAMES: Final = 12
+"""Names that a message lists."""
+
+
+class _Time:
+    """A statistic of an operator's times, as a duration."""
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, times: OperatorTimes, _owner: type) -> Duration:
+        return Duration(getattr(times.in_time, self._name))
+
+
+class OperatorTimes:
+    """What the repeats of one operator took; durations in nanoseconds.
+
+    Attributes:
+        name: The event's name.
+        block: Its block's.
+        instruction: Its instruction id.
+        count: How often it ran.
+        ticks: The same statistics in ticks of its own clock.
+        operator: All that is known of it.
+    """
+
+    total, avg, p10, p50, p90, min, max, std = (_Time() for _ in range(8))
+
+    def __init__(self, operator: Operator) -> None:
+        """Wrap an operator's statistics."""
+        self.operator = operator
+        self.name, self.block = operator.name, operator.block
+        self.instruction, self.count = operator.instruction, operator.ticks.count
+        self.ticks: Summary = operator.ticks
+
+    @property
+    def in_time(self) -> Summary:
+        """Statistics in nanoseconds.
+
+        Raises:
+            UsageError: The rate of its clock is unknown.
+        """
+        if self.operator.ns is None:
+            raise UsageError(
+                f"the rate of clock {self.operator.clock.name!r} is unknown, so {self.name} has no "
+                "times",
+                hint="ask for ticks: .ticks.p50",
+            )
+        return self.operator.ns
+
+    def __repr__(self) -> str:
+        shown = f"{self.ticks.p50:g} ticks" if self.operator.ns is None else f"{self.p50}"
+        return f"<{printable(self.name)}, instruction {self.instruction}: p50 {shown}>"
+
+
+class RunVerdict:
+    """What the checks said of a run; true when it passed.
+
+    Attributes:
+        checks: All of them.
+        failures: Those for which it is a failure.
+        warnings: Those that do not hold, but for which it is none.
+    """
+
+    def __init__(self, verdict: Verdict, text: Callable[[], str]) -> None:
+        """Wrap a verdict; ``text`` says what fails."""
+        self.checks: tuple[Check, ...] = verdict.checks
+        self.failures, self.warnings = verdict.failures, verdict.warnings
+        self._text = text
+
+    def __bool__(self) -> bool:
+        return not self.failures
+
+    def __str__(self) -> str:
+        return self._text()
+
+    def __repr__(self) -> str:
+        if self:
+            return f"<PASS: {len(self.checks)} checks>"
+        return f"<FAIL: {len(self.failures)} of {len(self.checks)} checks do not hold>"
+
+
+class ProfiledRun:
+    """A finished run of a model on a board.
+
+    Attributes:
+        unit: What it ran on.
+        directory: Its run directory.
+        result: What ``result.json`` says.
+        subject: The trace and what is known beside it, as checks see it.
+    """
+
+    def __init__(self, run: Reported, unit: Unit, node: pytest.Item, budget: Path | None) -> None:
+        """Wrap a judged run for one test, whose budget is ``budget`` unless it is None."""
+        if run.result is None or run.subject is None or run.directory is None:
+            raise UsageError(f"{run.title} holds no finished run")
+        self._run, self._node, self._budget = run, node, budget
+        self.unit, self.directory = unit, run.directory
+        self.result: Result = run.result
+        self.subject: Subject = run.subject
+
+    def __repr__(self) -> str:
+        model = self.result.model
+        what = Path(model.file).name if model is not None else "nothing"
+        return f"<{what} on {self.unit.name}>"
+
+    @property
+    def trace(self) -> Trace:
+        """Everything that was logged, on its time scales."""
+        return self.subject.trace
+
+    @property
+    def outputs(self) -> list[np.ndarray]:
+        """What came out of the last execution, an array per output."""
+        import numpy as np
+
+        files = self.result.model.outputs if self.result.model is not None else ()
+        return [np.load(self.directory / tensor.file) for tensor in files]
+
+    @property
+    def verdict(self) -> RunVerdict:
+        """What the checks said of it by the budget of the test, or else of the board."""
+        return self._judged(None)
+
+    def check(self, budget: str | os.PathLike[str] | None = None) -> RunVerdict:
+        """Fail the test unless every check holds.
+
+        Args:
+            budget: A budget file, found beside the test's or from the root of the project; None for
+                that of the marker, the command line or the board.
+
+        Returns:
+            The verdict, with what are no failures but warnings.
+
+        Raises:
+            ChecksFailedError: Some do not hold; the message says which and why, and where the
+                run is kept.
+            UsageError: The budget file is wrong.
+        """
+        __tracebackhide__ = True
+        verdict = self._judged(budget)
+        if not verdict:
+            raise ChecksFailedError(str(verdict))
+        return verdict
+
+    def operators(self, pattern: str = "*", *, block: str = EXECUTE) -> list[OperatorTimes]:
+        """All operators whose name matches, first seen first.
+
+        Args:
+            pattern: ``fnmatch`` pattern on the event's name, case-sensitive.
+            block: The same on the name of its block.
+
+        Raises:
+            UsageError: None does; the hint lists what there is.
+        """
+        known = self.subject.operators
+        there = [operator for operator in known if fnmatchcase(operator.block, block)]
+        found = [operator for operator in there if fnmatchcase(operator.name, pattern)]
+        if not found:
+            names = _names(operator.name for operator in there)
+            blocks = _names(operator.block for operator in known)
+            raise UsageError(
+                f"no event of {self!r} matches {pattern!r} in block {block!r}",
+                hint=f"there are {names}" if there else f"its blocks are {blocks}",
+            )
+        return [OperatorTimes(operator) for operator in found]
+
+    def operator(
+        self, pattern: str, *, block: str = EXECUTE, instruction: int | None = None
+    ) -> OperatorTimes:
+        """The one operator that matches.
+
+        Args:
+            pattern: As for ``operators``.
+            block: Likewise.
+            instruction: Its instruction id, where several have one name.
+
+        Raises:
+            UsageError: None does, or several; the hint lists them.
+        """
+        found = [
+            operator
+            for operator in self.operators(pattern, block=block)
+            if instruction in (None, operator.instruction)
+        ]
+        if len(found) != 1:
+            listed = ", ".join(map(repr, found[:_MOST_NAMES]))
+            raise UsageError(
+                f"{len(found)} events of {self!r} match {pattern!r}, not one",
+                hint=f"name one by its instruction, or ask for slowest(): {listed}",
+            )
+        return found[0]
+
+    def slowest(
+        self, pattern: str = "native_call_*", *, block: str = EXECUTE, statistic: str = "p50"
+    ) -> OperatorTimes:
+        """The operator that takes longest of those that match.
+
+        Args:
+            pattern: As for ``operators``.
+            block: Likewise.
+            statistic: By which of an operator's statistics.
+
+        Raises:
+            UsageError: None matches.
+        """
+        found = self.operators(pattern, block=block)
+        return max(found, key=lambda operator: float(getattr(operator, statistic)))
+
+    def allocator(self, name: str) -> AllocatorTotals:
+        """What an allocator held.
+
+        Raises:
+            UsageError: There is none of that name; the hint lists those that are.
+        """
+        for totals in self.subject.allocators:
+            if totals.label == name:
+                return totals
+        names = _names(totals.label for totals in self.subject.allocators)
+        raise UsageError(f"{self!r} has no allocator {name!r}", hint=f"there are {names}")
+
+    def _judged(self, budget: str | os.PathLike[str] | None) -> RunVerdict:
+        file = self._budget if budget is None else find_file(budget, self._node)
+        run = self._run
+        if file is not None:
+            run = judged(run.title, self.trace, self.result, file, self.directory)
+        verdict = RunVerdict(run.verdict, lambda: failure_text(run, self.unit))
+        if not verdict:
+            fail(self._node, str(verdict))
+        return verdict
+
+
+def profile(
+    node: pytest.Item,
+    runs: Runs,
+    case: Case,
+    model: str | os.PathLike[str] | None,
+    options: Mapping[str, Any],
+) -> ProfiledRun:
+    """Run a model on the unit of a case, unless that has been done.
+
+    Args:
+        node: The test.
+        runs: Where runs are.
+        case: The test's.
+        model: The model; None for that of the case.
+        options: Of the run, before those of the case.
+
+    Raises:
+        HarnessError: There is no model, or the run failed.
+    """
+    file = case.model if model is None else find_file(model, node)
+    if file is None:
+        raise UsageError(
+            "the test names no model", hint='mark it: @pytest.mark.etharness(model="model.pte")'
+        )
+    options = {**case.options, **options}
+    directory = runs.directory_of(case.unit, file, options)
+    use(node, directory)
+    run = ProfiledRun(
+        runs.get(case.unit, file, options), case.unit, node, budget_of(case.budget, node)
+    )
+    model_ = run.result.model
+    target = run.result.target
+    node.user_properties += [
+        ("etharness_version", run.result.tool_version),
+        ("etharness_model", file.name),
+        ("etharness_model_sha256", model_.sha256 if model_ else ""),
+        ("etharness_build_id", target.build_id if target else ""),
+    ]
+    return run
+
+
+def _names(names: Any) -> str:
+    distinct = [*dict.fromkeys(printable(name) for name in names)]
+    more = len(distinct) - _MOST_NAMES
+    return ", ".join(distinct[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,215 @@
+"""Runs of a session, each executed once, whichever tests and workers ask for it."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final
+
+from filelock import FileLock, Timeout
+
+from harness.board import SerialTarget
+from harness.errors import (
+    HarnessError,
+    InfrastructureError,
+    NotComparableError,
+    TargetError,
+    UsageError,
+)
+from harness.lab.directory import RunDirectory
+from harness.lab.identity import refuse_other_target
+from harness.lab.judge import judged_path
+from harness.lab.run import RunRequest, run_model
+from harness.lab.source import Source, load_source
+from harness.lab.time_scales import on_scales
+from harness.link.options import PROFILES, VALUES, WHEN_FULL
+from harness.link.session import Session
+from harness.pytest_plugin.cases import Unit
+from harness.report.reported import Reported
+from harness.result import Result
+from harness.target import start_target
+from harness.target.build import build_firmware
+from harness.target.unit_lock import hold_unit
+
+_log = logging.getLogger(__name__)
+
+_WORDS: Final[dict[str, Mapping[str, object]]] = {
+    "values": VALUES,
+    "profile": PROFILES,
+    "when_full": WHEN_FULL,
+}
+"""Options that have names for their choices."""
+
+_OWNERS: Final = {
+    error.exit_code: error
+    for error in (UsageError, NotComparableError, TargetError, InfrastructureError)
+}
+
+
+class Runs:
+    """Runs by what they are of.
+
+    Workers of pytest-xdist share them: the first that wants a run executes it, the others wait.
+
+    Attributes:
+        directory: Where their run directories are.
+    """
+
+    def __init__(self, directory: Path, wait_s: float) -> None:
+        """Runs go to ``directory``; nobody waits longer than ``wait_s`` seconds for one."""
+        self.directory = directory
+        self._wait_s = wait_s
+        self._read: dict[Path, Reported] = {}
+
+    def directory_of(self, unit: Unit, model: Path, options: Mapping[str, Any]) -> Path:
+        """The run directory of a model on a unit, run or not.
+
+        Raises:
+            UsageError: The model cannot be read.
+        """
+        try:
+            digest = hashlib.sha256(model.read_bytes()).hexdigest()
+        except OSError as error:
+            raise UsageError(f"cannot read the model {model}: {error.strerror}") from error
+        said = sorted((name, repr(value)) for name, value in options.items())
+        key = repr((str(unit.file), unit.name, unit.port, str(model), digest, said))
+        name = f"{unit.board.name}-{model.stem}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+        return self.directory / name
+
+    def get(self, unit: Unit, model: Path, options: Mapping[str, Any]) -> Reported:
+        """Return the run of a model on a unit, judged by the budget that the board file names.
+
+        Raises:
+            UsageError: The request is wrong.
+            TargetError: The target misbehaved, now or when the run was executed.
+            InfrastructureError: Something between us and it failed, likewise; or a wait for another
+                process took too long.
+        """
+        path = self.directory_of(unit, model, options)
+        if path not in self._read:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            with _alone(path, self._wait_s):
+                if not _finished(path):
+                    self._execute(unit, model, options, path)
+                self._read[path] = judged_path(path, _load)
+        run = self._read[path]
+        if run.failure is not None:
+            raise _failure(run.result, run.failure.message, run.failure.hint)
+        return run
+
+    def _execute(self, unit: Unit, model: Path, options: Mapping[str, Any], path: Path) -> None:
+        request = RunRequest(
+            **{"runs": 1, **translated(options)},
+            board=str(unit.file),
+            model=model,
+            output=path,
+            port=unit.port,
+            unit=unit.name,
+        )
+        try:
+            with holding(unit, self._wait_s):
+                run_model(request)
+        except HarnessError as error:
+            if not RunDirectory(path).is_one:
+                raise
+            _log.info("run of %s on %s failed: %s", model, unit.name, error.message)
+
+
+def translated(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Put words for choices as the choices they mean.
+
+    Raises:
+        UsageError: There is no such option, or no such choice.
+    """
+    known = {item.name for item in fields(RunRequest)}
+    values = {}
+    for name, value in options.items():
+        words = _WORDS.get(name, {})
+        if name not in known or (isinstance(value, str) and words and value not in words):
+            what = f"{value!r} is no choice for {name}" if words else f"a run has no option {name}"
+            raise UsageError(what, hint=", ".join(words or sorted(known)))
+        values[name] = words.get(value, value) if isinstance(value, str) else value
+    return values
+
+
+@contextmanager
+def holding(unit: Unit, wait_s: float) -> Iterator[None]:
+    """Hold a unit that others may want, for as long as this lasts.
+
+    Raises:
+        InfrastructureError: It was not free in time.
+    """
+    with ExitStack() as stack:
+        if unit.port is not None:
+            stack.enter_context(hold_unit(unit.port, wait_s))
+        yield
+
+
+@contextmanager
+def open_session(unit: Unit, wait_s: float, console: bytearray) -> Iterator[Session]:
+    """Start a unit, greet it and make it forget what it was told before.
+
+    Args:
+        unit: The unit.
+        wait_s: Longest wait for another process to let it go, seconds.
+        console: Takes the text that it prints.
+
+    Raises:
+        UsageError: The firmware cannot be built here.
+        TargetError: It is another target, or died.
+        InfrastructureError: It cannot be reached.
+    """
+    board = unit.board
+    firmware = None if isinstance(board.target, SerialTarget) else build_firmware(board)
+    with (
+        holding(unit, wait_s),
+        start_target(board, firmware, port=unit.port) as target,
+    ):
+        session = Session(
+            target.transport,
+            deadline_s=board.deadlines.request_s,
+            console=console.extend,
+            check_alive=target.check_alive,
+            board=board.name,
+        )
+        refuse_other_target(session.hello(board.deadlines.boot_s), board, firmware)
+        session.reset()
+        yield session
+
+
+@contextmanager
+def _alone(path: Path, wait_s: float) -> Iterator[None]:
+    lock = FileLock(path.with_name(f"{path.name}.lock"))
+    try:
+        lock.acquire(timeout=wait_s)
+    except Timeout as error:
+        raise InfrastructureError(
+            f"another worker has been at the run {path.name} for {wait_s:g} s",
+            hint="give it longer with --etharness-wait",
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _finished(path: Path) -> bool:
+    run = RunDirectory(path)
+    if not run.is_one:
+        return False
+    failure = run.read_result().failure
+    return failure is None or failure.kind != "Unfinished"
+
+
+def _load(path: Path) -> Source:
+    return on_scales(load_source(path), {})
+
+
+def _failure(result: Result | None, message: str, hint: str) -> HarnessError:
+    """The failure that a result has recorded, as the exception of its owner."""
+    code = 75 if result is None else result.exit_code
+    return _OWNERS.get(code, InfrastructureError)(message, hint=hint)

@@ -1,0 +1,248 @@
+"""The pytest plugin without any board: what is collected, what is skipped, what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness.pytest_plugin import Duration, ms, ns, s, us
+from harness.resources import data_directory
+from tests.support.inner_pytest import PLUGIN, inner
+
+__all__ = ["inner"]
+
+pytest_plugins = ["pytester"]
+
+SERIAL = (data_directory("boards") / "native.toml").read_text()
+SERIAL = SERIAL.replace('target = { kind = "native" }', 'target = { kind = "serial" }')
+SERIAL = SERIAL.replace('budget = "budgets/native.toml"\n', "")
+
+
+def collected(inner: pytest.Pytester, *arguments: str) -> list[str]:
+    """Ids of the tests that are collected, without their file."""
+    result = inner.runpytest("--collect-only", "-q", *arguments)
+    assert result.ret == 0, result.outlines
+    return [line.partition("::")[2] for line in result.outlines if "::" in line]
+
+
+def test_a_matrix_of_boards_and_models_has_readable_ids_and_exclusions(
+    inner: pytest.Pytester,
+) -> None:
+    inner.makepyfile("""
+        import pytest
+
+        @pytest.mark.etharness(board=["native", "qemu-microbit"], model=["a.pte", "nets/b.pte"],
+                               exclude=[("qemu-*", "b*")])
+        def test_one(etharness_run): ...
+
+        @pytest.mark.etharness(exclude="qemu-m*")
+        class TestMore:
+            pytestmark = pytest.mark.etharness(board=["native", "qemu-microbit"])
+            def test_two(self, etharness_trace): ...
+            @pytest.mark.etharness(board="qemu-mps3-an547", exclude=())
+            def test_three(self, etharness_board, etharness_unit): ...
+
+        def test_four(etharness_session): ...
+        def test_nothing_of_ours(tmp_path): ...
+    """)
+    assert collected(inner) == [
+        "test_one[native-a]",
+        "test_one[native-b]",
+        "test_one[qemu-microbit-a]",
+        "TestMore::test_two[native]",
+        "TestMore::test_three[qemu-mps3-an547]",
+        "test_four[native]",
+        "test_nothing_of_ours",
+    ]
+
+
+def test_boards_of_the_command_line_choose_among_those_of_tests_and_serve_the_others(
+    inner: pytest.Pytester,
+) -> None:
+    inner.makepyfile("""
+        import pytest
+
+        @pytest.mark.etharness(board=["native", "qemu-microbit"])
+        def test_named(etharness_board): ...
+        def test_unnamed(etharness_board): ...
+    """)
+    boards = ("--etharness-board=qemu-microbit", "--etharness-board=qemu-mps2-an385")
+    assert collected(inner, *boards) == [
+        "test_named[qemu-microbit]",
+        "test_unnamed[qemu-microbit]",
+        "test_unnamed[qemu-mps2-an385]",
+    ]
+    result = inner.runpytest("--collect-only", *boards)
+    result.stdout.fnmatch_lines(["*3/4 tests collected (1 deselected)*"])
+    inner.makeini("[pytest]\netharness_boards = qemu-microbit qemu-riscv32-virt\n")
+    assert collected(inner) == [
+        "test_named[native]",
+        "test_named[qemu-microbit]",
+        "test_unnamed[qemu-microbit]",
+        "test_unnamed[qemu-riscv32-virt]",
+    ]
+
+
+def test_a_board_that_cannot_run_here_is_skipped_with_its_reason_or_an_error(
+    inner: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner.makefile(".toml", native=SERIAL)
+    inner.makepyfile("""
+        import pytest
+
+        @pytest.mark.etharness(board=["native.toml", "qemu-microbit"])
+        def test_board(etharness_board): ...
+    """)
+    monkeypatch.setenv("PATH", str(inner.path))
+    result = inner.runpytest("-rs")
+    result.assert_outcomes(skipped=2)
+    lines = [line for line in result.outlines if line.startswith("SKIPPED")]
+    assert lines[0].endswith("native has no port here: give --etharness-port native=PORT")
+    assert "qemu-microbit cannot run here, it lacks " in lines[1]
+    assert "qemu-system-arm (apt-get install qemu-system-arm)" in lines[1]
+
+    result = inner.runpytest("--etharness-strict")
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(["native has no port here: give --etharness-port native=PORT"])
+    inner.makeini("[pytest]\netharness_strict = true\n")
+    inner.runpytest().assert_outcomes(errors=2)
+
+
+def test_units_on_ports(inner: pytest.Pytester) -> None:
+    inner.makefile(".toml", native=SERIAL)
+    inner.makepyfile("""
+        import pytest
+
+        @pytest.mark.etharness(board="native.toml")
+        def test_unit(etharness_unit, etharness_board, request):
+            assert etharness_board.name == "native"
+            groups = [mark.args for mark in request.node.iter_markers("xdist_group")]
+            print(etharness_unit.name, etharness_unit.port, groups)
+    """)
+
+    def said(*arguments: str) -> list[str]:
+        result = inner.runpytest("-s", "-v", *arguments)
+        assert result.ret == 0
+        return [line for line in result.outlines if "::test_unit" in line]
+
+    port = "--etharness-port=native=/dev/ttyACM0"
+    assert said(port) == [
+        "test_units_on_ports.py::test_unit[native] /dev/ttyACM0 /dev/ttyACM0 [('native.ttyACM0',)]"
+    ]
+    named = said(port, "--etharness-unit=shelf-3")
+    assert "test_unit[native.shelf-3] shelf-3 /dev/ttyACM0 " in named[0]
+    both = said(port, "--etharness-port=/dev/serial/by-id/usb-x=y")
+    assert [line.split()[0].partition("::")[2] for line in both] == [
+        "test_unit[native.ttyACM0]",
+        "test_unit[native.usb-x=y]",
+    ]
+    result = inner.runpytest("--etharness-unit=native=a")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*::test_unit: --etharness-unit names 1 units of native, but --etharness-port 0 ports"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("marker", "said"),
+    [
+        ("'native'", "wrong arguments of the marker etharness: give its arguments by name"),
+        ("bord='native'", "wrong arguments of the marker etharness: unknown: bord"),
+        ("board='nativ'", "no such board: 'nativ'"),
+    ],
+)
+def test_a_wrong_marker_is_a_short_error_of_collection(
+    inner: pytest.Pytester, marker: str, said: str
+) -> None:
+    inner.makepyfile(f"""
+        import pytest
+
+        @pytest.mark.etharness({marker})
+        def test_board(etharness_board): ...
+    """)
+    result = inner.runpytest()
+    result.assert_outcomes(errors=1)
+    [at] = [index for index, line in enumerate(result.outlines) if said in line]
+    assert result.outlines[at].startswith("test_a_wrong_marker_is_a_short_error_of_collection.py::")
+    assert result.outlines[at + 1].startswith("  try: ")
+    assert not any("/harness/" in line for line in result.outlines)
+
+
+def test_a_test_that_names_no_model_or_none_that_is_there(inner: pytest.Pytester) -> None:
+    inner.makepyfile("""
+        import pytest
+
+        def test_none(etharness_run): ...
+        @pytest.mark.etharness(model="absent.pte")
+        def test_absent(etharness_run): ...
+        def test_late(request): request.getfixturevalue("etharness_board")
+    """)
+    result = inner.runpytest()
+    result.assert_outcomes(errors=2, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "UsageError: the test names no model",
+            '  try: mark it: @pytest.mark.etharness(model="model.pte")',
+            f"UsageError: cannot read the model {inner.path}/absent.pte: No such file or directory",
+            "etharness fixtures must be arguments of the test or its fixtures",
+        ]
+    )
+    assert not any("/harness/" in line for line in result.outlines)
+
+
+def test_the_header_says_version_and_boards_when_asked_for_more(inner: pytest.Pytester) -> None:
+    inner.makepyfile("def test_nothing(): ...")
+    line = f"etharness: {harness.__version__}, boards: as tests say, or native"
+    assert line in inner.runpytest("-v").outlines
+    assert "etharness:" not in inner.runpytest().stdout.str()
+    named = inner.runpytest("--etharness-board=qemu-microbit", "--etharness-port=b=/dev/x")
+    assert f"etharness: {harness.__version__}, boards: qemu-microbit, ports: /dev/x" in (
+        named.outlines
+    )
+
+
+def test_those_who_do_not_use_it_pay_nothing(tmp_path: Path) -> None:
+    """Of this package and its dependencies nothing is imported but the plugin's own few modules."""
+    (tmp_path / "test_it.py").write_text("def test_nothing(): ...\n")
+    script = textwrap.dedent(f"""
+        import sys, pytest
+        code = pytest.main(["-q", "-p", "{PLUGIN}", "-p", "no:hypothesispytest", {str(tmp_path)!r}])
+        heavy = {{"numpy", "msgspec", "click", "rich", "serial", "hypothesis", "filelock"}}
+        ours = {{name for name in sys.modules if name.startswith("harness.")}}
+        print("heavy", sorted(heavy & set(sys.modules)))
+        print("ours", sorted(name.removeprefix("harness.") for name in ours))
+        sys.exit(code)
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={"PYTHONPATH": ":".join(sys.path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    modules = ["fixtures", "hooks", "kept", "options", "times"]
+    own = ["errors", "pytest_plugin", *(f"pytest_plugin.{name}" for name in modules)]
+    assert done.stdout.splitlines()[-2:] == ["heavy []", f"ours {own}"]
+
+
+def test_it_can_be_turned_off(inner: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner.makepyfile("def test_nothing(request): assert 'etharness' not in str(request.config)")
+    monkeypatch.delenv("PYTEST_PLUGINS")
+    inner.runpytest("-p", "no:etharness").assert_outcomes(passed=1)
+    inner.runpytest("-p", PLUGIN, "-p", "no:etharness").assert_outcomes(passed=1)
+
+
+def test_durations_say_their_unit() -> None:
+    texts = [repr(time) for time in (0 * s, 12.5 * ns, 457.124 * us, 2 * ms, -3 * s, us)]
+    assert texts == [*("0.000 ns", "12.500 ns", "457.124 us", "2.000 ms", "-3.000 s", "1.000 us")]
+    assert 1 * ms == 1000 * us == 1_000_000 < 1.001 * ms
+    assert isinstance(2 * us + 3, Duration)
+    assert isinstance(3 - us * 2 + 1, float)
+    assert str(sum([1 * us, 2 * us]) - ns) == "2.999 us"
