@@ -6,6 +6,7 @@ nanoseconds or seconds as the names say; sizes are bytes.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -167,7 +168,7 @@ def encode(document: object) -> bytes:
 
 
 def decode(data: bytes, where: str) -> Result:
-    """Read the JSON of a result.
+    """Read the JSON of a result, also of one from before results had an id.
 
     Raises:
         UsageError: It is no result of this version; the message names ``where`` and the key.
@@ -175,7 +176,32 @@ def decode(data: bytes, where: str) -> Result:
     try:
         return msgspec.json.decode(data, type=Result)
     except msgspec.DecodeError as error:
+        earlier = _before_ids(data)
+        if earlier is None:
+            raise UsageError(f"{where}: not a result of this version: {error}") from error
+    try:
+        return msgspec.convert(earlier, Result)
+    except msgspec.ValidationError as error:
         raise UsageError(f"{where}: not a result of this version: {error}") from error
+
+
+def _before_ids(data: bytes) -> dict[str, Any] | None:
+    """What results lacked before they had an id, filled in; None if this is not such a one.
+
+    The id is made of the bytes, so that it is always the same. Checks had no codes then: only what
+    came of all of them is left.
+    """
+    try:
+        document = msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        return None
+    if not isinstance(document, dict) or "id" in document:
+        return None
+    own_id = sha256(data).hexdigest()[:32]
+    unit = document.get("port") or document.get("board", "")
+    if isinstance(verdict := document.get("verdict"), dict):
+        document["verdict"] = {**verdict, "checks": []}
+    return {"id": own_id, "unit": unit, "commit": "", "session": own_id, **document}
 
 
 def json_schema() -> dict[str, Any]:

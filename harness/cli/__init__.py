@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import signal
 import sys
 
@@ -11,6 +10,7 @@ import click
 
 from harness import __version__
 from harness.cli.common import report_failure
+from harness.cli.lazy import lazy_group
 from harness.errors import HarnessError
 
 COMMANDS = {
@@ -22,6 +22,7 @@ COMMANDS = {
     "doctor": "Say what this machine can do and what it lacks.",
     "explain": "Say what checks mean, by the codes that a verdict gives.",
     "export": "Write a trace in another tool's format.",
+    "history": "Keep results, and see how they changed.",
     "postmortem": "Say what a board was doing when it crashed.",
     "pull": "Read the last trace from a board that is already running.",
     "report": "Judge runs again and write one report of them.",
@@ -30,25 +31,10 @@ COMMANDS = {
 """Subcommands and their one-line help, here so that --help imports none of them."""
 
 
-class _LazyGroup(click.Group):
-    """Imports a subcommand when it is called."""
-
-    def list_commands(self, _ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"harness.cli.{cmd_name}")
-        command: click.Command = module.command
-        return command
-
-    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=lazy_group("harness.cli", COMMANDS),
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="etharness")
 def cli() -> None:
     """Run ExecuTorch models on microcontrollers and simulators under an event tracer.

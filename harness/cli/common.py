@@ -246,6 +246,31 @@ def write_reports(files: Sequence[Path], runs: Sequence[Reported]) -> None:
             report_failure(error)
 
 
+@dataclass(slots=True)
+class Keeping:
+    """Adds a run to a history at its end; a history that fails does not lose the run.
+
+    Attributes:
+        url: The history; None for none.
+        exit_code: 0, or that of the failure, which has been printed.
+    """
+
+    url: str | None
+    exit_code: int = 0
+
+    def add(self, run: Reported) -> None:
+        """Add a run that has ended, however it did."""
+        if self.url is None:
+            return
+        from harness.lab.history.adding import add_reported
+
+        try:
+            add_reported(self.url, run)
+        except HarnessError as error:
+            report_failure(error)
+            self.exit_code = error.exit_code
+
+
 def show_outcome(output: Output, outcome: Outcome, directory: Path) -> None:
     """Print a finished run that is kept in ``directory``."""
     if output.json:

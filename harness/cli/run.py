@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from harness.cli.common import (
+    Keeping,
     Output,
     output_options,
     report_option,
@@ -16,6 +17,7 @@ from harness.cli.common import (
 )
 from harness.lab.run import RunRequest, run_model
 from harness.link.options import PROFILES, VALUES, WHEN_FULL
+from harness.report.reported import Reported
 
 
 @click.command(name="run")
@@ -89,6 +91,13 @@ from harness.link.options import PROFILES, VALUES, WHEN_FULL
     help="Name of what results have in common that are made together.  [default: "
     "$ETHARNESS_SESSION, or this run alone]",
 )
+@click.option(
+    "--history",
+    metavar="URL",
+    envvar="ETHARNESS_HISTORY",
+    help="Add the result to a history: SQLite file or postgresql:// URL.  "
+    "[default: $ETHARNESS_HISTORY, or none]",
+)
 @report_option()
 @time_scale_option
 @output_options
@@ -111,6 +120,7 @@ def command(
     unit: str | None,
     commit: str | None,
     session: str | None,
+    history: str | None,
     reports: tuple[Path, ...],
     time_scales: dict[str, str],
     output: Output,
@@ -137,7 +147,13 @@ def command(
         commit=commit,
         session=session,
     )
+    keeping = Keeping(history)
+
+    def ended(run: Reported) -> None:
+        keeping.add(run)
+        write_reports(reports, [run])
+
     with output.stages() as stages:
-        outcome = run_model(request, stages, lambda run: write_reports(reports, [run]))
+        outcome = run_model(request, stages, ended)
     show_outcome(output, outcome, directory)
-    return outcome.result.exit_code
+    return outcome.result.exit_code or keeping.exit_code

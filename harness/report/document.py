@@ -9,11 +9,14 @@ from typing import Any
 import msgspec
 
 from harness.board import Board
+from harness.check.history.samples import History
+from harness.check.history.stored import Added, Entry, NamedBaseline, StoreInfo
 from harness.clock.host_times import ClockQuality
 from harness.export.formats import Exported
 from harness.report.clocks import ClockDocument, clock_documents
 from harness.report.compare import ComparisonDocument
 from harness.report.explain import CodeDocument
+from harness.report.history import PrunedDocument
 from harness.report.memory import MemoryDocument, memory_document
 from harness.report.postmortem import PostmortemDocument
 from harness.report.results import ReportDocument
@@ -111,6 +114,12 @@ SCHEMAS: dict[str, Any] = {
     "doctor": list[Finding],
     "explain": list[CodeDocument],
     "export": ExportDocument,
+    "history-add": list[Added],
+    "history-baseline": list[NamedBaseline],
+    "history-info": StoreInfo,
+    "history-list": list[Entry],
+    "history-prune": PrunedDocument,
+    "history-show": History,
     "postmortem": PostmortemDocument,
     "report": ReportDocument,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from harness import result as results
 from harness.check.checks import Check, check
 from harness.check.subject import Subject
 from harness.etdump.compact import read_log
+from harness.lab.directory import LOG, RunDirectory
 from harness.lab.judge import subject_of
 from harness.timebase import HOST_NANOSECONDS, ClockDomain
 from harness.trace import Trace
@@ -38,14 +40,8 @@ class Made:
     subject: Subject
 
 
-def trace_with(
-    times: dict[str, list[int]],
-    *,
-    clock: ClockDomain = HOST_NANOSECONDS,
-    allocated: int = 0,
-    dropped: int = 0,
-) -> Trace:
-    """A trace in which operators took so many ticks, run by run."""
+def log_with(times: dict[str, list[int]], *, allocated: int = 0, dropped: int = 0) -> CompactLog:
+    """A device's log in which operators took so many ticks, run by run."""
     log = CompactLog().block("Default").allocator("planned_1")
     if allocated:
         log.allocation(1, allocated)
@@ -55,7 +51,28 @@ def trace_with(
             if run < len(durations):
                 log.profile(name, 0, durations[run], chain=0, instruction=instruction)
     log.dropped_events = dropped
+    return log
+
+
+def trace_with(
+    times: dict[str, list[int]],
+    *,
+    clock: ClockDomain = HOST_NANOSECONDS,
+    allocated: int = 0,
+    dropped: int = 0,
+) -> Trace:
+    """The trace of such a log."""
+    log = log_with(times, allocated=allocated, dropped=dropped)
     return read_log(log.image(), [clock])
+
+
+def run_directory(path: Path, item: Made, times: dict[str, list[int]] | None = None) -> Path:
+    """The directory that a run of this result leaves, with a log if it took these times."""
+    directory = RunDirectory.create(path)
+    directory.write_result(item.result)
+    if times is not None:
+        directory.write(LOG, log_with(times).image())
+    return path
 
 
 def made(

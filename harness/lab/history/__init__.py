@@ -30,7 +30,7 @@ def open_store(url: str, *, create: bool = True, deadline_s: float = 30.0) -> St
         InfrastructureError: The server does not answer, the disk is full, or others keep the store
             to themselves.
     """
-    require("history", "the history of results", "sqlalchemy", "alembic")
+    require("history", "the history of results", "sqlalchemy")
     from harness.lab.history.store import Store
 
     return Store.open(url, create=create, deadline_s=deadline_s)

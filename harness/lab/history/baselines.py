@@ -8,30 +8,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 from sqlalchemy import Connection, Row, delete, func, insert, select
 
 from harness.check.history.baseline import BaselineRef
+from harness.check.history.stored import NamedBaseline
 from harness.errors import NotComparableError, UsageError
 from harness.export.names import unescaped
 from harness.lab.history.entries import Selection
 from harness.lab.history.interning import Interned, batches, name_digest
 from harness.lab.history.reading import chosen, commits
 from harness.lab.history.tables import BASELINE, MEMBER, NAME, RESULT
-
-
-class NamedBaseline(msgspec.Struct, frozen=True):
-    """A baseline with a name.
-
-    Attributes:
-        name: What it is called.
-        set_utc: When that was said.
-        results: How many results it has.
-    """
-
-    name: str
-    set_utc: str
-    results: int
 
 
 def members(connection: Connection, name: str) -> list[str] | None:
@@ -150,21 +136,21 @@ def named(connection: Connection) -> list[NamedBaseline]:
     return sorted(found, key=lambda baseline: baseline.name)
 
 
-def remove(connection: Connection, numbers: Sequence[int], *, also_named: bool) -> int:
-    """Remove results, but for those of named baselines unless these are meant, too; how many."""
+def unnamed(connection: Connection, numbers: Sequence[int]) -> list[int]:
+    """Numbers of the results that no named baseline has."""
     kept: set[int] = set()
-    removed = 0
     for some in batches(numbers):
-        in_baselines = MEMBER.c.result_id.in_(some)
-        if also_named:
-            connection.execute(delete(MEMBER).where(in_baselines))
-        else:
-            kept = set(connection.scalars(select(MEMBER.c.result_id).where(in_baselines)))
-        going = [number for number in some if number not in kept]
-        if going:
-            connection.execute(delete(RESULT).where(RESULT.c.id.in_(going)))
-            removed += len(going)
-    return removed
+        query = select(MEMBER.c.result_id).where(MEMBER.c.result_id.in_(some))
+        kept.update(connection.scalars(query))
+    return [number for number in numbers if number not in kept]
+
+
+def remove(connection: Connection, numbers: Sequence[int]) -> int:
+    """Remove results, from named baselines too; how many there were."""
+    for some in batches(numbers):
+        connection.execute(delete(MEMBER).where(MEMBER.c.result_id.in_(some)))
+        connection.execute(delete(RESULT).where(RESULT.c.id.in_(some)))
+    return len(numbers)
 
 
 def superfluous(rows: Sequence[Row[Any]], keep: int) -> list[int]:

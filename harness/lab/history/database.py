@@ -24,6 +24,7 @@ from harness.errors import UsageError
 from harness.extras import require
 from harness.lab.history.file_systems import refuse_network
 from harness.lab.history.owners import may_retry, owned
+from harness.lab.history.place import FOLDER
 
 _T = TypeVar("_T")
 
@@ -204,6 +205,8 @@ def _prepare_file(file: Path, *, create: bool) -> bool:
             )
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
+            if file.parent.name == FOLDER and not any(file.parent.iterdir()):
+                (file.parent / ".gitignore").write_text("*\n")
         except OSError as error:
             raise UsageError(f"cannot make {file.parent}: {error.strerror}") from error
         return False

@@ -1,4 +1,4 @@
-"""What a store says of one result as a whole: where it comes from, how it ended, how it went."""
+"""What a store keeps of one result, and how results are chosen."""
 
 from __future__ import annotations
 
@@ -6,73 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import msgspec
-
 from harness.check.history.measure import Kept, keep
 from harness.check.history.samples import Provenance
+from harness.check.history.stored import Entry, LinkFigures
 from harness.check.subject import Subject, model_name
-from harness.clock.host_times import ClockQuality
 from harness.errors import FormatError
 from harness.result import Result, Verdict
 from harness.trace import NOTHING_LOST, Losses
-
-
-class LinkFigures(msgspec.Struct, frozen=True):
-    """How a result's link was.
-
-    Attributes:
-        baud: Rate of the line, 0 when it has none or is not known.
-        bytes_carried: In both directions.
-        corrupt_frames: Frames rejected.
-        retries: Requests sent again.
-        goodput: Payload bytes per second of bulk transfers; null when none was measured.
-    """
-
-    baud: int
-    bytes_carried: int
-    corrupt_frames: int
-    retries: int
-    goodput: float | None
-
-
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One result in a store.
-
-    Attributes:
-        provenance: Where its numbers come from.
-        duration_s: How long it took.
-        exit_code: How it ended.
-        passed: Its verdict; null without one.
-        budget: The budget file that it was held against, "" for none.
-        failed: How many checks of each code failed.
-        warned: How many checks of each code did not hold, without a failure.
-        failure: Class of the error that ended it; "" when none did.
-        failure_message: What that said.
-        runs_requested: Executions asked for.
-        runs_completed: Executions done.
-        link: How the link was.
-        clocks: How well it is known when events were.
-        losses: What the log misses.
-        indistinct: Numbers left out because others have the same names.
-        sound: It passed, every run was done, and no event is missing: it may be part of a baseline.
-    """
-
-    provenance: Provenance
-    duration_s: float
-    exit_code: int
-    passed: bool | None
-    budget: str
-    failed: dict[str, int]
-    warned: dict[str, int]
-    failure: str
-    failure_message: str
-    runs_requested: int
-    runs_completed: int
-    link: LinkFigures
-    clocks: tuple[ClockQuality, ...]
-    losses: Losses
-    indistinct: int
-    sound: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import Connection, inspect, text
 
 from harness.errors import UsageError
+from harness.extras import require
 from harness.lab.history.database import Database
 from harness.lab.history.tables import METADATA
 
@@ -69,15 +70,18 @@ def migrate(database: Database, revision: str = REVISION) -> None:
     Raises:
         UsageError: They are of a newer version than this package knows.
     """
-    from alembic import command
-    from alembic.script import ScriptDirectory
+    command, script = require(
+        "history", "making or migrating a history", "alembic.command", "alembic.script"
+    )
 
     def change(connection: Connection) -> None:
         if not database.is_sqlite:
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
         found = version_of(connection)
         config = configuration(connection)
-        known = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
+        known = [
+            step.revision for step in script.ScriptDirectory.from_config(config).walk_revisions()
+        ]
         if found is not None and found not in known:
             raise UsageError(
                 f"{database.place} is a history of version {found}, which is newer than {REVISION}",

@@ -8,13 +8,14 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, func, select
 
 from harness.check.history.measure import metric_of
 from harness.check.history.samples import Metric, Provenance, Sample, Series
+from harness.check.history.stored import Entry, LinkFigures, Tested
 from harness.clock.host_times import ClockQuality
 from harness.export.names import escaped, unescaped
-from harness.lab.history.entries import Entry, LinkFigures, Selection, microseconds
+from harness.lab.history.entries import Selection, microseconds
 from harness.lab.history.interning import batches, known_metrics, known_names, name_digest
 from harness.lab.history.tables import CLOCK, CODE, METRIC, NAME, NUMBER, RESULT, TIME
 from harness.lab.history.writing import BITS
@@ -96,6 +97,14 @@ def provenances(connection: Connection, rows: Sequence[Row[Any]]) -> list[Proven
         connection, {getattr(row, column) for row in rows for column in _NAMES_OF_ORIGIN}
     )
     return [_provenance(row, names) for row in rows]
+
+
+def tested(connection: Connection) -> list[Tested]:
+    """Every board, model and method, with the number of its results."""
+    columns = (RESULT.c.board_id, RESULT.c.model_id, RESULT.c.method_id)
+    rows = [*connection.execute(select(*columns, func.count()).group_by(*columns))]
+    names = known_names(connection, {number for row in rows for number in row[:3]})
+    return sorted(Tested(names[row[0]], names[row[1]], names[row[2]], row[3]) for row in rows)
 
 
 _NAMES_OF_ORIGIN: Final = (

@@ -6,18 +6,17 @@ from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 from typing import TypeVar
 
-import msgspec
 from sqlalchemy import Connection, func, select
 
 from harness.check.history.baseline import DEFAULT_BASELINE, BaselineRef
 from harness.check.history.measure import TIME_STATISTICS
 from harness.check.history.samples import History
+from harness.check.history.stored import Entry, NamedBaseline, StoreInfo, Tested
 from harness.check.subject import Subject
 from harness.errors import UsageError
 from harness.lab.history import baselines, reading, writing
-from harness.lab.history.baselines import NamedBaseline
 from harness.lab.history.database import Database, parse_url
-from harness.lab.history.entries import Entry, Selection, entry_of
+from harness.lab.history.entries import Selection, entry_of
 from harness.lab.history.interning import Interned
 from harness.lab.history.migrating import bring_up_to_date, version_of
 from harness.lab.history.tables import BASELINE, METRIC, NAME, NUMBER, RESULT, TIME
@@ -28,20 +27,6 @@ _T = TypeVar("_T")
 
 WINDOW = 200
 """Results of which a history tells, unless said otherwise."""
-
-
-class StoreInfo(msgspec.Struct, frozen=True):
-    """What a store is.
-
-    Attributes:
-        place: Where it is.
-        version: Of its tables.
-        rows: Of each table.
-    """
-
-    place: str
-    version: str
-    rows: dict[str, int]
 
 
 class Store:
@@ -118,6 +103,10 @@ class Store:
         return self._read(
             lambda connection: reading.entries(connection, reading.chosen(connection, selection))
         )
+
+    def tested(self) -> list[Tested]:
+        """Return every board, model and method of which there are results, sorted."""
+        return self._read(reading.tested)
 
     def history(
         self,
@@ -211,29 +200,41 @@ class Store:
         Returns:
             How many were removed.
         """
-        return self._database.write(
-            lambda connection: baselines.remove(
-                connection,
-                [row.id for row in reading.chosen(connection, selection)],
-                also_named=also_named,
-            )
-        )
 
-    def prune(self, keep: int, selection: Selection = Selection()) -> int:  # noqa: B008 - frozen
+        def act(connection: Connection) -> int:
+            going = [row.id for row in reading.chosen(connection, selection)]
+            if not also_named:
+                going = baselines.unnamed(connection, going)
+            return baselines.remove(connection, going)
+
+        return self._database.write(act)
+
+    def prune(
+        self,
+        keep: int,
+        selection: Selection = Selection(),  # noqa: B008 - frozen
+        *,
+        dry_run: bool = False,
+    ) -> int:
         """Remove all but the newest ``keep`` results of each board, unit, model and method.
 
         What named baselines have stays. Only results that are meant are looked at.
 
+        Args:
+            keep: How many of each stay.
+            selection: What is meant.
+            dry_run: Remove nothing.
+
         Returns:
-            How many were removed.
+            How many were removed, or would be.
         """
-        return self._database.write(
-            lambda connection: baselines.remove(
-                connection,
-                baselines.superfluous(reading.chosen(connection, selection), keep),
-                also_named=False,
-            )
-        )
+
+        def act(connection: Connection) -> int:
+            rows = reading.chosen(connection, selection)
+            going = baselines.unnamed(connection, baselines.superfluous(rows, keep))
+            return len(going) if dry_run else baselines.remove(connection, going)
+
+        return self._read(act) if dry_run else self._database.write(act)
 
     def info(self) -> StoreInfo:
         """Return what the store is and how much it holds."""

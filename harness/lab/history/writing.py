@@ -11,9 +11,10 @@ from sqlalchemy import Connection, insert, select
 
 from harness.check.history.measure import Kept
 from harness.check.history.samples import Metric
+from harness.check.history.stored import Entry
 from harness.errors import FormatError
 from harness.export.names import escaped
-from harness.lab.history.entries import Entry, microseconds
+from harness.lab.history.entries import microseconds
 from harness.lab.history.interning import Interned, insert_new
 from harness.lab.history.tables import CLOCK, CODE, NUMBER, RESULT, TIME
 from harness.view.compare import EXECUTIONS

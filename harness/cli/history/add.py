@@ -1,0 +1,40 @@
+"""``etharness history add``: run directories into the history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from harness.cli.common import Output, output_options
+from harness.cli.history.options import history_option, opened
+
+
+@click.command(name="add")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@history_option
+@output_options
+def command(paths: tuple[Path, ...], url: str | None, output: Output) -> int:
+    """Add run directories.
+
+    PATHS are run directories, or folders with some anywhere below. A result that is there already
+    is left as it is. The exit code is 2 when one of them cannot be added.
+    """
+    from harness.lab.history.adding import add_directory, run_directories
+
+    directories = [*run_directories(paths)]
+    found = []
+    with opened(url, create=True) as store, output.stages() as stages:
+        for done, directory in enumerate(directories):
+            stages("adding", done, len(directories))
+            found.append(add_directory(store, directory))
+        place = store.place
+    if output.json:
+        from harness.report.history import added_document
+
+        click.echo(added_document(found), nl=False)
+    else:
+        from harness.report.history import print_added
+
+        print_added(output.console(), found, place, detailed=output.verbosity > 0)
+    return 2 if any(item.state == "refused" for item in found) else 0

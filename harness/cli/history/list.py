@@ -1,0 +1,31 @@
+"""``etharness history list``: which results there are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.common import Output, output_options
+from harness.cli.history.options import history_option, opened, selection_options
+
+if TYPE_CHECKING:
+    from harness.lab.history.entries import Selection
+
+
+@click.command(name="list")
+@selection_options
+@history_option
+@output_options
+def command(selection: Selection, url: str | None, output: Output) -> None:
+    """List results, oldest first."""
+    with opened(url) as store:
+        found = store.results(selection)
+    if output.json:
+        from harness.report.history import entries_document
+
+        click.echo(entries_document(found), nl=False)
+        return
+    from harness.report.history import print_entries
+
+    print_entries(output.console(), found, detailed=output.verbosity > 0)

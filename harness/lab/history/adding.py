@@ -1,0 +1,91 @@
+"""Adding run directories to a store: those that are found, and the one that a run has just left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.check.history.stored import Added
+from harness.check.subject import Subject
+from harness.errors import FormatError, HarnessError, InfrastructureError, UsageError
+from harness.lab.directory import RESULT, RunDirectory
+from harness.lab.history import open_store
+from harness.lab.judge import subject_of
+from harness.lab.source import load_source
+from harness.lab.time_scales import on_scales
+from harness.report.reported import Reported
+
+if TYPE_CHECKING:
+    from harness.lab.history.store import Store
+
+
+def run_directories(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield every run directory at or below each of ``paths``, each once, by name.
+
+    A path without any is yielded itself, so that it is not passed over in silence.
+    """
+    seen: set[Path] = set()
+    for path in paths:
+        found = sorted(file.parent for file in path.rglob(RESULT)) if path.is_dir() else []
+        for directory in found or [path]:
+            if (place := directory.resolve()) not in seen:
+                seen.add(place)
+                yield directory
+
+
+def add_directory(store: Store, path: Path) -> Added:
+    """Add the result of a run directory, with its trace if it has one.
+
+    Raises:
+        UsageError: The store may not be written.
+        InfrastructureError: The store fails.
+    """
+    try:
+        run = RunDirectory(path)
+        result = run.read_result()
+        subject, note = _subject(run)
+    except (HarnessError, OSError) as error:
+        return Added(str(path), "refused", "", str(error))
+    try:
+        added = store.add(result, subject)
+    except FormatError as error:
+        return Added(str(path), "refused", result.id, error.message)
+    return Added(str(path), "added" if added else "there", result.id, note if added else "")
+
+
+def add_reported(url: str, run: Reported) -> None:
+    """Add a run that has just ended to the store at ``url``.
+
+    Raises:
+        HarnessError: It could not be; the message says how to do it later.
+    """
+    if run.result is None:
+        return
+    try:
+        with open_store(url) as store:
+            store.add(run.result, run.subject)
+    except HarnessError as error:
+        kept = f"; the run is kept in {run.directory}" if run.directory else ""
+        later = f"; later, `etharness history add {run.directory}`" if run.directory else ""
+        kind = InfrastructureError if isinstance(error, InfrastructureError) else UsageError
+        raise kind(
+            f"the result is not in the history: {error.message}{kept}", hint=f"{error.hint}{later}"
+        ) from error
+
+
+def _subject(run: RunDirectory) -> tuple[Subject | None, str]:
+    """What was measured in a run, None if nothing can be said; and what is not as it should be."""
+    if run.trace_file is None:
+        return None, "its run left no trace"
+    try:
+        source = load_source(run.path, salvage=True)
+    except FormatError as error:
+        if run.read_result().failure is None:
+            raise
+        return None, f"its trace cannot be read: {error.message}"
+    result = source.result
+    if result is not None and result.time_scales:
+        source = on_scales(source, {})
+    damage = f"its trace is damaged in {len(source.damage)} places" if source.damage else ""
+    return subject_of(source.trace, result), damage

@@ -1,0 +1,277 @@
+"""Results through time, on the terminal and as documents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from harness.check.history.samples import History, Metric, Provenance, Sample, Series
+from harness.check.history.stored import Added, Entry, NamedBaseline
+from harness.report.terminal import show_line, show_table
+from harness.report.text import TICKS, Unit, printable, time_unit
+from harness.result import encode
+from harness.trace import OPERATOR_CALL
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_BARS: Final = "▁▂▃▄▅▆▇█"
+_BYTES: Final = Unit("B", 1, 0)
+_COMMIT: Final = 10
+"""Characters of a commit that are shown."""
+
+
+class PrunedDocument(msgspec.Struct, frozen=True):
+    """What ``etharness history prune --json`` prints; nothing is removed in a dry run."""
+
+    removed: int
+    left: int
+    dry_run: bool
+
+
+def added_document(found: Sequence[Added]) -> bytes:
+    """Return the JSON of what came of adding run directories."""
+    return _document(found)
+
+
+def entries_document(entries: Sequence[Entry]) -> bytes:
+    """Return the JSON of results."""
+    return _document(entries)
+
+
+def history_document(history: History) -> bytes:
+    """Return the JSON of what was measured through time."""
+    return _document(history)
+
+
+def baselines_document(baselines: Sequence[NamedBaseline]) -> bytes:
+    """Return the JSON of named baselines."""
+    return _document(baselines)
+
+
+def pruned_document(removed: int, left: int, *, dry_run: bool) -> bytes:
+    """Return the JSON of what came of removing results."""
+    return encode(PrunedDocument(removed, left, dry_run))
+
+
+def print_added(
+    console: Console, found: Sequence[Added], place: str, *, detailed: bool = False
+) -> None:
+    """Print how many directories were added, and which were not or not whole; all in detail."""
+    words = {"added": "added", "there": "there already", "refused": "REFUSED"}
+    for item in found:
+        if detailed or item.reason:
+            because = f": {item.reason}" if item.reason else ""
+            style = "red" if item.state == "refused" else None
+            show_line(console, f"{words[item.state]}: {item.path}{because}", style=style)
+    counts = Counter[str](item.state for item in found)
+    told = ", ".join(f"{counts[state]} {word}" for state, word in words.items() if counts[state])
+    show_line(console, f"{place}: {told}")
+
+
+def print_entries(console: Console, entries: Sequence[Entry], *, detailed: bool = False) -> None:
+    """Print a line per result; in detail with link, losses and firmware."""
+    headers = ["started", "board", "unit", "model", "method", "commit", "session", "verdict", "id"]
+    more = ["firmware", "runs", "corrupt", "retries", "lost events", "clock"] if detailed else []
+    rows = [
+        [
+            *_origin(entry.provenance),
+            entry.provenance.session,
+            outcome(entry),
+            entry.provenance.id,
+            *(_details(entry) if detailed else ()),
+        ]
+        for entry in entries
+    ]
+    if rows:
+        show_table(console, [*headers, *more], rows, title="Results")
+    show_line(console, f"{len(entries):,} results, {sum(not e.sound for e in entries):,} unsound")
+
+
+def print_baselines(console: Console, baselines: Sequence[NamedBaseline]) -> None:
+    """Print a line per named baseline."""
+    rows = [[item.name, item.set_utc, f"{item.results:,}"] for item in baselines]
+    if rows:
+        show_table(console, ["name", "set", "results"], rows, title="Baselines", numbers=[2])
+    else:
+        show_line(console, "no baseline has a name")
+
+
+def print_history(
+    console: Console, history: History, pattern: str, *, detailed: bool = False
+) -> None:
+    """Print one series result by result, or of several what became of each.
+
+    The scopes around operators repeat their times: among several they are shown only in detail.
+    """
+    shown = history.series
+    if len(shown) > 1 and not detailed:
+        shown = tuple(item for item in shown if item.metric.name != OPERATOR_CALL)
+    if not shown:
+        show_line(console, f"nothing that was measured has a name like {pattern!r}")
+        return
+    first = history.results[0]
+    show_line(console, f"{first.model} {first.method} on {first.board}")
+    if len(shown) == 1:
+        _print_series(console, history, shown[0])
+    else:
+        _print_overview(console, shown)
+    if history.baseline:
+        names = f"{len(history.baseline)} of {len(history.results)} results"
+        show_line(console, f"baseline: {history.description}, {names}")
+
+
+def outcome(entry: Entry) -> str:
+    """How a result ended, in a few words."""
+    if entry.failure:
+        return f"failed: {entry.failure}"
+    if entry.passed is None:
+        return "not checked"
+    if entry.passed:
+        return "pass" if entry.sound else "pass, not whole"
+    return f"FAIL: {' '.join(entry.failed) or 'a check'}"
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Values as bars between the least and the largest; those that are all the same are low."""
+    least, most = min(values), max(values)
+    steps = (most - least) / (len(_BARS) - 1)
+    return "".join(_BARS[round((value - least) / steps) if steps else 0] for value in values)
+
+
+def _print_series(console: Console, history: History, series: Series) -> None:
+    unit = _unit([series])
+    values = [sample.value for sample in series.samples]
+    baseline = set(history.baseline)
+    rows = []
+    before: float | None = None
+    for place, sample in zip(series.results, series.samples, strict=True):
+        rows.append(
+            [
+                *_when(history.results[place]),
+                unit.text(sample.value),
+                _change(before, sample.value),
+                *_spread(sample, unit),
+                "baseline" if place in baseline else "",
+            ]
+        )
+        before = sample.value
+    headers = ["started", "unit", "commit"]
+    numbers = [
+        f"{_statistic(series.metric)} [{unit.name}]",
+        "change",
+        "count",
+        f"std [{unit.name}]",
+    ]
+    show_table(
+        console, [*headers, *numbers, ""], rows, title=_name(series.metric), numbers=range(3, 7)
+    )
+    if console.is_terminal:
+        show_line(console, sparkline(values))
+    missing = len(history.results) - len(values)
+    if missing:
+        show_line(console, f"{missing} of {len(history.results)} results do not have it")
+
+
+def _print_overview(console: Console, shown: Sequence[Series]) -> None:
+    for what in dict.fromkeys(_group(series.metric) for series in shown):
+        chosen = [series for series in shown if _group(series.metric) == what]
+        unit = _unit(chosen)
+        headers = ["name", "what", "results", *(f"{n} [{unit.name}]" for n in ("first", "last"))]
+        headers += ["change", f"least [{unit.name}]", f"largest [{unit.name}]"]
+        rows = []
+        for series in chosen:
+            values = [sample.value for sample in series.samples]
+            ends = [values[0], values[-1]]
+            cells = [*map(unit.text, ends), _change(*ends), unit.text(min(values))]
+            row = [_name(series.metric), _statistic(series.metric), str(len(values)), *cells]
+            row.append(unit.text(max(values)))
+            rows.append([*row, sparkline(values)] if console.is_terminal else row)
+        if console.is_terminal:
+            headers.append("trend")
+        show_table(console, headers, rows, title=_title(what), numbers=range(2, 8))
+
+
+def _group(metric: Metric) -> tuple[str, str]:
+    return metric.kind, metric.unit
+
+
+def _title(group: tuple[str, str]) -> str:
+    kind, unit = group
+    titles = {"operator": "Operators", "allocator": "Allocators", "result": "Sizes"}
+    return f"{titles[kind]}, clock of unknown rate" if unit == "ticks" else titles[kind]
+
+
+def _unit(several: Sequence[Series]) -> Unit:
+    """The unit in which samples read best; they are all in the same."""
+    match several[0].metric.unit:
+        case "ns":
+            return time_unit(sample.value for series in several for sample in series.samples)
+        case "ticks":
+            return TICKS
+        case _:
+            return _BYTES
+
+
+def _origin(provenance: Provenance) -> list[str]:
+    started, unit, commit = _when(provenance)
+    return [started, provenance.board, unit, provenance.model, provenance.method, commit]
+
+
+def _when(provenance: Provenance) -> list[str]:
+    commit, dirty, _ = provenance.commit.partition("-dirty")
+    started = provenance.started_utc.removesuffix("+00:00")
+    return [started, provenance.unit, commit[:_COMMIT] + dirty]
+
+
+def _details(entry: Entry) -> list[str]:
+    widths = [clock.half_width_ns for clock in entry.clocks if clock.half_width_ns is not None]
+    unit = time_unit(widths)
+    return [
+        entry.provenance.build_id,
+        f"{entry.runs_completed} of {entry.runs_requested}",
+        str(entry.link.corrupt_frames),
+        str(entry.link.retries),
+        str(entry.losses.events),
+        f"+-{unit.text(max(widths))} {unit.name}" if widths else "",
+    ]
+
+
+def _name(metric: Metric) -> str:
+    if metric.kind != "operator":
+        return metric.name
+    delegate = metric.delegate_str if metric.delegate_str is not None else metric.delegate_int
+    within = "" if delegate == -1 else f" [{delegate}]"
+    return f"{metric.block}: {metric.name or '(no name)'}{within}, instruction {metric.instruction}"
+
+
+def _statistic(metric: Metric) -> str:
+    return metric.statistic.removesuffix("_bytes") or "size"
+
+
+def _change(before: float | None, after: float) -> str:
+    if before is None or before == after:
+        return ""
+    return f"{100 * (after - before) / before:+.2f} %" if before else "new"
+
+
+def _spread(sample: Sample, unit: Unit) -> list[str]:
+    return [str(sample.count), unit.text(sample.std) if sample.count > 1 else ""]
+
+
+def _document(document: object) -> bytes:
+    """JSON in which every text prints: names may be any bytes."""
+    return encode(_printable(msgspec.to_builtins(document)))
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {printable(key): _printable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_printable(item) for item in value]
+    return value

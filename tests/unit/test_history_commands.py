@@ -1,0 +1,225 @@
+"""``etharness history``: run directories in, results and series out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import UsageError
+from harness.lab.history import open_store
+from harness.lab.history.place import default_history
+from harness.result import Failure, encode
+from tests.conftest import CommandResult
+from tests.support.documents import document
+from tests.support.results import made, run_directory, unmet
+
+Etharness = Callable[..., CommandResult]
+
+
+@pytest.fixture
+def history(tmp_path: Path, etharness: Etharness) -> Callable[..., CommandResult]:
+    """Call ``etharness history COMMAND`` on a file of this test."""
+
+    def call(*arguments: str | Path) -> CommandResult:
+        return etharness("history", *arguments, "--history", tmp_path / "h.sqlite")
+
+    return call
+
+
+def runs(folder: Path, count: int, **facts: Any) -> None:
+    for number in range(count):
+        started = f"2026-11-21T00:00:{number:02}+00:00"
+        item = made(f"r{number}", started_utc=started, commit=f"c0ffee{number}", **facts)
+        run_directory(folder / f"run{number}", item, {"a": [100 + number], "OPERATOR_CALL": [500]})
+
+
+def test_directories_are_found_and_added_once(tmp_path: Path, history: Any) -> None:
+    runs(tmp_path / "deep/er", 2)
+    failed = made("failed", failure=Failure("TargetError", "gone", ""), exit_code=4)
+    run_directory(tmp_path / "deep/failed", failed)
+    damaged = run_directory(tmp_path / "deep/damaged", made("damaged"), {"a": [1]})
+    (damaged / "trace.etlog").write_bytes(b"no log")
+    (tmp_path / "empty").mkdir()
+    code, out, _ = history("add", tmp_path / "deep", tmp_path / "empty", "--json")
+    assert code == 2
+    found = {Path(item["path"]).name: item for item in document("history-add", out)}
+    assert {name: item["state"] for name, item in found.items()} == {
+        **{"run0": "added", "run1": "added", "failed": "added"},
+        **{"damaged": "refused", "empty": "refused"},
+    }
+    assert found["failed"]["reason"] == "its run left no trace"
+    assert "is no run directory" in found["empty"]["reason"]
+    again = history("add", tmp_path / "deep/er", tmp_path / "deep/failed")
+    assert again.code == 0
+    assert again.out.splitlines()[-1].endswith(": 3 there already")
+
+
+def test_a_result_from_before_ids_is_the_same_each_time(tmp_path: Path, history: Any) -> None:
+    directory = run_directory(tmp_path / "old", made("x", checks=(unmet(),)), {"a": [3]})
+    old = json.loads((directory / "result.json").read_text())
+    for key in ("id", "unit", "commit", "session", "image"):
+        del old[key]
+    for key in ("code", "severity", "source"):
+        del old["verdict"]["checks"][0][key]
+    (directory / "result.json").write_bytes(encode(old))
+    assert history("add", directory).out.endswith(": 1 added\n")
+    assert history("add", directory).out.endswith(": 1 there already\n")
+    [entry] = document("history-list", history("list", "--json").out)
+    assert entry["provenance"]["unit"] == "native"
+    assert entry["provenance"]["session"] == entry["provenance"]["id"]
+    assert (entry["passed"], entry["failed"]) == (False, {})
+
+
+def test_results_are_listed(tmp_path: Path, history: Any) -> None:
+    runs(tmp_path, 3)
+    run_directory(tmp_path / "red", made("red", checks=(unmet(),), unit="u\x1b[2J"), {"a": [1]})
+    history("add", tmp_path)
+    code, out, _ = history("list")
+    assert code == 0
+    lines = out.splitlines()
+    assert len(lines) == 2 + 4 + 2
+    assert "FAIL: B01" in out
+    assert "u\\x1b[2J" in out
+    assert lines[-1] == "4 results, 1 unsound"
+    assert "0.0 ns" not in history("list", "-v").out
+    chosen = document("history-list", history("list", "--last", "2", "--json").out)
+    assert [entry["provenance"]["id"] for entry in chosen] == ["r1", "r2"]
+    assert history("list", "--verdict", "fail", "--since", "2026-11-22").out == (
+        "0 results, 0 unsound\n"
+    )
+    assert history("list", "--since", "yesterday").code == 2
+
+
+def test_one_operator_is_shown_through_time(tmp_path: Path, history: Any) -> None:
+    runs(tmp_path, 4)
+    history("add", tmp_path)
+    code, out, _ = history("show", "a", "--last", "3", "--baseline", "last:1")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[:2] == ["kws.pte forward on native", "Execute: a, instruction 0"]
+    assert lines[2].split()[3:5] == ["p50", "[ns]"]
+    assert [line.split()[3] for line in lines[3:6]] == ["101.0", "102.0", "103.0"]
+    assert "+0.98 %" in lines[5]
+    assert "baseline" in lines[5]
+    assert "baseline" not in lines[4]
+    assert lines[-1] == "baseline: the last 1, 1 of 3 results"
+    shown = document("history-show", history("show", "a", "--json").out)
+    assert [sample["value"] for sample in shown["series"][0]["samples"]] == [100, 101, 102, 103]
+
+
+def test_of_several_numbers_the_change_is_shown(tmp_path: Path, history: Any) -> None:
+    runs(tmp_path, 2)
+    history("add", tmp_path)
+    out = history("show").out
+    assert "Execute: a, instruction 0" in out
+    assert "+1.00 %" in out
+    assert "OPERATOR_CALL" not in out
+    assert "OPERATOR_CALL" in history("show", "-v").out
+    assert "planned_1" in out
+    assert "nothing that was measured has a name like 'x*'" in history("show", "x*").out
+
+
+def test_what_is_asked_for_must_be_one_thing(tmp_path: Path, history: Any) -> None:
+    runs(tmp_path / "a", 1)
+    run_directory(tmp_path / "b", made("b", board="other"), {"a": [1]})
+    history("add", tmp_path)
+    code, _, err = history("show", "a")
+    assert code == 2
+    assert "results of 2 kinds: kws.pte forward on native; kws.pte forward on other" in err
+    assert history("show", "a", "--board", "other").code == 0
+    assert history("show", "a", "--board", "none").code == 3
+    assert history("show", "a", "--board", "other", "--baseline", "name:v1").code == 3
+    assert history("show", "a", "--baseline", "v1").code == 2
+
+
+def test_baselines_are_set_listed_and_removed(tmp_path: Path, history: Any) -> None:
+    runs(tmp_path, 3)
+    run_directory(tmp_path / "red", made("red", checks=(unmet(),)), {"a": [1]})
+    history("add", tmp_path)
+    assert history("baseline", "list").out == "no baseline has a name\n"
+    assert history("baseline", "set", "v1", "--board", "native").out == "name:v1 is 3 results\n"
+    assert history("baseline", "set", "v1", "--board", "native", "--all").out.endswith(
+        "4 results\n"
+    )
+    assert history("baseline", "set", "v2", "r1").code == 0
+    found = document("history-baseline", history("baseline", "list", "--json").out)
+    assert [(item["name"], item["results"]) for item in found] == [("v1", 4), ("v2", 1)]
+    assert "v2" in history("baseline", "list").out
+    assert history("baseline", "set", "v3").code == 2
+    assert history("baseline", "set", "v3", "r1", "--last", "1").code == 2
+    assert history("baseline", "set", "v3", "r9").code == 2
+    assert history("baseline", "remove", "v1").code == 0
+    assert history("baseline", "remove", "v1").code == 2
+    removed = document("history-baseline", history("baseline", "remove", "v2", "--json").out)
+    assert removed == []
+
+
+def test_pruning(tmp_path: Path, history: Any) -> None:
+    runs(tmp_path, 4)
+    history("add", tmp_path)
+    assert history("prune", "--keep", "1", "--dry-run").out == (
+        "3 results would be removed, 4 are there\n"
+    )
+    assert document("history-prune", history("prune", "--keep", "1", "--json").out) == {
+        **{"removed": 3, "left": 1, "dry_run": False}
+    }
+    info = document("history-info", history("info", "--json").out)
+    assert info["rows"]["results"] == 1
+    assert "operator times  " in history("info").out
+
+
+@pytest.mark.parametrize("command", ["list", "info", "show"])
+def test_asking_makes_no_history(tmp_path: Path, history: Any, command: str) -> None:
+    code, _, err = history(command)
+    assert code == 2
+    assert "there is no history at" in err
+    assert "etharness history add" in err
+    assert not (tmp_path / "h.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(("add",), ("list",), ("show",), ("prune",), ("info",)),
+        *(("baseline", name) for name in ("set", "list", "remove")),
+    ],
+)
+def test_every_subcommand_has_help(etharness: Etharness, command: tuple[str, ...]) -> None:
+    code, out, _ = etharness("history", *command, "--help")
+    assert code == 0
+    assert "--json" in out
+    assert "--history URL" in out
+
+
+def test_the_default_place_is_near_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ETHARNESS_HISTORY", raising=False)
+    project, deep = tmp_path / "project", tmp_path / "project/a/b"
+    deep.mkdir(parents=True)
+    (project / ".git").mkdir()
+    assert default_history(deep) == str(project / ".etharness/history.sqlite")
+    (deep.parent / ".etharness").mkdir()
+    assert default_history(deep) == str(project / "a/.etharness/history.sqlite")
+    monkeypatch.setenv("ETHARNESS_HISTORY", "postgresql://lab/history")
+    assert default_history(deep) == "postgresql://lab/history"
+
+
+def test_the_folder_of_the_default_place_stays_out_of_git(tmp_path: Path) -> None:
+    with open_store(str(tmp_path / ".etharness/history.sqlite")):
+        pass
+    assert (tmp_path / ".etharness/.gitignore").read_text() == "*\n"
+    with open_store(str(tmp_path / "elsewhere/history.sqlite")):
+        pass
+    assert not (tmp_path / "elsewhere/.gitignore").exists()
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "sqlalchemy", None)
+    with pytest.raises(UsageError, match="sqlalchemy") as raised:
+        open_store(str(tmp_path / "h.sqlite"))
+    assert raised.value.hint == "pip install 'etdump-harness[history]'"
