@@ -109,7 +109,7 @@ class Subject:
     @cached_property
     def memory(self) -> Memory:
         """Every allocator over time."""
-        return memory(self.trace, dict(self.planned))
+        return memory(self.trace, dict(self.planned), self.tree)
 
 
 def model_name(file: str) -> str:

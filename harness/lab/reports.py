@@ -24,7 +24,14 @@ def _json(runs: Sequence[Reported]) -> bytes:
     return report_document(runs)
 
 
+def _html(runs: Sequence[Reported]) -> bytes:
+    from harness.report.html import html_report
+
+    return html_report(runs)
+
+
 _FORMATS: Final[dict[str, _Format]] = {
+    ".html": _Format("HTML", _html),
     ".json": _Format("JSON", _json),
 }
 """Kinds of reports by suffix. What each needs is imported when it is written."""

@@ -81,7 +81,7 @@ def memory_document(
                 printable(piece.allocator.label),
                 piece.offset,
                 piece.size,
-                _during(trace, piece.during),
+                during(trace, piece.during),
                 piece.row,
                 piece.freed,
             )
@@ -175,7 +175,7 @@ def _print_peak(console: Console, trace: Trace, found: Memory, *, detailed: bool
                 piece.allocator.label,
                 "" if piece.offset < 0 else f"{piece.offset:,}",
                 f"{piece.size:,}",
-                _during(trace, piece.during) or "",
+                during(trace, piece.during) or "",
             ]
             for piece in found.peak_pieces
         ]
@@ -183,7 +183,7 @@ def _print_peak(console: Console, trace: Trace, found: Memory, *, detailed: bool
         return
     together: dict[tuple[str, str], list[Piece]] = {}
     for piece in found.peak_pieces:
-        key = piece.allocator.label, _during(trace, piece.during) or ""
+        key = piece.allocator.label, during(trace, piece.during) or ""
         together.setdefault(key, []).append(piece)
     rows = [
         [name, during, str(len(pieces)), f"{sum(piece.size for piece in pieces):,}"]
@@ -200,7 +200,7 @@ def _print_failures(console: Console, trace: Trace, allocators: Sequence[Allocat
             f"{failure.size:,}",
             f"{failure.live:,}",
             f"{failure.gaps.largest:,}",
-            _during(trace, failure.during) or "",
+            during(trace, failure.during) or "",
         ]
         for item in allocators
         for failure in item.failures
@@ -227,7 +227,7 @@ def _print_pools(console: Console, pools: Sequence[PlannedPool]) -> None:
     show_table(console, headers, rows, title="Planned memory", numbers=(1, 2, 3, 5, 6))
 
 
-def _during(trace: Trace, row: int) -> str | None:
+def during(trace: Trace, row: int) -> str | None:
     """The event of ``row``, with its instruction if it has one."""
     if row < 0:
         return None

@@ -114,12 +114,12 @@ def print_operators(
         show_line(console)
         return
     known = [op for op in operators if op.ns is not None]
-    outer = _largest(operators)
+    outer = largest_totals(operators)
     best = time_unit(op.ns.max for op in known if op.ns is not None) if known else TICKS
     unit = unit or best
     if not detailed:
         operators = [op for op in operators if op.name != OPERATOR_CALL]
-        operators.sort(key=_total, reverse=True)
+        operators.sort(key=total_time, reverse=True)
     several_delegates = any(op.delegate_int != -1 or op.delegate_str for op in operators)
 
     cold = any(op.cold and op.warm for op in operators)
@@ -347,7 +347,7 @@ def show_line(console: Console, text: str = "", *, style: str | None = None) -> 
     )
 
 
-def _largest(operators: Sequence[Operator]) -> dict[int, float]:
+def largest_totals(operators: Sequence[Operator]) -> dict[int, float]:
     """The largest total that totals on a clock compare with, by the clock's identity."""
     # By identity: a clock's rate is a Fraction, which takes long to hash and to compare.
     clocks: dict[int, ClockDomain] = {}
@@ -355,14 +355,15 @@ def _largest(operators: Sequence[Operator]) -> dict[int, float]:
     for op in operators:
         key = id(op.clock)
         clocks[key] = op.clock
-        own[key] = max(own.get(key, 0.0), _total(op))
+        own[key] = max(own.get(key, 0.0), total_time(op))
     return {
         key: max(own[k] for k, c in clocks.items() if c == clock or (c.hz and clock.hz))
         for key, clock in clocks.items()
     }
 
 
-def _total(op: Operator) -> float:
+def total_time(op: Operator) -> float:
+    """Its repeats together, in nanoseconds, or in ticks where the rate is unknown."""
     return (op.ns or op.ticks).total
 
 
@@ -387,7 +388,7 @@ def _times(op: Operator, unit: Unit, *, cold: bool) -> list[str]:
 
 
 def _share(op: Operator, largest: float) -> str:
-    return format(100 * _total(op) / largest, ".1f") if largest else ""
+    return format(100 * total_time(op) / largest, ".1f") if largest else ""
 
 
 def _because(check: Check) -> str:

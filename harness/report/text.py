@@ -82,6 +82,13 @@ def time_unit(nanoseconds: Iterable[float]) -> Unit:
     return Unit("s", 1e9, 6)
 
 
+def time_text(nanoseconds: float | None, ticks: float, unit: Unit) -> str:
+    """A time in the unit of its column; in ticks, and says so, where the rate is unknown."""
+    if nanoseconds is not None:
+        return unit.text(nanoseconds)
+    return TICKS.text(ticks) if unit is TICKS else f"{TICKS.text(ticks)} ticks"
+
+
 def unit_of(scale: str | None) -> Unit | None:
     """The unit that a time scale is called by; None for what reads best."""
     known = {"ns": (1, 1), "us": (1e3, 3), "ms": (1e6, 6), "s": (1e9, 9)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.report.terminal import print_losses, show_line, show_table, with_delegate
-from harness.report.text import TICKS, Unit, time_unit
+from harness.report.text import TICKS, time_text, time_unit
 from harness.trace import NO_CLOCK, Kind, Trace
 from harness.view.call_tree import CallTree, call_tree
 from harness.view.merged_tree import Node, merged_tree
@@ -57,8 +57,8 @@ def _print_nodes(console: Console, block: str, nodes: list[Node]) -> None:
                 _indent(node.depth) + (name or "(no name)"),
                 str(node.instruction),
                 str(node.count),
-                _time(node.total_ns, node.total_ticks, unit),
-                _time(node.own_ns, node.own_ticks, unit),
+                time_text(node.total_ns, node.total_ticks, unit),
+                time_text(node.own_ns, node.own_ticks, unit),
                 f"{100 * _own(node) / whole:.1f}" if whole else "",
             ]
         )
@@ -79,12 +79,6 @@ def _scale(node: Node) -> str:
 
 def _own(node: Node) -> float:
     return node.own_ticks if node.own_ns is None else node.own_ns
-
-
-def _time(nanoseconds: float | None, ticks: int, unit: Unit) -> str:
-    if nanoseconds is not None:
-        return unit.text(nanoseconds)
-    return TICKS.text(ticks) if unit is TICKS else f"{TICKS.text(ticks)} ticks"
 
 
 def _print_ambiguous(console: Console, tree: CallTree, *, detailed: bool) -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from harness.trace import NO_CLOCK, Kind, Trace
 from harness.view.allocators import Allocator, allocator_rows
-from harness.view.call_tree import call_tree
+from harness.view.call_tree import CallTree, call_tree
 
 _Ints = npt.NDArray[np.int64]
 
@@ -136,7 +136,9 @@ class Memory:
     peak_pieces: tuple[Piece, ...]
 
 
-def memory(trace: Trace, planned: dict[str, int] | None = None) -> Memory:
+def memory(
+    trace: Trace, planned: dict[str, int] | None = None, tree: CallTree | None = None
+) -> Memory:
     """Follow every allocator of ``trace`` through time.
 
     A free ends the live piece with its offset and size; one without an offset, the latest of its
@@ -147,8 +149,9 @@ def memory(trace: Trace, planned: dict[str, int] | None = None) -> Memory:
     Args:
         trace: What was logged.
         planned: Bytes that allocators were given, by name, as far as somebody knows.
+        tree: Its call tree, where that has been found already.
     """
-    tree = call_tree(trace)
+    tree = tree or call_tree(trace)
     when = np.where(trace.clock == NO_CLOCK, -1, tree.start)
     rows = np.flatnonzero(trace.kind == Kind.ALLOCATION)
     if (when[rows] >= 0).all():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from harness.clock.ticks import exact_nanoseconds
+from harness.clock.ticks import nanoseconds_per_tick
 from harness.timebase import ClockDomain
 from harness.trace import Kind
 from harness.view.call_tree import CallTree
@@ -61,8 +62,9 @@ def merged_tree(tree: CallTree) -> list[Node]:
     place = np.full(len(trace), -1, np.int64)
     place[grouped] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(grouped)))
     above = np.where(tree.parent[firsts] < 0, -1, place[tree.parent[firsts]])
+    rates = _rates(trace.clocks)
     nodes = [
-        _node(tree, names[name_of[group[0]]], group)
+        _node(tree, names[name_of[group[0]]], group, rates)
         for group in np.split(grouped, starts[1:])
         if len(group)
     ]
@@ -84,10 +86,16 @@ def _codes(tree: CallTree, name_of: _Ints) -> tuple[_Ints, _Ints]:
     return rows, np.array(path, np.int64)[rows]
 
 
-def _node(tree: CallTree, block: str, rows: _Ints) -> Node:
+def _rates(clocks: Sequence[ClockDomain]) -> list[tuple[int, int] | None]:
+    """Numerator and denominator of the nanoseconds per tick of each clock; None when unknown."""
+    ticks = map(nanoseconds_per_tick, clocks)
+    return [None if tick is None else tick.as_integer_ratio() for tick in ticks]
+
+
+def _node(tree: CallTree, block: str, rows: _Ints, rates: Sequence[tuple[int, int] | None]) -> Node:
     trace = tree.trace
     first = int(rows[0])
-    clock = trace.clocks[trace.clock[first]]
+    clock, rate = trace.clocks[trace.clock[first]], rates[trace.clock[first]]
     total, own = sum(tree.total[rows].tolist()), sum(tree.own[rows].tolist())
     return Node(
         parent=-1,
@@ -103,13 +111,14 @@ def _node(tree: CallTree, block: str, rows: _Ints) -> Node:
         ambiguous=int(np.count_nonzero(tree.ambiguous[rows])),
         total_ticks=total,
         own_ticks=own,
-        total_ns=_nanoseconds(total, clock),
-        own_ns=_nanoseconds(own, clock),
+        total_ns=_nanoseconds(total, rate),
+        own_ns=_nanoseconds(own, rate),
     )
 
 
-def _nanoseconds(ticks: int, clock: ClockDomain) -> float | None:
-    return None if clock.hz is None else float(exact_nanoseconds(ticks, clock))
+def _nanoseconds(ticks: int, rate: tuple[int, int] | None) -> float | None:
+    """Correctly rounded, as dividing integers is."""
+    return None if rate is None else ticks * rate[0] / rate[1]
 
 
 def _in_depth(nodes: list[Node], above: list[int]) -> list[Node]:

@@ -1,0 +1,7 @@
+"""A report as one HTML file that needs nothing else: no network, no other file, no script."""
+
+from __future__ import annotations
+
+from harness.report.html.page import html_report
+
+__all__ = ["html_report"]

@@ -1,0 +1,66 @@
+"""What the codes of checks mean, from the pages of the documentation, inside the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from harness.check.codes import CODES
+from harness.check.pages import explain
+from harness.errors import UsageError
+from harness.extras import require
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+_DEEPER = 2
+"""Levels that headings of a page are moved below those of the report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A code: what it is about, its usual severity, and its page as HTML; empty where unknown."""
+
+    code: str
+    title: str
+    severity: str
+    page: Markup | str
+
+
+def explanations(codes: Iterable[str]) -> list[Explanation]:
+    """Explain each of ``codes`` once, in order."""
+    return [_explanation(code) for code in sorted(set(codes))]
+
+
+def _explanation(code: str) -> Explanation:
+    known = CODES.get(code)
+    if known is None:
+        return Explanation(code, "", "", "")
+    return Explanation(code, known.title, known.severity, _page(code))
+
+
+@cache
+def _page(code: str) -> Markup | str:
+    """The page of a code without its title. Links, which lead out of the report, are plain text."""
+    markdown_it, markupsafe = require("report", "an HTML report", "markdown_it", "markupsafe")
+    try:
+        _, text = explain(code)
+    except UsageError:  # there is none
+        return ""
+    renderer = markdown_it.MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = renderer.parse(text)
+    if tokens and tokens[0].type == "heading_open":
+        del tokens[:3]
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(int(token.tag[1:]) + _DEEPER, 6)}"
+        if token.children:
+            token.children = [child for child in token.children if not _leads_out(child)]
+    page: Markup = markupsafe.Markup(renderer.renderer.render(tokens, renderer.options, {}))
+    return page
+
+
+def _leads_out(token: Any) -> bool:
+    return token.type in ("link_open", "link_close", "image")

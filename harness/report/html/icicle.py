@@ -1,0 +1,230 @@
+"""The call tree as a flame view that hangs from its root, and the same as a list.
+
+Each frame is as wide as its share of the blocks' time and stands below the one around it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from harness.report.html.limits import Limits
+from harness.report.html.words import brief, one_time, percent
+from harness.report.terminal import with_delegate
+from harness.view.merged_tree import Node
+from harness.view.signature import by_block
+
+DEEPEST: Final = 24
+"""Levels that are shown; far within others nothing could be read."""
+
+COLOURS: Final = 6
+"""Colours that frames have, by their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A node of the merged tree as it is drawn, and as a line of the list.
+
+    Attributes:
+        name: Its name, instruction and delegate.
+        times: What it took, for the panel, the list and those who cannot see it.
+        parent: Place of the frame around it among the frames, -1 for none.
+        level: Its row, 0 at the top.
+        left: Where it begins, percent of the width.
+        width: How wide it is, likewise.
+        colour: Number of its colour.
+    """
+
+    name: str
+    times: str
+    parent: int
+    level: int
+    left: float
+    width: float
+    colour: int
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the list.
+
+    Attributes:
+        name: As for a frame.
+        times: As for a frame.
+        opens: Lines within it follow.
+        closes: How many lists end behind it.
+    """
+
+    name: str
+    times: str
+    opens: bool
+    closes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Icicle:
+    """The tree of the blocks of one name.
+
+    Attributes:
+        block: Their name.
+        frames: What is drawn; each behind the one around it.
+        levels: How many rows there are.
+        small: Nodes that are not drawn as others are longer.
+        apart: Nodes that are not drawn as their clock compares with nothing around them.
+        deep: Nodes that are neither drawn nor listed as they are too far within others.
+        lines: The list.
+        unlisted: Nodes that are not deep and yet not listed as there are too many.
+    """
+
+    block: str
+    frames: tuple[Frame, ...]
+    levels: int
+    small: int
+    apart: int
+    deep: int
+    lines: tuple[Line, ...]
+    unlisted: int
+
+
+def icicles(nodes: Sequence[Node], limits: Limits) -> list[Icicle]:
+    """Draw a merged tree, one picture for the blocks of each name; the longest first."""
+    found = [_icicle(block, _indexed(nodes, own), limits) for block, own in _blocks(nodes)]
+    return [item for item in found if item.frames or item.lines]
+
+
+def _blocks(nodes: Sequence[Node]) -> list[tuple[str, list[Node]]]:
+    def longest(item: tuple[str, list[Node]]) -> float:
+        return max((node.total_ns or 0.0 for node in item[1]), default=0.0)
+
+    return sorted(by_block(nodes).items(), key=longest, reverse=True)
+
+
+def _indexed(nodes: Sequence[Node], own: Sequence[Node]) -> list[tuple[Node, int]]:
+    """Nodes of one block, each with the place of its parent among these."""
+    if len(own) == len(nodes):
+        return [(node, node.parent) for node in own]
+    mine = set(map(id, own))
+    place: dict[int, int] = {}
+    for index, node in enumerate(nodes):
+        if id(node) in mine:
+            place[index] = len(place)
+    return [(node, place.get(node.parent, -1)) for node in own]
+
+
+def _icicle(block: str, nodes: list[tuple[Node, int]], limits: Limits) -> Icicle:
+    value = _values(nodes)
+    left, width = _widths(nodes, value)
+    whole = sum(v for (_, parent), v in zip(nodes, value, strict=True) if parent < 0 and v)
+    drawn = [n for n, w in enumerate(width) if w is not None and nodes[n][0].depth < DEEPEST]
+    # No frame is wider than the one around it, which stands before it: so that one is kept, too.
+    drawn.sort(key=lambda n: (-(width[n] or 0.0), n))
+    kept = sorted(n for n in drawn[: limits.frames] if width[n])
+    place = {n: index for index, n in enumerate(kept)}
+    frames = []
+    for n in kept:
+        node, parent = nodes[n]
+        share = (value[n] or 0.0) / whole if whole else None
+        frames.append(
+            Frame(
+                name=_name(node),
+                times=_times(node, share),
+                parent=place.get(parent, -1),
+                level=node.depth,
+                left=round(left[n], 4),
+                width=round(width[n] or 0.0, 4),
+                colour=zlib.crc32(node.name.encode("utf-8", "surrogateescape")) % COLOURS,
+            )
+        )
+    shallow = [n for n, (node, _) in enumerate(nodes) if node.depth < DEEPEST]
+    return Icicle(
+        block=brief(block),
+        frames=tuple(frames),
+        levels=max((frame.level for frame in frames), default=-1) + 1,
+        small=len(drawn) - len(kept),
+        apart=sum(width[n] is None for n in shallow),
+        deep=len(nodes) - len(shallow),
+        lines=_lines([nodes[n][0] for n in shallow[: limits.nodes]]),
+        unlisted=max(len(shallow) - limits.nodes, 0),
+    )
+
+
+def _values(nodes: list[tuple[Node, int]]) -> list[float | None]:
+    """The time of each node, None for what does not compare with what is around it."""
+    roots = [node for node, parent in nodes if parent < 0]
+    clock = None if any(node.total_ns is not None for node in roots) else roots[0].clock
+    value: list[float | None] = []
+    for node, parent in nodes:
+        inside = parent < 0 or value[parent] is not None
+        value.append(_comparable(node, clock) if inside else None)
+    return value
+
+
+def _widths(
+    nodes: list[tuple[Node, int]], value: list[float | None]
+) -> tuple[list[float], list[float | None]]:
+    """Where each node begins and how wide it is, percent; no width for what does not compare.
+
+    What is within a node and together longer than it, as on a delegate's own clock, is drawn
+    shorter, so that it fits.
+    """
+    within: dict[int, list[int]] = defaultdict(list)
+    for n, (_, parent) in enumerate(nodes):
+        if value[n] is not None:
+            within[parent].append(n)
+    left, width = [0.0] * len(nodes), [*value]
+    for parent in (-1, *range(len(nodes))):
+        inner = within.get(parent, [])
+        together = sum(value[n] or 0.0 for n in inner)
+        room, at = (100.0, 0.0) if parent < 0 else (width[parent] or 0.0, left[parent])
+        longest = max(together, 0.0 if parent < 0 else value[parent] or 0.0)
+        for n in inner:
+            left[n] = at
+            width[n] = room * (value[n] or 0.0) / longest if longest else 0.0
+            at += width[n] or 0.0
+    return left, width
+
+
+def _comparable(node: Node, clock: str | None) -> float | None:
+    """Its time in nanoseconds, or in ticks of ``clock`` where that is given."""
+    if clock is None:
+        return node.total_ns
+    return float(node.total_ticks) if node.clock == clock else None
+
+
+def _name(node: Node) -> str:
+    name = brief(with_delegate(node)) or "(no name)"
+    return name if node.chain == -1 else f"{name} · instruction {node.instruction}"
+
+
+def _times(node: Node, share: float | None) -> str:
+    total = one_time(node.total_ns, node.total_ticks)
+    own = one_time(node.own_ns, node.own_ticks)
+    parts = [f"{total} in {node.count:,} repeats" if node.count > 1 else total]
+    if node.count > 1:
+        each = None if node.total_ns is None else node.total_ns / node.count
+        parts.append(f"{one_time(each, node.total_ticks / node.count)} each")
+    parts.append(f"{own} by itself")
+    if share is not None:
+        parts.append(f"{percent(share)} of the block")
+    if node.ambiguous:
+        parts.append(f"{node.ambiguous:,} of them may belong elsewhere")
+    return ", ".join(parts)
+
+
+def _lines(nodes: Sequence[Node]) -> tuple[Line, ...]:
+    """Lines of nodes of which each stands before those within it."""
+    found = []
+    for n, node in enumerate(nodes):
+        after = nodes[n + 1].depth if n + 1 < len(nodes) else nodes[0].depth
+        found.append(
+            Line(
+                name=_name(node),
+                times=_times(node, None),
+                opens=after > node.depth,
+                closes=max(node.depth - after, 0),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,58 @@
+"""A page about any trace is sound HTML, in which nothing that a device said acts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.check.evaluate import evaluate
+from harness.check.subject import Subject
+from harness.etdump.compact import read_log
+from harness.report.html import html_report
+from harness.report.reported import Reported
+from harness.timebase import ClockDomain
+from harness.trace import Trace
+from tests.property.test_etdump_roundtrip import logs, traces
+from tests.support.logs import CompactLog
+from tests.support.pages import Page
+from tests.support.reported import failed_run, reported, unmet
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "\"'><img src=x onerror=alert(1)>",
+    "</style></title></textarea>--><b>",
+    "{{ 7 * 7 }}{% include 'x' %}",
+    "a\x00\x1b[31m\r\n\x7f\x85\u2028\u202e\ufffe",
+    "\udc80\udcff\ud800",
+    "&lt;&#60;&amp",
+)
+texts = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=20))
+
+
+@given(traces())
+@settings(max_examples=25, deadline=None)
+def test_any_trace_gives_a_sound_page(trace: Trace) -> None:
+    subject = Subject(trace)
+    run = Reported("a file", subject, evaluate(subject))
+    data = html_report([run])
+    Page(data).assert_sound()
+    assert html_report([Reported("a file", Subject(trace), run.verdict)]) == data
+
+
+@given(logs())
+@settings(max_examples=15, deadline=None)
+def test_any_device_log_gives_a_sound_page(log: CompactLog) -> None:
+    trace = read_log(log.image(), [ClockDomain("cpu", Fraction(10**9), 32)])
+    subject = Subject(trace)
+    Page(html_report([Reported("a file", subject, evaluate(subject))])).assert_sound()
+
+
+@given(texts, texts, texts)
+@settings(max_examples=25, deadline=None)
+def test_whatever_texts_there_are_none_acts(title: str, reason: str, console: str) -> None:
+    run = replace(reported(unmet(subject=title, reason=reason), title=title), console=console)
+    page = Page(html_report([run, failed_run(reason)]))
+    page.assert_sound()

@@ -1,0 +1,348 @@
+"""The HTML report: the verdict first, everything that is known of a run, and what is left out."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from harness.check.checks import Verdict
+from harness.check.history.comparison import Compared, HistoryComparison, Interval, Step
+from harness.check.history.measure import measure
+from harness.check.history.samples import History, Provenance, Sample, Series
+from harness.check.history.settings import HistoryLimits
+from harness.check.subject import Output, Subject
+from harness.clock.host_times import ClockQuality
+from harness.errors import UsageError
+from harness.lab.judge import judged_path
+from harness.lab.reports import write_report
+from harness.lab.source import load_source
+from harness.report.html import html_report, page
+from harness.report.html.limits import Limits
+from harness.report.postmortem import EventDocument, PostmortemDocument
+from harness.report.reported import Reported
+from harness.result import Model, Tensor
+from harness.timebase import ClockDomain, Ping
+from harness.trace import Block, Kind, Losses, Trace
+from tests.conftest import FIXTURES
+from tests.support.pages import Page
+from tests.support.reported import FINISHED, SMALL, failed_run, held, reported, unmet
+from tests.support.traces import Event, Run, trace_of
+
+ETDUMP = FIXTURES / "kws_f32_executorch.etdp"
+
+
+def page_of(*runs: Reported) -> Page:
+    found = Page(html_report(runs))
+    found.assert_sound()
+    return found
+
+
+def test_a_trace_alone_has_a_page_with_its_operators_tree_and_checks(tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    write_report(file, [judged_path(ETDUMP, load_source)])
+    found = Page(file.read_bytes())
+    found.assert_sound()
+    assert found.text(found.all("title")[0]).startswith("PASS: ")
+    assert "native_call_convolution.out" in found.section("-operators")
+    assert "Method::execute" in found.section("-tree")
+    assert "none: this is a trace alone" in found.section("-provenance")
+
+
+def test_the_verdict_and_why_come_first_and_lead_to_an_explanation() -> None:
+    run = reported(held(), unmet("B01", "relu", "2 us exceeds the limit of 1 us"))
+    found = page_of(run)
+    text = found.text(found.all("main")[0])
+    assert text.index("1 of 2 checks do not hold") < text.index("2 us exceeds the limit of 1 us")
+    assert text.index("2 us exceeds") < text.index("Operators")
+    links = [a.get("href") for a in found.all("a")]
+    assert "#code-B01" in links
+    assert "times are within their limits" in found.section("codes")
+
+
+def test_the_page_of_a_code_is_in_the_report_below_its_headings() -> None:
+    found = page_of(reported(unmet("I12")))
+    explanation = found.section("codes")
+    assert "The board was asked to execute the model" in explanation
+    assert "etharness postmortem DIRECTORY" in explanation
+    assert "https://" not in explanation
+
+
+def test_a_run_that_failed_says_what_to_try_and_what_the_board_was_doing() -> None:
+    crash = PostmortemDocument(
+        message="HardFault in conv2d (instruction 3), execution 2 of 5",
+        cause="HardFault",
+        running=True,
+        run_id=1,
+        execution=2,
+        executions=5,
+        build_id="abc",
+        registers={"PC": 0x1234},
+        places={"PC": "conv2d at conv2d.c:12"},
+        open=(EventDocument("conv2d", -1, 0, 3, 17, None),),
+        last_events=(EventDocument("quantize", -1, 0, 2, 5, 17),),
+        allocators=[],
+        losses=None,
+        stack_used=0,
+        stack_size=0,
+        reset_reasons=(),
+        resets=1,
+        later_faults=0,
+        damage=("the log is cut off",),
+    )
+    failed = failed_run("the board restarted", kind="RestartedError", exit_code=4)
+    found = page_of(replace(failed, postmortem=crash, console="one\ntwo\x1b[0m\n"))
+    text = found.text(found.all("main")[0])
+    assert "The run did not end: the board restarted" in text
+    assert "exit code 4" in text
+    assert "Try: try again" in text
+    told = found.section("-postmortem")
+    for expected in ("HardFault in conv2d", "0x00001234", "conv2d.c:12", "the log is cut off"):
+        assert expected in told
+    assert "one\ntwo\\x1b[0m" in found.section("-console")
+    assert "executions asked for and not completed2" in found.section("-losses").replace("\n", "")
+
+
+def test_several_runs_are_a_matrix_of_boards_and_models_and_failures_by_class() -> None:
+    other = msgspec.structs.replace(FINISHED, board="qemu")
+    runs = [
+        reported(held(), title="one"),
+        reported(unmet("B01"), title="two", result=other),
+        reported(unmet("B01"), title="three", result=other),
+        failed_run("port gone"),
+    ]
+    found = page_of(*runs)
+    assert "1 of 4 runs passed" in found.text(found.all("h1")[0])
+    rows = [[found.text(c).strip() for c in row] for row in found.all("tr")]
+    groups = [row for row in rows if len(row) == 5][1:3]
+    assert [row[:4] for row in groups] == [
+        ["2", "1", "a check failed", "B01"],
+        ["1", "75", "infrastructure, safe to retry", "LinkError"],
+    ]
+    matrix = next(t for t in found.all("table") if t.get("class") == "matrix")
+    links = [a.get("href") for a in matrix.iter() if a.get("href")]
+    assert links == ["#run-1", "#run-4", "#run-2", "#run-3"]
+    assert sum(d.get("class", "").startswith("run ") for d in found.all("details")) == 4
+
+
+def test_of_very_many_operators_the_worst_are_shown_and_the_rest_is_counted() -> None:
+    count = 100_000
+    trace = Trace.unset(
+        count,
+        names=[f"op{n}" for n in range(count)],
+        blocks=[Block("Execute", 0, count)],
+        clocks=[ClockDomain("c", Fraction(10**9))],
+    )
+    trace.name[:], trace.clock[:] = np.arange(count), 0
+    trace.start[:] = np.arange(count) * 10_000_000
+    trace.end[:] = trace.start + np.arange(count).astype(np.uint64)
+    data = html_report([Reported("many", Subject(trace.sealed()), Verdict(()))])
+    found = Page(data)
+    shown = Limits.of(1).rows
+    operators = found.section("-operators")
+    assert "op99999" in operators
+    assert f"{count - shown:,} more operators are not shown" in operators
+    assert len([f for f in found.all("svg") if f.get("role") == "treeitem"]) == Limits.of(1).frames
+    assert f"{count - Limits.of(1).frames:,} shorter ones are not drawn" in found.section("-tree")
+    assert len(data) < 2_000_000
+
+
+def test_a_long_name_is_cut_and_its_length_said() -> None:
+    trace = trace_of(Run([Event("x" * 10_000, 0, 5)]))
+    data = html_report([Reported("a", Subject(trace), Verdict(()))])
+    assert b"[10,000 characters]" in data
+    assert b"x" * 200 not in data
+
+
+def test_every_loss_is_a_number_zero_too() -> None:
+    assert "events dropped by the target0" in page_of(reported()).section("-losses").replace(
+        "\n", ""
+    )
+    trace = replace(SMALL, losses=Losses(events=1234, runs=2)).sealed()
+    text = page_of(reported(trace=trace)).section("-losses").replace("\n", "")
+    assert "events dropped by the target1,234" in text
+    assert "runs given up for newer ones, as asked for2" in text
+
+
+def test_link_clock_and_outputs_are_described() -> None:
+    quality = ClockQuality(
+        "cpu", "host", 3, ("first reading",), 9, 9, 8, 1500, 2, 1, (-3.0, 4.0), "it slept"
+    )
+    result = msgspec.structs.replace(
+        FINISHED,
+        baud=115_200,
+        link={"retries": 3, "corrupt_crc": 2},
+        pings=(Ping(0, 1000, 0, 5), Ping(10_000, 13_000, 1, 6)),
+        model=Model(
+            "dir/net.pte", "ab" * 32, 10, 20, 30, (), (Tensor(6, (1, 2), 8, "outputs/0.npy"),)
+        ),
+    )
+    trace = replace(SMALL, clocks=(ClockDomain("cpu", Fraction(10**9), 32),)).sealed()
+    outputs = (Output("outputs/0.npy", np.array([[1.0, 2.0]]), np.array([[1.0, 2.5]])),)
+    subject = Subject(trace, qualities=(quality,), outputs=outputs)
+    found = page_of(Reported("a", subject, Verdict(()), result))
+    link = found.section("-link")
+    for expected in ("115,200 baud", "1,000.0 ns", "3,000.0 ns", "retries"):
+        assert expected in link
+    clocks = found.section("-clocks")
+    for expected in ("within ±1,500.0 ns", "-3.0 to +4.0 ppm", "it slept", "2, among 1 events"):
+        assert expected in clocks
+    off = found.section("-outputs")
+    assert "float32" in off
+    assert "1 x 2" in off
+    assert "0.5 at most" in off
+    assert "frames damaged on the line, and sent again2" in found.section("-losses").replace(
+        "\n", ""
+    )
+
+
+def with_history(shift: float = 1.5) -> Reported:
+    """A run whose first operator has become slower in its history of 20 results."""
+    subject = Subject(SMALL)
+    now = measure(subject)
+    results = tuple(
+        Provenance(
+            id=f"r{n}",
+            started_utc=f"2026-11-{n + 1:02d}T00:00:00+00:00",
+            board="native",
+            unit="native",
+            model="m.pte",
+            model_sha256="0",
+            method="forward",
+            build_id="b",
+            tool_version="1",
+            commit=f"{n // 5:040d}"[::-1],
+            session=f"s{n // 2}",
+        )
+        for n in range(20)
+    )
+    series = tuple(
+        Series(
+            metric,
+            tuple(range(20)),
+            tuple(Sample(sample.value / (1 if n >= 10 else shift)) for n in range(20)),
+        )
+        for metric, sample in now.items()
+    )
+    history = History(results, series, tuple(range(10)), "the first 10")
+    first = next(iter(now))
+    step = Step(
+        last_good=results[9].commit,
+        first_bad=results[10].commit,
+        last_good_utc=results[9].started_utc,
+        first_bad_utc=results[10].started_utc,
+        size=Interval(3.3, 3.0, 3.6),
+        before=6.7,
+        p=1e-9,
+    )
+    worse = Compared(
+        metric=first,
+        board_unit="native",
+        judgement="regression",
+        baseline=Interval(6.7, 6.6, 6.8),
+        current=10.0,
+        change=Interval(3.3, 3.2, float("inf")),
+        relative=0.5,
+        q=0.001,
+        steps=(step,),
+        relative_limit=0.03,
+        reason="far beyond the noise",
+    )
+    same = [
+        Compared(metric=metric, board_unit="native", judgement="same", current=1.0, reason="equal")
+        for metric in now
+        if metric != first
+    ]
+    comparison = HistoryComparison(
+        description="the first 10",
+        limits=HistoryLimits(),
+        commit="",
+        units=("native",),
+        numbers=(worse, *same),
+        notes=("one result was left out",),
+    )
+    run = Reported("a", subject, Verdict((unmet("H01"),)), FINISHED)
+    return replace(run, history=history, comparison=comparison)
+
+
+def test_history_shows_what_changed_with_its_interval_and_where_it_stepped() -> None:
+    found = page_of(with_history())
+    text = found.section("-history")
+    for expected in (
+        "the first 10; 10 of 20 results, of 5 sessions",
+        "1 regression, ",
+        "6.7 ns [6.6, 6.8]",
+        "+3.3 ns [+3.2, inf]",
+        "+50.00 %",
+        "far beyond the noise",
+        "one result was left out",
+    ):
+        assert expected in text
+    trends = found.section("-trends")
+    assert "+3.3 ns in (10000000, 20000000]" in trends
+    pictures = [s for s in found.all("svg") if s.get("role") == "img"]
+    assert any("20 earlier results" in s.get("aria-label", "") for s in pictures)
+
+
+def test_memory_is_drawn_with_peaks_and_refusals() -> None:
+    count = 4
+    trace = Trace.unset(
+        count,
+        names=["conv"],
+        blocks=[Block("Execute", 0, count, allocators=("heap", "pool"))],
+        clocks=[ClockDomain("c", Fraction(10**9))],
+    )
+    trace.kind[:] = Kind.ALLOCATION
+    trace.allocator[:] = [1, 1, 2, 1]
+    trace.size[:] = [1000, -1000, 48, 9000]
+    trace.failed[3] = True
+    subject = Subject(trace.sealed(), planned={"heap": 2000})
+    found = page_of(Reported("a", subject, Verdict(()), None))
+    text = found.section("-memory")
+    assert "heap: peak 1,000 bytes of 2,000 bytes" in text
+    assert "capacity 2,000 bytes" in text
+    assert "50.0 %" in text
+    assert "Refused" in text
+    assert "9,000" in text
+    assert "change 1" in text  # nothing has a time
+
+
+def test_the_tree_of_clocks_that_do_not_compare_says_what_is_not_drawn() -> None:
+    trace = trace_of(
+        Run(
+            [Event("inner", 2, 5, delegate="npu"), Event("DELEGATE_CALL", 1, 9), Event("x", 0, 10)]
+        ),
+    )
+    clocks = (trace.clocks[0], ClockDomain("npu", None, 32))
+    column = trace.clock.copy()
+    column[0] = 1
+    found = page_of(reported(trace=replace(trace, clocks=clocks, clock=column).sealed()))
+    text = found.section("-tree")
+    assert "1 are on clocks that do not compare" in " ".join(text.split())
+    assert "3 ticks" in text
+
+
+def test_a_trace_that_no_clock_can_hold_is_shown_without_a_tree() -> None:
+    far = 2**63 + 5
+    clock = ClockDomain("c", Fraction(10**9), 64)
+    events = [Event("a", n * far % 2**64, (n * far + 1) % 2**64) for n in range(6)]
+    found = page_of(reported(trace=trace_of(Run(events), clock=clock)))
+    assert "There is neither a call tree nor memory over time" in found.text(found.all("main")[0])
+    assert "a" in found.section("-operators")
+
+
+def test_the_same_runs_give_the_same_bytes() -> None:
+    assert html_report([with_history()]) == html_report([with_history()])
+
+
+def test_without_jinja_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    page._environment.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(UsageError) as caught:
+        html_report([reported()])
+    assert "etdump-harness[report]" in caught.value.hint
