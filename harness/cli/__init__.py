@@ -25,6 +25,7 @@ COMMANDS = {
     "history": "Keep results, and see how they changed.",
     "postmortem": "Say what a board was doing when it crashed.",
     "pull": "Read the last trace from a board that is already running.",
+    "replay": "Judge again what is in a bundle, and compare with what was said then.",
     "report": "Judge runs again and write one report of them.",
     "run": "Run a model on a board, pull its trace and check it.",
 }

@@ -41,6 +41,9 @@ _FILES = (
     *(EARLIER_POSTMORTEM, EARLIER_POSTMORTEM_IMAGE),
 )
 
+_TENSORS = ("inputs", "outputs")
+"""Folders of tensors."""
+
 
 class RunDirectory:
     """A run directory, for writing a new one or reading one back."""
@@ -59,9 +62,7 @@ class RunDirectory:
         """
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is a file, not a directory")
-        earlier = [path / name for name in _FILES]
-        earlier += [*path.glob("inputs/*.npy"), *path.glob("outputs/*.npy")]
-        earlier = [file for file in earlier if file.exists()]
+        earlier = [path / name for name in cls(path).files()]
         if earlier and not (path / RESULT).is_file():
             names = ", ".join(str(file.relative_to(path)) for file in earlier)
             raise UsageError(
@@ -70,7 +71,7 @@ class RunDirectory:
             )
         for file in earlier:
             file.unlink()
-        for sub in ("inputs", "outputs"):
+        for sub in _TENSORS:
             (path / sub).mkdir(parents=True, exist_ok=True)
         return cls(path)
 
@@ -90,6 +91,14 @@ class RunDirectory:
     def write_result(self, result: Result) -> None:
         """Write ``result.json``, the last file of a run."""
         self.write(RESULT, encode(result))
+
+    def files(self) -> list[str]:
+        """Names of all that a run wrote into it, and of nothing else that is there."""
+        names = [name for name in _FILES if (self.path / name).is_file()]
+        for folder in _TENSORS:
+            found = sorted((self.path / folder).glob("*.npy"))
+            names += [f"{folder}/{file.name}" for file in found if file.is_file()]
+        return names
 
     @property
     def is_one(self) -> bool:

@@ -30,9 +30,16 @@ def _html(runs: Sequence[Reported]) -> bytes:
     return html_report(runs)
 
 
+def _bundle(runs: Sequence[Reported]) -> bytes:
+    from harness.lab.bundle import write_bundle
+
+    return write_bundle(runs)
+
+
 _FORMATS: Final[dict[str, _Format]] = {
     ".html": _Format("HTML", _html),
     ".json": _Format("JSON", _json),
+    ".zip": _Format("bundle", _bundle),
 }
 """Kinds of reports by suffix. What each needs is imported when it is written."""
 

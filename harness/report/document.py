@@ -17,6 +17,7 @@ from harness.report.clocks import ClockDocument, clock_documents
 from harness.report.compare import ComparisonDocument
 from harness.report.explain import CodeDocument
 from harness.report.history import PrunedDocument
+from harness.report.judgement import Judgement
 from harness.report.memory import MemoryDocument, memory_document
 from harness.report.postmortem import PostmortemDocument
 from harness.report.results import ReportDocument
@@ -121,6 +122,7 @@ SCHEMAS: dict[str, Any] = {
     "history-prune": PrunedDocument,
     "history-show": History,
     "postmortem": PostmortemDocument,
+    "replay": Judgement,
     "report": ReportDocument,
 }
 """Types of documents by the command that prints them; ``run`` and ``pull`` print a Result."""

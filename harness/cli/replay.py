@@ -1,0 +1,70 @@
+"""``etharness replay``: a bundle judged again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.common import Output, output_options
+from harness.errors import NotComparableError
+
+if TYPE_CHECKING:
+    from harness.lab.replay import Replayed
+
+
+@click.command(name="replay")
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIRECTORY",
+    help="Unpack it here, too; a directory that is empty or not there yet.",
+)
+@output_options
+def command(bundle: Path, out: Path | None, output: Output) -> int:
+    """Judge again what is in a bundle, and compare with what was said then.
+
+    Its digests are checked first. The exit code is that of the run, or of its check; 3 when this
+    version judges otherwise.
+    """
+    import tempfile
+
+    from harness.lab.replay import open_bundle, replay, unpack_into
+
+    opened = open_bundle(bundle)
+    with tempfile.TemporaryDirectory(prefix="etharness-replay-") as scratch:
+        directory = out or Path(scratch)
+        unpack_into(opened, directory)
+        replayed = replay(opened, directory)
+    if output.json:
+        click.echo(replayed.now, nl=False)
+    else:
+        _show(replayed, output)
+    if not replayed.same:
+        click.echo(replayed.difference(), err=output.json)
+        raise NotComparableError(
+            "the verdict is another one than was recorded",
+            hint=f"pip install etdump-harness=={replayed.manifest.tool_version}, which made it",
+        )
+    return replayed.said.exit_code
+
+
+def _show(replayed: Replayed, output: Output) -> None:
+    from harness.report.terminal import print_verdict, show_line
+
+    console, run = output.console(), replayed.run
+    if run.failure is not None:
+        show_line(console, f"the run failed: {run.failure.kind}: {run.failure.message}")
+    if replayed.said.postmortem is not None:
+        show_line(console, f"postmortem: {replayed.said.postmortem.message}")
+    if run.subject is not None:
+        print_verdict(console, run.verdict, detailed=output.verbosity > 0)
+    for what in replayed.manifest.missing:
+        show_line(console, f"the bundle lacks {what}")
+    if replayed.same and output.verbosity >= 0:
+        show_line(
+            console,
+            f"the same, byte for byte, as etdump-harness {replayed.manifest.tool_version} said",
+        )

@@ -1,0 +1,314 @@
+"""Bundles: judged again they say the same, and no byte of one can change unnoticed."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tempfile
+import zipfile
+from collections.abc import Callable
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.errors import FormatError, UsageError
+from harness.etdump.ed00 import write_ed00
+from harness.lab import archive
+from harness.lab.archive import pack, unpack
+from harness.lab.bundle import Manifest, write_bundle
+from harness.lab.directory import RunDirectory
+from harness.lab.given import load_given
+from harness.lab.judge import judged_path
+from harness.lab.replay import Replayed, open_bundle, replay, unpack_into
+from harness.lab.reports import write_report
+from harness.report.reported import Given, Reported
+from harness.result import Verdict, encode
+from tests.conftest import CommandResult
+from tests.support.documents import document
+from tests.support.reported import FINISHED, failed_run, reported
+from tests.support.traces import Event, Run, trace_of
+
+Etharness = Callable[..., CommandResult]
+
+NAMES = st.text(st.sampled_from("abc/._- é"), min_size=1, max_size=8).filter(
+    lambda name: not archive._problem(name)
+)
+
+
+@given(st.dictionaries(NAMES, st.binary(max_size=50), max_size=5))
+def test_files_come_back_and_the_archive_is_the_same_every_time(files: dict[str, bytes]) -> None:
+    packed = pack(files)
+    assert pack(dict(reversed(files.items()))) == packed
+    assert unpack(packed, "x.zip") == files
+    with zipfile.ZipFile(io.BytesIO(packed)) as other:
+        assert {name: other.read(name) for name in other.namelist()} == files
+
+
+PACKED = pack({"run/trace.etlog": bytes(range(256)), "run/result.json": b"{}" * 20})
+
+
+@given(st.integers(0, len(PACKED) - 1), st.integers(1, 255))
+@settings(max_examples=200)
+def test_damage_of_any_byte_is_found(place: int, change: int) -> None:
+    damaged = bytearray(PACKED)
+    damaged[place] ^= change
+    with pytest.raises(FormatError, match=r"x\.zip"):
+        unpack(bytes(damaged), "x.zip")
+
+
+@given(st.integers(0, len(PACKED) - 1))
+def test_a_bundle_cut_off_is_none(size: int) -> None:
+    with pytest.raises(FormatError, match=r"x\.zip"):
+        unpack(PACKED[:size], "x.zip")
+
+
+@given(st.binary(min_size=1, max_size=100))
+def test_nothing_may_follow(more: bytes) -> None:
+    with pytest.raises(FormatError, match=r"x\.zip"):
+        unpack(PACKED + more, "x.zip")
+
+
+def test_the_file_that_is_damaged_is_named() -> None:
+    place = PACKED.index(bytes(range(200, 220)))
+    damaged = PACKED[:place] + b"\0" + PACKED[place + 1 :]
+    with pytest.raises(FormatError, match=r"x\.zip: run/trace\.etlog is damaged"):
+        unpack(damaged, "x.zip")
+
+
+def foreign(name: str, size: int = 3, times: int = 1) -> bytes:
+    """A zip that someone else made, with a digest that fits."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as other:
+        for _ in range(times):
+            other.writestr(name, bytes(size))
+    body = packed.getvalue()
+    comment = b"sha256:" + hashlib.sha256(body).hexdigest().encode()
+    return body[:-2] + len(comment).to_bytes(2, "little") + comment
+
+
+@pytest.mark.parametrize(
+    "name", ["../x", "/etc/x", "a/../../x", "C:x", "a\\..\\x", "a/./x", "a//x", "x\n", "d/"]
+)
+def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="nothing was unpacked"):
+        unpack(foreign(name), "x.zip")
+    with pytest.raises(UsageError, match="cannot be put into an archive"):
+        pack({name: b""})
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_name_twice_is_refused() -> None:
+    with pytest.raises(FormatError, match="which is there twice"):
+        unpack(foreign("x", times=2), "x.zip")
+
+
+def test_a_zip_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = foreign("x", 10_000_000)
+    monkeypatch.setattr(archive, "MOST_BYTES", 9_999_999)
+    with pytest.raises(FormatError, match="would unpack to 1 files of 10,000,000 bytes"):
+        unpack(bomb, "x.zip")
+    with pytest.raises(UsageError, match="too much for an archive"):
+        pack({"x": bytes(10_000_000)})
+
+
+def test_a_zip_of_another_origin_is_none() -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as other:
+        other.writestr("x", b"")
+    with pytest.raises(FormatError, match="was not made by etharness"):
+        unpack(packed.getvalue(), "x.zip")
+
+
+EVENTS = st.builds(
+    Event,
+    name=st.sampled_from(["conv", "relu", "Method::execute", "odd\x1b[1m"]),
+    start=st.integers(0, 1000),
+    end=st.integers(1000, 5000),
+    chain=st.sampled_from([-1, 0]),
+    instruction=st.integers(0, 3),
+    delegate=st.sampled_from([None, 3, "npu"]),
+)
+TRACES = st.lists(st.lists(EVENTS, min_size=1, max_size=5).map(Run), min_size=1, max_size=4).map(
+    lambda runs: trace_of(*runs)
+)
+RULES = st.sampled_from(
+    [
+        "[[time]]\nevent = '*'\nlimit_us = 2\nper = 'execution'\n",
+        "[[time]]\nevent = 'relu'\nlimit_percent = 10\noptional = true\nseverity = 'note'\n",
+        "[[time]]\nevent = 'conv'\nlimit_us = 1\nseverity='off'\nexpires = 2026-11-20\n",
+        "[[block]]\nlimit_ms = 1\nreason = 'x'\nseverity = 'warning'\nexpires = 2999-01-01\n",
+        "[trace]\nlimit_bytes = 100\n",
+        "[[for]]\nboard = 'native'\n[for.stack]\nlimit_bytes = 5\n",
+    ]
+)
+
+
+def replayed(file: Path) -> Replayed:
+    with tempfile.TemporaryDirectory() as scratch:
+        bundle = open_bundle(file)
+        unpack_into(bundle, Path(scratch))
+        return replay(bundle, Path(scratch))
+
+
+@given(TRACES, st.lists(RULES, unique=True), st.booleans(), st.booleans())
+@settings(max_examples=30)
+def test_what_a_bundle_says_is_said_again(
+    trace: Any, rules: list[str], extended: bool, as_run: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        home = Path(scratch) / "someone's home"
+        path = home / "run" / "trace.etdp"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(write_ed00(trace))
+        if as_run:
+            RunDirectory(path.parent).write_result(FINISHED)
+            path = path.parent
+        budget = home / "lab" / "budget.toml"
+        budget.parent.mkdir()
+        budget.write_text("schema = 1\n" + "".join(rules))
+        if extended:
+            budget = home / "lab" / "of board" / "own.toml"
+            budget.parent.mkdir()
+            budget.write_text("schema = 1\nextends = '../budget.toml'\n")
+        how = Given(day=date(2026, 11, 21))
+        run = judged_path(path, lambda where: load_given(where, how), budget, how)
+        write_report(home / "bundle.zip", [run])
+        again = replayed(home / "bundle.zip")
+        assert again.same, again.difference()
+        assert again.said.exit_code == (not run.passed)
+        assert b"home" not in again.then
+        sources = {check.source for check in run.verdict.checks if check.code != "B05"}
+        expected = "../budget.toml:" if extended else "budget.toml:"
+        assert all(source.startswith(expected) for source in sources if source)
+        assert not open_bundle(home / "bundle.zip").manifest.model
+
+
+@cache
+def small() -> bytes:
+    """A bundle of a trace alone."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "trace.etdp"
+        path.write_bytes(write_ed00(trace_of(Run([Event("relu", 10, 20, instruction=1)]))))
+        run = judged_path(path, lambda where: load_given(where, Given()), given=Given())
+        return write_bundle([run])
+
+
+def with_files(change: Callable[[dict[str, bytes]], None], tmp_path: Path) -> Path:
+    """A bundle whose files have been changed by someone who knows how to pack one."""
+    files = unpack(small(), "x")
+    change(files)
+    path = tmp_path / "changed.zip"
+    path.write_bytes(pack(files))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("verdict.json", b"{}", "changed.zip: verdict.json has the digest"),
+        ("trace/trace.etdp", None, "changed.zip lacks trace/trace.etdp, which its manifest lists"),
+        ("more", b"", "changed.zip holds more, which its manifest does not list"),
+        ("manifest.json", None, "manifest.json is not that of a bundle of this version"),
+        ("manifest.json", b'{"schema": 2}', "manifest.json is not that of a bundle"),
+    ],
+)
+def test_a_file_that_was_exchanged_is_named(
+    name: str, data: bytes | None, said: str, tmp_path: Path
+) -> None:
+    def change(files: dict[str, bytes]) -> None:
+        if data is None:
+            del files[name]
+        else:
+            files[name] = data
+
+    with pytest.raises(FormatError) as raised:
+        open_bundle(with_files(change, tmp_path))
+    assert said in raised.value.message
+
+
+def test_another_verdict_is_shown_and_does_not_compare(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    def change(files: dict[str, bytes]) -> None:
+        """A verdict that an earlier version might have given."""
+        files["verdict.json"] = files["verdict.json"].replace(b'"exit_code": 0', b'"exit_code": 1')
+        manifest = msgspec.json.decode(files["manifest.json"], type=Manifest)
+        packed = tuple(
+            msgspec.structs.replace(item, sha256=hashlib.sha256(files[item.name]).hexdigest())
+            for item in manifest.files
+        )
+        files["manifest.json"] = encode(msgspec.structs.replace(manifest, files=packed))
+
+    result = etharness("replay", with_files(change, tmp_path))
+    assert result.code == 3
+    assert '-  "exit_code": 1,\n+  "exit_code": 0,' in result.out
+    assert "the verdict is another one than was recorded" in result.err
+
+
+def test_replay_prints_the_document_that_was_recorded_and_unpacks(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    (tmp_path / "b.zip").write_bytes(small())
+    result = etharness("replay", tmp_path / "b.zip", "--json", "--out", tmp_path / "out")
+    assert result.code == 0
+    document("replay", result.out)
+    assert result.out.encode() == (tmp_path / "out/verdict.json").read_bytes()
+    document("bundle", (tmp_path / "out/manifest.json").read_text())
+    assert (tmp_path / "out/trace/trace.etdp").is_file()
+    again = etharness("replay", tmp_path / "b.zip", "--out", tmp_path / "out")
+    assert (again.code, "is not empty" in again.err) == (2, True)
+    said = etharness("replay", tmp_path / "b.zip").out
+    assert "the same, byte for byte, as etdump-harness" in said
+
+
+def test_a_run_without_a_trace_has_a_bundle_too(etharness: Etharness, tmp_path: Path) -> None:
+    directory = RunDirectory.create(tmp_path / "run")
+    failed = failed_run("the port is gone", exit_code=75)
+    assert failed.result is not None
+    directory.write_result(failed.result)
+    file = tmp_path / "b.zip"
+    assert etharness("check", tmp_path / "run", "--report", file).code == 2
+    result = etharness("replay", file)
+    assert result.code == 75
+    assert "the run failed: LinkError: the port is gone" in result.out
+
+
+def test_what_a_bundle_lacks_is_said(tmp_path: Path) -> None:
+    directory = RunDirectory.create(tmp_path / "run")
+    result = msgspec.structs.replace(FINISHED, board="someone's own")
+    directory.write_result(result)
+    run = reported(trace=None, result=result, directory=tmp_path / "run")
+    (tmp_path / "b.zip").write_bytes(write_bundle([run]))
+    missing = open_bundle(tmp_path / "b.zip").manifest.missing
+    assert any("the board file of someone's own" in what for what in missing)
+
+
+def test_a_bundle_is_of_one_run_whose_files_are_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="a bundle is of one run, not of 2"):
+        write_bundle([reported(), reported()])
+    gone = Reported(str(tmp_path / "gone"), None, reported().verdict)
+    with pytest.raises(UsageError, match=r"cannot bundle .*gone: No such file"):
+        write_bundle([gone])
+    with pytest.raises(UsageError, match="cannot read the bundle"):
+        open_bundle(tmp_path / "none.zip")
+
+
+def test_a_budget_of_an_earlier_place_is_not_asked_for(tmp_path: Path) -> None:
+    """The result names a budget by a path of the machine that ran it."""
+    directory = RunDirectory.create(tmp_path / "run")
+    verdict = Verdict(passed=True, budget="/nowhere/budget.toml", checks=())
+    directory.write_result(msgspec.structs.replace(FINISHED, verdict=verdict))
+    directory.write("trace.etdp", write_ed00(trace_of(Run([Event("relu", 10, 20)]))))
+    budget = tmp_path / "budget.toml"
+    budget.write_text("schema = 1\n")
+    how = Given()
+    run = judged_path(tmp_path / "run", lambda path: load_given(path, how), budget, how)
+    write_report(tmp_path / "b.zip", [run])
+    budget.unlink()
+    assert replayed(tmp_path / "b.zip").same

@@ -1,0 +1,67 @@
+"""Bundles of real runs: of boards that work, and of one that crashes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.errors import RestartedError
+from harness.lab.replay import open_bundle
+from harness.lab.reports import write_report
+from harness.lab.run import RunRequest, run_model
+from tests.conftest import MODELS, CommandResult
+from tests.support.debugger import Debugger
+
+pytestmark = pytest.mark.sim
+Etharness = Callable[..., CommandResult]
+
+MODEL = MODELS / "small_int8.pte"
+
+
+@pytest.mark.parametrize("board", ["native", "qemu-mps2-an385"])
+def test_a_run_says_the_same_again_where_nothing_of_it_is_left(
+    board: str, etharness: Etharness, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    shutil.copy(MODEL, home / "model.pte")
+    (home / "budget.toml").write_text(
+        "schema = 1\n[[time]]\nevent = 'Method::execute'\nlimit_us = 0\n"
+        "[code]\nlimit_ram_bytes = 1\n"
+    )
+    arguments = ["--board", board, "--model", home / "model.pte", "--runs", "2"]
+    arguments += ["--budget", home / "budget.toml", "-o", home / "run"]
+    ran = etharness("run", *arguments, "--report", tmp_path / "b.zip")
+    assert ran.code == 1
+    manifest = open_bundle(tmp_path / "b.zip").manifest
+    assert manifest.missing == ()
+    assert (manifest.model, manifest.budget) == ("model/model.pte", "budget/budget.toml")
+    assert manifest.firmware.startswith("firmware/")
+    shutil.rmtree(home)
+    replayed = etharness("replay", tmp_path / "b.zip")
+    assert replayed.code == 1
+    assert "the same, byte for byte" in replayed.out
+    assert "Method::execute, instruction 0" in replayed.out
+    assert str(tmp_path) not in replayed.out
+
+
+def test_a_crash_is_told_again(etharness: Etharness, tmp_path: Path) -> None:
+    debugger = Debugger(
+        *("qemu-mps2-an385", tmp_path, "quantized_linear"),
+        stops=4,
+        then="set *(short *)$pc = 0xde00",
+    )
+    request = RunRequest(str(debugger.board_file), MODEL, 20, tmp_path / "run")
+    with pytest.raises(RestartedError):
+        run_model(request, ended=lambda run: write_report(tmp_path / "b.zip", [run]))
+    replayed = etharness("replay", tmp_path / "b.zip")
+    assert replayed.code == 4
+    assert "the run failed: RestartedError: qemu-mps2-an385: the board restarted" in replayed.out
+    assert "postmortem: HardFault (undefined instruction) in native_call_" in replayed.out
+    said = json.loads(etharness("replay", tmp_path / "b.zip", "--json").out)
+    assert said["exit_code"] == 4
+    assert said["postmortem"]["places"] == {}
