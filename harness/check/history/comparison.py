@@ -22,12 +22,12 @@ that hold both sides; by the results within such sessions; by the spread between
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """An estimate and its confidence interval, in the metric's unit; a bound may be infinite.
+    """An estimate and its confidence interval, in the metric's unit.
 
     Attributes:
         value: The estimate.
-        low: Lower bound.
-        high: Upper bound.
+        low: Lower bound, infinite where nothing is known of it.
+        high: Upper bound, likewise.
     """
 
     value: float
@@ -98,7 +98,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         change: By how much it changed.
         relative: The change as a share of the baseline; None for a baseline of 0, too.
         p: Probability of a change at least so large by chance; None where there is no noise.
-        q: The same adjusted for how many numbers were judged.
+        q: The same adjusted for how many numbers were judged, all statistics counted.
         noise: Standard deviation between sessions as a share of the level; 0 where there is none,
             None where it is unknown.
         baseline_results: Results of the baseline that have it.
@@ -146,7 +146,8 @@ class HistoryComparison(msgspec.Struct, frozen=True, kw_only=True):
         limits: When a change is one.
         commit: Commit of the results that were judged.
         units: Boards they were measured on.
-        numbers: All numbers, the worst first.
+        numbers: One of every size and operator, the worst first: of the statistics of an operator's
+            times the one that says most.
         notes: What was left out of the comparison, and why.
     """
 

@@ -41,7 +41,9 @@ class HistoryLimits(_Table, frozen=True):
     """When a change is one: beyond both limits, relative and absolute, and beyond the noise.
 
     Attributes:
-        statistic: Which statistic of an operator's repeats in a run stands for it.
+        statistics: Which statistics of an operator's repeats in a run stand for it: it has changed
+            when one of them has. Where a quiet machine is rare the shortest tells most of some
+            operators, and the median most of others.
         relative: Share of the baseline's time by which one must differ.
         absolute_us: Microseconds by which one must differ as well.
         absolute_ticks: Likewise in ticks, where the rate of the clock is unknown.
@@ -54,7 +56,7 @@ class HistoryLimits(_Table, frozen=True):
         override: Limits for some operators; the first that matches says.
     """
 
-    statistic: TimeStatistic = "p50"
+    statistics: Annotated[tuple[TimeStatistic, ...], msgspec.Meta(min_length=1)] = ("min", "p50")
     relative: _Share = 0.02
     absolute_us: _Share = 0.05
     absolute_ticks: _Share = 2.0
