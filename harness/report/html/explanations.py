@@ -15,7 +15,7 @@ from harness.extras import require
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-_DEEPER = 2
+_DEEPER = 1
 """Levels that headings of a page are moved below those of the report."""
 
 

@@ -52,6 +52,7 @@ class RunView:
     Attributes:
         anchor: Begins the ids of everything that belongs to it.
         title: Model and board, or where it was found.
+        label: The same, unlike that of any other run on the page.
         found: Where it was found.
         board: Name of the board, empty when unknown.
         unit: Which board of its type.
@@ -71,6 +72,7 @@ class RunView:
 
     anchor: str
     title: str
+    label: str
     found: str
     board: str
     unit: str
@@ -113,10 +115,12 @@ def run_view(run: Reported, index: int, limits: Limits) -> RunView:
     wrong = (*failures, *warnings)
     board = brief(subject.board if subject else "") or (brief(result.board) if result else "")
     model = brief(subject.model) if subject else ""
+    title = f"{model} on {board}" if model and board else board or brief(run.title)
     shown, left_out = _tail(run.console, limits.lines)
     return RunView(
         anchor=f"run-{index + 1}",
-        title=f"{model} on {board}" if model and board else board or brief(run.title),
+        title=title,
+        label=f"run {index + 1}, {title}",
         found=brief(run.title),
         board=board,
         unit=brief(result.unit) if result else "",

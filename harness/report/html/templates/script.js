@@ -178,18 +178,18 @@
       choose(index);
       zoom(zoomed === index ? nodes[index].parent : index);
     });
-    svg.addEventListener("focusin", (event) => place.has(event.target) && tell(place.get(event.target)));
+    // Not of the picture: one that listens to the focus takes a place among what Tab reaches.
+    figure.addEventListener("focusin", (event) => place.has(event.target) && tell(place.get(event.target)));
     figure.querySelector(".out").addEventListener("click", () => zoom(-1));
   };
-  // Each is set up when the reader comes near it: there may be a thousand.
+  // Each is set up when the reader comes near it or into it: there may be a thousand.
+  const asleep = new Set(all(".flame"));
+  const wake = (figure) => asleep.delete(figure) && flame(figure);
   const near = new IntersectionObserver((entries) => {
-    for (const entry of entries) {
-      if (!entry.isIntersecting) continue;
-      near.unobserve(entry.target);
-      flame(entry.target);
-    }
+    for (const entry of entries) if (entry.isIntersecting) wake(entry.target);
   }, { rootMargin: "50%" });
-  all(".flame").forEach((figure) => near.observe(figure));
+  asleep.forEach((figure) => near.observe(figure));
+  addEventListener("focusin", ({ target }) => wake(target.closest(".flame")), true);
 
   unfold();
 })();

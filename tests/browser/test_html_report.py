@@ -1,0 +1,304 @@
+"""The HTML report in a real browser: drawn, quiet, reachable, readable."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import axe_core_python
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from tests.support.browser import FOCUSABLE, Browser
+
+AXE = (Path(axe_core_python.__file__).parent / "axe.min.js").read_text()
+THEMES = ("light", "dark")
+
+_PLACES = """
+return [...document.querySelectorAll(arguments[0])].map((mark) => {
+  const box = mark.getBoundingClientRect();
+  const style = getComputedStyle(mark);
+  return [box.left + scrollX, box.top + scrollY, box.width, box.height, style.fill, style.stroke];
+});
+"""
+
+_CONTRAST = """
+const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+const rgb = (colour) => {
+  canvas.clearRect(0, 0, 1, 1);
+  canvas.fillStyle = colour;
+  canvas.fillRect(0, 0, 1, 1);
+  return [...canvas.getImageData(0, 0, 1, 1).data];
+};
+const light = (colour) => {
+  const [r, g, b] = rgb(colour).map((v) => v / 255)
+    .map((v) => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+  return .2126 * r + .7152 * g + .0722 * b;
+};
+const ratio = (a, b) => {
+  const [low, high] = [light(a), light(b)].sort((x, y) => x - y);
+  return (high + .05) / (low + .05);
+};
+const behind = (element) => {
+  for (let at = element; at; at = at.parentElement) {
+    const colour = getComputedStyle(at).backgroundColor;
+    if (rgb(colour)[3] === 255) return colour;
+  }
+  return "white";
+};
+const found = [];
+for (const element of document.body.querySelectorAll("*")) {
+  if (!element.checkVisibility() || ["SCRIPT", "title"].includes(element.tagName)) continue;
+  if (![...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim())) continue;
+  const style = getComputedStyle(element);
+  const frame = element.closest(".f");
+  const text = element instanceof SVGElement ? style.fill : style.color;
+  const back = frame ? getComputedStyle(frame.querySelector("rect")).fill : behind(element);
+  found.push([ratio(text, back), element.textContent.trim().slice(0, 40)]);
+}
+return found;
+"""
+
+
+# Contrast takes axe most of its time, and is measured by itself.
+_AUDIT = """
+const done = arguments[0];
+const options = { resultTypes: ["violations"], rules: { "color-contrast": { enabled: false } } };
+axe.run(document, options).then(done, (error) => done({ error: `${error}` }));
+"""
+
+
+def colour(text: str) -> tuple[int, ...]:
+    found = re.match(r"rgb\((\d+), (\d+), (\d+)\)", text)
+    assert found, text
+    return tuple(map(int, found.groups()))
+
+
+def near(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return all(abs(a - b) <= 3 for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_pictures_are_drawn(browser: Browser, theme: str) -> None:
+    browser.open("run", theme=theme)
+    browser.size(1200, browser.run("return document.documentElement.scrollHeight"))
+    frames = browser.run(_PLACES, ".f rect")
+    bars = browser.run(_PLACES, "#run-1-operator-rows .bar rect")
+    areas = browser.run(_PLACES, ".curve .area")
+    dots = browser.run(_PLACES, ".dot.now, .dot.peak")
+    assert (len(frames), len(bars)) == (11, 5)
+    assert len({frame[4] for frame in frames}) > 2
+    assert len(areas) >= 8
+    assert len(dots) >= 8
+    # A frame below its text, a bar in its middle, a dot in its middle.
+    points = [(x + 3, y + h - 3) for x, y, _, h, *_ in frames]
+    points += [(x + w / 2, y + h / 2) for x, y, w, h, *_ in bars]
+    points += [(x + w / 2, y + h / 2) for x, y, w, h, *_ in dots]
+    expected = [colour(mark[4]) for mark in frames + bars] + [colour(mark[5]) for mark in dots]
+    seen = browser.pixels(points)
+    wrong = [
+        (point, pixel, right)
+        for point, pixel, right in zip(points, seen, expected, strict=True)
+        if not near(pixel, right)
+    ]
+    assert not wrong
+    # Bars get shorter from the first to the last, as the operators' times do.
+    widths = [bar[2] for bar in bars]
+    assert widths == sorted(widths, reverse=True)
+    assert widths[-1] == pytest.approx(widths[0] / 5, rel=0.05)
+
+
+def test_nothing_is_asked_of_a_network(browser: Browser) -> None:
+    for name in ("run", "night"):
+        browser.open(name)
+        browser.unfold()
+        asked = browser.requests()
+        assert asked[0] == browser.files[name].as_uri()
+        assert set(asked[1:]) <= {"data:,"}
+
+
+@pytest.mark.parametrize("name", ["run", "night"])
+def test_the_tab_key_reaches_every_control_and_shows_where_it_is(
+    browser: Browser, name: str
+) -> None:
+    browser.open(name)
+    count = len(browser.those(FOCUSABLE, "e.checkVisibility()"))
+    reached = []
+    for _ in range(count + 5):
+        browser.press(Keys.TAB)
+        at = browser.run(_FOCUS)
+        if at is None or at["number"] in [other["number"] for other in reached]:
+            break
+        reached.append(at)
+    assert len(reached) == count
+    assert reached[0]["text"] == "Skip to the verdict"
+    assert reached[0]["top"] >= 0  # it comes into view
+    assert [at["text"] for at in reached if not at["shown"]] == []
+
+
+_FOCUS = """
+const at = document.activeElement;
+if (!at || at === document.body) return null;
+const mark = at.classList.contains("f") ? at.querySelector("rect") : at;
+const style = getComputedStyle(mark);
+const shown = at === mark
+  ? style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2
+  : parseFloat(style.strokeWidth) >= 3;
+const number = [...document.querySelectorAll("*")].indexOf(at);
+const top = at.getBoundingClientRect().top;
+return { number, shown, text: at.textContent.trim().slice(0, 60), top };
+"""
+
+
+def test_operators_can_be_filtered_and_sorted(browser: Browser) -> None:
+    browser.open("run")
+
+    def names() -> list[str]:
+        rows = "#run-1-operator-rows tbody tr"
+        return browser.those(rows, "!e.hidden", "e.cells[0].textContent")
+
+    everything = [f"native_call_op{n}.out" for n in (4, 3, 2, 1, 0)]
+    assert names() == everything
+    field = browser.chrome.find_element(By.CSS_SELECTOR, "[data-filter=run-1-operator-rows]")
+    field.send_keys("OP3")
+    assert names() == ["native_call_op3.out"]
+    assert "1 of 5 shown" in browser.chrome.find_element(By.TAG_NAME, "main").text
+    field.send_keys(Keys.BACKSPACE * 3)
+    assert names() == everything
+    total = browser.chrome.find_element(
+        By.XPATH, "//*[@id='run-1-operator-rows']//th/button[starts-with(., 'total')]"
+    )
+    total.click()
+    assert names() == everything
+    total.send_keys(Keys.ENTER)
+    assert names() == everything[::-1]
+    header = browser.run("return arguments[0].parentElement.getAttribute('aria-sort')", total)
+    assert header == "ascending"
+
+
+def test_runs_can_be_filtered_and_are_unfolded_by_links(browser: Browser) -> None:
+    browser.open("night")
+
+    def shown() -> list[str]:
+        return browser.those("details.run", "!e.hidden", "e.id")
+
+    assert shown() == ["run-1", "run-2", "run-3"]
+    browser.chrome.find_element(By.ID, "only-failed").click()
+    assert shown() == ["run-1", "run-3"]
+    browser.chrome.find_element(By.ID, "only-failed").click()
+    folded = "return document.getElementById('run-2').open"
+    assert browser.run(folded) is False
+    browser.chrome.find_element(By.CSS_SELECTOR, ".matrix a[href='#run-2']").click()
+    assert browser.run(folded) is True
+    code = browser.chrome.find_element(By.CSS_SELECTOR, "#run-1 .why a[href='#code-B01']")
+    browser.run("arguments[0].click()", code)
+    assert browser.run("return document.getElementById('code-B01').open") is True
+
+
+def test_the_flame_view_is_moved_in_and_zoomed_by_keys(browser: Browser) -> None:
+    browser.open("run")
+    focused = "return document.activeElement.querySelector('title').textContent"
+    width = "return document.activeElement.querySelector('rect').getBoundingClientRect().width"
+    flame = browser.chrome.find_element(By.CSS_SELECTOR, ".icicle")
+    browser.run("arguments[0].scrollIntoView(); arguments[0].querySelector('.f').focus()", flame)
+    assert browser.run(focused).startswith("Method::execute: ")
+    whole = browser.run(width)
+    browser.press(Keys.ARROW_DOWN, Keys.ARROW_RIGHT, Keys.ARROW_DOWN)
+    assert browser.run(focused).startswith("native_call_op1.out")
+    panel = browser.chrome.find_element(By.CSS_SELECTOR, ".panel")
+    assert "3 repeats" in panel.text
+    assert "13.4 % of the block" in panel.text
+    small = browser.run(width)
+    assert small == pytest.approx(whole * 2 / 15, rel=0.02)
+    browser.press(Keys.ENTER)
+    assert browser.run(width) == pytest.approx(whole, abs=1)
+    left = "return [...document.querySelectorAll('.icicle .f:not(.gone)')].length"
+    assert browser.run(left) == 3  # it and what is around it
+    browser.press(Keys.ARROW_UP)
+    assert browser.run(focused).startswith("OPERATOR_CALL")
+    browser.press(Keys.ESCAPE)
+    assert browser.run(left) == 11
+    browser.press(Keys.ARROW_LEFT, Keys.ARROW_DOWN)
+    assert browser.run(focused).startswith("native_call_op0.out")
+    frame = browser.chrome.find_elements(By.CSS_SELECTOR, ".f rect")[1]
+    frame.click()
+    assert browser.run(left) < 11
+    browser.chrome.find_element(By.CSS_SELECTOR, ".flame .out").click()
+    assert browser.run(left) == 11
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("name", ["run", "night"])
+def test_no_text_is_hard_to_read(browser: Browser, name: str, theme: str) -> None:
+    browser.open(name, theme=theme)
+    browser.unfold()
+    found = browser.run(_CONTRAST)
+    assert len(found) > 100
+    assert [item for item in found if item[0] < 4.5] == []
+
+
+@pytest.mark.parametrize("name", ["run", "night"])
+def test_an_audit_of_accessibility_finds_nothing(browser: Browser, name: str) -> None:
+    browser.open(name)
+    browser.unfold()
+    browser.run(AXE)
+    result: dict[str, Any] = browser.chrome.execute_async_script(_AUDIT)
+    assert "error" not in result, result
+    assert len(result["passes"]) > 20
+    assert [
+        (wrong["id"], wrong["help"], [node["html"][:200] for node in wrong["nodes"]])
+        for wrong in result["violations"]
+    ] == []
+
+
+@pytest.mark.parametrize("name", ["run", "night"])
+def test_a_phone_needs_no_scrolling_sideways(browser: Browser, name: str) -> None:
+    browser.size(360, 740)
+    browser.open(name)
+    browser.unfold()
+    root = "document.documentElement"
+    assert browser.run(f"return {root}.scrollWidth <= {root}.clientWidth")
+    outside = "!e.closest('.scroll, svg') && e.getBoundingClientRect().right > 361"
+    found = browser.those(
+        "main *", f"e.checkVisibility() && {outside}", "e.outerHTML.slice(0, 100)"
+    )
+    assert found == []
+
+
+def test_the_button_overrules_the_system(browser: Browser) -> None:
+    browser.open("run", theme="light")
+    background = "return getComputedStyle(document.body).backgroundColor"
+    light = browser.run(background)
+    button = browser.chrome.find_element(By.ID, "theme")
+    button.click()
+    assert button.text == "Theme: dark"
+    assert sum(colour(browser.run(background))) < 150 < sum(colour(light))
+    browser.open("run", theme="light")  # and it is remembered
+    assert sum(colour(browser.run(background))) < 150
+    browser.open("run", theme="dark", media="print")  # but paper is light
+    assert browser.run(background) == light
+    browser.run("localStorage.clear()")
+
+
+def test_print_unfolds_everything(browser: Browser) -> None:
+    browser.open("night")
+    folded = "return document.querySelectorAll('details:not([open])').length"
+    before = browser.run(folded)
+    assert before > 0
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert browser.run(folded) == 0
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert browser.run(folded) == before
+
+
+def test_without_scripts_everything_can_be_read_and_nothing_is_dead(browser: Browser) -> None:
+    browser.chrome.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    browser.open("run")
+    text = browser.chrome.find_element(By.TAG_NAME, "main").text
+    for expected in ("1 of 3 checks do not hold", "native_call_op4.out", "Call tree", "heap: peak"):
+        assert expected in text
+    controls = browser.chrome.find_elements(By.CSS_SELECTOR, "button, input")
+    assert controls
+    assert not any(control.is_displayed() for control in controls)

@@ -1,0 +1,139 @@
+"""Reports in a browser: what is on the screen, where the focus is, what was asked of a network."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
+
+from harness.check.checks import Verdict
+from harness.check.subject import Subject
+from harness.report.html import html_report
+from harness.report.reported import Reported
+from harness.trace import Trace
+from tests.support.compared import with_history
+from tests.support.reported import FINISHED, failed_run, held, unmet
+from tests.support.traces import Event, Run, trace_of
+
+FOCUSABLE = "a[href], button, input, summary, [tabindex='0']"
+"""What the Tab key stops at, if it can be seen."""
+
+_PIXELS = """
+const [data, points, done] = arguments;
+const image = new Image();
+image.onload = () => {
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [image.width, image.height];
+  const context = canvas.getContext("2d");
+  context.drawImage(image, 0, 0);
+  const all = context.getImageData(0, 0, image.width, image.height).data;
+  const place = ([x, y]) => 4 * (image.width * y + x);
+  done(points.map((point) => [...all.slice(place(point), place(point) + 3)]));
+};
+image.src = "data:image/png;base64," + data;
+"""
+
+
+def network(repeats: int = 3) -> Trace:
+    """Runs of a small network, whose operators take from 10 to 50 us, and what they allocate."""
+    runs = []
+    for repeat in range(repeats):
+        events, now = [], 0
+        for number in range(5):
+            length = 10_000 * (number + 1) + 100 * repeat
+            span = {"instruction": number, "start": now, "end": now + length}
+            events.append(Event(allocated=1024 * (number + 1)))
+            events += [Event(f"native_call_op{number}.out", **span), Event("OPERATOR_CALL", **span)]
+            events.append(Event(allocated=-512 * (number + 1)))
+            now += length
+        events.append(Event("Method::execute", 0, now, chain=-1, instruction=-1))
+        runs.append(Run(events, allocators=("heap",)))
+    return trace_of(*runs)
+
+
+def pages(directory: Path) -> dict[str, Path]:
+    """Write a report of a run of which everything is known, and one of several runs."""
+    checks = (held("B05"), unmet("B01", "native_call_op4.out"), held("I12"))
+    wide = "a line of the console " * 20 + "\nend"
+    full = replace(with_history(network()), verdict=Verdict(checks), console=wide)
+    other = msgspec.structs.replace(FINISHED, board="another-board-with-a-rather-long-name")
+    passed = Reported("out/good", Subject(network(), model="net.pte"), Verdict((held(),)), other)
+    found = {"run": [full], "night": [full, passed, failed_run("port gone")]}
+    for name, runs in found.items():
+        (directory / f"{name}.html").write_bytes(html_report(runs))
+    return {name: directory / f"{name}.html" for name in found}
+
+
+@dataclass(frozen=True)
+class Browser:
+    """A browser and the pages that it may show."""
+
+    chrome: webdriver.Chrome
+    files: dict[str, Path]
+
+    def reset(self) -> None:
+        self._command("Emulation.setScriptExecutionDisabled", value=False)
+        self.size(1200)
+        self.chrome.get("about:blank")
+        self.chrome.get_log("browser")
+        self.chrome.get_log("performance")
+
+    def open(self, name: str, *, theme: str = "light", media: str = "") -> None:
+        features = [{"name": "prefers-color-scheme", "value": theme}]
+        self._command("Emulation.setEmulatedMedia", media=media, features=features)
+        self.chrome.get(self.files[name].as_uri())
+
+    def size(self, width: int, height: int = 900) -> None:
+        self._command(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        return self.chrome.execute_script(script, *arguments)
+
+    def those(self, selector: str, condition: str, value: str = "true") -> list[Any]:
+        """A value of every element ``e`` that is selected and meets a condition, both scripts."""
+        found: list[Any] = self.run(
+            f"return [...document.querySelectorAll(arguments[0])]"
+            f".filter((e) => {condition}).map((e) => {value})",
+            selector,
+        )
+        return found
+
+    def unfold(self) -> None:
+        self.run("document.querySelectorAll('details').forEach((item) => item.open = true)")
+
+    def press(self, *keys: str) -> None:
+        ActionChains(self.chrome, duration=0).send_keys(*keys).perform()
+
+    def complaints(self) -> list[str]:
+        return [entry["message"] for entry in self.chrome.get_log("browser")]
+
+    def requests(self) -> list[str]:
+        """What the page has asked for since it was opened, itself included."""
+        messages = [json.loads(e["message"])["message"] for e in self.chrome.get_log("performance")]
+        sent = [m for m in messages if m["method"] == "Network.requestWillBeSent"]
+        return [message["params"]["request"]["url"] for message in sent]
+
+    def pixels(self, points: list[tuple[float, float]]) -> list[tuple[int, ...]]:
+        """Colours of points of the whole page, as a screenshot shows them."""
+        height = self.run("return document.documentElement.scrollHeight")
+        width = self.run("return innerWidth")
+        self.size(width, height)
+        data = self._command("Page.captureScreenshot", format="png")["data"]
+        assert len(base64.b64decode(data)) > 10_000
+        whole = [[int(x), int(y)] for x, y in points]
+        return [tuple(p) for p in self.chrome.execute_async_script(_PIXELS, data, whole)]
+
+    def _command(self, name: str, **parameters: Any) -> Any:
+        return self.chrome.execute_cdp_cmd(name, parameters)

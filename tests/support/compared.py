@@ -1,0 +1,84 @@
+"""A run beside a history of which everything is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from harness.check.checks import Verdict
+from harness.check.history.comparison import Compared, HistoryComparison, Interval, Step
+from harness.check.history.measure import measure
+from harness.check.history.samples import History, Provenance, Sample, Series
+from harness.check.history.settings import HistoryLimits
+from harness.check.subject import Subject
+from harness.report.reported import Reported
+from harness.trace import Trace
+from tests.support.reported import FINISHED, SMALL, unmet
+
+
+def with_history(trace: Trace = SMALL, shift: float = 1.5) -> Reported:
+    """A run whose first number has become larger in its history of 20 results."""
+    subject = Subject(trace)
+    now = measure(subject)
+    results = tuple(
+        Provenance(
+            id=f"r{n}",
+            started_utc=f"2026-11-{n + 1:02d}T00:00:00+00:00",
+            board="native",
+            unit="native",
+            model="m.pte",
+            model_sha256="0",
+            method="forward",
+            build_id="b",
+            tool_version="1",
+            commit=f"{n // 5:040d}"[::-1],
+            session=f"s{n // 2}",
+        )
+        for n in range(20)
+    )
+    series = tuple(
+        Series(
+            metric,
+            tuple(range(20)),
+            tuple(Sample(sample.value / (1 if n >= 10 else shift)) for n in range(20)),
+        )
+        for metric, sample in now.items()
+    )
+    history = History(results, series, tuple(range(10)), "the first 10")
+    first = next(iter(now))
+    step = Step(
+        last_good=results[9].commit,
+        first_bad=results[10].commit,
+        last_good_utc=results[9].started_utc,
+        first_bad_utc=results[10].started_utc,
+        size=Interval(3.3, 3.0, 3.6),
+        before=6.7,
+        p=1e-9,
+    )
+    worse = Compared(
+        metric=first,
+        board_unit="native",
+        judgement="regression",
+        baseline=Interval(6.7, 6.6, 6.8),
+        current=10.0,
+        change=Interval(3.3, 3.2, float("inf")),
+        relative=0.5,
+        q=0.001,
+        steps=(step,),
+        relative_limit=0.03,
+        reason="far beyond the noise",
+    )
+    same = [
+        Compared(metric=metric, board_unit="native", judgement="same", current=1.0, reason="equal")
+        for metric in now
+        if metric != first
+    ]
+    comparison = HistoryComparison(
+        description="the first 10",
+        limits=HistoryLimits(),
+        commit="",
+        units=("native",),
+        numbers=(worse, *same),
+        notes=("one result was left out",),
+    )
+    run = Reported("a", subject, Verdict((unmet("H01"),)), FINISHED)
+    return replace(run, history=history, comparison=comparison)
