@@ -36,7 +36,7 @@ _CODES: Final[dict[type[TimeRule], str]] = {
 _TOO_QUICK: Final = "B06"
 
 
-class _Target(NamedTuple):
+class Target(NamedTuple):
     """Something that a rule matches.
 
     Attributes:
@@ -61,7 +61,7 @@ def time_checks(rule: TimeRule, times: Durations, cite: Cite) -> Iterator[Check]
         times: Of the subject.
         cite: Where a field of it stands; "" is the rule.
     """
-    targets, text, name, nothing = _MATCHING[type(rule)](rule, times)
+    targets, text, name, nothing = matching(rule, times)
     which = "" if rule.executions == "all" else f"{rule.executions} "
     text = f"{rule.statistic} of {which}{text}"
     for field, limit, unit in rule.limits():
@@ -81,7 +81,7 @@ def time_checks(rule: TimeRule, times: Durations, cite: Cite) -> Iterator[Check]
                 yield compare(code, said, target.name, measured, limit, unit, cite(field))
 
 
-def _measure(rule: TimeRule, target: _Target, unit: str, times: Durations) -> float | str:
+def _measure(rule: TimeRule, target: Target, unit: str, times: Durations) -> float | str:
     """The statistic in the unit of a limit, or why there is none."""
     if unit != "percent":
         measured = target.measure(rule.statistic, unit)
@@ -101,7 +101,7 @@ def _measure(rule: TimeRule, target: _Target, unit: str, times: Durations) -> fl
     return f"it does not compare with {whole!r}: on a clock of unknown rate, or that took no time"
 
 
-def _untold(target: _Target, unit: str) -> str:
+def _untold(target: Target, unit: str) -> str:
     if unit == "ticks":
         return "it is on several clocks: limit its time"
     if target.clock is None:
@@ -109,16 +109,22 @@ def _untold(target: _Target, unit: str) -> str:
     return f"the rate of clock {target.clock.name!r} is unknown: use limit_ticks"
 
 
-_Matched = tuple[list[_Target], str, str, str]
+_Matched = tuple[list[Target], str, str, str]
 """What a rule matches; the rule in words; the pattern; why it matches nothing, if so."""
 
 
+def matching(rule: TimeRule, times: Durations) -> _Matched:
+    """Find what a rule matches."""
+    return _MATCHING[type(rule)](rule, times)
+
+
 def _operators(rule: TimeLimit, times: Durations) -> _Matched:
+    event = rule.event or ""
     patterns = (rule.leaving_out,) if isinstance(rule.leaving_out, str) else rule.leaving_out
     found = [
         operator
         for operator in times.subject.operators
-        if fnmatchcase(operator.name, rule.event)
+        if fnmatchcase(operator.name, event)
         and fnmatchcase(operator.block, rule.block)
         and not any(fnmatchcase(operator.name, pattern) for pattern in patterns)
         and rule.instruction in (None, operator.instruction)
@@ -126,21 +132,21 @@ def _operators(rule: TimeLimit, times: Durations) -> _Matched:
         and (rule.delegate is None or fnmatchcase(_delegate_of(operator) or "", rule.delegate))
         and (rule.delegate is None or _delegate_of(operator) is not None)
     ]
-    nothing = f"no event matches {rule.event!r} in block {rule.block!r}"
-    text = f"{rule.event} in {rule.block}"
+    nothing = f"no event matches {event!r} in block {rule.block!r}"
+    text = f"{event} in {rule.block}"
     if rule.per == "execution":
         rows = [operator.rows for operator in found]
-        targets = _summed(rule, times, np.sort(np.concatenate(rows)), rule.event) if rows else []
-        return targets, f"all {text}", rule.event, nothing
+        targets = _summed(rule, times, np.sort(np.concatenate(rows)), event) if rows else []
+        return targets, f"all {text}", event, nothing
     targets = []
     for operator in found:
         if rule.executions == "all" or getattr(operator, rule.executions) is not None:
             measure = partial(_measure_operator, operator, rule, times)
             name, clock = subject_of_operator(operator), operator.clock
-            targets.append(_Target(name, operator.block, clock, measure))
+            targets.append(Target(name, operator.block, clock, measure))
     if found and not targets:
-        nothing = f"no {rule.executions} execution has {rule.event!r} in block {rule.block!r}"
-    return targets, text, rule.event, nothing
+        nothing = f"no {rule.executions} execution has {event!r} in block {rule.block!r}"
+    return targets, text, event, nothing
 
 
 def _measure_operator(
@@ -174,11 +180,11 @@ def _delegate_of(operator: Operator) -> str | None:
     return None if operator.delegate_int == -1 else str(operator.delegate_int)
 
 
-def _summed(rule: TimeRule, times: Durations, rows: np.ndarray, name: str) -> list[_Target]:
+def _summed(rule: TimeRule, times: Durations, rows: np.ndarray, name: str) -> list[Target]:
     """One target for the sums of rows in each execution, for each name of blocks."""
     found = times.sums(rows, rule.executions)
     return [
-        _Target(f"{name} in {block}", block, values.clock, values.measure)
+        Target(f"{name} in {block}", block, values.clock, values.measure)
         for block, values in found.items()
         if fnmatchcase(block, rule.block)
     ]
@@ -190,7 +196,7 @@ def _modules(rule: ModuleLimit, times: Durations) -> _Matched:
     if times.subject.symbols is None:
         return [], text, pattern, "modules are known from an ETRecord only: name it with --etrecord"
     targets = [
-        _Target(stack[-1].path or "(the model)", block, values.clock, values.measure)
+        Target(stack[-1].path or "(the model)", block, values.clock, values.measure)
         for (stack, block), values in times.modules(rule.executions).items()
         if stack and fnmatchcase(stack[-1].path, pattern) and fnmatchcase(block, rule.block)
     ]
@@ -198,17 +204,17 @@ def _modules(rule: ModuleLimit, times: Durations) -> _Matched:
 
 
 def _delegates(rule: DelegateLimit, times: Durations) -> _Matched:
-    calls = times.calls()
+    calls, pattern = times.calls(), rule.backend or ""
     targets = [
         target
         for backend, rows in calls.items()
-        if fnmatchcase(backend, rule.backend)
+        if fnmatchcase(backend, pattern)
         for target in _summed(rule, times, rows, backend)
     ]
-    nothing = f"no calls of a backend that matches {rule.backend!r} in block {rule.block!r}"
+    nothing = f"no calls of a backend that matches {pattern!r} in block {rule.block!r}"
     if not calls:
         nothing += ", nor of any that is known by name"
-    return targets, f"calls of {rule.backend} in {rule.block}", rule.backend, nothing
+    return targets, f"calls of {pattern} in {rule.block}", pattern, nothing
 
 
 def _blocks(rule: BlockLimit, times: Durations) -> _Matched:

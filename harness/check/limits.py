@@ -64,17 +64,18 @@ def _loss_checks(allowed: LossLimit, subject: Subject, cite: Cite) -> Iterator[C
 
 
 def _allocator_checks(rule: AllocatorLimit, subject: Subject, cite: Cite) -> Iterator[Check]:
+    pattern = rule.name or ""
     sizes = [
-        ("limit_bytes", f"bytes of allocator {rule.name}", "peak_bytes"),
-        ("limit_total_bytes", f"bytes that stay in allocator {rule.name}", "total_bytes"),
+        ("limit_bytes", f"bytes of allocator {pattern}", "peak_bytes"),
+        ("limit_total_bytes", f"bytes that stay in allocator {pattern}", "total_bytes"),
     ]
     sizes = [item for item in sizes if getattr(rule, item[0]) is not None]
     first = getattr(rule, sizes[0][0]) if sizes else 0
-    text = sizes[0][1] if sizes else f"allocator {rule.name}"
-    matches = [item for item in subject.allocators if fnmatchcase(item.label, rule.name)]
+    text = sizes[0][1] if sizes else f"allocator {pattern}"
+    matches = [item for item in subject.allocators if fnmatchcase(item.label, pattern)]
     if not matches and not rule.optional:
-        reason = f"no allocator matches {rule.name!r}"
-        yield guards_nothing("B02", text, rule.name, first, "bytes", reason, cite("limit_bytes"))
+        reason = f"no allocator matches {pattern!r}"
+        yield guards_nothing("B02", text, pattern, first, "bytes", reason, cite("limit_bytes"))
     for item in matches:
         if not item.count and not item.failures:
             if not rule.optional:
@@ -86,11 +87,11 @@ def _allocator_checks(rule: AllocatorLimit, subject: Subject, cite: Cite) -> Ite
             measured, limit = getattr(item, attribute), getattr(rule, field)
             yield within("B02", said, item.label, measured, limit, "bytes", cite(field))
         if item.failures or rule.limit_failures:
-            said, limit = f"failures of allocator {rule.name}", rule.limit_failures
+            said, limit = f"failures of allocator {pattern}", rule.limit_failures
             cited = cite("limit_failures")
             yield within("B03", said, item.label, item.failures, limit, "failures", cited)
         if rule.limit_failed_bytes is not None:
-            said, limit = f"bytes refused by allocator {rule.name}", rule.limit_failed_bytes
+            said, limit = f"bytes refused by allocator {pattern}", rule.limit_failed_bytes
             cited = cite("limit_failed_bytes")
             yield within("B03", said, item.label, item.failed_bytes, limit, "bytes", cited)
 

@@ -156,7 +156,7 @@ class TimeLimit(TimeRule, frozen=True):
         per: Whether every event counts, or the sum of all that match within one execution.
     """
 
-    event: str = ""
+    event: str | None = None
     leaving_out: Patterns = msgspec.field(default=(), name="except")
     instruction: int | None = None
     chain: int | None = None
@@ -170,7 +170,7 @@ class TimeLimit(TimeRule, frozen=True):
 
     def problem(self) -> str:
         """What is missing, or ""."""
-        return super().problem() if self.event else "names no event"
+        return "names no event" if self.event is None else super().problem()
 
 
 class ModuleLimit(TimeRule, frozen=True):
@@ -196,13 +196,13 @@ class DelegateLimit(TimeRule, frozen=True):
         backend: ``fnmatch`` pattern on the backend's name.
     """
 
-    backend: str = ""
+    backend: str | None = None
 
     selection: ClassVar[tuple[str, ...]] = ("backend", "block", "statistic", "executions")
 
     def problem(self) -> str:
         """What is missing, or ""."""
-        return super().problem() if self.backend else "names no backend"
+        return "names no backend" if self.backend is None else super().problem()
 
 
 class BlockLimit(TimeRule, frozen=True):
@@ -222,7 +222,7 @@ class AllocatorLimit(Rule, frozen=True):
         limit_failed_bytes: How many bytes these may have asked for.
     """
 
-    name: str = ""
+    name: str | None = None
     limit_bytes: NotNegative | None = None
     limit_total_bytes: NotNegative | None = None
     limit_failures: NotNegative = 0
@@ -232,7 +232,7 @@ class AllocatorLimit(Rule, frozen=True):
 
     def problem(self) -> str:
         """What is missing, or ""."""
-        return super().problem() if self.name else "names no allocator"
+        return "names no allocator" if self.name is None else super().problem()
 
 
 class _Share(Rule, frozen=True):

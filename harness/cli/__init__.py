@@ -15,6 +15,7 @@ from harness.errors import HarnessError
 
 COMMANDS = {
     "boards": "List the boards that can be named with --board.",
+    "budget": "Show a budget's rules for a board and model, and where each is from.",
     "build": "Build the firmware of a board.",
     "check": "Check a run or an ETDump: what always holds, and a budget.",
     "compare": "Compare two traces operator by operator.",

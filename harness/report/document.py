@@ -9,10 +9,12 @@ from typing import Any
 import msgspec
 
 from harness.board import Board
+from harness.check.checks import Check
 from harness.check.history.samples import History
 from harness.check.history.stored import Added, Entry, NamedBaseline, StoreInfo
 from harness.clock.host_times import ClockQuality
 from harness.export.formats import Exported
+from harness.report.budget import BudgetField
 from harness.report.clocks import ClockDocument, clock_documents
 from harness.report.compare import ComparisonDocument
 from harness.report.explain import CodeDocument
@@ -108,8 +110,10 @@ class ExportDocument(msgspec.Struct, frozen=True):
 
 SCHEMAS: dict[str, Any] = {
     "boards": list[Board],
+    "budget-show": list[BudgetField],
     "build": BuildDocument,
     "check": Verdict,
+    "check-suggest": list[Check],
     "compare": ComparisonDocument,
     "decode": TraceDocument,
     "doctor": list[Finding],

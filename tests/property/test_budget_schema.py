@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.check.rules import BudgetFile
@@ -96,6 +96,7 @@ def loads(data: Any) -> str:
 
 
 @given(documents())
+@settings(max_examples=60)
 def test_what_the_schema_accepts_loads_and_the_other_way_round(data: dict[str, Any]) -> None:
     complaint = loads(data)
     accepted = VALIDATOR.is_valid(data)

@@ -157,7 +157,7 @@ def replayed(file: Path) -> Replayed:
 
 
 @given(TRACES, st.lists(RULES, unique=True), st.booleans(), st.booleans())
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_what_a_bundle_says_is_said_again(
     trace: Any, rules: list[str], extended: bool, as_run: bool
 ) -> None:

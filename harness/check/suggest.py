@@ -1,0 +1,348 @@
+"""A first budget, written from runs that were measured."""
+
+from __future__ import annotations
+
+import glob
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from harness.check.durations import Durations
+from harness.check.limit_times import matching
+from harness.check.rules import BlockLimit, Statistic, TimeLimit, TimeRule
+from harness.check.subject import Subject
+from harness.trace import EXECUTION, OPERATOR_CALL
+from harness.view.statistics import Operator
+
+_TIMES: Final = (("ms", 1e6), ("us", 1e3), ("ns", 1.0))
+_ROUNDING: Final = 1 / 20
+"""Share of the margin that rounding up may add to it."""
+
+_WIDTH: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the budget is to be like.
+
+    Attributes:
+        margin: Share by which limits are larger than what was measured. With none, limits are
+            exact, and those on times are in ticks where there is one clock.
+        share: Share of the execution's time from which on an operator gets a limit of its own.
+        statistic: Which statistic is limited.
+    """
+
+    margin: float = 0.2
+    share: float = 0.05
+    statistic: Statistic = "p50"
+
+
+def suggest(subjects: Sequence[Subject], wishes: Wishes = Wishes()) -> str:
+    """Write a budget file that these subjects keep to.
+
+    Args:
+        subjects: One at least. Those of one board and model share a section.
+        wishes: What it is to be like.
+    """
+    groups: dict[tuple[str, str], list[Subject]] = {}
+    for subject in subjects:
+        groups.setdefault((subject.board, subject.model), []).append(subject)
+    lines = [
+        "# A first budget, written by `etharness check --suggest`. Limits are what was measured",
+        f"# and {_percent(wishes.margin)} more; of times, the {wishes.statistic}.",
+        "# docs/budgets.md says what else a budget can do.",
+        "schema = 1",
+    ]
+    for (board, model), group in sorted(groups.items()):
+        prefix = ""
+        lines += ["", _comment(group)]
+        if len(groups) > 1 or board or model:
+            prefix = "for."
+            lines += ["[[for]]", f"board = {_pattern(board)}", f"model = {_pattern(model)}"]
+        for table in _Group(group, wishes).tables():
+            lines += ["", *table.lines(prefix)]
+    return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table of the file: its name, whether it is one of several, comments and fields."""
+
+    name: str
+    fields: dict[str, Any]
+    several: bool = False
+    comment: str = ""
+
+    def lines(self, prefix: str) -> Iterator[str]:
+        if self.comment:
+            yield f"# {self.comment}"
+        header = f"{prefix}{self.name}"
+        yield f"[[{header}]]" if self.several else f"[{header}]"
+        for name, value in self.fields.items():
+            yield f"{name} = {_toml(value)}"
+
+
+class _Group:
+    """Runs of one model on one board."""
+
+    def __init__(self, subjects: Sequence[Subject], wishes: Wishes) -> None:
+        self._subjects, self._wishes = subjects, wishes
+        self._times = [Durations(subject) for subject in subjects]
+
+    def tables(self) -> Iterator[_Table]:
+        """What is limited, times first."""
+        blocks = dict.fromkeys(
+            run.name for subject in self._subjects for run in subject.runs if run.executes
+        )
+        for block in blocks:
+            yield from self._of_block(block)
+        yield from self._allocators()
+        yield from self._sizes()
+
+    def _of_block(self, block: str) -> Iterator[_Table]:
+        """The whole execution, what takes most of it, and the rest."""
+        escaped = _escaped(block)
+        yield from self._rule("block", BlockLimit(block=escaped), "the whole execution")
+        operators = [op for op in self._operators(block) if _is_work(op)]
+        large = self._large(operators, block)
+        keys = {_key(op) for op in large}
+        names = dict.fromkeys(op.name for op in large)
+        for op in large:
+            rule = TimeLimit(
+                block=escaped,
+                event=_escaped(op.name),
+                chain=op.chain,
+                instruction=op.instruction,
+                delegate=_delegate(op),
+            )
+            yield from self._rule("time", rule, "")
+        for name in names:
+            if any(op.name == name and _key(op) not in keys for op in operators):
+                rule = TimeLimit(block=escaped, event=_escaped(name), per="execution")
+                yield from self._rule("time", rule, "all of this name")
+        left_out = [*names, *dict.fromkeys(op.name for op in self._scopes(block))]
+        if any(op.name not in left_out for op in operators):
+            rule = TimeLimit(block=escaped, event="*", leaving_out=tuple(map(_escaped, left_out)))
+            yield from self._rule("time", rule, "each of the others")
+
+    def _operators(self, block: str) -> list[Operator]:
+        """Every operator of the blocks of a name, once."""
+        found: dict[tuple[Any, ...], Operator] = {}
+        for subject in self._subjects:
+            for op in subject.operators:
+                if op.block == block:
+                    found.setdefault(_key(op), op)
+        return list(found.values())
+
+    def _scopes(self, block: str) -> list[Operator]:
+        return [op for op in self._operators(block) if not _is_work(op)]
+
+    def _large(self, operators: Sequence[Operator], block: str) -> list[Operator]:
+        """Operators that take their share of the execution in any of the runs."""
+        shares: dict[tuple[Any, ...], float] = {}
+        for subject in self._subjects:
+            here = [op for op in subject.operators if op.block == block]
+            for of_clock in _by_clock(here):
+                whole = max(_total(op) for op in of_clock)
+                for op in of_clock:
+                    share = _total(op) / whole if whole else 0.0
+                    shares[_key(op)] = max(share, shares.get(_key(op), 0.0))
+        large = [op for op in operators if shares[_key(op)] >= self._wishes.share]
+        return sorted(large, key=lambda op: -shares[_key(op)])
+
+    def _rule(self, kind: str, rule: TimeRule, about: str) -> Iterator[_Table]:
+        """A rule with the limit that all runs keep to, if there is one."""
+        rule = msgspec.structs.replace(rule, statistic=self._wishes.statistic)
+        found = [matching(rule, times)[0] for times in self._times]
+        targets = [target for targets in found for target in targets]
+        for unit in ("ticks", "ns") if self._wishes.margin == 0 else ("ns", "ticks"):
+            values = [target.measure(rule.statistic, unit) for target in targets]
+            known = [value for value in values if value is not None]
+            if not values or len(known) < len(values):
+                continue
+            field, limit = self._limit(max(known), unit)
+            fields = _fields(rule) | {field: limit}
+            if not all(found):
+                fields["optional"] = True
+            measured = f"measured {_time(max(known), unit)}"
+            yield _Table(kind, fields, True, f"{about}: {measured}" if about else measured)
+            return
+
+    def _limit(self, measured: float, unit: str) -> tuple[str, float]:
+        if unit == "ticks":
+            return "limit_ticks", self._above(measured)
+        if self._wishes.margin == 0:
+            return "limit_ns", measured
+        wanted = measured * (1 + self._wishes.margin)
+        name, size = _unit(wanted)
+        return f"limit_{name}", self._above(measured / size)
+
+    def _above(self, measured: float) -> float:
+        """A readable number that is larger by the margin."""
+        margin = self._wishes.margin
+        return readable(measured * (1 + margin), margin * _ROUNDING) if margin else measured
+
+    def _bytes(self, measured: float) -> int:
+        return math.ceil(self._above(measured))
+
+    def _allocators(self) -> Iterator[_Table]:
+        totals: dict[str, list[Any]] = {}
+        for subject in self._subjects:
+            for item in subject.allocators:
+                if item.count or item.failures:
+                    totals.setdefault(item.label, []).append(item)
+        for label, items in totals.items():
+            peak = max(item.peak_bytes for item in items)
+            fields: dict[str, Any] = {"name": _Escaped(label), "limit_bytes": self._bytes(peak)}
+            if failures := max(item.failures for item in items):
+                fields["limit_failures"] = failures
+            if len(items) < len(self._subjects):
+                fields["optional"] = True
+            yield _Table("allocator", fields, True, f"measured {peak:,} bytes")
+
+    def _sizes(self) -> Iterator[_Table]:
+        subjects = self._subjects
+        stacks = [stack for subject in subjects for stack in subject.trace.stacks]
+        if all(subject.trace.stacks for subject in subjects):
+            if any(stack.overflowed for stack in stacks):
+                comment = "a stack was used whole and may have overflowed: give it more"
+                yield _Table("stack", {"limit_percent": 99, "severity": "off"}, comment=comment)
+            else:
+                yield self._size("stack", max(stack.used for stack in stacks))
+        taken = [subject.arena_used for subject in subjects if subject.arena_used is not None]
+        if len(taken) == len(subjects):
+            yield self._size("arena", max(taken))
+        if all(subject.image for subject in subjects):
+            flash = max(subject.image["text"] + subject.image["data"] for subject in subjects)
+            ram = max(subject.image["data"] + subject.image["bss"] for subject in subjects)
+            fields = {"limit_flash_bytes": self._bytes(flash), "limit_ram_bytes": self._bytes(ram)}
+            yield _Table("code", fields, comment=f"measured {flash:,} and {ram:,} bytes")
+        yield from self._losses()
+
+    def _size(self, name: str, measured: int) -> _Table:
+        fields = {"limit_bytes": self._bytes(measured)}
+        return _Table(name, fields, comment=f"measured {measured:,} bytes")
+
+    def _losses(self) -> Iterator[_Table]:
+        names = ("events", "blocks", "values", "records", "damaged")
+        lost = {
+            name: max(getattr(subject.trace.losses, name) for subject in self._subjects)
+            for name in names
+        }
+        if any(lost.values()):
+            comment = "these runs lost something: measure again with more room, and take this out"
+            yield _Table("losses", {name: n for name, n in lost.items() if n}, comment=comment)
+
+
+class _Escaped(str):
+    """A name that is written as a pattern that matches just it."""
+
+
+def _fields(rule: TimeRule) -> dict[str, Any]:
+    """Fields of a rule that say something, by their names in the file."""
+    fields = {}
+    for field in msgspec.structs.fields(rule):
+        value = getattr(rule, field.name)
+        if value != field.default or (field.name == "event"):
+            fields[field.encode_name] = value
+    if isinstance(rule, TimeLimit):
+        order = ("event", "except", "chain", "instruction", "delegate", "per", "block")
+        fields = {name: fields[name] for name in order if name in fields} | fields
+    return fields
+
+
+def _key(op: Operator) -> tuple[Any, ...]:
+    return op.signature
+
+
+def _is_work(op: Operator) -> bool:
+    """Not a scope around others: an event of an instruction, but for what repeats its time."""
+    return op.chain != -1 and op.name not in (OPERATOR_CALL, EXECUTION)
+
+
+def _delegate(op: Operator) -> str | None:
+    if op.delegate_str is not None:
+        return _escaped(op.delegate_str)
+    return None if op.delegate_int == -1 else str(op.delegate_int)
+
+
+def _total(op: Operator) -> float:
+    return (op.ns or op.ticks).total
+
+
+def _by_clock(operators: Iterable[Operator]) -> Iterator[list[Operator]]:
+    """Operators whose totals compare: all of known rates, and those of each other clock."""
+    groups: dict[Any, list[Operator]] = {}
+    for op in operators:
+        groups.setdefault(None if op.ns is not None else op.clock.name, []).append(op)
+    yield from groups.values()
+
+
+def readable(value: float, more: float) -> float:
+    """The number with the fewest digits that is at least ``value``, by at most a share more."""
+    if value <= 0:
+        return 0.0
+    exponent = math.floor(math.log10(value))
+    for digits in range(1, 16):
+        places = digits - 1 - exponent
+        rounded = float(round(math.ceil(value * 10.0**places) / 10.0**places, max(places, 0)))
+        if value <= rounded <= value * (1 + more):
+            return rounded
+    return value
+
+
+def _escaped(name: str) -> str:
+    """A pattern that matches a name; what no file can hold, any character stands for."""
+    return "".join("?" if 0xD800 <= ord(c) <= 0xDFFF else c for c in glob.escape(name))
+
+
+def _pattern(name: str) -> str:
+    return _toml(_escaped(name))
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, _Escaped):
+        return _pattern(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, tuple):
+        items = [_toml(item) for item in value]
+        whole = f"[{', '.join(items)}]"
+        return whole if len(whole) < _WIDTH else "[\n" + "".join(f"    {i},\n" for i in items) + "]"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)
+    return f"{value:_}" if isinstance(value, int) else repr(value)
+
+
+def _time(value: float, unit: str) -> str:
+    if unit == "ticks":
+        return f"{value:,.15g} ticks"
+    name, size = _unit(value)
+    return f"{value / size:,.6g} {name}"
+
+
+def _unit(nanoseconds: float) -> tuple[str, float]:
+    """The largest unit of which it is at least one, and its nanoseconds."""
+    return next((unit for unit in _TIMES if nanoseconds >= unit[1]), _TIMES[-1])
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.6g} %"
+
+
+def _comment(group: Sequence[Subject]) -> str:
+    days = sorted({str(subject.day) for subject in group if subject.day is not None})
+    executions = sum(run.executes for subject in group for run in subject.runs)
+    when = f", {days[0]}" if days else ""
+    when += f" to {days[-1]}" if len(days) > 1 else ""
+    return f"# {_many(len(group), 'run')} with {_many(executions, 'execution')}{when}"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

@@ -1,0 +1,65 @@
+"""A budget for people's eyes, and as JSON: every field of every rule, and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from harness.check.budget import Budget
+from harness.report.terminal import show_line, show_table
+from harness.result import encode
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_WIDEST: Final = 60
+"""Characters of a value that a table shows."""
+
+
+class BudgetField(msgspec.Struct, frozen=True):
+    """What ``etharness budget --json`` prints of each field.
+
+    Attributes:
+        rule: The kind of rule, with its number from 1 where there may be several.
+        field: The field.
+        value: What it says.
+        source: File and line where it stands.
+    """
+
+    rule: str
+    field: str
+    value: Any
+    source: str
+
+
+def budget_fields(budget: Budget) -> Iterator[BudgetField]:
+    """Every field that a file gives, in the order of the rules."""
+    data = msgspec.to_builtins(budget)
+    for keys, source in budget.lines.items():
+        kind, *rest = keys
+        if not rest or (len(rest) == 1 and isinstance(rest[0], int)):
+            continue  # a table as a whole
+        value = data
+        for key in keys:
+            value = value[key]
+        rule = f"{kind} {int(rest[0]) + 1}" if isinstance(rest[0], int) else str(kind)
+        yield BudgetField(rule, str(rest[-1]), value, source)
+
+
+def budget_document(budget: Budget) -> bytes:
+    """Return the JSON of all fields."""
+    return encode(list(budget_fields(budget)))
+
+
+def print_budget(console: Console, budget: Budget) -> None:
+    """Print all fields, and the files they come from."""
+    shown, rows = "", []
+    for item in budget_fields(budget):
+        rule, shown = ("" if item.rule == shown else item.rule), item.rule
+        value = str(item.value)
+        cut = value if len(value) <= _WIDEST else f"{value[:_WIDEST]}..."
+        rows.append([rule, item.field, cut, item.source])
+    show_table(console, ["rule", "field", "value", "from"], rows)
+    show_line(console, f"read, the last one wins: {', '.join(budget.files)}")
