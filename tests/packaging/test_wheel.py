@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import venv
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import MODELS
+
+TEN_LINES = """
+import pytest
+from harness.pytest_plugin import s
+
+
+@pytest.mark.etharness(board="native", model="kws_int8.pte", runs=3)
+def test_kws(etharness_run):
+    etharness_run.check()
+    assert etharness_run.slowest("native_call_*conv*").p50 < 10 * s
+"""
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(600)]
@@ -45,35 +58,61 @@ def test_the_wheel_holds_boards_schemas_and_firmware(wheel: Path) -> None:
     assert not [name for name in names if "/build/" in name]
 
 
-def test_an_installed_copy_runs_the_native_board(wheel: Path, tmp_path: Path) -> None:
-    environment = tmp_path / "venv"
-    venv.create(environment, with_pip=True)
-    subprocess.run(
-        [environment / "bin" / "pip", "install", "--quiet", f"{wheel}[build]"], check=True
-    )
+@dataclass(frozen=True)
+class Installed:
+    """A virtual environment with the wheel, and nothing of this checkout.
+
+    Attributes:
+        directory: Of its programs.
+        variables: The environment to run them in.
+    """
+
+    directory: Path
+    variables: dict[str, str]
+
+    def run(
+        self, program: str, *arguments: str | Path, cwd: Path
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self.directory / program, *arguments],
+            cwd=cwd,
+            env=self.variables,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    place = tmp_path_factory.mktemp("installed")
+    venv.create(place / "venv", with_pip=True)
+    programs = place / "venv" / "bin"
+    subprocess.run([programs / "pip", "install", "--quiet", f"{wheel}[build,testing]"], check=True)
     variables = {
-        "HOME": str(tmp_path / "home"),
+        "HOME": str(place / "home"),
         "PATH": os.environ["PATH"],
-        "ETHARNESS_BUILD_DIR": str(tmp_path / "build"),
+        "ETHARNESS_BUILD_DIR": str(place / "build"),
     }
-    command = [
-        environment / "bin" / "etharness",
-        "run",
-        "--board",
-        "native",
-        "--runs",
-        "2",
-        "--json",
-    ]
-    done = subprocess.run(
-        [*command, "--model", MODELS / "kws_int8.pte", "-o", tmp_path / "out"],
-        cwd=tmp_path,
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return Installed(programs, variables)
+
+
+def test_an_installed_copy_runs_the_native_board(installed: Installed, tmp_path: Path) -> None:
+    arguments = ["run", "--board", "native", "--runs", "2", "--json"]
+    model = ["--model", MODELS / "kws_int8.pte", "-o", tmp_path / "out"]
+    done = installed.run("etharness", *arguments, *model, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["runs_completed"] == 2
     assert result["verdict"]["passed"] is True
+
+
+def test_an_installed_copy_is_a_pytest_plugin(installed: Installed, tmp_path: Path) -> None:
+    shutil.copy(MODELS / "kws_int8.pte", tmp_path)
+    (tmp_path / "test_kws.py").write_text(TEN_LINES)
+    done = installed.run("pytest", "-v", "-rs", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "etharness: 0.1.0, boards: as tests say, or native" in done.stdout
+    assert "test_kws.py::test_kws[native-kws_int8] PASSED" in done.stdout
+    off = installed.run("pytest", "-p", "no:etharness", "--fixtures", cwd=tmp_path)
+    assert "etharness_run" not in off.stdout
