@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.strategies import arbitrary_traces
 from harness.timebase import ClockDomain
 from harness.trace import Block, Kind, Trace
 from harness.view.begin_order import NEVER, NO_THREAD, BeginOrdered, begin_tree
@@ -224,40 +225,7 @@ def test_depth_counts_ancestors(choices: list[int]) -> None:
         assert depth[row] == (0 if above < 0 else depth[above] + 1)
 
 
-@st.composite
-def anything(draw: st.DrawFn) -> Trace:
-    """Rows of any kind on any clock, with any readings of small counters."""
-    clocks = [
-        ClockDomain("cpu", Fraction(10**6), draw(st.sampled_from([16, 32, 48]))),
-        ClockDomain("npu", None, 24, down=True),
-    ]
-    sizes = draw(st.lists(st.integers(0, 5), max_size=4))
-    blocks, count = [], 0
-    for size in sizes:
-        blocks.append(Block("Execute", count, size, allocators=("heap",)))
-        count += size
-    trace = Trace.unset(count, names=["DELEGATE_CALL", "a"], blocks=blocks, clocks=clocks)
-    turn = draw(st.sampled_from([0, *(block.first for block in blocks)]))
-    trace.tracer[:] = [row >= turn for row in range(count)]  # each has blocks of its own
-    for row in range(count):
-        trace.kind[row] = draw(st.sampled_from([0, 0, 0, 1, 2]))
-        trace.name[row] = draw(st.integers(-1, 1))
-        trace.chain[row] = draw(st.integers(-1, 1))
-        trace.instruction[row] = draw(st.integers(-1, 1))
-        trace.delegate_int[row] = draw(st.sampled_from([-1, -1, 0, 5]))
-        trace.clock[row] = draw(st.sampled_from([0, 0, 1] if trace.kind[row] == 0 else [0, 255]))
-        limit = 2 ** (clocks[trace.clock[row]].bits if trace.clock[row] < 2 else 64) - 1
-        ticks = st.one_of(st.integers(0, min(limit, 20)), st.integers(0, limit))
-        trace.start[row], trace.end[row] = draw(ticks), draw(ticks)
-        if trace.kind[row] == 1:
-            trace.allocator[row] = draw(st.integers(0, 2))
-            trace.size[row] = draw(st.sampled_from([-30, -20, -10, 10, 20]))
-            trace.offset[row] = draw(st.sampled_from([-1, 0, 10, 16]))
-            trace.failed[row] = draw(st.booleans())
-    return trace.sealed()
-
-
-@given(anything(), st.booleans())
+@given(arbitrary_traces(), st.booleans())
 @settings(max_examples=120)
 def test_any_log_has_a_tree_in_which_times_add_up(trace: Trace, across_blocks: bool) -> None:
     tree = call_tree(trace, across_blocks=across_blocks)

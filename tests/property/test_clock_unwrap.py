@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
@@ -11,51 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.clock.ticks import durations, exact_nanoseconds, to_nanoseconds
-from harness.clock.unwrap import default_jitter, unwrap
+from harness.clock.unwrap import unwrap
 from harness.etdump.compact import read_log
+from harness.strategies import Timeline, timelines
 from harness.timebase import ClockDomain
 from harness.trace import concatenate
-from tests.support.logs import CompactLog, profile_trace
-
-
-@dataclass(frozen=True)
-class Timed:
-    """A true timeline: when each event began and ended, in log order, and who counted."""
-
-    clock: ClockDomain
-    jitter: int
-    starts: list[int]
-    ends: list[int]
-
-    def reading(self, instant: int) -> int:
-        return (-instant if self.clock.down else instant) % self.clock.modulus
-
-
-@st.composite
-def timelines(draw: st.DrawFn) -> Timed:
-    clock = ClockDomain("c", None, draw(st.integers(8, 64)), draw(st.booleans()))
-    limit = default_jitter(clock)
-    jitter = draw(st.sampled_from([0, limit])) if clock.bits < 56 else limit
-    # The whole session stays far below 2**62 ticks.
-    longest = min(clock.modulus - 1 - jitter, 2**55)
-    now = draw(st.integers(0, 2**60))
-    starts, ends = [], []
-    for _ in range(draw(st.integers(1, 12))):
-        step = draw(st.one_of(st.integers(0, longest), st.just(longest), st.just(0)))
-        now += step
-        ends.append(now)
-        starts.append(now - draw(st.one_of(st.integers(0, longest), st.just(longest))))
-    return Timed(clock, jitter, starts, ends)
+from tests.support.logs import CompactLog
 
 
 @given(timelines())
 @settings(max_examples=400, deadline=None)
-def test_any_timeline_comes_back_up_to_its_origin(timed: Timed) -> None:
-    trace = profile_trace(
-        [timed.reading(instant) for instant in timed.starts],
-        [timed.reading(instant) for instant in timed.ends],
-        timed.clock,
-    )
+def test_any_timeline_comes_back_up_to_its_origin(timed: Timeline) -> None:
+    trace = timed.trace()
     lengths = [end - start for start, end in zip(timed.starts, timed.ends, strict=True)]
     assert durations(trace).tolist() == lengths
 
@@ -70,19 +36,12 @@ def test_any_timeline_comes_back_up_to_its_origin(timed: Timed) -> None:
 @given(timelines(), st.sets(st.integers(1, 11)), st.booleans())
 @settings(max_examples=80, deadline=None)
 def test_a_log_that_was_pulled_in_parts_has_the_timeline_of_the_whole(
-    timed: Timed, cuts: set[int], again: bool
+    timed: Timeline, cuts: set[int], again: bool
 ) -> None:
     """Pulls of what was logged since the last one, put together, are the log."""
     count = len(timed.ends)
     bounds = sorted({0, count} | {cut for cut in cuts if cut < count})
-    parts = [
-        profile_trace(
-            [timed.reading(instant) for instant in timed.starts[first:last]],
-            [timed.reading(instant) for instant in timed.ends[first:last]],
-            timed.clock,
-        )
-        for first, last in pairwise(bounds)
-    ]
+    parts = [timed.trace(first, last) for first, last in pairwise(bounds)]
     whole = concatenate(parts)
     if again:  # also of parts that were put together before
         whole = concatenate([concatenate(parts[:1]), *parts[1:]])
@@ -95,13 +54,9 @@ def test_a_log_that_was_pulled_in_parts_has_the_timeline_of_the_whole(
 
 @given(timelines(), st.integers(0, 2**64 - 1))
 @settings(max_examples=200, deadline=None)
-def test_where_the_counter_begins_does_not_matter(timed: Timed, shift: int) -> None:
+def test_where_the_counter_begins_does_not_matter(timed: Timeline, shift: int) -> None:
     def at(offset: int) -> tuple[list[int], list[int], list[int]]:
-        trace = profile_trace(
-            [timed.reading(instant + offset) for instant in timed.starts],
-            [timed.reading(instant + offset) for instant in timed.ends],
-            timed.clock,
-        )
+        trace = timed.trace(shift=offset)
         timeline = unwrap(trace, timed.jitter)
         return timeline.start.tolist(), timeline.end.tolist(), durations(trace).tolist()
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from harness.errors import FormatError
 from harness.etdump.dumps import Found, read_dumps
 from harness.etdump.ed00 import read_ed00, write_ed00
+from harness.strategies import damaged, device_logs, traces
 from harness.trace import Damage, Trace
-from tests.property.test_etdump_roundtrip import attempt, full_log, full_trace, logs, traces
+from tests.property.test_etdump_roundtrip import attempt, full_log, full_trace
 from tests.support.captures import printed, recorded
 from tests.support.logs import CompactLog
 from tests.unit.test_etdump_ed00 import RECORDED
@@ -111,26 +112,6 @@ def test_what_is_salvaged_of_a_truncated_dump_was_in_it(trace: Trace, data: st.D
     assert dump.trace.losses.damaged >= max(1, sum(d.events or 0 for d in found.damage))
 
 
-def damage(data: st.DataObject, whole: bytes) -> bytes:
-    """What a few accidents leave of a file; not nothing."""
-    damaged = bytearray(whole)
-    for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(1, len(damaged) - 1))
-        match data.draw(st.sampled_from(["flip", "set", "drop", "cut", "splice"])):
-            case "flip":
-                damaged[at] ^= 1 << data.draw(st.integers(0, 7))
-            case "set":
-                damaged[at] = data.draw(st.sampled_from([0, 1, 4, 0x7F, 0x80, 0xFF]))
-            case "drop" if len(damaged) > 20:
-                del damaged[at : min(at + data.draw(st.integers(1, 9)), len(damaged) - 1)]
-            case "cut":
-                del damaged[max(at, 2) :]
-            case "splice":
-                begin = data.draw(st.integers(0, len(whole) - 1))
-                damaged[at:at] = whole[begin : begin + data.draw(st.integers(1, 300))]
-    return bytes(damaged)
-
-
 @pytest.mark.parametrize("name", ["real", "full", "log", "capture"])
 @given(st.data())
 @settings(max_examples=50, deadline=None)
@@ -141,13 +122,13 @@ def test_no_damage_crashes_or_takes_much_memory(name: str, data: st.DataObject) 
         "log": full_log().image(),
         "capture": recorded(printed(write_ed00(full_trace()), bytes(100))),
     }[name]
-    damaged = damage(data, whole)
+    left = data.draw(damaged(whole))
     tracemalloc.start()
-    strict = attempt(read_dumps, damaged)
-    found = salvaged(damaged)
+    strict = attempt(read_dumps, left)
+    found = salvaged(left)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 500_000 + 60 * len(damaged)
+    assert peak < 500_000 + 60 * len(left)
     if isinstance(strict, Found):
         assert found == strict  # what is not damaged is salvaged as it is
         return
@@ -197,7 +178,7 @@ def test_damage_says_what_and_where() -> None:
     assert found.dumps[0].trace.losses.damaged == 1
 
 
-@given(logs(), st.data())
+@given(device_logs(), st.data())
 @settings(max_examples=80, deadline=None)
 def test_what_is_salvaged_of_a_truncated_device_log_was_in_it(
     log: CompactLog, data: st.DataObject

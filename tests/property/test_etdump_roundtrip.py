@@ -16,92 +16,12 @@ from harness.errors import FormatError
 from harness.etdump.compact import read_log
 from harness.etdump.ed00 import LeftOut, left_out, read_ed00, write_ed00
 from harness.etdump.ed00_schema import ValueType
+from harness.strategies import device_logs, traces
 from harness.timebase import HOST_NANOSECONDS
 from harness.trace import NO_CLOCK, NO_NAME, Block, DebugValue, Kind, TensorValue, Trace
 from tests.support.logs import CompactLog
 
 _Result = TypeVar("_Result")
-int32 = st.integers(-(2**31), 2**31 - 1)
-int64 = st.integers(-(2**63), 2**63 - 1)
-uint64 = st.integers(0, 2**64 - 1)
-name_bytes = st.one_of(
-    st.sampled_from([b"", b"Method::execute", b"a", b"a\0", b"\xff\xfe", "größe".encode()]),
-    st.binary(max_size=12),
-)
-names = name_bytes.map(lambda raw: raw.decode("utf-8", "surrogateescape"))
-tensors = st.builds(
-    TensorValue,
-    scalar_type=st.integers(-128, 127),
-    sizes=st.lists(int64, max_size=4).map(tuple),
-    strides=st.lists(int64, max_size=4).map(tuple),
-    offset=int64,
-)
-outputs = st.sampled_from([None, False, True])
-debug_values = st.one_of(
-    st.builds(DebugValue, int64, st.just(ValueType.INT.value), outputs),
-    st.builds(DebugValue, st.booleans(), st.just(ValueType.BOOL.value), outputs),
-    st.builds(DebugValue, st.floats(width=32), st.just(ValueType.FLOAT.value), outputs),
-    st.builds(DebugValue, st.floats(), st.just(ValueType.DOUBLE.value), outputs),
-    st.builds(DebugValue, tensors, st.just(ValueType.TENSOR.value), outputs),
-    st.builds(
-        DebugValue,
-        st.lists(tensors, max_size=3).map(tuple),
-        st.just(ValueType.TENSOR_LIST.value),
-        outputs,
-    ),
-    st.builds(DebugValue, st.none(), st.integers(0, 7), outputs),
-)
-
-
-@st.composite
-def traces(draw: st.DrawFn) -> Trace:
-    """Any trace whose every field has a place in an ED00 file."""
-    pool = draw(st.lists(names, min_size=1, max_size=5))
-    blocks, first = [], 0
-    for _ in range(draw(st.integers(0, 4))):
-        count = draw(st.integers(0, 6))
-        allocators = tuple(draw(st.lists(names, max_size=2)))
-        blocks.append(Block(draw(names), first, count, draw(int32), allocators))
-        first += count
-    values = draw(st.lists(debug_values, max_size=3))
-    blob = draw(st.binary(max_size=20))
-    trace = Trace.unset(
-        first,
-        names=pool,
-        blocks=blocks,
-        clocks=[HOST_NANOSECONDS],
-        metadata_bytes=blob,
-        debug_values=values,
-    )
-    index = st.integers(-1, len(pool) - 1)
-    for row in range(first):
-        fill_row(draw, trace, row, index)
-    return trace.sealed()
-
-
-def fill_row(draw: st.DrawFn, trace: Trace, row: int, index: st.SearchStrategy[int]) -> None:
-    kind = draw(st.sampled_from(Kind))
-    trace.kind[row] = kind
-    if kind is Kind.ALLOCATION:
-        trace.allocator[row] = draw(int32)
-        trace.size[row] = draw(int64)
-        return
-    trace.name[row] = draw(index)
-    trace.delegate_str[row] = draw(index)
-    trace.instruction[row] = draw(int32)
-    trace.delegate_int[row] = draw(int32)
-    if kind is Kind.DEBUG:
-        trace.chain[row] = draw(int64)
-        trace.debug[row] = draw(st.integers(-1, len(trace.debug_values) - 1))
-        return
-    trace.chain[row] = draw(int32)
-    trace.clock[row] = 0
-    trace.start[row] = draw(uint64)
-    trace.end[row] = draw(uint64)
-    if draw(st.booleans()):
-        offset = draw(st.integers(0, len(trace.metadata_bytes)))
-        length = draw(st.integers(0, len(trace.metadata_bytes) - offset))
-        trace.metadata[row] = offset, length
 
 
 @given(traces())
@@ -140,42 +60,7 @@ def test_every_single_difference_is_seen(trace: Trace, data: st.DataObject) -> N
     assert read_ed00(write_ed00(different)) == different != trace
 
 
-@st.composite
-def logs(draw: st.DrawFn) -> CompactLog:
-    log = CompactLog()
-    allocators = 0
-    uint32 = st.integers(0, 2**32 - 1)
-    short = st.one_of(st.none(), st.binary(max_size=12))
-    for _ in range(draw(st.integers(0, 12))):
-        kind = draw(st.sampled_from(["profile", "wide", "block", "allocator", "allocation"]))
-        if kind in ("profile", "wide") and draw(st.booleans()):
-            metadata = draw(st.one_of(st.none(), st.binary(max_size=40)))
-            log.delegate(draw(short), draw(int32), metadata)
-        match kind:
-            case "profile":
-                log.profile(draw(short), draw(uint32), draw(uint32), chain=draw(st.integers(-1, 3)))
-            case "wide":
-                chain, instruction = draw(int32), draw(uint32)
-                log.profile(draw(short), 0, 1, chain=chain, instruction=instruction)
-            case "block":
-                log.block(draw(st.binary(max_size=8)), draw(int32))
-            case "allocator":
-                log.allocator(draw(short))
-                allocators += 1
-            case "allocation" if allocators:
-                number = draw(st.integers(1, allocators))
-                log.allocation(
-                    number,
-                    draw(int32),
-                    tick=draw(uint32),
-                    offset=draw(uint32),
-                    failed=draw(st.booleans()),
-                )
-    log.dropped_events = draw(uint32)
-    return log
-
-
-@given(logs())
+@given(device_logs())
 @settings(max_examples=200, deadline=None)
 def test_a_device_log_survives_an_ed00_file_but_for_what_is_counted(log: CompactLog) -> None:
     trace = read_log(log.image())

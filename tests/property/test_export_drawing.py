@@ -18,16 +18,16 @@ from harness.export.formats import export
 from harness.export.lanes import arrange
 from harness.export.placing import floor_nanoseconds
 from harness.export.timeline import Drawing, draw
+from harness.strategies import device_logs, traces
 from harness.timebase import ClockDomain
 from harness.trace import NO_CLOCK, Kind, Trace
 from harness.view.call_tree import call_tree
-from tests.property.test_etdump_roundtrip import logs, traces
 from tests.support.exports import check_nesting
 from tests.support.logs import CompactLog
 
 any_trace = st.one_of(
     traces(),
-    logs().map(lambda log: read_log(log.image(), [ClockDomain("cpu", Fraction(10**9), 32)])),
+    device_logs().map(lambda log: read_log(log.image(), [ClockDomain("cpu", Fraction(10**9), 32)])),
 )
 
 

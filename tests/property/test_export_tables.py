@@ -18,10 +18,11 @@ from harness.export.formats import export
 from harness.export.names import escaped, unescaped
 from harness.export.parquet import read_parquet, write_parquet
 from harness.export.table import COLUMNS, columns, header, trace_of
+from harness.strategies import device_logs, traces
 from harness.trace import Trace
-from tests.property.test_etdump_roundtrip import full_log, full_trace, logs, traces
+from tests.property.test_etdump_roundtrip import full_log, full_trace
 
-any_trace = st.one_of(traces(), logs().map(lambda log: read_log(log.image())))
+any_trace = st.one_of(traces(), device_logs().map(lambda log: read_log(log.image())))
 FULL = [full_trace(), read_log(full_log().image())]
 
 

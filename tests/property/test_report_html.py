@@ -13,9 +13,9 @@ from harness.check.subject import Subject
 from harness.etdump.compact import read_log
 from harness.report.html import html_report
 from harness.report.reported import Reported
+from harness.strategies import device_logs, traces
 from harness.timebase import ClockDomain
 from harness.trace import Trace
-from tests.property.test_etdump_roundtrip import logs, traces
 from tests.support.logs import CompactLog
 from tests.support.pages import Page
 from tests.support.reported import failed_run, reported, unmet
@@ -42,7 +42,7 @@ def test_any_trace_gives_a_sound_page(trace: Trace) -> None:
     assert html_report([Reported("a file", Subject(trace), run.verdict)]) == data
 
 
-@given(logs())
+@given(device_logs())
 @settings(max_examples=15, deadline=None)
 def test_any_device_log_gives_a_sound_page(log: CompactLog) -> None:
     trace = read_log(log.image(), [ClockDomain("cpu", Fraction(10**9), 32)])

@@ -1,0 +1,56 @@
+"""Hypothesis strategies for traces, device logs and ETDump files, for tests of what reads them.
+
+Example:
+    >>> from hypothesis import given
+    >>> from harness.strategies import executions, traces
+    >>> @given(traces())
+    ... def test_my_exporter_takes_any_trace(trace): ...
+    >>> @given(executions(runs=3, delegates=True))
+    ... def test_my_report_of_three_runs(execution): ...
+
+Every strategy draws small things, shrinks towards the smallest, and is bounded by its arguments.
+They need Hypothesis: ``pip install 'etdump-harness[testing]'``.
+"""
+
+from harness.extras import require
+
+require("testing", "harness.strategies", "hypothesis")
+
+from harness.strategies.by_hand import Event, Run, trace_of  # noqa: E402
+from harness.strategies.clocks import (  # noqa: E402
+    Timeline,
+    clock_domains,
+    timelines,
+    wrapped_traces,
+)
+from harness.strategies.damage import damaged  # noqa: E402
+from harness.strategies.device_log import DeviceLog  # noqa: E402
+from harness.strategies.executions import Execution, executions  # noqa: E402
+from harness.strategies.logs import device_logs  # noqa: E402
+from harness.strategies.traces import (  # noqa: E402
+    arbitrary_traces,
+    debug_values,
+    ed00_files,
+    names,
+    traces,
+)
+
+__all__ = [
+    "DeviceLog",
+    "Event",
+    "Execution",
+    "Run",
+    "Timeline",
+    "arbitrary_traces",
+    "clock_domains",
+    "damaged",
+    "debug_values",
+    "device_logs",
+    "ed00_files",
+    "executions",
+    "names",
+    "timelines",
+    "trace_of",
+    "traces",
+    "wrapped_traces",
+]

@@ -1,0 +1,104 @@
+"""Traces made by hand, event by event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.timebase import HOST_NANOSECONDS, ClockDomain
+from harness.trace import NO_NAME, Block, DebugValue, Kind, Trace
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event, in the order of a log.
+
+    Attributes:
+        name: Its name; None for none.
+        start: Raw start tick.
+        end: Raw end tick.
+        chain: Chain index.
+        instruction: Instruction id.
+        delegate: Delegate debug id, a number or a string; None for none.
+        metadata: What a delegate attached; None for nothing.
+        value: What was logged: makes it a debug event, which has no time.
+        allocated: Bytes allocated from allocator 1: makes it an allocation.
+    """
+
+    name: str | None = None
+    start: int = 0
+    end: int = 0
+    chain: int = 0
+    instruction: int = 0
+    delegate: int | str | None = None
+    metadata: bytes | None = None
+    value: DebugValue | None = None
+    allocated: int | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A block of events.
+
+    Attributes:
+        events: In the order of the log.
+        name: The block's.
+        bundled: Index of the bundled input that ran, -1 for none.
+        allocators: Names of its allocators, the first of which is 1.
+    """
+
+    events: Sequence[Event]
+    name: str = "Execute"
+    bundled: int = -1
+    allocators: tuple[str, ...] = ()
+
+
+def trace_of(*runs: Run, clock: ClockDomain = HOST_NANOSECONDS) -> Trace:
+    """The trace of the runs, all events of which are on one clock.
+
+    Example:
+        >>> trace = trace_of(Run([Event("Method::execute", 0, 100)]))
+        >>> len(trace), trace.names
+        (1, ('Method::execute',))
+    """
+    events = [event for run in runs for event in run.events]
+    texts = [event.name for event in events] + [event.delegate for event in events]
+    names = [*dict.fromkeys(text for text in texts if isinstance(text, str))]
+    metadata = b"".join(event.metadata or b"" for event in events)
+    blocks, first = [], 0
+    for run in runs:
+        blocks.append(Block(run.name, first, len(run.events), run.bundled, run.allocators))
+        first += len(run.events)
+    trace = Trace.unset(
+        len(events),
+        names=names,
+        blocks=blocks,
+        clocks=[clock],
+        metadata_bytes=metadata,
+        debug_values=[event.value for event in events if event.value is not None],
+    )
+    place = logged = 0
+    for row, event in enumerate(events):
+        fill: dict[str, Any] = {
+            "name": NO_NAME if event.name is None else names.index(event.name),
+            "chain": event.chain,
+            "instruction": event.instruction,
+        }
+        if event.value is not None:
+            fill |= {"kind": Kind.DEBUG, "debug": logged}
+            logged += 1
+        elif event.allocated is not None:
+            fill = {"kind": Kind.ALLOCATION, "allocator": 1, "size": event.allocated}
+        else:
+            fill |= {"clock": 0, "start": event.start, "end": event.end}
+        if isinstance(event.delegate, str):
+            fill["delegate_str"] = names.index(event.delegate)
+        elif event.delegate is not None:
+            fill["delegate_int"] = event.delegate
+        for column, value in fill.items():
+            getattr(trace, column)[row] = value
+        if event.metadata is not None:
+            trace.metadata[row] = place, len(event.metadata)
+            place += len(event.metadata)
+    return replace(trace).sealed()

@@ -1,0 +1,183 @@
+"""Any trace: what a file may hold, and what no target would log but a reader must bear."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final
+
+from hypothesis import strategies as st
+
+from harness.etdump.ed00 import write_ed00
+from harness.etdump.ed00_schema import ValueType
+from harness.timebase import HOST_NANOSECONDS, ClockDomain
+from harness.trace import Block, DebugValue, Kind, TensorValue, Trace
+
+INT32: Final = st.integers(-(2**31), 2**31 - 1)
+INT64: Final = st.integers(-(2**63), 2**63 - 1)
+UINT32: Final = st.integers(0, 2**32 - 1)
+UINT64: Final = st.integers(0, 2**64 - 1)
+
+_TELLING: Final = [b"", b"Method::execute", b"a", b"a\0", b"\xff\xfe", "größe".encode()]
+"""Names that have been misread: empty, with a zero, no UTF-8, not ASCII."""
+
+
+def names(max_size: int = 12) -> st.SearchStrategy[str]:
+    """Names as devices send them: any bytes, those that are no UTF-8 as surrogate escapes.
+
+    Args:
+        max_size: Most bytes, unless it is one of a few that are often misread.
+    """
+    raw = st.one_of(st.sampled_from(_TELLING), st.binary(max_size=max_size))
+    return raw.map(lambda name: name.decode("utf-8", "surrogateescape"))
+
+
+def _tensors() -> st.SearchStrategy[TensorValue]:
+    return st.builds(
+        TensorValue,
+        scalar_type=st.integers(-128, 127),
+        sizes=st.lists(INT64, max_size=4).map(tuple),
+        strides=st.lists(INT64, max_size=4).map(tuple),
+        offset=INT64,
+    )
+
+
+def debug_values(max_tensors: int = 3) -> st.SearchStrategy[DebugValue]:
+    """Logged values of every type, also tensors of shapes that cannot be.
+
+    Args:
+        max_tensors: Most tensors of a list.
+    """
+    outputs = st.sampled_from([None, False, True])
+    tensors = _tensors()
+    return st.one_of(
+        st.builds(DebugValue, INT64, st.just(ValueType.INT.value), outputs),
+        st.builds(DebugValue, st.booleans(), st.just(ValueType.BOOL.value), outputs),
+        st.builds(DebugValue, st.floats(width=32), st.just(ValueType.FLOAT.value), outputs),
+        st.builds(DebugValue, st.floats(), st.just(ValueType.DOUBLE.value), outputs),
+        st.builds(DebugValue, tensors, st.just(ValueType.TENSOR.value), outputs),
+        st.builds(
+            DebugValue,
+            st.lists(tensors, max_size=max_tensors).map(tuple),
+            st.just(ValueType.TENSOR_LIST.value),
+            outputs,
+        ),
+        st.builds(DebugValue, st.none(), st.integers(0, 7), outputs),
+    )
+
+
+@st.composite
+def traces(
+    draw: st.DrawFn,
+    *,
+    max_blocks: int = 4,
+    max_events: int = 6,
+    kinds: tuple[Kind, ...] = tuple(Kind),
+    clock: ClockDomain = HOST_NANOSECONDS,
+) -> Trace:
+    """Any trace whose every field has a place in an ED00 file, however little sense it makes.
+
+    Args:
+        draw: Given by Hypothesis.
+        max_blocks: Most blocks.
+        max_events: Most events of a block.
+        kinds: What events may be.
+        clock: Of all events that have a time.
+    """
+    pool = draw(st.lists(names(), min_size=1, max_size=5))
+    blocks, first = [], 0
+    for _ in range(draw(st.integers(0, max_blocks))):
+        count = draw(st.integers(0, max_events))
+        allocators = tuple(draw(st.lists(names(), max_size=2)))
+        blocks.append(Block(draw(names()), first, count, draw(INT32), allocators))
+        first += count
+    trace = Trace.unset(
+        first,
+        names=pool,
+        blocks=blocks,
+        clocks=[clock],
+        metadata_bytes=draw(st.binary(max_size=20)),
+        debug_values=draw(st.lists(debug_values(), max_size=3)) if Kind.DEBUG in kinds else (),
+    )
+    ticks = st.integers(0, clock.modulus - 1)
+    for row in range(first):
+        _fill(draw, trace, row, draw(st.sampled_from(kinds)), ticks)
+    return trace.sealed()
+
+
+def _fill(
+    draw: st.DrawFn, trace: Trace, row: int, kind: Kind, ticks: st.SearchStrategy[int]
+) -> None:
+    trace.kind[row] = kind
+    if kind is Kind.ALLOCATION:
+        trace.allocator[row] = draw(INT32)
+        trace.size[row] = draw(INT64)
+        return
+    index = st.integers(-1, len(trace.names) - 1)
+    trace.name[row] = draw(index)
+    trace.delegate_str[row] = draw(index)
+    trace.instruction[row] = draw(INT32)
+    trace.delegate_int[row] = draw(INT32)
+    if kind is Kind.DEBUG:
+        trace.chain[row] = draw(INT64)
+        trace.debug[row] = draw(st.integers(-1, len(trace.debug_values) - 1))
+        return
+    trace.chain[row] = draw(INT32)
+    trace.clock[row] = 0
+    trace.start[row] = draw(ticks)
+    trace.end[row] = draw(ticks)
+    if draw(st.booleans()):
+        offset = draw(st.integers(0, len(trace.metadata_bytes)))
+        length = draw(st.integers(0, len(trace.metadata_bytes) - offset))
+        trace.metadata[row] = offset, length
+
+
+@st.composite
+def arbitrary_traces(draw: st.DrawFn, *, max_blocks: int = 4, max_events: int = 5) -> Trace:
+    """Rows of any kind on any of two clocks and in any of two tracers, in no sensible order.
+
+    Counters are small, so events wrap, overlap and contradict each other; a view must not fail.
+
+    Args:
+        draw: Given by Hypothesis.
+        max_blocks: Most blocks.
+        max_events: Most events of a block.
+    """
+    clocks = [
+        ClockDomain("cpu", Fraction(10**6), draw(st.sampled_from([16, 32, 48]))),
+        ClockDomain("npu", None, 24, down=True),
+    ]
+    blocks, count = [], 0
+    for size in draw(st.lists(st.integers(0, max_events), max_size=max_blocks)):
+        blocks.append(Block("Execute", count, size, allocators=("heap",)))
+        count += size
+    trace = Trace.unset(count, names=["DELEGATE_CALL", "a"], blocks=blocks, clocks=clocks)
+    turn = draw(st.sampled_from([0, *(block.first for block in blocks)]))
+    trace.tracer[:] = [row >= turn for row in range(count)]  # each has blocks of its own
+    for row in range(count):
+        trace.kind[row] = draw(st.sampled_from([0, 0, 0, 1, 2]))
+        trace.name[row] = draw(st.integers(-1, 1))
+        trace.chain[row] = draw(st.integers(-1, 1))
+        trace.instruction[row] = draw(st.integers(-1, 1))
+        trace.delegate_int[row] = draw(st.sampled_from([-1, -1, 0, 5]))
+        trace.clock[row] = draw(st.sampled_from([0, 0, 1] if trace.kind[row] == 0 else [0, 255]))
+        limit = 2 ** (clocks[trace.clock[row]].bits if trace.clock[row] < 2 else 64) - 1
+        ticks = st.one_of(st.integers(0, min(limit, 20)), st.integers(0, limit))
+        trace.start[row], trace.end[row] = draw(ticks), draw(ticks)
+        if trace.kind[row] == 1:
+            trace.allocator[row] = draw(st.integers(0, 2))
+            trace.size[row] = draw(st.sampled_from([-30, -20, -10, 10, 20]))
+            trace.offset[row] = draw(st.sampled_from([-1, 0, 10, 16]))
+            trace.failed[row] = draw(st.booleans())
+    return trace.sealed()
+
+
+def ed00_files(*, prefixed: bool | None = None, max_blocks: int = 4) -> st.SearchStrategy[bytes]:
+    """ED00 files, such as ExecuTorch's Inspector reads, of any trace.
+
+    Args:
+        prefixed: With the size before them, as ExecuTorch writes them; None for either.
+        max_blocks: Most blocks.
+    """
+    either = st.booleans() if prefixed is None else st.just(prefixed)
+    files = traces(max_blocks=max_blocks).map(write_ed00)
+    return st.tuples(files, either).map(lambda drawn: drawn[0] if drawn[1] else drawn[0][4:])
