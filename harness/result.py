@@ -71,7 +71,7 @@ class DelegateCall(_Record, frozen=True):
 
 
 class Model(_Record, frozen=True):
-    """The program that ran."""
+    """The program that ran; ``planned`` are the bytes planned for each allocator, by name."""
 
     file: str
     sha256: str
@@ -82,6 +82,7 @@ class Model(_Record, frozen=True):
     outputs: tuple[Tensor, ...]
     method: str = "forward"
     delegates: tuple[DelegateCall, ...] = ()
+    planned: dict[str, int] = {}
 
 
 class TraceSummary(_Record, frozen=True):

@@ -29,6 +29,16 @@ class Code(msgspec.Struct, frozen=True):
 CODES: Final[dict[str, Code]] = {
     code.code: code
     for code in (
+        Code("I01", "events lie within the scopes around them", "error"),
+        Code("I02", "instructions do not overlap, delegates keep within their calls", "error"),
+        Code("I03", "clocks count", "error"),
+        Code("I04", "events end after they begin, in the order of the log", "error"),
+        Code("I05", "operators take long enough to be measured", "warning"),
+        Code("I06", "allocations lie within their memory", "error"),
+        Code("I07", "live pieces of memory do not overlap", "error"),
+        Code("I08", "what is freed was allocated", "error"),
+        Code("I09", "what an execution takes it gives back", "error"),
+        Code("I10", "all runs log the same events", "error"),
         Code("I12", "as many runs ended as were asked for", "error"),
         Code("B01", "times are within their limits", "error"),
         Code("B02", "allocators hold no more than their limits", "error"),

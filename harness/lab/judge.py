@@ -154,6 +154,7 @@ def subject_of(trace: Trace, result: Result | None = None, given: Given = NOTHIN
         arena_used=model.planned_bytes + model.method_bytes if model else None,
         probe=probe,
         qualities=result.clock_quality,
+        planned=model.planned if model else {},
         image={"text": image.text, "data": image.data, "bss": image.bss} if image else {},
         runs_requested=result.runs_requested,
         runs_completed=result.runs_completed,

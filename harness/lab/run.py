@@ -41,10 +41,11 @@ from harness.lab.collect import (
 from harness.lab.directory import CONSOLE, PARTIAL, RunDirectory
 from harness.lab.identity import refuse_other_target
 from harness.lab.judge import judged, recorded, with_evidence
+from harness.lab.method import delegate_calls, planned_sizes, read_method
 from harness.lab.origin import SESSION_VARIABLE, current_commit
 from harness.lab.postmortem import explain, keep_earlier, symbols_of_board
 from harness.lab.tensors import from_bytes, read_inputs, to_bytes
-from harness.lab.time_scales import delegate_calls, on_time_scales
+from harness.lab.time_scales import on_time_scales
 from harness.link.answers import ModelInfo, TargetInfo
 from harness.link.chunks import LogChunks
 from harness.link.options import RunOptions
@@ -356,6 +357,7 @@ class _Run:
             session.set_input(index, to_bytes(array, tensor), sizes=sizes)
             file = self.directory.write_tensor(f"inputs/{index}.npy", array)
             inputs.append(Tensor(tensor.scalar_type, array.shape, array.nbytes, file))
+        method = read_method(self.model, self.request.method)
         self._learn(
             model=Model(
                 file=str(self.request.model),
@@ -364,7 +366,8 @@ class _Run:
                 planned_bytes=info.planned_bytes,
                 method_bytes=info.method_bytes,
                 method=self.request.method,
-                delegates=delegate_calls(self.model, self.request.method),
+                delegates=delegate_calls(method),
+                planned=planned_sizes(method),
                 inputs=tuple(inputs),
                 outputs=(),
             )

@@ -6,27 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from harness.clock.converters import parse_time_scales, rescale
-from harness.errors import FormatError
 from harness.lab.source import Source
-from harness.program.program import Call
-from harness.program.pte import read_program
-from harness.result import DelegateCall, Model
+from harness.result import Model
 from harness.trace import Trace
-
-
-def delegate_calls(model: bytes, method: str) -> tuple[DelegateCall, ...]:
-    """List the calls of delegates in a method of a ``.pte`` file; none if it cannot be read."""
-    try:
-        found = read_program(model).method(method)
-    except FormatError:  # what the device makes of the file decides, not this
-        return ()
-    chains = found.chains if found is not None else ()
-    return tuple(
-        DelegateCall(chain, index, instruction.name)
-        for chain, instructions in enumerate(chains)
-        for index, instruction in enumerate(instructions)
-        if instruction.call == Call.DELEGATE
-    )
 
 
 def on_time_scales(trace: Trace, scales: Mapping[str, str], model: Model | None) -> Trace:

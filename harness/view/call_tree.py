@@ -195,9 +195,9 @@ def _instants(rows: _Rows) -> tuple[_Ints, _Bools, _Bools]:
     placed, unsure = (np.zeros(len(start), np.bool_) for _ in range(2))
     if not len(loose):
         return start, placed, unsure
-    following = _next(rows.log, rows.scope, loose)
-    call = _next(_same_instruction(rows), rows.named(DELEGATE_CALL), loose)
-    same = _next(_same_instruction(rows), rows.scope, loose)
+    following = next_row(rows.log, rows.scope, loose)
+    call = next_row(_same_instruction(rows), rows.named(DELEGATE_CALL), loose)
+    same = next_row(_same_instruction(rows), rows.scope, loose)
     owner = np.where(rows.delegate[loose], call, same)
     owner[rows.instruction[loose] == NO_INSTRUCTION] = -1
     certain = owner >= 0
@@ -221,8 +221,14 @@ def _same_instruction(rows: _Rows) -> _Ints:
     return equal_rows([rows.log, rows.instruction])
 
 
-def _next(key: _Ints, wanted: _Bools, rows: _Ints) -> _Ints:
-    """The first ``wanted`` row behind each of ``rows`` with the same key, -1 for none."""
+def next_row(key: _Ints, wanted: _Bools, rows: _Ints) -> _Ints:
+    """The first ``wanted`` row behind each of ``rows`` with the same key, -1 for none.
+
+    Args:
+        key: From 0 on, shape (n,).
+        wanted: Which rows may be found, shape (n,).
+        rows: Where to look from, shape (m,), as is what is returned.
+    """
     count = len(key)
     candidates = np.flatnonzero(wanted)
     if not len(candidates):

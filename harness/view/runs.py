@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,12 +60,18 @@ def block_names(trace: Trace) -> tuple[list[str], npt.NDArray[np.int64]]:
     return names, of_block[block_numbers(trace)]
 
 
-def runs(trace: Trace) -> list[Run]:
-    """List the blocks of ``trace``."""
+def runs(trace: Trace, *, without: Collection[str] = ()) -> list[Run]:
+    """List the blocks of ``trace``.
+
+    Args:
+        trace: What was logged.
+        without: Names of events that do not count for signatures.
+    """
     executed, cold = executions(trace)
+    signatures = _signatures(trace, without)
     indices: Counter[tuple[int, str]] = Counter()
     found = []
-    for order, (block, signature) in enumerate(zip(trace.blocks, _signatures(trace), strict=True)):
+    for order, (block, signature) in enumerate(zip(trace.blocks, signatures, strict=True)):
         tracer = _tracer(trace, block)
         index = indices[tracer, block.name]
         indices[tracer, block.name] += 1
@@ -110,8 +117,9 @@ def _holding(trace: Trace, names: tuple[str, ...]) -> _Bools:
     return np.bincount(block_numbers(trace)[rows], minlength=len(trace.blocks)) > 0
 
 
-def _signatures(trace: Trace) -> list[int]:
-    profile = np.flatnonzero(trace.kind == Kind.PROFILE)
+def _signatures(trace: Trace, without: Collection[str]) -> list[int]:
+    counts = [name not in without for name in trace.names] + [True]
+    profile = np.flatnonzero((trace.kind == Kind.PROFILE) & np.array(counts)[trace.name])
     codes = equal_rows([getattr(trace, column)[profile] for column in SIGNATURE])
     bounds = np.searchsorted(profile, [block.first for block in trace.blocks] + [len(trace)])
     seen: dict[tuple[str, bytes], int] = {}

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from harness.etdump.ed00 import write_ed00
+from harness.lab.method import delegate_calls, read_method
 from harness.lab.source import load_source
-from harness.lab.time_scales import delegate_calls, on_scales
+from harness.lab.time_scales import on_scales
 from harness.result import DelegateCall
 from harness.timebase import HOST_NANOSECONDS
 from harness.trace import Block, Trace
@@ -39,9 +40,9 @@ def test_several_dumps_share_their_clocks_whichever_a_scale_means() -> None:
 
 def test_calls_of_delegates_are_read_from_the_model() -> None:
     model = (MODELS / "npu_str.pte").read_bytes()
-    assert delegate_calls(model, "forward") == (
+    assert delegate_calls(read_method(model, "forward")) == (
         DelegateCall(0, 0, "SimulatedNpu"),
         DelegateCall(0, 2, "SimulatedNpu"),
     )
-    assert delegate_calls(model, "backward") == ()
-    assert delegate_calls(model[:100], "forward") == ()
+    assert delegate_calls(read_method(model, "backward")) == ()
+    assert delegate_calls(read_method(model[:100], "forward")) == ()

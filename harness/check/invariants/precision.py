@@ -1,0 +1,60 @@
+"""Whether durations are long enough to trust (I05)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from harness.check.checks import Check, check
+from harness.check.subject import Subject
+from harness.view.call_tree import WRAPPERS
+
+LEAST_COSTS: Final = 1
+"""How many times what an empty event takes an operator must take. Below that, what was measured is
+for the greater part the tracer."""
+
+_SHOWN: Final = 5
+"""Operators that are named."""
+
+
+def precision_checks(subject: Subject) -> Iterator[Check]:
+    """Hold the medians of operators against what an empty event takes on the device."""
+    if not subject.probe or not subject.trace.clocks:
+        return
+    clock = subject.trace.clocks[0]
+    least = float(subject.probe) * LEAST_COSTS
+    operators = [
+        item
+        for item in subject.operators
+        if item.clock == clock
+        and item.chain != -1
+        and item.delegate_int == -1
+        and item.delegate_str is None
+        and item.name not in WRAPPERS
+    ]
+    if not operators:
+        return
+    short = sorted(
+        (item for item in operators if item.ticks.p50 < least), key=lambda i: i.ticks.p50
+    )
+    reason = f"all {len(operators):,} operators take at least {least:,.1f} ticks"
+    if short:
+        names = [
+            f"{item.name} (instruction {item.instruction}): {item.ticks.p50:,.1f}"
+            for item in short[:_SHOWN]
+        ]
+        more = f" and {len(short) - _SHOWN:,} more" if len(short) > _SHOWN else ""
+        reason = (
+            f"{len(short):,} of {len(operators):,} operators take less than the {least:,.1f} ticks "
+            f"of an empty event: {'; '.join(names)}{more}"
+        )
+    yield check(
+        "I05",
+        rule="operators take long enough to be measured",
+        subject="operators",
+        measured=float(len(short)),
+        limit=0.0,
+        unit="operators",
+        passed=not short,
+        reason=reason,
+    )

@@ -1,0 +1,75 @@
+"""Scopes of instructions, and those of the runtime that must be around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.check.subject import Subject
+from harness.trace import EXECUTION, Kind, Losses, Trace
+from harness.view.call_tree import WRAPPERS, next_row
+from harness.view.keys import equal_rows
+from harness.view.runs import block_numbers
+
+_Ints = npt.NDArray[np.int64]
+_Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scopes:
+    """What tracers logged on their own clock of a method's instructions.
+
+    Scopes of an application are not among them: these may begin and end where they like.
+
+    Attributes:
+        rows: Their rows in the trace, in log order, shape (n,).
+        block: The block that each is in, shape (n,).
+        around: Rows of the runtime's scopes that must hold each, -1 for none, each shape (n,): that
+            of its instruction, and that of the execution.
+        start: When every event of the trace began, on the timeline of its clock.
+        end: Likewise.
+    """
+
+    rows: _Ints
+    block: _Ints
+    around: tuple[_Ints, _Ints]
+    start: _Ints
+    end: _Ints
+
+
+def scopes_of(subject: Subject) -> Scopes:
+    """Find the scopes of instructions."""
+    trace, tree = subject.trace, subject.tree
+    own, block = own_scopes(trace), block_numbers(trace)
+    rows = np.flatnonzero(own & (trace.chain != -1))
+    instruction = equal_rows([block, trace.chain, trace.instruction])
+    wrapper = own & _named(trace, *WRAPPERS)
+    of_instruction = next_row(instruction, wrapper, rows)
+    of_instruction[wrapper[rows]] = -1
+    of_execution = next_row(block, own & _named(trace, EXECUTION), rows)
+    end = tree.start + tree.total.astype(np.int64)
+    return Scopes(rows, block[rows], (of_instruction, of_execution), tree.start, end)
+
+
+def own_scopes(trace: Trace) -> _Bools:
+    """True for profile events on a tracer's own clock that are no delegate's, shape (n,)."""
+    return np.asarray((trace.kind == Kind.PROFILE) & ~trace.delegated & (trace.clock == 0))
+
+
+def order_known(losses: Losses) -> bool:
+    """Whether nothing is missing between events, so that what stands behind one followed it."""
+    return not (losses.events or losses.blocks or losses.chunks or losses.damaged)
+
+
+def describe(trace: Trace, row: int) -> str:
+    """An event by its name, instruction and block."""
+    name = trace.text(int(trace.name[row])) or "(no name)"
+    block = int(block_numbers(trace)[row])
+    return f"{name} (instruction {trace.instruction[row]}, block {block})"
+
+
+def _named(trace: Trace, *names: str) -> _Bools:
+    numbers = [index for index, name in enumerate(trace.names) if name in names]
+    return np.isin(trace.name, numbers)

@@ -1,0 +1,69 @@
+"""Invariants hold for real runs: on every kind of core, with every kind of log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.lab.run import RunRequest, run_model
+from harness.link.wire import DebugLevel, ProfilingLevel, WhenFull
+from tests.conftest import MODELS
+
+pytestmark = pytest.mark.sim
+
+KERNELS = {"I01", "I02", "I03", "I04", "I05", "I06", "I07", "I08", "I10", "I12"}
+DELEGATE = KERNELS | {"I09"}
+
+
+@pytest.mark.parametrize(
+    ("board", "model", "options", "codes"),
+    [
+        ("native", "kws_int8", {"stream": True, "trace_limit": 4000}, KERNELS),
+        ("native", "npu_int", {"values": DebugLevel.INTERMEDIATE_OUTPUTS}, DELEGATE),
+        ("native", "npu_str", {"stream": True, "trace_limit": 1500}, DELEGATE),
+        ("native", "functions", {}, KERNELS),
+        (
+            "native",
+            "kws_int8",
+            {"when_full": WhenFull.DROP_OLDEST_RUNS, "trace_limit": 4000},
+            KERNELS,
+        ),
+        (
+            "native",
+            "kws_int8",
+            {"profile": ProfilingLevel.METHOD_ONLY},
+            KERNELS - {"I01", "I02", "I05"},
+        ),
+        ("qemu-mps2-an385", "npu_int", {}, DELEGATE),
+        ("qemu-mps2-an385", "state", {"values": DebugLevel.PROGRAM_OUTPUTS}, KERNELS),
+        ("qemu-riscv32-virt", "npu_str", {}, DELEGATE),
+        ("qemu-microbit", "small_int8", {}, KERNELS),
+    ],
+)
+def test_every_invariant_holds(
+    board: str, model: str, options: dict[str, object], codes: set[str], tmp_path: Path
+) -> None:
+    request = RunRequest(
+        board,
+        MODELS / f"{model}.pte",
+        8,
+        tmp_path,
+        **options,  # type: ignore[arg-type]
+    )
+    verdict = run_model(request).result.verdict
+    assert verdict is not None
+    checks = [check for check in verdict.checks if check.code.startswith("I")]
+    assert {check.code for check in checks} == codes
+    # On a host, some operators do take less than it takes to log them.
+    quiet = [check for check in checks if check.code != "I05" or board != "native"]
+    assert [check for check in quiet if not check.passed] == []
+
+
+def test_planned_memory_is_recorded_by_allocator(tmp_path: Path) -> None:
+    outcome = run_model(RunRequest("native", MODELS / "arenas.pte", 1, tmp_path))
+    assert outcome.result.model is not None
+    assert outcome.result.model.planned == {"planned_1": 112, "planned_2": 32}
+    assert outcome.result.verdict is not None
+    limits = {c.subject: c.limit for c in outcome.result.verdict.checks if c.code == "I06"}
+    assert (limits["planned_1"], limits["planned_2"]) == (112, 32)
