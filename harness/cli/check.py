@@ -100,7 +100,7 @@ def command(
     else:
         from harness.report.terminal import print_verdict
 
-        print_verdict(output.console(), run.verdict, detailed=output.verbosity >= 0)
+        print_verdict(output.console(), run.verdict, verbosity=output.verbosity)
     return 0 if run.passed else 1
 
 

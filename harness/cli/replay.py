@@ -60,7 +60,7 @@ def _show(replayed: Replayed, output: Output) -> None:
     if replayed.said.postmortem is not None:
         show_line(console, f"postmortem: {replayed.said.postmortem.message}")
     if run.subject is not None:
-        print_verdict(console, run.verdict, detailed=output.verbosity > 0)
+        print_verdict(console, run.verdict, verbosity=output.verbosity)
     for what in replayed.manifest.missing:
         show_line(console, f"the bundle lacks {what}")
     if replayed.same and output.verbosity >= 0:

@@ -24,7 +24,7 @@ def show_run(
     verdict = Verdict(result.verdict.checks) if result.verdict else None
     if verbosity < 0:
         if verdict is not None:
-            print_verdict(console, verdict)
+            print_verdict(console, verdict, verbosity=verbosity)
         return
     header = _header(result, directory)
     print_run(

@@ -6,6 +6,8 @@ otherwise cost every start of the command line.
 
 from __future__ import annotations
 
+import math
+import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -36,6 +38,9 @@ _shown = attrgetter(*_SHOWN)
 
 _MOST_DAMAGE = 10
 """Damaged places that are shown unless all are asked for."""
+
+_MOST_CHECKS = 20
+"""Checks that do not hold whose reasons are shown unless all are asked for."""
 
 _LEAST_TEXT = 24
 """Characters a column of text is given before a terminal counts as too narrow for a table."""
@@ -81,7 +86,7 @@ def print_run(
         show_line(console, line)
     print_losses(console, trace)
     if verdict is not None:
-        print_verdict(console, verdict, detailed=detailed)
+        print_verdict(console, verdict, verbosity=int(detailed))
 
 
 def print_header(console: Console, fields: Mapping[str, object]) -> None:
@@ -225,25 +230,56 @@ def print_damage(console: Console, damage: Sequence[Damage], *, detailed: bool =
         )
 
 
-def print_verdict(console: Console, verdict: Verdict, *, detailed: bool = False) -> None:
-    """Print the verdict with every reason for a failure, after all checks when ``detailed``."""
+def print_verdict(console: Console, verdict: Verdict, *, verbosity: int = 0) -> None:
+    """Print the verdict: what is to be looked at, then PASS or FAIL, then why, the worst first.
+
+    Args:
+        console: Where to.
+        verdict: What the checks said.
+        verbosity: Negative for the verdict alone, with what makes it a failure; positive for every
+            check before it.
+    """
     show_line(console)
-    if detailed:
+    if verbosity > 0:
         _print_checks(console, verdict)
-    total = len(verdict.checks)
-    for check in verdict.warnings:
-        show_line(console, f"{check.severity}: {_because(check)}", style="yellow")
-    failures = verdict.failures
+    most = None if verbosity > 0 else _MOST_CHECKS
+    total, failures = len(verdict.checks), sorted(verdict.failures, key=_excess, reverse=True)
+    if verbosity >= 0:
+        warnings = sorted(verdict.warnings, key=lambda check: check.severity)  # notes come first
+        _print_reasons(console, [(f"{check.severity}: ", check) for check in warnings], most)
     if not failures:
         held = total - len(verdict.warnings)
         show_line(console, f"PASS: {held} of {total} checks hold", style="bold green")
         return
     show_line(console, f"FAIL: {len(failures)} of {total} checks do not hold", style="bold red")
-    for check in failures:
-        show_line(console, f"  {_because(check)}")
+    _print_reasons(console, [("  ", check) for check in failures], most)
+
+
+def _print_reasons(
+    console: Console, reasons: Sequence[tuple[str, Check]], most: int | None
+) -> None:
+    """Print why checks do not hold, each behind a prefix; ``most`` of them at most."""
+    for prefix, check in reasons[:most]:
+        because = f"{check.code} {check.subject}: {check.rule}: {check.reason}"
+        style = None if check.failed else "yellow"
+        show_wrapped(console, f"{prefix}{because}", indent=len(prefix) + 4, style=style)
+    if most is not None and len(reasons) > most:
+        prefix = " " * (len(reasons[0][0]) - len(reasons[0][0].lstrip()))
+        show_line(console, f"{prefix}and {len(reasons) - most:,} more; -v shows all")
+
+
+def _excess(check: Check) -> float:
+    """How bad it is that a check does not hold: how far beyond its limit, by ratio."""
+    if check.measured is None or check.limit is None:
+        return math.inf
+    low, high = sorted([abs(check.measured), abs(check.limit)])
+    return high / low if low else math.inf
 
 
 def _print_checks(console: Console, verdict: Verdict) -> None:
+    """Print a table of all checks, those that do not hold last."""
+    rank = {"error": 3, "warning": 2, "note": 1}
+    ordered = sorted(verdict.checks, key=lambda c: 0 if c.passed else rank[c.severity])
     rows = [
         [
             "pass" if check.passed else "FAIL" if check.failed else check.severity,
@@ -253,7 +289,7 @@ def _print_checks(console: Console, verdict: Verdict) -> None:
             *("-" if value is None else f"{value:,.3f}" for value in (check.measured, check.limit)),
             check.unit,
         ]
-        for check in verdict.checks
+        for check in ordered
     ]
     headers = ["", "code", "rule", "subject", "measured", "limit", "unit"]
     show_table(console, headers, rows, title="Checks", numbers=(4, 5))
@@ -347,6 +383,23 @@ def show_line(console: Console, text: str = "", *, style: str | None = None) -> 
     )
 
 
+def show_wrapped(console: Console, text: str, *, indent: int, style: str | None = None) -> None:
+    """Print text, on a terminal in lines of its width, of which all but the first are indented."""
+    text = printable(text)
+    lines = [text]
+    if console.is_terminal and console.width > 2 * indent:
+        start = len(text) - len(text.lstrip())
+        lines = textwrap.wrap(
+            text[start:],
+            console.width,
+            initial_indent=text[:start],
+            subsequent_indent=" " * indent,
+            break_on_hyphens=False,
+        )
+    for line in lines:
+        show_line(console, line, style=style)
+
+
 def largest_totals(operators: Sequence[Operator]) -> dict[int, float]:
     """The largest total that totals on a clock compare with, by the clock's identity."""
     # By identity: a clock's rate is a Fraction, which takes long to hash and to compare.
@@ -389,7 +442,3 @@ def _times(op: Operator, unit: Unit, *, cold: bool) -> list[str]:
 
 def _share(op: Operator, largest: float) -> str:
     return format(100 * total_time(op) / largest, ".1f") if largest else ""
-
-
-def _because(check: Check) -> str:
-    return f"{check.code} {check.subject}: {check.rule}: {check.reason}"

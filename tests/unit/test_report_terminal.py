@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 from fractions import Fraction
 
+import msgspec
 import pytest
 from rich.console import Console
 
 from harness.check.budget import Budget
+from harness.check.checks import Check, Verdict
 from harness.check.evaluate import evaluate
 from harness.check.rules import AllocatorLimit, TimeLimit
 from harness.check.subject import Subject
 from harness.etdump.compact import read_log
-from harness.report.terminal import print_operators, print_run
+from harness.report.terminal import print_operators, print_run, print_verdict
 from harness.report.text import printable, time_unit
 from harness.timebase import ClockDomain
 from harness.trace import Trace
 from tests.support.logs import CompactLog
+from tests.support.reported import held, unmet
 
 SYSTICK = ClockDomain("systick", Fraction(25_000_000), 32)
 LONG = "native_call_" + "very_long_operator_name_" * 8 + "end.out"
@@ -93,10 +97,10 @@ def test_the_verdict_comes_last_with_its_reasons() -> None:
         allocator=(AllocatorLimit(name="planned_*", limit_bytes=5000),),
     )
     lines = printed(trace(), verdict=evaluate(Subject(trace()), rules)).splitlines()
-    assert lines[-2] == "FAIL: 1 of 4 checks do not hold"
+    assert re.fullmatch(r"FAIL: 1 of \d+ checks do not hold", lines[-2])
     assert "40 us exceeds the limit of 30 us" in lines[-1]
     passing = printed(trace(), verdict=evaluate(Subject(trace()))).splitlines()
-    assert passing[-1] == "PASS: 2 of 2 checks hold"
+    assert re.fullmatch(r"PASS: (\d+) of \1 checks hold", passing[-1])
 
 
 def test_a_block_without_events_is_said_to_be_empty() -> None:
@@ -174,3 +178,45 @@ def test_runs_that_are_not_alike_show_on_request() -> None:
         ["Execute", "3", "0", "1", "1"],
         ["Execute", "1", "2", "0", "2"],
     ]
+
+
+def shown_verdict(*checks: Check, verbosity: int = 0, width: int | None = None) -> list[str]:
+    out = io.StringIO()
+    console = Console(file=out, width=width or 10_000, force_terminal=width is not None)
+    print_verdict(console, Verdict(checks), verbosity=verbosity)
+    return re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()).splitlines()[1:]
+
+
+def test_a_verdict_ends_with_the_worst_failures_and_warnings_stand_before() -> None:
+    little, much = unmet(subject="little"), unmet(subject="much")
+    much = msgspec.structs.replace(much, measured=500.0)
+    note = msgspec.structs.replace(unmet("I05", "note"), severity="note")
+    found = shown_verdict(little, unmet("I05", "warned"), held(), much, note)
+    starts = ["note: I05 note:", "warning: I05 warned:", "FAIL: 2 of 5", "  B01 much:", "  B01 lit"]
+    assert [line[: len(start)] for line, start in zip(found, starts, strict=True)] == starts
+
+
+def test_a_quiet_verdict_is_only_that_and_a_detailed_one_has_every_check() -> None:
+    checks = (unmet("I05", "warned"), unmet(subject="slow"), held(subject="fine"))
+    quiet = shown_verdict(*checks, verbosity=-1)
+    assert quiet == ["FAIL: 1 of 3 checks do not hold", "  B01 slow: a rule: it is not so"]
+    assert shown_verdict(checks[0], verbosity=-1) == ["PASS: 0 of 1 checks hold"]
+    table = shown_verdict(*checks, verbosity=1)
+    assert [line.split()[0] for line in table[2:5]] == ["pass", "warning", "FAIL"]
+
+
+def test_a_verdict_names_the_worst_of_very_many_failures() -> None:
+    checks = [unmet(subject=f"op{number}") for number in range(100)]
+    found = shown_verdict(*checks)
+    assert found[0] == "FAIL: 100 of 100 checks do not hold"
+    assert found[-1] == "  and 80 more; -v shows all"
+    assert len(found) == 22
+    assert len([line for line in shown_verdict(*checks, verbosity=1) if line[:5] == "  B01"]) == 100
+
+
+@pytest.mark.parametrize("width", [35, 60, 80, 200])
+def test_reasons_fit_the_width_of_a_terminal(width: int) -> None:
+    reason = " ".join(f"word{number}" for number in range(40)) + " " + "x" * 300 + "\x1b[2J"
+    found = shown_verdict(unmet("I05", "warned", reason), unmet(reason=reason), width=width)
+    assert max(map(len, found)) <= width
+    assert "x\\x1b[2J" in "".join(line.strip() for line in found)
