@@ -92,11 +92,12 @@ class Axis:
 
 
 def axis(values: Iterable[float], *, from_zero: bool) -> Axis:
-    """An axis that holds ``values`` with a little room above and, unless it begins at 0, below."""
+    """An axis that holds ``values`` with a little room above and below, but not below 0."""
     found = [value for value in values if math.isfinite(value)] or [0.0]
     low, high = min(found), max(found)
     room = (high - low) * 0.08 or abs(high) * 0.05 or 1.0
-    return Axis(0.0 if from_zero else low - room, high + room)
+    bottom = 0.0 if from_zero else low - room
+    return Axis(max(bottom, 0.0) if low >= 0 else bottom, high + room)
 
 
 def line(points: Sequence[tuple[float, float]]) -> str:

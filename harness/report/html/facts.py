@@ -173,6 +173,9 @@ def _model(result: Result) -> Iterator[Fact]:
         yield "sha256 of the model", model.sha256
         yield "method", brief(model.method)
         yield "memory", f"{model.planned_bytes:,} planned + {model.method_bytes:,} method bytes"
+        for place, tensor in enumerate(model.inputs):
+            kind = f"{type_name(tensor.scalar_type)}, {_shape(tensor.sizes)}"
+            yield f"input {place}", f"{kind}, {tensor.nbytes:,} bytes, {brief(tensor.file)}"
         if model.delegates:
             backends = dict.fromkeys(call.backend for call in model.delegates)
             yield "delegates", ", ".join(map(brief, backends))

@@ -62,6 +62,7 @@ class Versus:
         change: By how much it changed, with the bounds of it.
         relative: Likewise, of the baseline.
         limit: What the change was held against.
+        noise: Standard deviation between sessions, of the level.
         chance: How probable such a change is by chance, adjusted for how many were judged.
         reason: Why it was judged so.
         bar: The change and its bounds on a line that has 0 in the middle; None when not known.
@@ -75,6 +76,7 @@ class Versus:
     change: str
     relative: str
     limit: str
+    noise: str
     chance: str
     reason: str
     bar: Bar | None
@@ -141,13 +143,14 @@ class _Held:
         level = statistics.median(self.baseline)
         return abs(self.now.value - level) / abs(level) if level else float(self.now.value != level)
 
-    def order(self, place: Mapping[Metric, int]) -> tuple[bool, float, float]:
+    def order(self, place: Mapping[Metric, int]) -> tuple[bool, bool, float, float]:
         """Where it stands among others: as ``place`` says, else the most changed first.
 
-        Scopes around kernels, which repeat the kernels' times, come last.
+        What never changed comes last, and before it scopes around kernels, which repeat them.
         """
         metric = self.series.metric
-        return metric.name == OPERATOR_CALL, place.get(metric, math.inf), -self.change
+        level = len({self.now.value, *(sample.value for sample in self.series.samples)}) == 1
+        return level, metric.name == OPERATOR_CALL, place.get(metric, math.inf), -self.change
 
 
 def history_view(run: Reported, limits: Limits) -> HistoryView | None:
@@ -232,6 +235,7 @@ def _versus(number: Compared) -> Versus:
         relative="-" if number.relative is None else f"{100 * number.relative:+.2f} %",
         limit=f"{percent(number.relative_limit)} and {unit.text(number.absolute_limit)} "
         f"{unit.name}",
+        noise=percent(number.noise, 2),
         chance="-" if number.q is None else f"{number.q:.2g}",
         reason=brief(number.reason, 500),
         bar=None if change is None else _bar(change),
@@ -269,8 +273,8 @@ def _trend(history: History, held: _Held, limits: Limits) -> Trend:
     series, unit = held.series, _unit(held.series.metric, [s.value for s in held.series.samples])
     pairs = list(zip(series.results, series.samples, strict=True))[-(limits.points - 1) :]
     values = [sample.value for _, sample in pairs] + [held.now.value]
-    along, up = axis([0, len(values) - 1], from_zero=False), axis(values, from_zero=False)
-    where = [(along.at(n), SIZE - up.at(value)) for n, value in enumerate(values)]
+    along, up = axis([1, len(values)], from_zero=False), axis(values, from_zero=False)
+    where = [(along.at(n), SIZE - up.at(value)) for n, value in enumerate(values, start=1)]
     chosen = set(history.baseline)
     marks = []
     for (result, sample), (x, y) in zip(pairs, where, strict=False):
