@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from harness.check.rules import UNITS, Executions
 from harness.check.subject import Subject
-from harness.clock.ticks import Ticks, durations
+from harness.clock.ticks import Ticks, durations, event_nanoseconds
 from harness.timebase import ClockDomain
 from harness.trace import DELEGATE_CALL, Kind
 from harness.view.modules import Stack, module_times_by_block
-from harness.view.runs import block_numbers
+from harness.view.runs import block_names, block_numbers
 
 _Ints = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float64]
@@ -63,6 +63,7 @@ class Durations:
 
     def __init__(self, subject: Subject) -> None:
         self.subject, self.trace = subject, subject.trace
+        self._sums: dict[tuple[str, Executions], dict[str, Values]] = {}
 
     @cached_property
     def ticks(self) -> Ticks:
@@ -72,7 +73,7 @@ class Durations:
     @cached_property
     def ns(self) -> _Floats:
         """Nanoseconds of every event, nan where the rate is unknown, shape (n,)."""
-        return self.subject.tree.nanoseconds(self.ticks)
+        return event_nanoseconds(self.trace, self.ticks)
 
     @cached_property
     def orders(self) -> _Ints:
@@ -86,12 +87,14 @@ class Durations:
 
     def blocks(self, executions: Executions) -> npt.NDArray[np.bool_]:
         """Which blocks are meant, shape (blocks,)."""
+        return self._blocks[executions]
+
+    @cached_property
+    def _blocks(self) -> dict[str, npt.NDArray[np.bool_]]:
         runs = self.subject.runs
         cold = np.array([run.cold for run in runs], np.bool_)
-        if executions == "cold":
-            return cold
         executed = np.array([run.executes for run in runs], np.bool_)
-        return np.ones(len(runs), np.bool_) if executions == "all" else executed & ~cold
+        return {"all": np.ones(len(runs), np.bool_), "cold": cold, "warm": executed & ~cold}
 
     def values(self, rows: _Ints, executions: Executions) -> Values | None:
         """Times of single events; None where there are none in these executions."""
@@ -101,15 +104,25 @@ class Durations:
     def sums(self, rows: _Ints, executions: Executions) -> dict[str, Values]:
         """Sums of events in each block that has any of them, by the name of the blocks."""
         rows = rows[self.blocks(executions)[self.orders[rows]]]
+        names, of_event = self._names_of_blocks
         found = {}
-        for name in self._block_names(self.orders[rows]):
-            mine = rows[[self.trace.blocks[order].name == name for order in self.orders[rows]]]
+        for number in dict.fromkeys(of_event[rows].tolist()):
+            mine = rows[of_event[rows] == number]
             _, place = np.unique(self.orders[mine], return_inverse=True)
-            found[name] = self._values(mine, place)
+            found[names[number]] = self._values(mine, place)
         return found
 
-    def _block_names(self, orders: _Ints) -> list[str]:
-        return list(dict.fromkeys(self.trace.blocks[order].name for order in orders.tolist()))
+    @cached_property
+    def _names_of_blocks(self) -> tuple[list[str], _Ints]:
+        return block_names(self.trace)
+
+    def sums_of(self, name: str, executions: Executions) -> dict[str, Values]:
+        """Sums of the events of a name, as ``sums``; computed once."""
+        key = name, executions
+        if key not in self._sums:
+            numbers = {n for n, text in enumerate(self.trace.names) if text == name}
+            self._sums[key] = self.sums(self.named(numbers), executions)
+        return self._sums[key]
 
     def _values(self, rows: _Ints, place: _Ints) -> Values:
         """Values number ``place`` that are the sums of these rows."""

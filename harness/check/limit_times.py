@@ -87,8 +87,7 @@ def _measure(rule: TimeRule, target: Target, unit: str, times: Durations) -> flo
         measured = target.measure(rule.statistic, unit)
         return _untold(target, unit) if measured is None else measured
     whole = rule.of or EXECUTION
-    numbers = {n for n, text in enumerate(times.trace.names) if text == whole}
-    found = times.sums(times.named(numbers), rule.executions).get(target.block)
+    found = times.sums_of(whole, rule.executions).get(target.block)
     if found is None:
         return f"there is no {whole!r} in block {target.block!r} to be a share of"
     of: Values = found

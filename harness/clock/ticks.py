@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.timebase import ClockDomain
-from harness.trace import Trace
+from harness.trace import NO_CLOCK, Trace
 
 Ticks = npt.NDArray[np.uint64]
 _EXACT = 2**53  # every integer up to here is a float64
@@ -96,3 +96,19 @@ def to_nanoseconds(
         return (whole * np.uint64(p)).astype(np.float64) + scaled
     exact = [float(tick * length) for tick in ticks.ravel().tolist()]
     return np.array(exact, np.float64).reshape(ticks.shape)
+
+
+def event_nanoseconds(trace: Trace, ticks: Ticks) -> npt.NDArray[np.float64]:
+    """Ticks of events in nanoseconds: 0 without a time, nan where the rate is unknown, shape (n,).
+
+    Args:
+        trace: What was logged.
+        ticks: Of every event, on its own clock, shape (n,).
+    """
+    result = np.full(len(ticks), np.nan)
+    result[trace.clock == NO_CLOCK] = 0.0
+    for number, domain in enumerate(trace.clocks):
+        if domain.hz is not None:
+            rows = trace.clock == number
+            result[rows] = to_nanoseconds(ticks[rows], domain)
+    return result

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from harness.clock.ticks import durations, to_nanoseconds
+from harness.clock.ticks import durations, event_nanoseconds
 from harness.errors import UsageError
 from harness.report.terminal import Column, show_line, show_table, with_delegate
 from harness.report.text import Unit, printable, time_unit
-from harness.trace import NO_CLOCK, OPERATOR_CALL, Trace
+from harness.trace import OPERATOR_CALL, Trace
 from harness.view.inputs import Argument, Arguments
 from harness.view.modules import ModuleTime, module_times
 from harness.view.statistics import Operator, operator_statistics
@@ -233,18 +233,13 @@ def _nanoseconds(trace: Trace) -> np.ndarray:
     Raises:
         UsageError: The rate of a clock is unknown.
     """
-    ticks = durations(trace)
-    result = np.zeros(len(trace))
     for number, domain in enumerate(trace.clocks):
-        rows = np.flatnonzero((trace.clock == number) & (trace.clock != NO_CLOCK))
-        if len(rows) and domain.hz is None:
+        if domain.hz is None and (trace.clock == number).any():
             raise UsageError(
                 f"clock {domain.name!r} has no known rate, so modules have no times",
                 hint="give --clock-hz",
             )
-        if len(rows):
-            result[rows] = to_nanoseconds(ticks[rows], domain)
-    return result
+    return event_nanoseconds(trace, durations(trace))
 
 
 def _of(known: Sequence[object | None], text: Callable[..., str]) -> Callable[[Operator], str]:

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from harness.clock.ticks import forward, to_nanoseconds
+from harness.clock.ticks import event_nanoseconds, forward
 from harness.clock.unwrap import Timeline, unwrap
 from harness.trace import DELEGATE_CALL, NO_CLOCK, OPERATOR_CALL, Kind, Trace
 from harness.view.adoption import NO_INSTRUCTION, EndOrdered, adopt
@@ -78,13 +78,7 @@ class CallTree:
 
     def nanoseconds(self, ticks: _Ticks) -> npt.NDArray[np.float64]:
         """``total`` or ``own`` in nanoseconds, nan where the rate of the clock is unknown."""
-        result = np.full(len(ticks), np.nan)
-        result[self.trace.clock == NO_CLOCK] = 0.0
-        for number, domain in enumerate(self.trace.clocks):
-            if domain.hz is not None:
-                rows = self.trace.clock == number
-                result[rows] = to_nanoseconds(ticks[rows], domain)
-        return result
+        return event_nanoseconds(self.trace, ticks)
 
 
 def call_tree(trace: Trace, *, across_blocks: bool = False) -> CallTree:

@@ -96,7 +96,7 @@ def loads(data: Any) -> str:
 
 
 @given(documents())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_what_the_schema_accepts_loads_and_the_other_way_round(data: dict[str, Any]) -> None:
     complaint = loads(data)
     accepted = VALIDATOR.is_valid(data)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -31,6 +33,7 @@ from harness.report.reported import Given, Reported
 from harness.result import Verdict, encode
 from tests.conftest import CommandResult
 from tests.support.documents import document
+from tests.support.records import EDGE, graph, node, write_record
 from tests.support.reported import FINISHED, failed_run, reported
 from tests.support.traces import Event, Run, trace_of
 
@@ -312,3 +315,59 @@ def test_a_budget_of_an_earlier_place_is_not_asked_for(tmp_path: Path) -> None:
     write_report(tmp_path / "b.zip", [run])
     budget.unlink()
     assert replayed(tmp_path / "b.zip").same
+
+
+def test_what_was_given_beside_a_trace_is_in_the_bundle(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    nodes = [node(f"op_{n}", "aten.relu.default", n + 1, "", f"layers.{n}") for n in range(2)]
+    record = {
+        "debug_handle_map": {"forward": {str(n): n + 1 for n in range(2)}},
+        f"{EDGE}/forward": graph(nodes),
+    }
+    etrecord = write_record(home / "etrecord.bin", record)
+    calls = [Event(f"native_call_{n}", 10 * n, 10 * n + 5, instruction=n) for n in range(2)]
+    delegated = Event("npu", 1, 3, instruction=1, delegate="npu_1")
+    trace = home / "trace.etdp"
+    trace.write_bytes(write_ed00(trace_of(Run([*calls, delegated]))))
+    (home / "debug.bin").write_bytes(bytes(8))
+    budget = home / "budget.toml"
+    budget.write_text(
+        "schema = 1\n[[module]]\nmodule = 'layers.1'\nlimit_us = 1\n"
+        "[[time]]\nevent = 'npu'\nlimit_us = 1\n"
+    )
+    arguments = ["check", trace, "--budget", budget, "--etrecord", etrecord, "--salvage"]
+    arguments += ["--clock-hz", "1000000", "--clock-bits", "32", "--time-scale", "npu*=1 MHz"]
+    arguments += ["--debug-buffer", home / "debug.bin"]
+    checked = etharness(*arguments, "--report", tmp_path / "b.zip", "--json")
+    assert checked.code == 1
+    measured = {check["code"]: check["measured"] for check in json.loads(checked.out)["checks"]}
+    assert (measured["B07"], measured["B01"]) == (5.0, 2.0)
+    shutil.rmtree(home)
+    replayed = etharness("replay", tmp_path / "b.zip", "--json")
+    assert replayed.code == 1
+    again = json.loads(replayed.out)["verdict"]
+    assert again["checks"] == json.loads(checked.out)["checks"]
+    assert again["budget"] == "budget/budget.toml"
+
+
+def test_a_file_of_a_run_directory_brings_all_of_it(etharness: Etharness, tmp_path: Path) -> None:
+    directory = RunDirectory.create(tmp_path / "run")
+    directory.write_result(FINISHED)
+    directory.write("trace.etdp", write_ed00(trace_of(Run([Event("relu", 10, 20)]))))
+    file = tmp_path / "b.zip"
+    checked = etharness("check", tmp_path / "run/trace.etdp", "--report", file)
+    manifest = open_bundle(file).manifest
+    assert manifest.judged == "run/trace.etdp"
+    assert "run/result.json" in {entry.name for entry in manifest.files}
+    assert etharness("replay", file).code == checked.code
+
+
+def test_names_that_do_not_fit_into_an_archive_are_said(tmp_path: Path) -> None:
+    trace = tmp_path / "a:b.etdp"
+    trace.write_bytes(write_ed00(trace_of(Run([Event("relu", 10, 20)]))))
+    run = judged_path(trace, lambda path: load_given(path, Given()))
+    with pytest.raises(UsageError, match=r"'trace/a:b\.etdp' cannot be put into an archive"):
+        write_bundle([run])

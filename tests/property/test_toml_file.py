@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
@@ -106,6 +106,7 @@ def all_keys(data: Any, above: Keys = ()) -> set[Keys]:
 
 
 @given(documents())
+@settings(max_examples=60)
 def test_every_key_has_a_place_and_stands_there(text: str) -> None:
     data = tomllib.loads(text)
     offsets = key_offsets(text)
