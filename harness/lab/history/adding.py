@@ -15,6 +15,7 @@ from harness.lab.judge import subject_of
 from harness.lab.source import load_source
 from harness.lab.time_scales import on_scales
 from harness.report.reported import Reported
+from harness.result import Result
 
 if TYPE_CHECKING:
     from harness.lab.history.store import Store
@@ -41,12 +42,17 @@ def add_directory(store: Store, path: Path) -> Added:
         UsageError: The store may not be written.
         InfrastructureError: The store fails.
     """
+    run = RunDirectory(path)
     try:
-        run = RunDirectory(path)
         result = run.read_result()
-        subject, note = _subject(run)
-    except (HarnessError, OSError) as error:
+    except (UsageError, OSError) as error:
         return Added(str(path), "refused", "", str(error))
+    if store.has(result.id):  # without reading the trace again
+        return Added(str(path), "there", result.id)
+    try:
+        subject, note = _subject(run, result)
+    except (UsageError, OSError) as error:
+        return Added(str(path), "refused", result.id, str(error))
     try:
         added = store.add(result, subject)
     except FormatError as error:
@@ -74,18 +80,17 @@ def add_reported(url: str, run: Reported) -> None:
         ) from error
 
 
-def _subject(run: RunDirectory) -> tuple[Subject | None, str]:
+def _subject(run: RunDirectory, result: Result) -> tuple[Subject | None, str]:
     """What was measured in a run, None if nothing can be said; and what is not as it should be."""
     if run.trace_file is None:
         return None, "its run left no trace"
     try:
         source = load_source(run.path, salvage=True)
     except FormatError as error:
-        if run.read_result().failure is None:
+        if result.failure is None:
             raise
         return None, f"its trace cannot be read: {error.message}"
-    result = source.result
-    if result is not None and result.time_scales:
+    if result.time_scales:
         source = on_scales(source, {})
     damage = f"its trace is damaged in {len(source.damage)} places" if source.damage else ""
     return subject_of(source.trace, result), damage

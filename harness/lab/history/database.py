@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
@@ -133,19 +134,14 @@ class Database:
         return engine
 
     def _open_file(self, *, create: bool) -> Engine:
-        database = self.url.database
-        query = ""
+        url, database = self.url, self.url.database
         if database and database != ":memory:":
             file = Path(database)
             refuse_network(file)
             self.read_only = _prepare_file(file, create=create)
             if self.read_only:
-                # Without a log of a writer there is nobody to look for, and nowhere to note it.
-                log = file.with_name(f"{file.name}-wal")
-                alone = not log.exists() or not log.stat().st_size
-                query = f"?mode=ro&{'immutable=1&' if alone else ''}uri=true"
-                self.url = make_url(f"sqlite:///file:{file.absolute()}{query}")
-        engine = create_engine(self.url)
+                url = _read_only(file)
+        engine = create_engine(url)
         read_only = self.read_only
 
         @event.listens_for(engine, "connect")
@@ -163,6 +159,15 @@ class Database:
             connection.exec_driver_sql(options.get("sqlite_begin", "BEGIN"))
 
         return engine
+
+
+def _read_only(file: Path) -> URL:
+    """The URL by which SQLite reads a file and makes none beside it."""
+    log = file.with_name(f"{file.name}-wal")
+    query = {"mode": "ro", "uri": "true"}
+    if not log.exists() or not log.stat().st_size:
+        query["immutable"] = "1"  # no log of a writer: there is nothing to look for
+    return URL.create("sqlite", database=f"file:{quote(str(file.absolute()))}", query=query)
 
 
 def parse_url(text: str) -> URL:

@@ -17,8 +17,7 @@ from harness.clock.host_times import ClockQuality
 from harness.export.names import escaped, unescaped
 from harness.lab.history.entries import Selection, microseconds
 from harness.lab.history.interning import batches, known_metrics, known_names, name_digest
-from harness.lab.history.tables import CLOCK, CODE, METRIC, NAME, NUMBER, RESULT, TIME
-from harness.lab.history.writing import BITS
+from harness.lab.history.tables import BITS, CLOCK, CODE, METRIC, NAME, NUMBER, RESULT, TIME
 from harness.trace import Losses
 from harness.view.compare import Executions
 
@@ -54,6 +53,13 @@ def chosen(connection: Connection, selection: Selection) -> list[Row[Any]]:
     if selection.newest is not None:
         newest_first = newest_first.limit(selection.newest)
     return [*connection.execute(newest_first)][::-1]
+
+
+def has(connection: Connection, own_id: str) -> bool:
+    """Whether a result of this id is there."""
+    # What no text of a database can hold is the id of none.
+    query = select(RESULT.c.id).where(RESULT.c.own_id == own_id)
+    return own_id.isprintable() and connection.scalar(query) is not None
 
 
 def commits(connection: Connection, selection: Selection, prefix: str) -> dict[str, int]:

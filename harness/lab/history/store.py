@@ -90,6 +90,8 @@ class Store:
             UsageError: The store may not be written.
             InfrastructureError: It could not be written now.
         """
+        if self.has(result.id):  # without keeping other writers waiting
+            return False
         entry, kept = entry_of(result, subject, verdict)
         learnt = self._database.write(
             lambda connection: writing.add(connection, entry, kept, self._interned)
@@ -97,6 +99,10 @@ class Store:
         if learnt is not None:
             self._interned.update(learnt)
         return learnt is not None
+
+    def has(self, own_id: str) -> bool:
+        """Whether a result of this id is there."""
+        return self._read(lambda connection: reading.has(connection, own_id))
 
     def results(self, selection: Selection = Selection()) -> list[Entry]:  # noqa: B008 - frozen
         """Return the results that are meant, oldest first."""

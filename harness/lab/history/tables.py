@@ -25,6 +25,8 @@ from sqlalchemy import (
     Text,
 )
 
+from harness.view.compare import EXECUTIONS
+
 METADATA: Final = MetaData(
     naming_convention={
         "ix": "%(table_name)s_by_%(column_0_N_name)s",
@@ -123,12 +125,15 @@ RESULT: Final = Table(
     Index("result_by_time", "started_us", "own_id"),
 )
 
+BITS: Final = {executions: 1 << index for index, executions in enumerate(EXECUTIONS)}
+"""What a row of ``operator_time`` says about the executions that it is of."""
+
 TIME: Final = Table(
     "operator_time",
     METADATA,
     _of_result(),
     Column("metric_id", Integer, ForeignKey("metric.id"), primary_key=True),
-    # Bits of the executions that the row is of: 1 all, 2 cold, 4 warm. One row where they agree.
+    # Bits of the executions that the row is of; one row where they agree.
     Column("executions", SmallInteger, primary_key=True),
     _count("count"),
     *(

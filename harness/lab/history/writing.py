@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert
 
 from harness.check.history.measure import Kept
 from harness.check.history.samples import Metric
@@ -16,12 +16,9 @@ from harness.errors import FormatError
 from harness.export.names import escaped
 from harness.lab.history.entries import microseconds
 from harness.lab.history.interning import Interned, insert_new
-from harness.lab.history.tables import CLOCK, CODE, NUMBER, RESULT, TIME
-from harness.view.compare import EXECUTIONS
+from harness.lab.history.reading import has
+from harness.lab.history.tables import BITS, CLOCK, CODE, NUMBER, RESULT, TIME
 from harness.view.statistics import Summary
-
-BITS: Final = {executions: 1 << index for index, executions in enumerate(EXECUTIONS)}
-"""What a row of ``operator_time`` says about the executions that it is of."""
 
 _LONGEST_ID: Final = 200
 
@@ -39,7 +36,7 @@ def add(connection: Connection, entry: Entry, kept: Kept, interned: Interned) ->
     own_id = entry.provenance.id
     if not own_id or len(own_id) > _LONGEST_ID or not own_id.isprintable():
         raise FormatError(f"{own_id[:_LONGEST_ID]!r} is no id of a result")
-    if connection.scalar(select(RESULT.c.id).where(RESULT.c.own_id == own_id)) is not None:
+    if has(connection, own_id):
         return None
     numbers = interned.intern(connection, _texts(entry), {*kept.times, *kept.numbers})
     names, metrics = numbers.names, numbers.metrics

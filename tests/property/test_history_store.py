@@ -1,0 +1,257 @@
+"""A history on SQLite, one on PostgreSQL and a dictionary, which are told and asked the same."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from harness.check.history.baseline import BaselineRef
+from harness.check.history.measure import TIME_STATISTICS, measure
+from harness.errors import NotComparableError, UsageError
+from harness.lab.history import open_store
+from harness.lab.history.entries import Selection, entry_of, microseconds
+from harness.lab.history.store import Store
+from harness.timebase import ClockDomain
+from harness.view.compare import EXECUTIONS
+from tests.support.postgresql import Server
+from tests.support.results import Made, made, unmet
+from tests.support.stores import postgresql
+from tests.support.traces import Event, Run, trace_of
+
+__all__ = ["postgresql"]
+
+NAMES = st.one_of(st.sampled_from(["a", "b"]), st.text(st.characters(), max_size=5))
+IDS = st.sampled_from([f"r{number}" for number in range(8)])
+BOARDS = st.sampled_from(["native", "native", "native", "\x00\udcff"])
+MODELS = st.sampled_from(["kws", "kws", "kws", "small"])
+COMMITS = st.sampled_from(["abc1", "abc1-dirty", "abd2", ""])
+TIMES = st.sampled_from(
+    [f"2026-11-{day}T00:00:00+{zone}:00" for day in (20, 21) for zone in (0, 10)]
+)
+TIMES = TIMES.map(lambda text: text.replace("+0:", "+00:"))
+REFS = st.one_of(
+    st.sampled_from([BaselineRef("commit", "abc1"), BaselineRef("commit", "ab")]),
+    st.sampled_from([BaselineRef("commit", "abc1-dirty"), BaselineRef("name", "v1")]),
+    st.integers(1, 4).map(lambda count: BaselineRef("last", str(count))),
+    st.none(),
+)
+CLOCKS = st.sampled_from([ClockDomain("c", None, 64), ClockDomain("c", 10**9, 64)])  # type: ignore[arg-type]
+
+
+@st.composite
+def subjects(draw: Any) -> Made:
+    """A result by any id, with operators by any names, some of them the same."""
+    names = draw(st.lists(NAMES, max_size=3))
+    runs = [
+        Run(
+            [
+                Event(
+                    name, 0, draw(st.integers(0, 2**63)), instruction=index % 2, delegate=delegate
+                )
+                for index, name in enumerate(names)
+                for delegate in draw(st.sampled_from([(None,), (3, "x")]))
+            ]
+        )
+        for _ in range(draw(st.integers(0, 3)))
+    ]
+    return made(
+        draw(IDS),
+        trace_of(*runs, clock=draw(CLOCKS)),
+        board=draw(BOARDS),
+        model=draw(MODELS),
+        unit=draw(NAMES),
+        commit=draw(COMMITS),
+        started_utc=draw(TIMES),
+        checks=draw(st.sampled_from([(), (unmet(),)])),
+    )
+
+
+class HistoryMachine(RuleBasedStateMachine):
+    """The model is what was added, by id, and the ids of the one name."""
+
+    def __init__(self, urls: list[str]) -> None:
+        super().__init__()
+        self.urls = urls
+        self.stores: list[Store] = []
+        self.model: dict[str, Made] = {}
+        self.named: set[str] | None = None
+
+    @initialize(items=st.lists(subjects(), min_size=3, max_size=8))
+    def begin(self, items: list[Made]) -> None:
+        self.stores = [open_store(url) for url in self.urls]
+        for store in self.stores:
+            store.remove(Selection(), also_named=True)
+            store.remove_baseline("v1")
+        for item in items:
+            self.add_one(item)
+
+    def teardown(self) -> None:
+        for store in self.stores:
+            store.close()
+
+    @rule(item=subjects())
+    def add(self, item: Made) -> None:
+        self.add_one(item)
+
+    def add_one(self, item: Made) -> None:
+        new = item.result.id not in self.model
+        assert [store.add(item.result, item.subject) for store in self.stores] == [new] * 2
+        if new:
+            self.model[item.result.id] = item
+
+    @rule(ids=st.sets(IDS, max_size=3), also_named=st.booleans())
+    def remove(self, ids: set[str], also_named: bool) -> None:
+        going = (ids & set(self.model)) - (set() if also_named else self.named or set())
+        for store in self.stores:
+            assert store.remove(Selection(ids=[*ids]), also_named=also_named) == len(going)
+        self.forget(going)
+
+    @rule(keep=st.integers(0, 2), board=st.none() | BOARDS, dry=st.booleans())
+    def prune(self, keep: int, board: str | None, dry: bool) -> None:
+        groups = defaultdict(list)
+        for item in self.ordered():
+            if board in (None, item.result.board):
+                groups[item.result.board, item.result.unit, item.subject.model].append(item)
+        old = {item.result.id for same in groups.values() for item in same[: len(same) - keep]}
+        old -= self.named or set()
+        selection = Selection(board=board)
+        for store in self.stores:
+            assert store.prune(keep, selection, dry_run=dry) == len(old)
+        if not dry:
+            self.forget(old)
+
+    def forget(self, ids: set[str]) -> None:
+        self.model = {key: item for key, item in self.model.items() if key not in ids}
+        if self.named is not None:
+            self.named -= ids
+
+    @rule(ids=st.sets(IDS, max_size=3))
+    def name(self, ids: set[str]) -> None:
+        possible = ids and ids <= set(self.model)
+        for store in self.stores:
+            try:
+                store.set_baseline("v1", [*ids])
+            except UsageError:
+                assert not possible
+            else:
+                assert possible
+        self.named = ids if possible else self.named
+
+    @rule()
+    def forget_name(self) -> None:
+        for store in self.stores:
+            assert store.remove_baseline("v1") == (self.named is not None)
+        self.named = None
+
+    @rule()
+    def reopen(self) -> None:
+        self.teardown()
+        self.stores = [open_store(url) for url in self.urls]
+
+    @rule(
+        board=BOARDS,
+        model=MODELS,
+        statistic=st.sampled_from(TIME_STATISTICS),
+        executions=st.sampled_from(EXECUTIONS),
+        ref=REFS,
+        unsound=st.booleans(),
+        window=st.integers(0, 3),
+        without=st.sets(IDS, max_size=1),
+    )
+    def ask(self, board: str, model: str, **asked: Any) -> None:
+        statistic, executions = asked["statistic"], asked["executions"]
+        scope = [
+            item
+            for item in self.ordered()
+            if (item.result.board, item.subject.model) == (board, model)
+            and item.result.id not in asked["without"]
+        ]
+        held = None if asked["ref"] is None else self.held(asked["ref"], scope, asked["unsound"])
+        asked["baseline"] = asked.pop("ref")
+        found = [self.asked(store, held, board, model, asked) for store in self.stores]
+        if held in ([], "several"):
+            return
+        shown = [item for item in scope if asked["unsound"] or sound(item)]
+        shown = shown[len(shown) - min(asked["window"], len(shown)) :]
+        ids = {item.result.id for item in (*shown, *(held or ()))}
+        results = [item for item in scope if item.result.id in ids]
+        expected: dict[Any, list[Any]] = defaultdict(list)
+        for place, item in enumerate(results):
+            for metric, sample in measure(item.subject, statistic, executions).items():
+                expected[metric].append((place, sample))
+        one, other = found
+        assert one == other
+        assert [origin.id for origin in one.results] == [item.result.id for item in results]
+        measured = {
+            series.metric: [*zip(series.results, series.samples, strict=True)]
+            for series in one.series
+        }
+        assert measured == expected
+        baseline = [item.result.id for item in held or ()]
+        assert [one.results[place].id for place in one.baseline] == baseline
+
+    def asked(self, store: Store, held: Any, board: str, model: str, asked: Any) -> Any:
+        """What a store says; None where it must refuse to."""
+        if held not in ([], "several"):
+            return store.history(board, model, "forward", **asked)
+        with pytest.raises(NotComparableError if held == [] else UsageError):
+            store.history(board, model, "forward", **asked)
+        return None
+
+    def held(self, ref: BaselineRef, scope: list[Made], unsound: bool) -> Any:
+        """What a baseline means; ``several`` for several commits."""
+        if ref.how == "name":
+            return [item for item in scope if item.result.id in (self.named or ())]
+        scope = [item for item in scope if unsound or sound(item)]
+        if ref.how == "last":
+            return scope[-int(ref.what) :]
+        dirty = ref.what.endswith("-dirty")
+        of_commit = [
+            item
+            for item in scope
+            if item.result.commit.startswith(ref.what.removesuffix("-dirty"))
+            and item.result.commit.endswith("-dirty") == dirty
+        ]
+        several = len({item.result.commit for item in of_commit}) > 1
+        return "several" if several else of_commit
+
+    def ordered(self) -> list[Made]:
+        return sorted(
+            self.model.values(),
+            key=lambda item: (microseconds(item.result.started_utc), item.result.id),
+        )
+
+    @invariant()
+    def all_is_there(self) -> None:
+        expected = [entry_of(item.result, item.subject)[0] for item in self.ordered()]
+        for store in self.stores:
+            assert store.results() == expected
+            assert (
+                store.results(Selection(board="native", newest=2))
+                == [entry for entry in expected if entry.provenance.board == "native"][-2:]
+            )
+            found = store.baseline_results("v1")
+            assert found == (None if self.named is None else sorted(self.named))
+
+
+def sound(item: Made) -> bool:
+    return item.result.exit_code == 0
+
+
+def test_both_databases_are_what_a_dictionary_is(postgresql: Server, tmp_path: Path) -> None:
+    urls = [str(tmp_path / "h.sqlite"), postgresql.new_database()]
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        lambda: HistoryMachine(urls), settings=settings(max_examples=15, stateful_step_count=15)
+    )

@@ -1,0 +1,273 @@
+"""What a history's database does that is not as it should be, and whose fault that is."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import inspect, text
+
+from harness.errors import FormatError, HarnessError, InfrastructureError, UsageError
+from harness.lab.history import open_store
+from harness.lab.history.database import Database, parse_url
+from harness.lab.history.file_systems import file_system, refuse_network
+from harness.lab.history.migrating import (
+    REVISION,
+    VERSION_TABLE,
+    bring_up_to_date,
+    configuration,
+    migrate,
+)
+from harness.lab.history.store import Store
+from harness.lab.history.tables import METADATA
+from tests.support.postgresql import Server
+from tests.support.results import made
+from tests.support.stores import postgresql, store_url
+
+__all__ = ["postgresql", "store_url"]
+
+ONE = made("one")
+
+
+def database(url: str) -> Database:
+    return Database(parse_url(url), 30, create=True)
+
+
+def test_migrations_make_the_tables_that_the_package_means(store_url: str) -> None:
+    base = database(store_url)
+    bring_up_to_date(base)
+    with base.reading() as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+        assert compare_metadata(context, METADATA) == []
+        script = ScriptDirectory.from_config(configuration(connection))
+        assert script.get_heads() == [REVISION]
+    base.close()
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_migrations_go_back_and_forth(store_url: str, filled: bool) -> None:
+    with open_store(store_url) as store:
+        if filled:
+            store.add(ONE.result, ONE.subject)
+            store.set_baseline("v1", ["one"])
+    base = database(store_url)
+    migrate(base, "base")
+    with base.reading() as connection:
+        assert set(inspect(connection).get_table_names()) == {VERSION_TABLE}
+    base.close()
+    with open_store(store_url) as store:
+        assert store.results() == []
+        assert store.add(ONE.result, ONE.subject)
+
+
+def test_a_newer_version_is_refused(store_url: str) -> None:
+    with open_store(store_url):
+        pass
+    base = database(store_url)
+    base.write(lambda c: c.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = 'v9000'")))
+    base.close()
+    with pytest.raises(UsageError, match="version v9000, which is newer than v") as raised:
+        open_store(store_url)
+    assert raised.value.hint == "pip install --upgrade etdump-harness"
+
+
+def test_a_database_of_something_else_is_refused(store_url: str) -> None:
+    base = database(store_url)
+    base.write(lambda c: c.execute(text("CREATE TABLE result (mine INTEGER)")))
+    base.close()
+    with pytest.raises(UsageError, match=r"tables by the names of a history's .*: result"):
+        open_store(store_url)
+
+
+def test_opening_again_needs_no_alembic(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_store(store_url):
+        pass
+    monkeypatch.setitem(__import__("sys").modules, "alembic.command", None)
+    with open_store(store_url) as store:
+        assert store.results() == []
+
+
+def test_making_a_history_says_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO), open_store(str(tmp_path / "h.sqlite")):
+        pass
+    assert [record for record in caplog.records if record.name.startswith("harness")] == []
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"no database" * 100, "is damaged or no history"), (b"SQLite format 3\0" * 90, "damaged")],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, content: bytes, said: str) -> None:
+    file = tmp_path / "h.sqlite"
+    file.write_bytes(content)
+    with pytest.raises(FormatError, match=said) as raised:
+        open_store(str(file))
+    assert str(file) in raised.value.message
+    assert "etharness history add" in raised.value.hint
+    assert file.read_bytes() == content
+
+
+def test_damage_within_a_file_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "h.sqlite"
+    with open_store(str(file)) as store:
+        store.add(ONE.result, ONE.subject)
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    data = bytearray(file.read_bytes())
+    data[4096:] = b"\xa5" * (len(data) - 4096)
+    file.write_bytes(data)
+    with pytest.raises(FormatError, match="is damaged"), open_store(str(file)) as store:
+        store.results()
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "h.sqlite"
+    items = [made(f"r{number:02}", unit="u" * 9000 + str(number)) for number in range(40)]
+
+    def add_all(store: Store) -> list[bool]:
+        return [store.add(item.result, item.subject) for item in items]
+
+    with open_store(str(file)) as store:
+        store.add(ONE.result, ONE.subject)
+        store._database.write(lambda c: c.exec_driver_sql("PRAGMA max_page_count = 100"))
+        with pytest.raises(InfrastructureError, match="no room is left"):
+            add_all(store)
+        there = {entry.provenance.id for entry in store.results()}
+    assert 2 <= len(there) < len(items)
+    with open_store(str(file)) as store:
+        assert add_all(store) == [item.result.id not in there for item in items]
+        assert len(store.results()) == len(items) + 1
+
+
+def test_what_may_only_be_read_can_be_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ``os.access`` says it of a read-only file system; root may write any other."""
+    file = tmp_path / "what? 100%#.sqlite"
+    with open_store(str(file)) as store:
+        store.add(ONE.result, ONE.subject)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with open_store(str(file)) as store:
+        assert [entry.provenance.id for entry in store.results()] == ["one"]
+        assert store.place == str(file)
+        with pytest.raises(UsageError, match=r"what.* may not be written"):
+            store.set_baseline("v1", ["one"])
+    assert not file.with_name(f"{file.name}-wal").exists()
+
+
+def test_a_file_of_another_is_not_written(tmp_path: Path) -> None:
+    """SQLite itself refuses, though the file looked as if it could be written."""
+    file = tmp_path / "h.sqlite"
+    with open_store(str(file)) as store:
+        store.add(ONE.result, ONE.subject)
+        store._database.write(lambda c: c.exec_driver_sql("PRAGMA query_only = 1"))
+        with pytest.raises(UsageError, match="may not be written") as raised:
+            store.set_baseline("v1", ["one"])
+    assert "--history" in raised.value.hint
+
+
+def test_places_that_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a directory"):
+        open_store(str(tmp_path))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot make"):
+        open_store(str(tmp_path / "file/h.sqlite"))
+    with pytest.raises(UsageError, match="there is no history at"):
+        open_store(str(tmp_path / "none.sqlite"), create=False)
+
+
+@pytest.mark.parametrize("url", ["", "  ", "mysql://host/db", "nothing://", "http://[::1"])
+def test_urls_of_no_history(url: str) -> None:
+    with pytest.raises(UsageError):
+        open_store(url)
+
+
+def test_no_message_has_a_password() -> None:
+    with pytest.raises(HarnessError) as raised:
+        open_store("postgresql://me:secret@localhost:1/db", deadline_s=1)
+    assert "secret" not in str(raised.value) + raised.value.hint
+    with pytest.raises(UsageError) as refused:
+        open_store("oracle://me:secret@host/db")
+    assert "secret" not in str(refused.value)
+
+
+def test_a_server_that_does_not_answer_may_answer_later(tmp_path: Path) -> None:
+    with pytest.raises(InfrastructureError, match="does not answer"):
+        open_store(f"postgresql://postgres@/db?host={tmp_path}")
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+        with pytest.raises(InfrastructureError, match="does not answer"):
+            open_store(f"postgresql://postgres@127.0.0.1:{port}/db")
+
+
+def test_a_server_that_refuses_will_refuse_again(postgresql: Server) -> None:
+    with pytest.raises(UsageError, match="does not exist"):
+        open_store(postgresql.url("nowhere"))
+    url = postgresql.new_database()
+    with open_store(url) as store:
+        store.add(ONE.result, ONE.subject)
+    postgresql.execute("CREATE ROLE reader LOGIN", "postgres")
+    name = url.split("@/")[1].split("?")[0]
+    postgresql.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader", name)
+    with open_store(url.replace("postgres@", "reader@")) as store:
+        assert len(store.results()) == 1
+        with pytest.raises(UsageError, match="may not be written"):
+            store.set_baseline("v1", ["one"])
+
+
+def test_a_lock_that_lasts_is_told(postgresql: Server) -> None:
+    import psycopg
+
+    url = postgresql.new_database()
+    name = url.split("@/")[1].split("?")[0]
+    with open_store(url, deadline_s=0.2) as store:
+        with psycopg.connect(postgresql.url(name)) as holder:
+            holder.execute("LOCK TABLE name IN ACCESS EXCLUSIVE MODE")
+            with pytest.raises(InfrastructureError, match="to themselves"):
+                store.add(ONE.result, ONE.subject)
+        assert store.add(ONE.result, ONE.subject)
+
+
+def test_file_systems_of_networks_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounts = [
+        "/dev/vda / ext4 rw 0 0",
+        "lab:/runs /mnt/a\\040share nfs4 rw 0 0",
+        "tmpfs /mnt/a\\040share/local tmpfs rw 0 0",
+        "odd",
+    ]
+    assert file_system(Path("/mnt/a share/h.sqlite"), mounts) == "nfs4"
+    assert file_system(Path("/mnt/a share/local/h.sqlite"), mounts) == "tmpfs"
+    assert file_system(Path("/mnt/h.sqlite"), mounts) == "ext4"
+    assert file_system(Path("/h.sqlite"), []) == ""
+    told = tmp_path / "mounts"
+    told.write_text(f"lab:/runs {tmp_path} nfs rw 0 0\n")
+    monkeypatch.setattr("harness.lab.history.file_systems._MOUNTS", told)
+    with pytest.raises(UsageError, match=r"is on a network \(nfs\)") as raised:
+        open_store(str(tmp_path / "h.sqlite"))
+    assert "postgresql://" in raised.value.hint
+    told.unlink()
+    refuse_network(tmp_path / "h.sqlite")  # nobody knows
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_the_history_of_a_checkout_is_no_change_of_it(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    with open_store(str(tmp_path / ".etharness/history.sqlite")):
+        pass
+    status = subprocess.run(
+        ["git", "-C", tmp_path, "status", "--porcelain"], capture_output=True, check=True
+    )
+    assert status.stdout == b""
