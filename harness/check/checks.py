@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import msgspec
@@ -42,6 +43,14 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
         """It does not hold, and for that the verdict is a failure."""
         return not self.passed and self.severity == "error"
 
+    @property
+    def excess(self) -> float:
+        """How far beyond its limit it is, as a ratio; infinite where there is none."""
+        if self.measured is None or self.limit is None:
+            return math.inf
+        low, high = sorted([abs(self.measured), abs(self.limit)])
+        return high / low if low else math.inf
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -58,6 +67,11 @@ class Verdict:
     def failures(self) -> tuple[Check, ...]:
         """The checks for which it is a failure."""
         return tuple(check for check in self.checks if check.failed)
+
+    @property
+    def worst_failures(self) -> tuple[Check, ...]:
+        """The same, those farthest beyond their limits first."""
+        return tuple(sorted(self.failures, key=lambda check: check.excess, reverse=True))
 
     @property
     def warnings(self) -> tuple[Check, ...]:

@@ -216,8 +216,8 @@ def report_option(*names: str, required: bool = False) -> Callable[[_F], _F]:
         type=click.Path(path_type=Path),
         callback=_check_reports,
         metavar="FILE",
-        help="Write a report, too, of the kind that the suffix says (docs/reports.md): .json, "
-        ".zip. May be given several times.",
+        help="Write a report, too, of the kind that the suffix says (docs/reports.md): .html, "
+        ".json, .md, .xml, .zip. May be given several times.",
     )
 
 

@@ -24,6 +24,18 @@ def _json(runs: Sequence[Reported]) -> bytes:
     return report_document(runs)
 
 
+def _junit(runs: Sequence[Reported]) -> bytes:
+    from harness.report.junit import junit_report
+
+    return junit_report(runs)
+
+
+def _markdown(runs: Sequence[Reported]) -> bytes:
+    from harness.report.markdown import markdown_report
+
+    return markdown_report(runs)
+
+
 def _html(runs: Sequence[Reported]) -> bytes:
     from harness.report.html import html_report
 
@@ -39,6 +51,8 @@ def _bundle(runs: Sequence[Reported]) -> bytes:
 _FORMATS: Final[dict[str, _Format]] = {
     ".html": _Format("HTML", _html),
     ".json": _Format("JSON", _json),
+    ".md": _Format("Markdown", _markdown),
+    ".xml": _Format("JUnit XML", _junit),
     ".zip": _Format("bundle", _bundle),
 }
 """Kinds of reports by suffix. What each needs is imported when it is written."""

@@ -6,7 +6,6 @@ otherwise cost every start of the command line.
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -243,7 +242,7 @@ def print_verdict(console: Console, verdict: Verdict, *, verbosity: int = 0) -> 
     if verbosity > 0:
         _print_checks(console, verdict)
     most = None if verbosity > 0 else _MOST_CHECKS
-    total, failures = len(verdict.checks), sorted(verdict.failures, key=_excess, reverse=True)
+    total, failures = len(verdict.checks), verdict.worst_failures
     if verbosity >= 0:
         warnings = sorted(verdict.warnings, key=lambda check: check.severity)  # notes come first
         _print_reasons(console, [(f"{check.severity}: ", check) for check in warnings], most)
@@ -266,14 +265,6 @@ def _print_reasons(
     if most is not None and len(reasons) > most:
         prefix = " " * (len(reasons[0][0]) - len(reasons[0][0].lstrip()))
         show_line(console, f"{prefix}and {len(reasons) - most:,} more; -v shows all")
-
-
-def _excess(check: Check) -> float:
-    """How bad it is that a check does not hold: how far beyond its limit, by ratio."""
-    if check.measured is None or check.limit is None:
-        return math.inf
-    low, high = sorted([abs(check.measured), abs(check.limit)])
-    return high / low if low else math.inf
 
 
 def _print_checks(console: Console, verdict: Verdict) -> None:

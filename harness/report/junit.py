@@ -1,0 +1,108 @@
+"""Judged runs as JUnit XML, for systems that show tests: a suite per run, a test case per check."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from xml.etree import ElementTree as ET
+
+from harness.check.checks import Check
+from harness.report.html.facts import provenance
+from harness.report.html.words import brief
+from harness.report.reported import Reported
+from harness.report.text import printable
+
+RUN_CASE = "run"
+"""The test case that says whether a run ended."""
+
+_UNKNOWN = "1970-01-01T00:00:00"
+"""When a trace without a result was made, for readers that want a time without a zone."""
+
+
+def junit_report(runs: Sequence[Reported]) -> bytes:
+    """Return the XML of ``runs``.
+
+    Elements stand in the order that Ant's and Jenkins' schemas ask for. A check that fails is a
+    ``failure``; one that does not hold but is none, is a test that passed and says so in its
+    output; a run that did not end is an ``error``.
+    """
+    root = ET.Element("testsuites", name="etharness")
+    for number, run in enumerate(runs):
+        root.append(_suite(number, run))
+    for count in ("tests", "failures", "errors"):
+        root.set(count, str(sum(int(suite.get(count, "0")) for suite in root)))
+    root.set("time", f"{sum(float(suite.get('time', '0')) for suite in root):.3f}")
+    ET.indent(root)
+    document: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return document + b"\n"
+
+
+def _suite(number: int, run: Reported) -> ET.Element:
+    result, checks = run.result, run.verdict.checks
+    suite = ET.Element(
+        "testsuite",
+        name=brief(run.title),
+        id=str(number),
+        package="etharness",
+        timestamp=(result.started_utc if result else _UNKNOWN)[: len(_UNKNOWN)],
+        hostname=brief(result.unit) if result else "none",
+        tests=str(len(checks) + 1),
+        failures=str(len(run.verdict.failures)),
+        errors=str(int(run.failure is not None)),
+        skipped="0",
+        time=f"{result.duration_s:.3f}" if result else "0.000",
+    )
+    properties = ET.SubElement(suite, "properties")
+    for name, value in provenance(run):
+        ET.SubElement(properties, "property", name=name, value=value)
+    suite.append(_ended(run))
+    suite.extend(_cases(checks))
+    ET.SubElement(suite, "system-out").text = _lines(run.console)
+    crash = "" if run.postmortem is None else run.postmortem.message
+    ET.SubElement(suite, "system-err").text = _lines(crash)
+    return suite
+
+
+def _ended(run: Reported) -> ET.Element:
+    """The test case that is an error if the run did not end."""
+    took = run.result.duration_s if run.result else 0.0
+    case = ET.Element("testcase", classname=RUN_CASE, name="the run ends", time=f"{took:.3f}")
+    if run.failure is not None:
+        failure, code = run.failure, run.result.exit_code if run.result else 0
+        text = f"{failure.message}\n{failure.hint}\nexit code {code}"
+        message, kind = brief(failure.message, 1000), brief(failure.kind)
+        ET.SubElement(case, "error", message=message, type=kind).text = _lines(text)
+    return case
+
+
+def _cases(checks: Iterable[Check]) -> list[ET.Element]:
+    seen: Counter[tuple[str, str]] = Counter()
+    cases = []
+    for check in checks:
+        name = f"{brief(check.subject)}: {brief(check.rule)}"
+        seen[check.code, name] += 1
+        if (times := seen[check.code, name]) > 1:
+            name = f"{name} ({times})"
+        case = ET.Element("testcase", classname=check.code, name=name, time="0.000")
+        if check.failed:
+            message = brief(check.reason, 1000)
+            ET.SubElement(case, "failure", message=message, type=check.code).text = _told(check)
+        else:
+            said = "" if check.passed else f"{check.severity}: "
+            ET.SubElement(case, "system-out").text = said + _told(check)
+        cases.append(case)
+    return cases
+
+
+def _told(check: Check) -> str:
+    lines = [check.reason]
+    if check.source:
+        lines.append(f"rule: {check.source}")
+    if not check.passed:
+        lines.append(f"what it means: etharness explain {check.code}")
+    return _lines("\n".join(lines))
+
+
+def _lines(text: str) -> str:
+    """Text that XML can hold, line by line."""
+    return "\n".join(map(printable, text.splitlines()))
