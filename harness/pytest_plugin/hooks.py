@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     left_out = [item for item in items if _left_out(item)]
     if left_out:
-        items[:] = [item for item in items if item not in left_out]
+        items[:] = [item for item in items if not _left_out(item)]
         config.hook.pytest_deselected(items=left_out)
 
 
@@ -68,7 +68,8 @@ def pytest_runtest_makereport(
     """Show failures of ours without our stack, and say where runs of a failed test are kept."""
     report = yield
     error = call.excinfo.value if call.excinfo is not None else None
-    if report.failed and call.excinfo is not None and isinstance(error, HarnessError):
+    ours = isinstance(error, HarnessError) and not item.config.getoption("fulltrace")
+    if report.failed and call.excinfo is not None and ours:
         from harness.pytest_plugin.words import readable
 
         report.longrepr = readable(item, call.excinfo)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +26,7 @@ from harness.errors import (
 from harness.lab.directory import RunDirectory
 from harness.lab.identity import refuse_other_target
 from harness.lab.judge import judged_path
+from harness.lab.origin import SESSION_VARIABLE
 from harness.lab.run import RunRequest, run_model
 from harness.lab.source import Source, load_source
 from harness.lab.time_scales import on_scales
@@ -103,7 +107,7 @@ class Runs:
 
     def _execute(self, unit: Unit, model: Path, options: Mapping[str, Any], path: Path) -> None:
         request = RunRequest(
-            **{"runs": 1, **translated(options)},
+            **{"runs": 1, "session": _session(), **translated(options)},
             board=str(unit.file),
             model=model,
             output=path,
@@ -195,6 +199,14 @@ def _alone(path: Path, wait_s: float) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+@cache
+def _session() -> str | None:
+    """What the results of these tests have in common; None where the environment says so."""
+    if os.environ.get(SESSION_VARIABLE):
+        return None
+    return os.environ.get("PYTEST_XDIST_TESTRUNUID") or uuid.uuid4().hex
 
 
 def _finished(path: Path) -> bool:

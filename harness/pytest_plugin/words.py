@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,16 +38,20 @@ def failure_text(run: Reported, unit: Unit) -> str:
     from harness.report.terminal import print_verdict
 
     out = io.StringIO()
-    print_verdict(Console(file=out, color_system=None, force_terminal=False), run.verdict)
+    console = Console(file=out, color_system=None, force_terminal=False)
+    print_verdict(console, run.verdict, verbosity=-1)
     result = run.result
     model = Path(result.model.file).name if result and result.model else "nothing"
     build = f", firmware {result.target.build_id}" if result and result.target else ""
     where = unit.board.name if unit.port is None else f"{unit.board.name} ({unit.name})"
+    again = ["etharness", "check", str(run.directory)]
+    again += ["--budget", run.budget] if run.budget else []
     lines = [
         *out.getvalue().strip().splitlines(),
         f"{model} on {where}{build}",
         f"budget: {run.budget or 'none'}",
         f"kept in: {run.directory}",
+        f"again: {shlex.join(again)}",
     ]
     return "\n".join(lines)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -16,15 +18,15 @@ import harness.pytest_plugin
 from harness.board import load_board
 from harness.pytest_plugin import options as options_module
 from harness.pytest_plugin.cases import OPTIONS
-from harness.resources import data_directory
 from harness.target.build import build_firmware
+from harness.target.unit_lock import hold_unit
 from tests.conftest import MODELS
 from tests.support.inner_pytest import inner, run_directories
 from tests.unit.test_pytest_plugin import SERIAL
 
 __all__ = ["inner"]
 
-PAGE = data_directory("firmware_stub").parent / "docs/pytest.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/pytest.md"
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.sim
@@ -139,19 +141,20 @@ def test_failures_say_what_failed_and_where_it_is_kept(project: pytest.Pytester)
         f"small.pte on native, firmware {build}",
         f"budget: {project.path}/fails.toml",
         f"kept in: {base}/etharness/{kept}",
+        f"again: etharness check {base}/etharness/{kept} --budget {project.path}/fails.toml",
     ]
-    assert len(said) == 6
+    assert len(said) == 7
     assert lines[at + 1] == f"E       ChecksFailedError: {said[0]}"
-    assert lines[at + 2 : at + 7] == [f"E       {line}" for line in said[1:]]
-    assert lines[at + 8].startswith("test_failures_say_what_failed_and_where_it_is_kept.py:6: ")
+    assert lines[at + 2 : at + 8] == [f"E       {line}" for line in said[1:]]
+    assert lines[at + 9].startswith("test_failures_say_what_failed_and_where_it_is_kept.py:6: ")
 
     at = lines.index(">       assert etharness_run.verdict")
     assert lines[at + 1] == f"E       assert <{fail[0]}>"
     assert lines[at + 2] == f"E        +  where <{fail[0]}> = <small.pte on native>.verdict"
     section = lines.index("-" * 34 + " etharness " + "-" * 35, at)
-    assert lines[section + 1 : section + 7] == said
+    assert lines[section + 1 : section + 8] == said
     name = "test_failures_say_what_failed_and_where_it_is_kept.py-test_verdict[native-small]"
-    assert lines[section + 7] == f"copied to: {project.path}/left/{name}"
+    assert lines[section + 8] == f"copied to: {project.path}/left/{name}"
     assert (project.path / "left" / name / kept / "trace.etlog").is_file()
     assert len(list((project.path / "left").iterdir())) == 5
 
@@ -178,8 +181,8 @@ def test_failures_say_what_failed_and_where_it_is_kept(project: pytest.Pytester)
 
 def lines_of_checks(lines: list[str]) -> list[str]:
     """The two checks that do not hold, as the section of a report shows them."""
-    found = sorted({line for line in lines if line.startswith("  B01 ")}, reverse=True)
-    softmax, absent = found
+    found = [*dict.fromkeys(line for line in lines if line.startswith("  B01 "))]
+    absent, softmax = found  # the worst first
     assert softmax.startswith("  B01 native_call_softmax.out, instruction ")
     assert softmax.endswith(" ticks exceeds the limit of 1 ticks")
     assert "no event matches 'absent' in block 'Execute'" in absent
@@ -242,9 +245,13 @@ def test_workers_share_each_run_and_what_failed_tests_used_is_kept(
         @pytest.mark.etharness(board="native", model="small.pte", runs=2)
         def test_other(etharness_run):
             assert not etharness_run.verdict
+
+        @pytest.mark.etharness(board="native", model="small.pte", runs=1, seed=2)
+        def test_they_belong_together(etharness_run, testrun_uid):
+            assert etharness_run.result.session == testrun_uid
     """)
     result, base = run(project, "-n2")
-    result.assert_outcomes(passed=10, failed=1)
+    result.assert_outcomes(passed=11, failed=1)
     seen = [line.split() for line in (project.path / "seen").read_text().splitlines()]
     assert len(seen) == 10
     assert len({run_id for run_id, _ in seen}) == 1
@@ -301,8 +308,6 @@ def test_two_workers_use_one_unit_one_after_the_other(
 def test_a_unit_that_another_process_holds_is_waited_for_until_the_deadline(
     project: pytest.Pytester, serial_unit: str
 ) -> None:
-    from harness.target.unit_lock import hold_unit
-
     project.makepyfile("""
         import pytest
 
@@ -339,10 +344,30 @@ def test_the_ten_lines_of_the_page(inner: pytest.Pytester) -> None:
 def test_the_page_says_what_a_failure_looks_like() -> None:
     """Its example has the lines of the test above; it names every option, fixture and argument."""
     text = PAGE.read_text()
-    assert "E       ChecksFailedError: FAIL: 1 of 3 checks do not hold" in text
+    assert "E       ChecksFailedError: FAIL: 1 of 17 checks do not hold" in text
     plugin = {name for name in vars(harness.pytest_plugin) if name.startswith("etharness_")}
     options = set(re.findall(r'"(--etharness-\w+)"', Path(options_module.__file__).read_text()))
     assert len(plugin) == 6
     assert len(options) == 8
     for name in (*plugin, *options, *OPTIONS):
         assert name in text, name
+
+
+def test_the_command_line_and_tests_share_a_unit(
+    project: pytest.Pytester, serial_unit: str
+) -> None:
+    """While one process runs on the port, another says who that is, waits, and has its turn."""
+    arguments = ["run", "--board", "native.toml", "--model", "small.pte", "--port", serial_unit]
+    with hold_unit(serial_unit, 5):
+        waiting = subprocess.Popen(
+            [sys.executable, "-c", "from harness.cli import main; main()", *arguments],
+            cwd=project.path,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
+        assert waiting.stderr is not None
+        said = waiting.stderr.readline()
+    assert f"waiting up to 60 s for {serial_unit}, held by process {os.getpid()} " in said
+    waiting.communicate(timeout=60)
+    assert waiting.returncode == 0
