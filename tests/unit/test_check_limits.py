@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from harness.check.budget import Budget, load_budget
@@ -15,10 +16,12 @@ from harness.check.checks import Check
 from harness.check.evaluate import evaluate
 from harness.check.rules import TimeLimit, Waiver
 from harness.check.subject import Subject
+from harness.etdump.compact import read_log
 from harness.program.etrecord import Module, Node
 from harness.timebase import ClockDomain
 from harness.trace import DELEGATE_CALL, EXECUTION, Stack
 from harness.view.symbols import Symbols
+from tests.support.logs import CompactLog
 from tests.support.traces import Event, Run, trace_of
 
 MHZ = ClockDomain("timer", Fraction(1_000_000), 32)
@@ -239,3 +242,80 @@ def test_a_budget_made_in_python_needs_no_file() -> None:
     )
     (check,) = [check for check in evaluate(subject(), budget).checks if check.code == "B01"]
     assert (check.severity, check.passed, check.source) == ("note", False, "")
+
+
+def several_clocks(*, rate: bool = True) -> Subject:
+    """An operator and a delegate's event on a clock of its own, in two executions."""
+    events = [
+        Event("conv", 0, 10, instruction=0),
+        Event("conv", 0, 30, instruction=1, delegate="npu"),
+        Event(EXECUTION, 0, 100, chain=-1),
+    ]
+    trace = trace_of(Run(events), Run(events), clock=MHZ)
+    npu = ClockDomain("npu", Fraction(2_000_000) if rate else None, 32)
+    clock = np.array([0, 1, 0] * 2, trace.clock.dtype)
+    return Subject(replace(trace, clocks=(*trace.clocks, npu), clock=clock))
+
+
+def test_sums_over_several_clocks_have_a_time_but_no_ticks(tmp_path: Path) -> None:
+    text = "[[time]]\nevent = 'conv'\nper = 'execution'\n"
+    (check,) = checks(tmp_path, f"{text}limit_us = 25", several_clocks())
+    assert (check.measured, check.passed) == (25.0, True)
+    (check,) = checks(tmp_path, f"{text}limit_percent = 25", several_clocks())
+    assert (check.measured, check.passed) == (25.0, True)
+    (check,) = checks(tmp_path, f"{text}statistic='count'\nlimit_count = 2", several_clocks())
+    assert (check.measured, check.passed) == (2.0, True)
+    (check,) = checks(tmp_path, f"{text}limit_ticks = 25", several_clocks())
+    assert (check.passed, check.reason) == (False, "it is on several clocks: limit its time")
+    (check,) = checks(tmp_path, f"{text}limit_us = 25", several_clocks(rate=False))
+    assert check.reason == "the rate of a clock is unknown"
+    (check,) = checks(tmp_path, f"{text}limit_percent = 25", several_clocks(rate=False))
+    assert "it does not compare with 'Method::execute'" in check.reason
+
+
+ALLOCATIONS = (
+    CompactLog().block("Execute").allocator("temporary").allocator("unused").allocation(1, 600)
+)
+ALLOCATIONS.allocation(1, 500).allocation(1, -900).allocation(1, 70, failed=True)
+
+
+@pytest.mark.parametrize(
+    ("rule", "found"),
+    [
+        ("name = 'temp*'\nlimit_total_bytes = 200", [("B02", 200, True), ("B03", 1, False)]),
+        ("name = 'temp*'\nlimit_bytes = 1099", [("B02", 1100, False), ("B03", 1, False)]),
+        ("name = 'temp*'\nlimit_failures = 1", [("B03", 1, True)]),
+        (
+            "name = 'temp*'\nlimit_failures = 2\nlimit_failed_bytes = 69",
+            [("B03", 1, True), ("B03", 70, False)],
+        ),
+        ("name = 'unused'\nlimit_bytes = 1", [("B02", None, False)]),
+        ("name = 'unused'\nlimit_bytes = 1\noptional = true", []),
+    ],
+)
+def test_allocators(rule: str, found: list[tuple[str, float, bool]], tmp_path: Path) -> None:
+    about = Subject(read_log(ALLOCATIONS.image()))
+    made = checks(tmp_path, f"[[allocator]]\n{rule}", about)
+    assert [(c.code, c.measured, c.passed) for c in made if c.code[0] == "B"] == found
+
+
+@pytest.mark.parametrize(
+    ("stack", "said"),
+    [
+        (Stack(0, 100, 0), "the board does not say how large its stack is"),
+        (Stack(0, 512, 512), "all 512 bytes have been used: it may have overflowed"),
+    ],
+)
+def test_a_share_of_a_stack(stack: Stack, said: str, tmp_path: Path) -> None:
+    about = subject()
+    about = replace(about, trace=replace(about.trace, stacks=(stack,)))
+    (check,) = checks(tmp_path, "[stack]\nlimit_percent = 100", about)
+    assert (check.passed, check.reason) == (False, said)
+
+
+def test_a_backend_that_the_record_names_comes_before_that_of_the_result(tmp_path: Path) -> None:
+    about = subject(backends={(0, 3): "Old"})
+    known = Symbols(None, (), "New")
+    about = replace(about, symbols=[known if n == 3 else None for n in about.trace.instruction])
+    (check,) = checks(tmp_path, "[[delegate]]\nbackend = '*'\nlimit_us = 50", about)
+    assert check.subject == "New in Execute"
