@@ -42,6 +42,8 @@ def _share(_: click.Context, parameter: click.Parameter, text: str) -> float:
     type=click.Path(path_type=Path, dir_okay=False),
     help="What the model's exporter knew: limits on modules need it.",
 )
+@click.option("--board", default="", help="Board whose rules count, for a trace without a result.")
+@click.option("--model", default="", help="Model whose rules count, likewise; its file or name.")
 @report_option()
 @click.option(
     "--suggest",
@@ -72,6 +74,8 @@ def command(
     paths: tuple[Path, ...],
     budget: Path | None,
     etrecord: Path | None,
+    board: str,
+    model: str,
     reports: tuple[Path, ...],
     suggested: Path | None,
     margin: float,
@@ -89,7 +93,7 @@ def command(
     (path,) = paths
     from harness.lab.judge import judged_path, recorded
 
-    run = judged_path(path, reading.load, budget, reading.given(etrecord))
+    run = judged_path(path, reading.load, budget, reading.given(etrecord, board, model))
     write_reports(reports, [run])
     if run.subject is None:
         reading.load(path)  # raises what there is to say of a run without a trace

@@ -113,11 +113,15 @@ class Reading:
 
         return load_given(path, self.given())
 
-    def given(self, etrecord: Path | None = None) -> Given:
-        """The same for a verdict, with an ETRecord if there is one."""
+    def given(self, etrecord: Path | None = None, board: str = "", model: str = "") -> Given:
+        """The same for a verdict, with an ETRecord, and whose rules count, if that is said."""
         from harness.report.reported import Given
 
-        return Given(self.clock, self.salvage, self.debug_buffer, self.time_scales, etrecord)
+        return Given(
+            *(self.clock, self.salvage, self.debug_buffer, self.time_scales, etrecord),
+            board=board,
+            model=model,
+        )
 
 
 def reading_options(function: _F) -> _F:

@@ -10,11 +10,12 @@ model/, etrecord/, debug/, board/, firmware/  what else was there
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
 from collections.abc import Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -77,6 +78,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         salvage: Damaged places of the trace were left out.
         time_scales: What the ticks of delegates' events were said to mean.
         day: The day that waivers with an end were asked for.
+        board: The board whose rules counted for a trace without a result.
+        of_model: The model whose rules counted, likewise.
         missing: What could not be put in, in words.
         files: All files but this one, by name.
         schema: Version of this document.
@@ -94,6 +97,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     salvage: bool = False
     time_scales: dict[str, str] = {}
     day: str = ""
+    board: str = ""
+    of_model: str = ""
     missing: tuple[str, ...] = ()
     files: tuple[Packed, ...] = ()
     schema: Literal[1] = 1
@@ -171,6 +176,7 @@ class _Contents:
         if subject is not None and subject.day is not None:
             self._facts["day"] = subject.day.isoformat()
         self._facts |= {"salvage": given.salvage, "time_scales": dict(given.time_scales)}
+        self._facts |= {"board": given.board, "of_model": given.model}
         self._model()
         self._facts["versions"] = _versions() | self._board()
 
@@ -275,9 +281,8 @@ def _read(path: Path) -> bytes:
 
 
 def _versions() -> dict[str, str]:
-    packages = ("msgspec", "numpy")
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        **{name: version(name) for name in packages},
-    }
+    found = {"python": platform.python_version(), "platform": platform.platform()}
+    for name in ("msgspec", "numpy", "scipy", "ruptures"):
+        with contextlib.suppress(PackageNotFoundError):  # the latter two are an extra
+            found[name] = version(name)
+    return found

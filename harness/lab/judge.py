@@ -138,7 +138,13 @@ def subject_of(trace: Trace, result: Result | None = None, given: Given = NOTHIN
     if given.etrecord is not None:
         symbols = know(Source((Dump(trace),), result), etrecord=given.etrecord).symbols
     if result is None:
-        return Subject(trace, symbols=symbols, day=given.day or date.today())
+        return Subject(
+            trace,
+            board=given.board,
+            model=model_name(given.model),
+            symbols=symbols,
+            day=given.day or date.today(),
+        )
     target, model, summary, image = result.target, result.model, result.trace, result.image
     probe = None
     if target and target.probe_pairs:

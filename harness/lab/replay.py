@@ -135,6 +135,8 @@ def replay(bundle: Bundle, directory: Path) -> Replayed:
         time_scales=manifest.time_scales,
         etrecord=place(manifest.etrecord),
         day=date.fromisoformat(manifest.day) if manifest.day else None,
+        board=manifest.board,
+        model=manifest.of_model,
     )
     run = judged_path(
         directory / manifest.judged,

@@ -28,6 +28,8 @@ class Given:
         time_scales: What the ticks of delegates' events mean, by patterns.
         etrecord: What the model's exporter knew.
         day: The day that waivers with an end are asked for; None for that of the run, or today.
+        board: The board type whose rules count, for a trace without a result.
+        model: The model whose rules count, likewise.
     """
 
     clock: ClockDomain | None = None
@@ -36,6 +38,8 @@ class Given:
     time_scales: Mapping[str, str] = field(default_factory=dict)
     etrecord: Path | None = None
     day: date | None = None
+    board: str = ""
+    model: str = ""
 
 
 NOTHING_GIVEN: Final = Given()

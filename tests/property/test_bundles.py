@@ -371,3 +371,20 @@ def test_names_that_do_not_fit_into_an_archive_are_said(tmp_path: Path) -> None:
     run = judged_path(trace, lambda path: load_given(path, Given()))
     with pytest.raises(UsageError, match=r"'trace/a:b\.etdp' cannot be put into an archive"):
         write_bundle([run])
+
+
+def test_a_trace_alone_is_judged_as_of_the_board_and_model_that_are_said(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    trace, budget = tmp_path / "trace.etdp", tmp_path / "budget.toml"
+    trace.write_bytes(write_ed00(trace_of(Run([Event("relu", 10, 20)]))))
+    rule = "[[for.time]]\nevent = 'relu'\nlimit_us = 0\n"
+    budget.write_text(f"schema = 1\n[[for]]\nboard = 'native'\nmodel = 'kws*'\n{rule}")
+    arguments = ["check", trace, "--budget", budget]
+    assert etharness(*arguments).code == 0
+    assert etharness(*arguments, "--board", "native").code == 0
+    of = ["--board", "native", "--model", "some/kws.pte"]
+    assert etharness(*arguments, *of, "--report", tmp_path / "b.zip").code == 1
+    replayed = etharness("replay", tmp_path / "b.zip")
+    assert replayed.code == 1
+    assert "the same, byte for byte" in replayed.out
