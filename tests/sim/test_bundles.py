@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -65,3 +66,25 @@ def test_a_crash_is_told_again(etharness: Etharness, tmp_path: Path) -> None:
     said = json.loads(etharness("replay", tmp_path / "b.zip", "--json").out)
     assert said["exit_code"] == 4
     assert said["postmortem"]["places"] == {}
+
+
+def test_a_suggested_budget_without_margin_is_kept_by_the_next_run_under_qemu(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    arguments = ["--board", "qemu-mps2-an385", "--model", MODEL]
+    assert etharness("run", *arguments, "--runs", "2", "-o", tmp_path / "first").code == 0
+    budget = tmp_path / "exact.toml"
+    suggested = etharness("check", tmp_path / "first", "--suggest", budget, "--margin", "0%")
+    assert suggested.code == 0
+    assert "limit_ticks" in budget.read_text()
+    again = ["run", *arguments, "--runs", "2", "--budget", budget, "-o", tmp_path / "again"]
+    assert etharness(*again).code == 0
+    tighter = budget.read_text().replace("limit_ticks = ", "limit_ticks = 0", 1)
+    budget.write_text(re.sub(r"limit_ticks = 0([\d_]+)", lambda m: _one_less(m[1]), tighter))
+    failed = etharness("check", tmp_path / "again", "--budget", budget)
+    assert failed.code == 1
+    assert "B09 all events in Execute" in failed.out
+
+
+def _one_less(ticks: str) -> str:
+    return f"limit_ticks = {int(ticks.replace('_', '')) - 1}"
