@@ -60,14 +60,13 @@ def etharness_board(etharness_unit: Unit) -> Board:
 @pytest.fixture
 def etharness_session(request: pytest.FixtureRequest, etharness_unit: Unit) -> Iterator[Session]:
     """An open session with the board, started for this test and forgotten after it."""
+    from harness.pytest_plugin.kept import console_of
     from harness.pytest_plugin.options import settings_of
     from harness.pytest_plugin.running import open_session
 
-    console = bytearray()
-    with open_session(etharness_unit, settings_of(request.config).wait_s, console) as session:
+    wait_s = settings_of(request.config).wait_s
+    with open_session(etharness_unit, wait_s, console_of(request.node)) as session:
         yield session
-    if console:
-        request.node.add_report_section("call", "board", console.decode(errors="backslashreplace"))
 
 
 @pytest.fixture

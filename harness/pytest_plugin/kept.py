@@ -18,6 +18,9 @@ _REPORTED: Final = "etharness_runs"
 
 _LONGEST_NAME: Final = 120
 
+_LAST_LINES: Final = 20
+"""Lines of a board's console that a failed test shows."""
+
 
 class Used:
     """What a test has looked at.
@@ -25,12 +28,14 @@ class Used:
     Attributes:
         directories: Of its runs.
         verdicts: Those that were failures, as text.
+        console: What the board printed in a session with it.
     """
 
     def __init__(self) -> None:
         """It has looked at nothing."""
         self.directories: list[Path] = []
         self.verdicts: list[str] = []
+        self.console = bytearray()
 
     def tell(self, report: pytest.TestReport) -> None:
         """Let a report say which runs they were."""
@@ -45,6 +50,7 @@ class Used:
         lines = [text for text in self.verdicts if text != str(error)]
         said = "\n".join([str(error), *lines])
         lines += [line for path in there if (line := f"kept in: {path}") not in said]
+        lines += _printed(self.console)
         artifacts = settings_of(item.config).artifacts
         if artifacts is not None and there:
             lines.append(f"copied to: {copy_to(artifacts, item.nodeid, there)}")
@@ -52,6 +58,11 @@ class Used:
 
 
 _USED = pytest.StashKey[Used]()
+
+
+def console_of(item: pytest.Item) -> bytearray:
+    """Where the text goes that a board prints in a test."""
+    return item.stash.setdefault(_USED, Used()).console
 
 
 def use(item: pytest.Item, directory: Path) -> None:
@@ -84,6 +95,14 @@ def copy_to(artifacts: Path, nodeid: str, directories: Iterable[Path]) -> Path:
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(directory, copy)
     return place
+
+
+def _printed(console: bytearray) -> list[str]:
+    """The last lines of what a board printed."""
+    from harness.report.text import printable
+
+    lines = console.decode(errors="surrogateescape").splitlines()[-_LAST_LINES:]
+    return [f"the board printed: {printable(line)}" for line in lines]
 
 
 class Ledger:

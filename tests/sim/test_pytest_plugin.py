@@ -101,6 +101,7 @@ def test_a_finished_run_answers_questions(project: pytest.Pytester) -> None:
 def test_failures_say_what_failed_and_where_it_is_kept(project: pytest.Pytester) -> None:
     project.makepyfile("""
         import pytest
+        from harness.link.wire import Reset
 
         pytestmark = pytest.mark.etharness(board="native", model="small.pte", runs=2)
 
@@ -121,6 +122,8 @@ def test_failures_say_what_failed_and_where_it_is_kept(project: pytest.Pytester)
             etharness_run.allocator("heap")
 
         def test_refused(etharness_session):
+            etharness_session.reset(Reset.REBOOT)
+            etharness_session.hello(10)
             etharness_session.set_input(7, b"")
 
         @pytest.mark.etharness(runs=1)
@@ -146,7 +149,7 @@ def test_failures_say_what_failed_and_where_it_is_kept(project: pytest.Pytester)
     assert len(said) == 7
     assert lines[at + 1] == f"E       ChecksFailedError: {said[0]}"
     assert lines[at + 2 : at + 8] == [f"E       {line}" for line in said[1:]]
-    assert lines[at + 9].startswith("test_failures_say_what_failed_and_where_it_is_kept.py:6: ")
+    assert lines[at + 9].startswith("test_failures_say_what_failed_and_where_it_is_kept.py:7: ")
 
     at = lines.index(">       assert etharness_run.verdict")
     assert lines[at + 1] == f"E       assert <{fail[0]}>"
@@ -172,6 +175,7 @@ def test_failures_say_what_failed_and_where_it_is_kept(project: pytest.Pytester)
             "E       try: there are method, planned_1",
             '>       etharness_session.set_input(7, b"")',
             "E       harness.errors.DeviceRefusedError: native: the device refused *",
+            f"the board printed: etdump stub {build} on native",
         ]
     )
     # None of our frames, and no chain of causes.

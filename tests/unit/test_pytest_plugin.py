@@ -195,6 +195,35 @@ def test_a_test_that_names_no_model_or_none_that_is_there(inner: pytest.Pytester
     assert not any("/harness/" in line for line in result.outlines)
 
 
+def test_files_are_found_beside_the_test_or_from_the_root(inner: pytest.Pytester) -> None:
+    inner.makeini("[pytest]\netharness_budget = of_project.toml\n")
+    tests = inner.mkdir("tests")
+    (tests / "beside.npy").touch()
+    (inner.path / "from_root.npy").touch()
+    (tests / "test_files.py").write_text(
+        textwrap.dedent("""
+        import pytest
+
+        @pytest.mark.etharness(model="m.pte", inputs=["beside.npy", "from_root.npy", "none.npy"])
+        def test_inputs(etharness_unit, _etharness_case, request):
+            here, root = request.path.parent, request.config.rootpath
+            assert _etharness_case.model == here / "m.pte"
+            assert _etharness_case.budget == root / "of_project.toml"
+            assert _etharness_case.options == {
+                "inputs": (here / "beside.npy", root / "from_root.npy", here / "none.npy")
+            }
+
+        @pytest.mark.etharness(budget="../from_root.npy")
+        def test_budget(_etharness_case, request):
+            assert _etharness_case.budget.samefile(request.config.rootpath / "from_root.npy")
+        """)
+    )
+    inner.runpytest().assert_outcomes(passed=2)
+    session = inner.runpytest("--etharness-budget=other.toml")
+    session.assert_outcomes(passed=1, failed=1)
+    assert f"PosixPath('{inner.path}/other.toml')" in session.stdout.str().replace("\n", "")
+
+
 def test_the_header_says_version_and_boards_when_asked_for_more(inner: pytest.Pytester) -> None:
     inner.makepyfile("def test_nothing(): ...")
     line = f"etharness: {harness.__version__}, boards: as tests say, or native"
