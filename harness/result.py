@@ -116,6 +116,16 @@ class Verdict(_Record, frozen=True):
     checks: tuple[Check, ...]
 
 
+class Reference(_Record, frozen=True):
+    """What outputs should be: a file per output, relative to the run directory, and how far off an
+    element may be, as a share of the reference and besides; null for what its type allows.
+    """
+
+    files: tuple[str, ...]
+    rtol: float | None
+    atol: float | None
+
+
 class Failure(_Record, frozen=True):
     """Why a run did not end: the error's class, its message and hint."""
 
@@ -158,6 +168,7 @@ class Result(_Record, frozen=True):
     restart: Ping | None = None
     clock_quality: tuple[ClockQuality, ...] = ()
     time_scales: dict[str, str] = {}
+    reference: Reference | None = None
     verdict: Verdict | None = None
     failure: Failure | None = None
     schema: Literal[1] = SCHEMA

@@ -39,6 +39,7 @@ CODES: Final[dict[str, Code]] = {
         Code("I08", "what is freed was allocated", "error"),
         Code("I09", "what an execution takes it gives back", "error"),
         Code("I10", "all runs log the same events", "error"),
+        Code("I11", "outputs are their references", "error"),
         Code("I12", "as many runs ended as were asked for", "error"),
         Code("B01", "times are within their limits", "error"),
         Code("B02", "allocators hold no more than their limits", "error"),

@@ -32,11 +32,16 @@ class Output:
         name: The file of the output, relative to the run directory.
         value: What came out of the last execution.
         reference: What should have.
+        rtol: How far off an element may be, as a share of the reference; None for what its type
+            allows (``harness.check.invariants.outputs``).
+        atol: Plus this much; likewise.
     """
 
     name: str
     value: np.ndarray
     reference: np.ndarray
+    rtol: float | None = None
+    atol: float | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,6 +41,23 @@ from harness.report.reported import Reported
     type=click.Path(path_type=Path),
     help="A .npy file per model input, in order; without any, inputs are random.",
 )
+@click.option(
+    "--reference",
+    "references",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A .npy file per model output, in order: what it should be.",
+)
+@click.option(
+    "--rtol",
+    type=click.FloatRange(min=0),
+    help="How far off an output may be, as a share of its reference.  [default: by its type]",
+)
+@click.option(
+    "--atol",
+    type=click.FloatRange(min=0),
+    help="Plus this much.  [default: by its type; integers are to be exact]",
+)
 @click.option("--seed", default=0, show_default=True, help="Seed of random inputs.")
 @click.option("-p", "--port", help="Serial port of the board.")
 @click.option(
@@ -108,6 +125,9 @@ def command(
     runs: int,
     directory: Path,
     inputs: tuple[Path, ...],
+    references: tuple[Path, ...],
+    rtol: float | None,
+    atol: float | None,
     seed: int,
     port: str | None,
     budget: Path | None,
@@ -132,6 +152,9 @@ def command(
         runs=runs,
         output=directory,
         inputs=inputs,
+        references=references,
+        rtol=rtol,
+        atol=atol,
         seed=seed,
         port=port,
         budget=budget,

@@ -7,6 +7,7 @@ trace.etdp       the same as ED00, size-prefixed, as ExecuTorch writes it, or as
 debug_buffer.bin bytes of logged tensors, which trace.etlog and trace.etdp refer to
 inputs/N.npy     what was fed
 outputs/N.npy    what came out of the last execution
+reference/N.npy  what should have, if somebody said so
 console.log      text the board printed
 postmortem.json  when the board crashed in the run: what it was doing; postmortem.bin as it sent it,
                  and trace.etlog is the log up to the crash
@@ -41,8 +42,8 @@ _FILES = (
     *(EARLIER_POSTMORTEM, EARLIER_POSTMORTEM_IMAGE),
 )
 
-_TENSORS = ("inputs", "outputs")
-"""Folders of tensors."""
+_TENSORS = ("inputs", "outputs", "reference")
+"""Folders of tensors; the last one is there only when there are references."""
 
 
 class RunDirectory:
@@ -71,7 +72,7 @@ class RunDirectory:
             )
         for file in earlier:
             file.unlink()
-        for sub in _TENSORS:
+        for sub in _TENSORS[:2]:
             (path / sub).mkdir(parents=True, exist_ok=True)
         return cls(path)
 
@@ -85,6 +86,7 @@ class RunDirectory:
         """Write an array and return its name relative to the directory."""
         import numpy as np
 
+        (self.path / name).parent.mkdir(exist_ok=True)
         np.save(self.path / name, array)
         return name
 

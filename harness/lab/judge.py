@@ -22,6 +22,7 @@ from harness.errors import FormatError
 from harness.etdump.dumps import Dump
 from harness.lab.directory import CONSOLE, POSTMORTEM, RunDirectory
 from harness.lab.known import know
+from harness.lab.references import compared_outputs
 from harness.lab.source import Source
 from harness.report.postmortem import PostmortemDocument
 from harness.report.reported import NOTHING_GIVEN, Given, Reported
@@ -56,7 +57,7 @@ def judged(
         UsageError: The budget file is wrong, or there is no such ETRecord.
         NotComparableError: The ETRecord is of another model.
     """
-    subject = subject_of(trace, result, given)
+    subject = subject_of(trace, result, given, directory)
     rules, file = budget, ""
     if isinstance(rules, Path):
         file = str(rules)
@@ -127,8 +128,13 @@ def recorded(run: Reported) -> RecordedVerdict:
     return RecordedVerdict(passed=verdict.passed, budget=run.budget, checks=verdict.checks)
 
 
-def subject_of(trace: Trace, result: Result | None = None, given: Given = NOTHING_GIVEN) -> Subject:
-    """Join a trace with what the result of its run says, and what was given beside it.
+def subject_of(
+    trace: Trace,
+    result: Result | None = None,
+    given: Given = NOTHING_GIVEN,
+    directory: Path | None = None,
+) -> Subject:
+    """Join a trace with what its run's result and directory say, and what was given beside it.
 
     Raises:
         UsageError: There is no such ETRecord.
@@ -162,6 +168,7 @@ def subject_of(trace: Trace, result: Result | None = None, given: Given = NOTHIN
         qualities=result.clock_quality,
         planned=model.planned if model else {},
         image={"text": image.text, "data": image.data, "bss": image.bss} if image else {},
+        outputs=compared_outputs(result, directory),
         runs_requested=result.runs_requested,
         runs_completed=result.runs_completed,
         backends={(call.chain, call.instruction): call.backend for call in model.delegates}

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -44,6 +45,7 @@ from harness.lab.judge import judged, recorded, with_evidence
 from harness.lab.method import delegate_calls, planned_sizes, read_method
 from harness.lab.origin import SESSION_VARIABLE, current_commit
 from harness.lab.postmortem import explain, keep_earlier, symbols_of_board
+from harness.lab.references import keep_references, read_references
 from harness.lab.tensors import from_bytes, read_inputs, to_bytes
 from harness.lab.time_scales import on_time_scales
 from harness.link.answers import ModelInfo, TargetInfo
@@ -58,6 +60,9 @@ from harness.target import start_target
 from harness.target.build import build_firmware
 from harness.target.size import image_size
 from harness.trace import Trace
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _log = logging.getLogger(__name__)
 
@@ -76,6 +81,10 @@ class RunRequest:
         output: The run directory to make.
         inputs: One ``.npy`` file per input; none for random inputs.
         seed: Seed of random inputs.
+        references: One ``.npy`` file per output with what it should be; none to not compare.
+        rtol: How far off an element of an output may be, as a share of its reference; None for
+            what its type allows.
+        atol: Plus this much; likewise.
         port: Serial port, for boards that need one.
         budget: Budget file; None for the board's own.
         trace_limit: Bytes of log the device may use; 0 for all it has.
@@ -98,6 +107,9 @@ class RunRequest:
     output: Path
     inputs: tuple[Path, ...] = ()
     seed: int = 0
+    references: tuple[Path, ...] = ()
+    rtol: float | None = None
+    atol: float | None = None
     port: str | None = None
     budget: Path | None = None
     trace_limit: int = 0
@@ -158,10 +170,12 @@ def run_model(
         # What is wrong with it shows before anything is started.
         name = model_name(request.model.name)
         load_budget(budget_file, board.name, name, request.unit or request.port or board.name)
+    references = read_references(request.references)
     # The request's come first and win; what is wrong with any shows before anything is started.
     scales = {**request.time_scales, **board.time_scales, **request.time_scales}
     parse_time_scales(scales)
-    run = _Run(request, board, model, RunDirectory.create(request.output), stages, scales)
+    directory = RunDirectory.create(request.output)
+    run = _Run(request, board, model, directory, stages, scales, references)
     try:
         trace = run.execute()
         run.judge(trace, budget_file)
@@ -188,7 +202,9 @@ class _Run:
         directory: RunDirectory,
         stages: Stages,
         time_scales: dict[str, str],
+        references: list[np.ndarray],
     ) -> None:
+        self.references = references
         self.request, self.board, self.model = request, board, model
         self.directory, self.stages = directory, stages
         self.console = bytearray()
@@ -350,6 +366,8 @@ class _Run:
             raise
 
     def _feed(self, session: Session, info: ModelInfo) -> None:
+        wanted = (len(info.outputs), self.request.rtol, self.request.atol)
+        self._learn(reference=keep_references(self.directory, self.references, *wanted))
         arrays = read_inputs(self.request.inputs, info.inputs, self.request.seed)
         inputs = []
         for index, (array, tensor) in enumerate(zip(arrays, info.inputs, strict=True)):

@@ -60,14 +60,26 @@ def from_bytes(data: bytes, info: TensorInfo) -> np.ndarray:
     return np.ascontiguousarray(stored.reshape(sizes).transpose(np.argsort(info.dim_order)))
 
 
-def _load(path: Path, info: TensorInfo, index: int) -> np.ndarray:
+def read_npy(path: Path) -> np.ndarray:
+    """Read an array from a ``.npy`` file.
+
+    Raises:
+        UsageError: The file is missing, or is no array.
+    """
     try:
         array = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise UsageError(f"{path}: not a readable .npy file: {error}") from error
+    if not isinstance(array, np.ndarray):
+        raise UsageError(f"{path}: an archive of arrays", hint="give a .npy file with one array")
+    return array
+
+
+def _load(path: Path, info: TensorInfo, index: int) -> np.ndarray:
+    array = read_npy(path)
     dtype = dtype_of(info.scalar_type)
-    if not isinstance(array, np.ndarray) or array.dtype != dtype or not _fits(array.shape, info):
-        found = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else "archive"
+    if array.dtype != dtype or not _fits(array.shape, info):
+        found = f"{array.dtype}{list(array.shape)}"
         most = " at most" if info.dynamic else ""
         raise UsageError(
             f"{path}: input {index} must be {dtype}{list(info.sizes)}{most}, "

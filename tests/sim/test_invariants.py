@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.lab.run import RunRequest, run_model
 from harness.link.wire import DebugLevel, ProfilingLevel, WhenFull
-from tests.conftest import MODELS
+from tests.conftest import FIXTURES, MODELS, CommandResult
 
 pytestmark = pytest.mark.sim
+Etharness = Callable[..., CommandResult]
 
 KERNELS = {"I01", "I02", "I03", "I04", "I05", "I06", "I07", "I08", "I10", "I12"}
 DELEGATE = KERNELS | {"I09"}
@@ -67,3 +70,30 @@ def test_planned_memory_is_recorded_by_allocator(tmp_path: Path) -> None:
     assert outcome.result.verdict is not None
     limits = {c.subject: c.limit for c in outcome.result.verdict.checks if c.code == "I06"}
     assert (limits["planned_1"], limits["planned_2"]) == (112, 32)
+
+
+@pytest.mark.parametrize("board", ["native", "qemu-mps2-an385"])
+def test_outputs_are_held_against_references_which_the_directory_keeps(
+    board: str, etharness: Etharness, tmp_path: Path
+) -> None:
+    fixture = np.load(FIXTURES / "kws_int8.npz")
+    good, bad = tmp_path / "good.npy", tmp_path / "bad.npy"
+    np.save(tmp_path / "input.npy", fixture["inputs"][0])
+    np.save(good, fixture["outputs"][:1])
+    np.save(bad, fixture["outputs"][1:2])
+    run = ["run", "--board", board, "--model", MODELS / "kws_int8.pte", "-o", tmp_path / "out"]
+    run += ["--input", tmp_path / "input.npy"]
+    assert etharness(*run, "--reference", good, "--rtol", "0", "--atol", "0").code == 0
+    code, out, _ = etharness(*run, "--reference", bad)
+    assert code == 1
+    assert "I11 outputs/0.npy: an output is its reference: " in out
+    bad.unlink()
+    assert etharness("check", tmp_path / "out").out.endswith(
+        "\n".join(out.splitlines()[-1:]) + "\n"
+    )
+    code, _, err = etharness(*run, "--reference", good, "--reference", good)
+    assert code == 2
+    assert "the model has 1 outputs, but 2 references were given" in err
+    code, _, err = etharness(*run, "--reference", bad)
+    assert code == 2
+    assert "bad.npy: not a readable .npy file" in err

@@ -10,6 +10,7 @@ from harness.check.invariants.arenas import memory_checks
 from harness.check.invariants.clocks import clock_checks, order_checks, untimed_check
 from harness.check.invariants.completion import completion_checks
 from harness.check.invariants.nesting import nesting_checks
+from harness.check.invariants.outputs import output_checks
 from harness.check.invariants.precision import precision_checks
 from harness.check.invariants.sameness import sameness_checks
 from harness.check.subject import Subject
@@ -25,6 +26,7 @@ OTHERS: Final[tuple[Invariant, ...]] = (
     clock_checks,
     precision_checks,
     sameness_checks,
+    output_checks,
     completion_checks,
 )
 

@@ -1,0 +1,91 @@
+"""Whether outputs are what they should be (I11)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.check.checks import Check, check
+from harness.check.subject import Output, Subject
+
+TOLERANCES: Final = {2: 1e-2, 4: 1e-4, 8: 1e-9}
+"""What an element of a floating-point type may be off, relative plus absolute, by bytes of the
+type. Kernels sum in another order than the reference: over 1,000 products, that is up to some
+1,000 roundings of 6e-8 for float32. Types of half that width are mostly summed in a wider one and
+rounded once, so 20 roundings of 5e-4; for float64, what libraries of functions differ in counts."""
+
+
+def output_checks(subject: Subject) -> Iterator[Check]:
+    """Compare every output with its reference, where there is one."""
+    for output in subject.outputs:
+        differing, reason = _compare(output)
+        yield check(
+            "I11",
+            rule="an output is its reference",
+            subject=output.name,
+            measured=None if differing is None else float(differing),
+            limit=0.0,
+            unit="elements",
+            passed=differing == 0,
+            reason=reason,
+        )
+
+
+def _compare(output: Output) -> tuple[int | None, str]:
+    """How many elements differ, None if they cannot be compared; and what there is to say."""
+    value, reference = output.value, output.reference
+    if value.dtype != reference.dtype or value.shape != reference.shape:
+        return None, f"it is {_kind(value)}, the reference is {_kind(reference)}"
+    if not value.size:
+        return 0, "both are empty"
+    rtol, atol = _tolerances(output)
+    off = _differences(value, reference)
+    with np.errstate(invalid="ignore", over="ignore"):
+        allowed = atol + rtol * np.abs(reference.astype(np.float64))
+    allowed = np.where(np.isfinite(allowed), allowed, 0.0)
+    differs = off > allowed
+    count = int(np.count_nonzero(differs))
+    within = f"rtol {rtol:g}, atol {atol:g}" if rtol or atol else "exactly"
+    if not count:
+        return 0, f"all {value.size:,} elements agree ({within}), the worst is {off.max():.3g} off"
+    first = int(np.argmax(differs.ravel()))
+    worst = int(np.argmax(np.where(differs, off, -1.0).ravel()))
+    return count, (
+        f"{count:,} of {value.size:,} elements differ ({within}): the first is "
+        f"{_element(output, first)}, the worst {_element(output, worst)}, "
+        f"{off.ravel()[worst]:.6g} off where {allowed.ravel()[worst]:.3g} is allowed"
+    )
+
+
+def _tolerances(output: Output) -> tuple[float, float]:
+    """Relative and absolute tolerance: those given, else what the type allows."""
+    dtype = output.value.dtype
+    usual = TOLERANCES.get(dtype.itemsize, 0.0) if dtype.kind == "f" else 0.0
+    rtol = usual if output.rtol is None else output.rtol
+    return rtol, usual if output.atol is None else output.atol
+
+
+def _differences(value: npt.NDArray[Any], reference: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """How far elements are apart; not a number equals itself, and differs from all numbers."""
+    if value.dtype.kind == "f":
+        same = (value == reference) | (np.isnan(value) & np.isnan(reference))
+        with np.errstate(invalid="ignore", over="ignore"):
+            off = np.abs(value.astype(np.float64) - reference.astype(np.float64))
+        return np.where(same, 0.0, np.where(np.isnan(off), np.inf, off))
+    larger, smaller = np.maximum(value, reference), np.minimum(value, reference)
+    # Modular, and so exact for integers of any width and sign.
+    apart = larger.astype(np.uint64) - smaller.astype(np.uint64)
+    return np.asarray(apart.astype(np.float64))
+
+
+def _element(output: Output, place: int) -> str:
+    index = [int(number) for number in np.unravel_index(place, output.value.shape)]
+    value, reference = output.value.ravel()[place], output.reference.ravel()[place]
+    return f"{index}: {value} instead of {reference}"
+
+
+def _kind(array: npt.NDArray[Any]) -> str:
+    return f"{array.dtype}{list(array.shape)}"
