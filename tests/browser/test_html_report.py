@@ -282,13 +282,16 @@ def test_the_button_overrules_the_system(browser: Browser) -> None:
     browser.run("localStorage.clear()")
 
 
-def test_print_unfolds_everything(browser: Browser) -> None:
-    browser.open("night")
+def test_print_unfolds_everything_and_cuts_nothing(browser: Browser) -> None:
+    browser.size(760)  # about what paper is wide
+    browser.open("night", media="print")
     folded = "return document.querySelectorAll('details:not([open])').length"
     before = browser.run(folded)
     assert before > 0
     browser.run("dispatchEvent(new Event('beforeprint'))")
     assert browser.run(folded) == 0
+    root = "document.documentElement"
+    assert browser.run(f"return {root}.scrollWidth <= {root}.clientWidth")
     browser.run("dispatchEvent(new Event('afterprint'))")
     assert browser.run(folded) == before
 
