@@ -80,6 +80,15 @@ def near(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return all(abs(a - b) <= 3 for a, b in zip(one, other, strict=True))
 
 
+def far_apart(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Colours that differ enough for marks: 3 to 1 in luminance."""
+    weights = (0.2126, 0.7152, 0.0722)
+    low, high = sorted(
+        sum(w * (v / 255) ** 2.2 for w, v in zip(weights, rgb, strict=True)) for rgb in (one, other)
+    )
+    return (high + 0.05) / (low + 0.05) >= 3
+
+
 @pytest.mark.parametrize("theme", THEMES)
 def test_pictures_are_drawn(browser: Browser, theme: str) -> None:
     browser.open("run", theme=theme)
@@ -104,6 +113,12 @@ def test_pictures_are_drawn(browser: Browser, theme: str) -> None:
         if not near(pixel, right)
     ]
     assert not wrong
+    back = colour(browser.run("return getComputedStyle(document.body).backgroundColor"))
+    lines = browser.run(_PLACES, ".curve path.line")
+    assert lines
+    for drawn in {bar[4] for bar in bars} | {line[5] for line in lines}:
+        assert far_apart(colour(drawn), back)
+    assert not {dot[5] for dot in dots} & {line[5] for line in lines}
     # Bars get shorter from the first to the last, as the operators' times do.
     widths = [bar[2] for bar in bars]
     assert widths == sorted(widths, reverse=True)

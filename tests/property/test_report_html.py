@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -54,5 +55,10 @@ def test_any_device_log_gives_a_sound_page(log: CompactLog) -> None:
 @settings(max_examples=25, deadline=None)
 def test_whatever_texts_there_are_none_acts(title: str, reason: str, console: str) -> None:
     run = replace(reported(unmet(subject=title, reason=reason), title=title), console=console)
-    page = Page(html_report([run, failed_run(reason)]))
+    failed = failed_run(reason, kind=title)
+    assert failed.result is not None
+    assert failed.failure is not None
+    hint = msgspec.structs.replace(failed.failure, hint=console)
+    failed = replace(failed, result=msgspec.structs.replace(failed.result, failure=hint))
+    page = Page(html_report([run, failed]))
     page.assert_sound()
