@@ -7,6 +7,8 @@ from itertools import chain
 
 from harness.check.budget import Budget
 from harness.check.checks import Verdict
+from harness.check.history.checks import history_checks
+from harness.check.history.comparison import HistoryComparison
 from harness.check.invariants import invariant_checks
 from harness.check.limits import limit_checks
 from harness.check.rules import Waiver
@@ -17,16 +19,21 @@ NO_LIMITS = Budget()
 """What a subject without a budget is held against: nothing may be lost."""
 
 
-def evaluate(subject: Subject, budget: Budget | None = None) -> Verdict:
+def evaluate(
+    subject: Subject, budget: Budget | None = None, comparison: HistoryComparison | None = None
+) -> Verdict:
     """Check ``subject`` by every rule there is for it.
 
     Args:
         subject: A trace and what is known beside it.
         budget: Limits, and severities of codes; none but the allowed losses by default.
+        comparison: What came of holding it against its history, if that was done.
     """
     budget = budget or NO_LIMITS
     day = subject.day or date.today()
     always = ((Waiver(), check) for check in invariant_checks(subject))
-    found = chain(always, limit_checks(budget, subject))
+    beside = history_checks(comparison) if comparison is not None else ()
+    changed = ((Waiver(), check) for check in beside)
+    found = chain(always, limit_checks(budget, subject), changed)
     checks = (waived(check, (rule, budget.waiver(check.code)), day) for rule, check in found)
     return Verdict(tuple(check for check in checks if check is not None))

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from harness.check.history.baseline import BaselineRef
+from harness.cli.against import baseline_option, history_ref
 from harness.cli.common import (
     Output,
     Reading,
@@ -44,6 +46,13 @@ def _share(_: click.Context, parameter: click.Parameter, text: str) -> float:
 )
 @click.option("--board", default="", help="Board whose rules count, for a trace without a result.")
 @click.option("--model", default="", help="Model whose rules count, likewise; its file or name.")
+@click.option(
+    "--history",
+    metavar="URL",
+    help="Hold the run against a history: SQLite file or postgresql:// URL.  "
+    "[default with --baseline: $ETHARNESS_HISTORY, or .etharness/history.sqlite near the project]",
+)
+@baseline_option
 @report_option()
 @click.option(
     "--suggest",
@@ -76,6 +85,8 @@ def command(
     etrecord: Path | None,
     board: str,
     model: str,
+    history: str | None,
+    baseline: BaselineRef | None,
     reports: tuple[Path, ...],
     suggested: Path | None,
     margin: float,
@@ -83,7 +94,11 @@ def command(
     reading: Reading,
     output: Output,
 ) -> int:
-    """Check a run or an ETDump: what always holds, and a budget."""
+    """Check a run or an ETDump: what always holds, a budget, and earlier results.
+
+    A run that was held against a history before is held against the same again, which its
+    directory keeps, unless --history or --baseline is given.
+    """
     if suggested is not None:
         return _suggest(suggested, paths, margin, own_limit, reading, output)
     if len(paths) > 1:
@@ -93,7 +108,9 @@ def command(
     (path,) = paths
     from harness.lab.judge import judged_path, recorded
 
-    run = judged_path(path, reading.load, budget, reading.given(etrecord, board, model))
+    against = history_ref(history, baseline)
+    given = reading.given(etrecord, board, model)
+    run = judged_path(path, reading.load, budget, given, against)
     write_reports(reports, [run])
     if run.subject is None:
         reading.load(path)  # raises what there is to say of a run without a trace
@@ -102,8 +119,11 @@ def command(
 
         click.echo(encode(recorded(run)), nl=False)
     else:
+        from harness.report.against import print_against
         from harness.report.terminal import print_verdict
 
+        if run.comparison is not None and output.verbosity >= 0:
+            print_against(output.console(), run.comparison, detailed=output.verbosity > 0)
         print_verdict(output.console(), run.verdict, verbosity=output.verbosity)
     return 0 if run.passed else 1
 

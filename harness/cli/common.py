@@ -290,6 +290,7 @@ def show_outcome(output: Output, outcome: Outcome, directory: Path) -> None:
         outcome.trace,
         str(directory),
         verbosity=output.verbosity,
+        comparison=outcome.comparison,
     )
 
 

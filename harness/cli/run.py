@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from harness.check.history.baseline import BaselineRef
+from harness.cli.against import baseline_option, history_ref
 from harness.cli.common import (
     Keeping,
     Output,
@@ -115,6 +117,7 @@ from harness.report.reported import Reported
     help="Add the result to a history: SQLite file or postgresql:// URL.  "
     "[default: $ETHARNESS_HISTORY, or none]",
 )
+@baseline_option
 @report_option()
 @time_scale_option
 @output_options
@@ -141,6 +144,7 @@ def command(
     commit: str | None,
     session: str | None,
     history: str | None,
+    baseline: BaselineRef | None,
     reports: tuple[Path, ...],
     time_scales: dict[str, str],
     output: Output,
@@ -169,6 +173,7 @@ def command(
         unit=unit,
         commit=commit,
         session=session,
+        against=history_ref(history, baseline) if baseline is not None else None,
     )
     keeping = Keeping(history)
 

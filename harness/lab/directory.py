@@ -9,6 +9,7 @@ inputs/N.npy     what was fed
 outputs/N.npy    what came out of the last execution
 reference/N.npy  what should have, if somebody said so
 console.log      text the board printed
+history.json     earlier results that the run was judged by, if it was
 postmortem.json  when the board crashed in the run: what it was doing; postmortem.bin as it sent it,
                  and trace.etlog is the log up to the crash
 earlier_*        the same of a crash before the run, which the run has made the board forget
@@ -33,13 +34,14 @@ PARTIAL = "trace.partial"
 ETDUMP = "trace.etdp"
 DEBUG_BUFFER = "debug_buffer.bin"
 CONSOLE = "console.log"
+HISTORY = "history.json"
 POSTMORTEM = "postmortem.json"
 POSTMORTEM_IMAGE = "postmortem.bin"
 EARLIER_POSTMORTEM = "earlier_postmortem.json"
 EARLIER_POSTMORTEM_IMAGE = "earlier_postmortem.bin"
 _FILES = (
-    *(RESULT, LOG, PARTIAL, ETDUMP, DEBUG_BUFFER, CONSOLE, POSTMORTEM, POSTMORTEM_IMAGE),
-    *(EARLIER_POSTMORTEM, EARLIER_POSTMORTEM_IMAGE),
+    *(RESULT, LOG, PARTIAL, ETDUMP, DEBUG_BUFFER, CONSOLE, HISTORY, POSTMORTEM),
+    *(POSTMORTEM_IMAGE, EARLIER_POSTMORTEM, EARLIER_POSTMORTEM_IMAGE),
 )
 
 _TENSORS = ("inputs", "outputs", "reference")

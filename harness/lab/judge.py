@@ -16,11 +16,14 @@ import msgspec
 
 from harness.check.budget import Budget, load_budget
 from harness.check.checks import Verdict
-from harness.check.evaluate import evaluate
+from harness.check.evaluate import NO_LIMITS, evaluate
+from harness.check.history.samples import History
 from harness.check.subject import Subject, model_name
-from harness.errors import FormatError
+from harness.errors import FormatError, UsageError
 from harness.etdump.dumps import Dump
+from harness.lab.baseline import HistoryRef, compare_with, keep_history, kept_history
 from harness.lab.directory import CONSOLE, POSTMORTEM, RunDirectory
+from harness.lab.history.entries import provenance_of
 from harness.lab.known import know
 from harness.lab.references import compared_outputs
 from harness.lab.source import Source
@@ -42,6 +45,7 @@ def judged(
     budget: Path | Budget | None = None,
     directory: Path | None = None,
     given: Given = NOTHING_GIVEN,
+    history: History | HistoryRef | None = None,
 ) -> Reported:
     """Hold a trace against every rule there is for it.
 
@@ -52,19 +56,45 @@ def judged(
         budget: A budget or its file; without one, only what always holds is checked.
         directory: The run directory, if there is one.
         given: What the trace was read with, and an ETRecord.
+        history: Earlier results, or where they are; by default those that the run directory was
+            judged by before, if it was. What is fetched is kept there.
 
     Raises:
-        UsageError: The budget file is wrong, or there is no such ETRecord.
-        NotComparableError: The ETRecord is of another model.
+        UsageError: The budget file is wrong, or there is no such ETRecord or history, or no result
+            to hold against one.
+        NotComparableError: The ETRecord is of another model, or the baseline means no result.
+        InfrastructureError: The history does not answer.
     """
     subject = subject_of(trace, result, given, directory)
     rules, file = budget, ""
     if isinstance(rules, Path):
         file = str(rules)
         rules = load_budget(rules, subject.board, subject.model, subject.unit)
-    checks = tuple(map(with_printable_text, evaluate(subject, rules).checks))
+    if history is None and directory is not None:
+        history = kept_history(directory)
+    comparison = None
+    if history is not None:
+        if result is None:
+            raise UsageError(
+                f"{title} has no result to hold against a history",
+                hint="give a run directory, which says of what commit, model and board it is",
+            )
+        if isinstance(history, HistoryRef):
+            history = history.fetch(provenance_of(result), (rules or NO_LIMITS).history)
+            if directory is not None:
+                keep_history(directory, history)
+        comparison = compare_with(history, subject, result, rules)
+    verdict = evaluate(subject, rules, comparison)
     return Reported(
-        title, subject, Verdict(checks), result, budget=file, directory=directory, given=given
+        title,
+        subject,
+        Verdict(tuple(map(with_printable_text, verdict.checks))),
+        result,
+        history,
+        comparison,
+        budget=file,
+        directory=directory,
+        given=given,
     )
 
 
@@ -73,6 +103,7 @@ def judged_path(
     load: Callable[[Path], Source],
     budget: Path | Budget | None = None,
     given: Given = NOTHING_GIVEN,
+    history: History | HistoryRef | None = None,
 ) -> Reported:
     """Judge what is at ``path``, by the budget that it was judged by before unless one is given.
 
@@ -81,6 +112,7 @@ def judged_path(
         load: Reads the traces behind a path.
         budget: A budget or its file.
         given: What the traces are read with, and an ETRecord.
+        history: As for ``judged``.
 
     Raises:
         UsageError: There is nothing at the path, or the budget file is wrong.
@@ -103,7 +135,7 @@ def judged_path(
     known = source.result
     if budget is None and known is not None and known.verdict is not None:
         budget = Path(known.verdict.budget) if known.verdict.budget else None
-    return with_evidence(judged(str(path), source.trace, known, budget, directory, given))
+    return with_evidence(judged(str(path), source.trace, known, budget, directory, given, history))
 
 
 def with_evidence(run: Reported) -> Reported:

@@ -20,6 +20,7 @@ from harness import __version__
 from harness.board import Board, SerialTarget, load_board
 from harness.check.budget import load_budget
 from harness.check.checks import Verdict
+from harness.check.history.comparison import HistoryComparison
 from harness.check.subject import model_name
 from harness.clock.converters import parse_time_scales
 from harness.clock.host_times import quality_of_run
@@ -32,6 +33,7 @@ from harness.errors import (
     TargetError,
     UsageError,
 )
+from harness.lab.baseline import HistoryRef
 from harness.lab.collect import (
     describe_target,
     pull_trace,
@@ -99,6 +101,7 @@ class RunRequest:
         commit: The commit that is tested; None for what ``current_commit`` says of the model.
         session: What results have in common that are made together; None for what the environment
             says in ``ETHARNESS_SESSION``, or else for this run alone.
+        against: The history that the run is held against; None for none.
     """
 
     board: str
@@ -123,6 +126,7 @@ class RunRequest:
     unit: str | None = None
     commit: str | None = None
     session: str | None = None
+    against: HistoryRef | None = None
 
     @property
     def options(self) -> RunOptions:
@@ -134,10 +138,17 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A finished run: what ``result.json`` says, and its trace on the time scales it says."""
+    """A finished run.
+
+    Attributes:
+        result: What ``result.json`` says.
+        trace: What was logged, on the time scales that the result says.
+        comparison: What came of holding it against its history, if that was asked for.
+    """
 
     result: Result
     trace: Trace
+    comparison: HistoryComparison | None = None
 
 
 def run_model(
@@ -171,6 +182,8 @@ def run_model(
         name = model_name(request.model.name)
         load_budget(budget_file, board.name, name, request.unit or request.port or board.name)
     references = read_references(request.references)
+    if request.against is not None:
+        request.against.check()
     # The request's come first and win; what is wrong with any shows before anything is started.
     scales = {**request.time_scales, **board.time_scales, **request.time_scales}
     parse_time_scales(scales)
@@ -188,7 +201,7 @@ def run_model(
     finally:
         run.finish()
         ended(run.reported)
-    return Outcome(run.result, trace)
+    return Outcome(run.result, trace, run.reported.comparison)
 
 
 class _Run:
@@ -292,7 +305,9 @@ class _Run:
     def judge(self, trace: Trace, budget_file: Path | None) -> None:
         self._learn(failure=None)
         path = self.directory.path
-        self._judged = judged(str(path), trace, self.result, budget_file, path)
+        self._judged = judged(
+            *(str(path), trace, self.result, budget_file, path), history=self.request.against
+        )
         verdict = recorded(self._judged)
         self._learn(verdict=verdict, exit_code=0 if verdict.passed else 1)
 

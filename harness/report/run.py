@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.check.checks import Verdict
-from harness.report.terminal import print_run, print_verdict
+from harness.check.history.comparison import HistoryComparison
+from harness.report.against import print_against
+from harness.report.terminal import print_run, print_verdict, show_line
 from harness.report.text import stack_use
 from harness.result import Result
 from harness.trace import Trace
@@ -18,7 +20,13 @@ EXECUTE = "Execute"
 
 
 def show_run(
-    console: Console, result: Result, trace: Trace, directory: str, *, verbosity: int = 0
+    console: Console,
+    result: Result,
+    trace: Trace,
+    directory: str,
+    *,
+    verbosity: int = 0,
+    comparison: HistoryComparison | None = None,
 ) -> None:
     """Print a finished run: only the verdict when ``verbosity`` is negative, all when positive."""
     verdict = Verdict(result.verdict.checks) if result.verdict else None
@@ -31,11 +39,16 @@ def show_run(
         console,
         trace,
         header=header,
-        verdict=verdict,
+        verdict=verdict if comparison is None else None,
         block=None if verbosity > 0 else EXECUTE,
         detailed=verbosity > 0,
         qualities=result.clock_quality,
     )
+    if comparison is not None:
+        show_line(console)
+        print_against(console, comparison, detailed=verbosity > 0)
+        if verdict is not None:
+            print_verdict(console, verdict, verbosity=verbosity)
 
 
 def _header(result: Result, directory: str) -> dict[str, object]:

@@ -26,12 +26,15 @@ _ROOM = 520 * _WIDTH
 _ACTIVATIONS = ("aten::relu", "aten::sigmoid", "aten::tanh", "aten::abs")
 
 
-def sixty(slower: int | None = None, share: float = 0.03) -> bytes:
-    """Return the .pte file; operator ``slower`` has ``share`` more rows, of at least 35."""
+def sixty(slower: int | None = None, share: float = 0.03, *, operators: int = OPERATORS) -> bytes:
+    """Return the .pte file; operator ``slower`` has ``share`` more rows, of at least 35.
+
+    With fewer ``operators`` it is the beginning of the network.
+    """
     program = ProgramBuilder(planned=[0, 8 * _ROOM])
     x = out = program.tensor((_ROOM,), memory=(1, 0))
     weight = program.constant(np.full((_WIDTH, _WIDTH), 1 / 7, np.float32))
-    for number in range(OPERATORS):
+    for number in range(operators):
         block, kind = divmod(number, 3)
         rows = round(_LEAST * (_MOST / _LEAST) ** (block / (_BLOCKS - 1)))
         if number == slower:

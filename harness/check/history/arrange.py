@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from harness.check.history.points import Ints, Points, numbered, origin_of, session_of
+from harness.check.history.points import Ints, Points, numbered, occasion_of, origin_of, session_of
 from harness.check.history.samples import History, Measured, Metric, Provenance, Sample
 
 
@@ -121,9 +121,9 @@ class OnUnit:
 def arrange(history: History, judged: Sequence[Measured]) -> tuple[list[OnUnit], list[OnUnit]]:
     """Put results in order, by unit.
 
-    Results in the history that were made in a session with one that is judged, of the same on the
-    same unit, are repeats of it and are judged with it, unless they are of the baseline. Those of
-    the same commit on other units are witnesses.
+    Results in the history that were made on the same occasion as one that is judged, of the same on
+    the same unit, are repeats of it and are judged with it, unless they are of the baseline. Those
+    of the same commit on other units are witnesses.
 
     Args:
         history: Earlier results; what is judged is left out if it is among them.
@@ -163,7 +163,7 @@ def arrange(history: History, judged: Sequence[Measured]) -> tuple[list[OnUnit],
 
 
 def _repeats(result: Provenance) -> tuple[str, str, str]:
-    return result.unit, origin_of(result), session_of(result)
+    return result.unit, origin_of(result), occasion_of(result)
 
 
 def _units(results: Sequence[Measured]) -> list[str]:

@@ -88,6 +88,11 @@ def session_of(result: Provenance) -> str:
     return result.session or result.id
 
 
+def occasion_of(result: Provenance) -> str:
+    """What sessions were made together: that of ``night 12/7`` is ``night 12``."""
+    return session_of(result).partition("/")[0]
+
+
 def origin_of(result: Provenance) -> str:
     """What was tested: the commit, or where that does not say, firmware and model."""
     if result.commit and not result.commit.endswith("-dirty"):

@@ -1,0 +1,137 @@
+"""The history that a run is judged by: fetched from a store, and kept in the run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from harness.check.budget import Budget
+from harness.check.evaluate import NO_LIMITS
+from harness.check.history.baseline import DEFAULT_BASELINE, BaselineRef
+from harness.check.history.comparison import HistoryComparison
+from harness.check.history.hold import hold_against
+from harness.check.history.points import occasion_of, origin_of
+from harness.check.history.samples import History, Measured, Provenance, Series
+from harness.check.history.settings import HistoryLimits
+from harness.check.history.within import durations_of, numbers_of
+from harness.check.subject import Subject
+from harness.errors import FormatError, NotComparableError
+from harness.lab.directory import HISTORY, RunDirectory
+from harness.lab.history import open_store
+from harness.lab.history.entries import provenance_of
+from harness.result import Result, encode
+
+if TYPE_CHECKING:
+    from harness.lab.history.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRef:
+    """Where history is, and which of it is the baseline.
+
+    Attributes:
+        url: As ``open_store`` takes it.
+        baseline: Which results are compared with.
+    """
+
+    url: str
+    baseline: BaselineRef = DEFAULT_BASELINE
+
+    def fetch(self, judged: Provenance, limits: HistoryLimits) -> History:
+        """Read what ``judged`` is held against: its board's results of the model, on any unit.
+
+        What was made on the same occasion of the same commit is no part of a baseline of the last
+        results, of which there may be none yet.
+
+        Raises:
+            NotComparableError: The baseline that was asked for means no result.
+            UsageError: There is no such store, or the baseline may mean several commits.
+            InfrastructureError: The store does not answer.
+        """
+        baseline = self.baseline
+        found: list[History] = []
+        with self._open() as store:
+            for statistic in limits.statistics:
+                try:
+                    history = store.history(
+                        *(judged.board, judged.model, judged.method),
+                        statistic=statistic,
+                        baseline=baseline,
+                        without=(judged.id,),
+                    )
+                except NotComparableError:
+                    if baseline.how != "last":
+                        raise
+                    return History(description=baseline.description)
+                found.append(history)
+        joined = _joined(found)
+        return _without_own(joined, judged) if baseline.how == "last" else joined
+
+    def check(self) -> None:
+        """Open the store and close it again, to see whether it can be asked later.
+
+        Raises:
+            UsageError: There is no such store.
+            InfrastructureError: It does not answer.
+        """
+        self._open().close()
+
+    def _open(self) -> Store:
+        # The first night has nothing to be held against, and may begin the history.
+        return open_store(self.url, create=self.baseline.how == "last")
+
+
+def _joined(histories: Sequence[History]) -> History:
+    """The same results with the statistics of all."""
+    series: dict[object, Series] = {}
+    for history in histories:
+        series |= {item.metric: item for item in history.series}
+    return msgspec.structs.replace(histories[0], series=tuple(series.values()))
+
+
+def _without_own(history: History, judged: Provenance) -> History:
+    def own(place: int) -> bool:
+        result = history.results[place]
+        return (result.unit, origin_of(result), occasion_of(result)) == (
+            *(judged.unit, origin_of(judged), occasion_of(judged)),
+        )
+
+    baseline = tuple(place for place in history.baseline if not own(place))
+    return msgspec.structs.replace(history, baseline=baseline)
+
+
+def keep_history(directory: Path, history: History) -> None:
+    """Keep the history that a run was judged by, so that it can be judged so again."""
+    RunDirectory(directory).write(HISTORY, encode(history))
+
+
+def kept_history(directory: Path) -> History | None:
+    """Return the history that a run was judged by, if it was.
+
+    Raises:
+        FormatError: The file holds something else.
+    """
+    file = directory / HISTORY
+    if not file.is_file():
+        return None
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=History)
+    except msgspec.DecodeError as error:
+        raise FormatError(f"{file}: not a history of this version: {error}") from error
+
+
+def compare_with(
+    history: History, subject: Subject, result: Result, budget: Budget | None
+) -> HistoryComparison:
+    """Hold a run against its history.
+
+    Raises:
+        UsageError: SciPy or ruptures is not installed.
+    """
+    limits = (budget or NO_LIMITS).history
+    measured = Measured(provenance_of(result), numbers_of(subject, limits))
+    return hold_against(history, [measured], limits, durations_of(subject))
