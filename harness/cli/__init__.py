@@ -17,7 +17,7 @@ COMMANDS = {
     "boards": "List the boards that can be named with --board.",
     "budget": "Show a budget's rules for a board and model, and where each is from.",
     "build": "Build the firmware of a board.",
-    "check": "Check a run or an ETDump: what always holds, and a budget.",
+    "check": "Check a run or an ETDump: what always holds, a budget, and earlier results.",
     "compare": "Compare two traces operator by operator.",
     "decode": "Print what an ETDump, a console capture, a log or a run directory holds.",
     "doctor": "Say what this machine can do and what it lacks.",

@@ -57,14 +57,23 @@ class OnUnit:
         """The earlier results, then those that are judged; ``Points.results`` are indices of it."""
         return *self.earlier, *(item.provenance for item in self._measured)
 
+    @cached_property
+    def _units(self) -> list[str]:
+        return [result.unit for result in self.earlier]
+
     @property
     def has_baseline(self) -> bool:
         """Whether the baseline has results of this unit."""
         return any(self.earlier[place].unit == self.unit for place in self._baseline)
 
+    @cached_property
+    def judged_metrics(self) -> dict[Metric, None]:
+        """The metrics of what is judged."""
+        return dict.fromkeys(metric for item in self._measured for metric in item.samples)
+
     def metrics(self) -> Iterator[tuple[Metric, OneMetric]]:
         """Every metric of the baseline or of what is judged, those of what is judged first."""
-        judged = dict.fromkeys(m for item in self._measured for m in item.samples)
+        judged = self.judged_metrics
         for metric in [*judged, *(metric for metric in self._series if metric not in judged)]:
             found = self.metric(metric)
             if len(found.now) or found.baseline.any():
@@ -77,7 +86,7 @@ class OnUnit:
         here = [
             (place, sample.value)
             for place, sample in zip(places, samples, strict=True)
-            if self.earlier[place].unit == unit
+            if self._units[place] == unit
         ]
         now = [
             (len(self.earlier) + index, item.samples[metric].value)

@@ -103,7 +103,7 @@ def _grows(metric: Metric) -> bool:
 
 def _uneven(unit: OnUnit) -> tuple[float, float] | None:
     """Executions in the baseline and now, where these are not as many."""
-    for metric, _ in unit.metrics():
+    for metric in unit.judged_metrics:
         counts = unit.executions(metric) if metric.kind == "operator" else None
         if counts and counts[0] != counts[1]:
             return counts

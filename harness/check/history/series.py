@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from harness.check.history.comparison import Step
 from harness.check.history.points import Points
 from harness.check.history.samples import Provenance
@@ -20,7 +22,8 @@ def steps_in(
     """Return the steps beyond both limits among sessions in the order of their commits.
 
     A commit has its place where it was first seen: a baseline that is run again every night does
-    not make steps up and down. What changes within one commit is not its doing, and no step.
+    not make steps up and down. What changes within one commit is not its doing, and no step. Two
+    commits that ran in the same sessions are compared there, and not by where the sessions drift.
 
     Args:
         points: What the metric was; ``points.results`` are indices into ``results``.
@@ -29,6 +32,9 @@ def steps_in(
         limits: What else counts as a change.
     """
     cells = points.cells()
+    boundaries = np.flatnonzero(np.diff(cells.origins)) + 1
+    if all(_side_by_side(cells, at) for at in boundaries.tolist()):
+        return ()  # nowhere could be a step
     relative, absolute = limit
     found = []
     for step in find_steps(cells.values, limits.confidence):
@@ -36,7 +42,7 @@ def steps_in(
         if step.p > limits.fdr or size <= relative * abs(step.before) or size <= absolute:
             continue
         last, first = (results[cells.results[place]] for place in (step.at - 1, step.at))
-        if cells.origins[step.at - 1] == cells.origins[step.at]:
+        if _side_by_side(cells, step.at):
             continue
         found.append(
             Step(
@@ -50,3 +56,9 @@ def steps_in(
             )
         )
     return tuple(found)
+
+
+def _side_by_side(cells: Points, at: int) -> bool:
+    """Whether the points in front of ``at`` and there are of one commit, or share sessions."""
+    old, new = (cells.where(cells.origins == cells.origins[place]) for place in (at - 1, at))
+    return len(np.intersect1d(old.sessions, new.sessions)) > 0
