@@ -75,7 +75,7 @@ def main() -> None:
     lines = [
         "# Reading ED00 files",
         "",
-        f"Written by `benchmarks/decoding.py` on {_machine()}.",
+        f"Written by `benchmarks/decoding.py` on {machine()}.",
         "",
     ]
     with tempfile.TemporaryDirectory() as scratch:
@@ -268,7 +268,7 @@ def _memory(kind: str) -> int:
     raise OSError(f"/proc/self/status does not say {kind}")
 
 
-def _machine() -> str:
+def machine() -> str:
     system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     return f"{system}, Python {platform.python_version()}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -20,10 +21,15 @@ def write_delimited(trace: Trace, delimiter: str) -> bytes:
     An absent value is an empty field, a truth value ``true`` or ``false``, a debug event's value
     its JSON.
     """
-    table = columns(trace)
+    return delimited(columns(trace), delimiter)
+
+
+def delimited(table: Mapping[str, Sequence[Any]], delimiter: str, *, header: bool = True) -> bytes:
+    """Write any columns as ``write_delimited`` does, without a header line if it is written."""
     out = io.StringIO()
     writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(table)
+    if header:
+        writer.writerow(table)
     for row in zip(*table.values(), strict=True):
         writer.writerow([_cell(value) for value in row])
     return out.getvalue().encode()

@@ -18,7 +18,7 @@ from harness.report.budget import BudgetField
 from harness.report.clocks import ClockDocument, clock_documents
 from harness.report.compare import ComparisonDocument
 from harness.report.explain import CodeDocument
-from harness.report.history import PrunedDocument
+from harness.report.history import PrunedDocument, TableDocument
 from harness.report.judgement import Judgement
 from harness.report.memory import MemoryDocument, memory_document
 from harness.report.postmortem import PostmortemDocument
@@ -121,6 +121,7 @@ SCHEMAS: dict[str, Any] = {
     "export": ExportDocument,
     "history-add": list[Added],
     "history-baseline": list[NamedBaseline],
+    "history-export": TableDocument,
     "history-info": StoreInfo,
     "history-list": list[Entry],
     "history-prune": PrunedDocument,

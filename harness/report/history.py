@@ -32,6 +32,13 @@ class PrunedDocument(msgspec.Struct, frozen=True):
     dry_run: bool
 
 
+class TableDocument(msgspec.Struct, frozen=True):
+    """What ``etharness history export --json`` prints: how many rows the file has."""
+
+    file: str
+    rows: int
+
+
 def added_document(found: Sequence[Added]) -> bytes:
     """Return the JSON of what came of adding run directories."""
     return _document(found)
@@ -55,6 +62,11 @@ def baselines_document(baselines: Sequence[NamedBaseline]) -> bytes:
 def pruned_document(removed: int, left: int, *, dry_run: bool) -> bytes:
     """Return the JSON of what came of removing results."""
     return encode(PrunedDocument(removed, left, dry_run))
+
+
+def exported_document(file: str, rows: int) -> bytes:
+    """Return the JSON of what was written."""
+    return _document(TableDocument(file, rows))
 
 
 def print_added(

@@ -39,6 +39,16 @@ class Server:
         self.execute(f"CREATE DATABASE {name} ENCODING 'UTF8' TEMPLATE template0")
         return self.url(name)
 
+    def size(self) -> int:
+        """Bytes of all databases on the disk."""
+        import psycopg
+
+        with psycopg.connect(self.url("postgres")) as connection:
+            query = "SELECT sum(pg_database_size(datname)) FROM pg_database WHERE datname ~ '^test'"
+            found = connection.execute(query).fetchone()
+        assert found is not None
+        return int(found[0])
+
     def execute(self, statement: str, database: str = "postgres") -> None:
         import psycopg
 
@@ -47,8 +57,11 @@ class Server:
 
 
 @contextmanager
-def server() -> Iterator[Server]:
-    """Start a server, and end it; FileNotFoundError where PostgreSQL is not installed."""
+def server(*, durable: bool = False) -> Iterator[Server]:
+    """Start a server, and end it; FileNotFoundError where PostgreSQL is not installed.
+
+    Without ``durable`` it is as quick, and as careless, as a test can afford.
+    """
     programs = _programs()
     directory = Path(tempfile.mkdtemp(prefix="etharness-pg-"))
     as_user: list[str] = []
@@ -67,8 +80,9 @@ def server() -> Iterator[Server]:
             check=True,
             capture_output=True,
         )
-        settings = ["fsync=off", "listen_addresses=", f"unix_socket_directories={directory}"]
-        settings += ["shared_buffers=16MB", "max_connections=40"]
+        settings = ["listen_addresses=", f"unix_socket_directories={directory}"]
+        if not durable:
+            settings += ["fsync=off", "shared_buffers=16MB", "max_connections=40"]
         options = [word for setting in settings for word in ("-c", setting)]
         with log.open("wb") as out:
             dying = ["--pdeathsig=KILL"] if as_user else []

@@ -11,6 +11,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.lab.history import open_store
+from harness.lab.history.exporting import TYPES
 from harness.lab.history.place import default_history
 from harness.result import Failure, encode
 from tests.conftest import CommandResult
@@ -172,6 +173,47 @@ def test_pruning(tmp_path: Path, history: Any) -> None:
     assert "operator times  " in history("info").out
 
 
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "json", "parquet"])
+def test_all_numbers_are_written_as_a_table(tmp_path: Path, history: Any, suffix: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    runs(tmp_path, 2)
+    item = made("odd", method="m\0,", unit='"u"')
+    run_directory(tmp_path / "odd", item, {"a,\n": [7, 9]})
+    history("add", tmp_path)
+    file = tmp_path / f"table.{suffix}"
+    found = document("history-export", history("export", "-o", file, "--json").out)
+    read = {
+        "csv": pandas.read_csv,
+        "tsv": lambda file: pandas.read_csv(file, sep="\t"),
+        "json": pandas.read_json,
+        "parquet": pandas.read_parquet,
+    }
+    table = read[suffix](file)
+    assert list(table.columns) == list(TYPES)
+    assert found == {"file": str(file), "rows": len(table)}
+    whole = table[(table.kind == "operator") & (table.executions == "all")]
+    assert sorted(whole[whole["name"] == "a"].p50) == [100, 101]
+    [odd] = whole[whole["name"] == r"a,\x0a"].to_dict("records")
+    assert (odd["method"], odd["unit"]) == (r"m\x00,", '"u"')
+    assert [odd[name] for name in ("count", "total", "p50", "min", "max", "std")] == [
+        2,
+        16,
+        8,
+        7,
+        9,
+        1,
+    ]
+    cold = table[(table["name"] == r"a,\x0a") & (table.executions == "cold")]
+    assert list(cold.p50) == [7]
+    sizes = table[(table["name"] == "planned_1") & (table.statistic == "peak_bytes")]
+    assert list(sizes.value) == [0, 0, 0]
+    assert list(table.result.unique()) == ["odd", "r0", "r1"]
+    assert history("export", "-o", file).code == 2
+    assert history("export", "-o", file, "--force", "--board", "none").out.endswith(": 0 rows\n")
+    assert history("export", "-o", tmp_path / "x.xls").code == 2
+    assert history("export", "-o", tmp_path / "none/x.csv").code == 2
+
+
 @pytest.mark.parametrize("command", ["list", "info", "show"])
 def test_asking_makes_no_history(tmp_path: Path, history: Any, command: str) -> None:
     code, _, err = history(command)
@@ -184,7 +226,7 @@ def test_asking_makes_no_history(tmp_path: Path, history: Any, command: str) -> 
 @pytest.mark.parametrize(
     "command",
     [
-        *(("add",), ("list",), ("show",), ("prune",), ("info",)),
+        *(("add",), ("list",), ("show",), ("prune",), ("info",), ("export",)),
         *(("baseline", name) for name in ("set", "list", "remove")),
     ],
 )

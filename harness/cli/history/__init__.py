@@ -11,6 +11,7 @@ COMMANDS = {
     "list": "List results.",
     "show": "Show how what was measured changed.",
     "baseline": "Give results a name that later ones are held against.",
+    "export": "Write all numbers of results as a table.",
     "prune": "Remove old results.",
     "info": "Say where the history is and how much it holds.",
 }

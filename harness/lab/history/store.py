@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
@@ -14,7 +15,8 @@ from harness.check.history.samples import History
 from harness.check.history.stored import Entry, NamedBaseline, StoreInfo, Tested
 from harness.check.subject import Subject
 from harness.errors import UsageError
-from harness.lab.history import baselines, reading, writing
+from harness.export.pieces import write_pieces
+from harness.lab.history import baselines, exporting, reading, writing
 from harness.lab.history.database import Database, parse_url
 from harness.lab.history.entries import Selection, entry_of
 from harness.lab.history.interning import Interned
@@ -241,6 +243,25 @@ class Store:
             return len(going) if dry_run else baselines.remove(connection, going)
 
         return self._read(act) if dry_run else self._database.write(act)
+
+    def export(self, file: Path, selection: Selection = Selection()) -> int:  # noqa: B008 - frozen
+        """Write all numbers of the results that are meant as a table (``docs/history.md``).
+
+        Args:
+            file: Where to, .csv, .tsv, .json or .parquet; it is replaced if it is there.
+            selection: Which results.
+
+        Returns:
+            How many rows it has.
+
+        Raises:
+            UsageError: The file cannot be written, or its suffix says no format.
+        """
+        return self._read(
+            lambda connection: write_pieces(
+                file, exporting.pieces(connection, selection), exporting.TYPES
+            )
+        )
 
     def info(self) -> StoreInfo:
         """Return what the store is and how much it holds."""

@@ -1,0 +1,183 @@
+"""Measure the history of results on both databases, and write the end of docs/history.md.
+
+    python -m benchmarks.history [ROWS]    # a million rows of operators by default: minutes
+
+Both hold the same results and are asked the same, one after the other in this process. The server
+is the benchmark's own, on a socket, with its defaults; the file is in the temporary folder.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+from benchmarks.decoding import machine
+from harness.check.subject import Subject
+from harness.lab.history import open_store
+from harness.lab.history.entries import Selection
+from harness.lab.history.store import Store
+from harness.result import Result
+from tests.support.postgresql import server
+from tests.support.results import made, trace_with
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/history.md"
+HEADING = "## How fast\n"
+OPERATORS = 60
+RUNS = 10
+KINDS = [*product(("board a", "board b", "board c", "board d"), ("kws.pte", "vww.pte"))]
+UNITS = 8
+REPEATS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What was measured on one database; times are seconds, medians.
+
+    Attributes:
+        added: Rows of operators that were added per second while it was filled.
+        asked: By the question.
+        size: Bytes on the disk.
+    """
+
+    added: float
+    asked: dict[str, float]
+    size: int
+
+
+def main() -> None:
+    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
+        file = Path(scratch) / "history.sqlite"
+        running = stack.enter_context(server(durable=True))
+        places = {
+            "SQLite": (
+                str(file),
+                lambda: sum(part.stat().st_size for part in file.parent.glob(f"{file.name}*")),
+            ),
+            "PostgreSQL": (running.new_database(), running.size),
+        }
+        found = {}
+        for name, (url, size) in places.items():
+            with open_store(url) as store:
+                found[name], filled = measure(store, rows, size)
+    text = PAGE.read_text().partition(HEADING)[0] + HEADING + "\n".join(page(found, filled)) + "\n"
+    PAGE.write_text(text)
+    print(text.partition(HEADING)[2])
+
+
+def measure(store: Store, rows: int, size: Callable[[], int]) -> tuple[Figures, tuple[int, int]]:
+    """Fill a store with so many rows of operators, then ask it."""
+    began = time.perf_counter()
+    results = 0
+    spent = 0.0
+    for result, subject in nights():
+        if results % 200 == 0 and store.info().rows["operator times"] >= rows:
+            break
+        before = time.perf_counter()
+        store.add(result, subject)
+        spent += time.perf_counter() - before
+        results += 1
+    there = store.info().rows["operator times"]
+    print(f"{store.place}: {there:,} rows, {time.perf_counter() - began:.0f} s", flush=True)
+    board, model = KINDS[0]
+    of = (board, model, "forward")
+    adding = iter([made(f"x{n}", board=board, model=model) for n in range(REPEATS)])
+    subject = next(nights())[1]
+
+    def add_one() -> None:
+        store.add(next(adding).result, subject)
+
+    questions: dict[str, Callable[[], object]] = {
+        "one result more": add_one,
+        "a window: the newest 200 results of a board and model, all operators": (
+            lambda: store.history(*of)
+        ),
+        "the newest 20 of them": lambda: store.history(*of, window=20),
+        "one operator through all results of a board and model": (
+            lambda: store.history(*of, window=100_000, pattern="native_call_7")
+        ),
+        "a list of the newest 50 results of any": lambda: store.results(Selection(newest=50)),
+    }
+    asked = {what: median(action) for what, action in questions.items()}
+    return Figures(there / spent, asked, size()), (there, results)
+
+
+def nights() -> Iterator[tuple[Result, Subject]]:
+    """Results night after night, each kind on each of its units, with times that differ."""
+    subjects = [
+        made("x", trace_with(times(seed), allocated=100 + seed)).subject for seed in range(16)
+    ]
+    for subject in subjects:
+        subject.operators, subject.allocators  # noqa: B018 - computed before anything is measured
+    night = 0
+    while True:
+        for number, ((board, model), unit) in enumerate(product(KINDS, range(UNITS))):
+            item = made(
+                f"{night}-{number}",
+                subjects[0].trace,
+                board=board,
+                model=model,
+                unit=f"unit {unit}",
+                session=f"night {night}",
+                commit=f"{night:040x}",
+                started_utc=f"{2020 + night // 336}-{night // 28 % 12 + 1:02}-{night % 28 + 1:02}",
+            )
+            yield item.result, subjects[(night + number) % len(subjects)]
+        night += 1
+
+
+def times(seed: int) -> dict[str, list[int]]:
+    """Times of operators, run by run."""
+    return {
+        f"native_call_{operator}": [
+            10_000 * (operator + 1) + 37 * ((seed * 31 + operator * 7 + run * 3) % 11)
+            for run in range(RUNS)
+        ]
+        for operator in range(OPERATORS)
+    }
+
+
+def median(action: Callable[[], object]) -> float:
+    """Seconds that ``action`` takes."""
+    taken = []
+    for _ in range(REPEATS):
+        before = time.perf_counter()
+        action()
+        taken.append(time.perf_counter() - before)
+    return statistics.median(taken)
+
+
+def page(found: dict[str, Figures], filled: tuple[int, int]) -> Iterator[str]:
+    rows, results = filled
+    one, other = found["SQLite"], found["PostgreSQL"]
+    yield ""
+    yield f"Written by `benchmarks/history.py` on {machine()}."
+    yield ""
+    yield f"With {rows:,} rows of operators, of {results:,} results with {OPERATORS} operators each"
+    yield f"on {len(KINDS) * UNITS} units, all statistics of all, cold and warm executions; medians."
+    yield ""
+    yield "| | SQLite | PostgreSQL | ratio |"
+    yield "|---|---|---|---|"
+    yield (
+        f"| rows of operators added per second, one writer, a transaction per result | "
+        f"{one.added:,.0f} | {other.added:,.0f} | {other.added / one.added:.2f} |"
+    )
+    for what in one.asked:
+        ours, theirs = one.asked[what], other.asked[what]
+        yield f"| {what} | {1000 * ours:.1f} ms | {1000 * theirs:.1f} ms | {theirs / ours:.2f} |"
+    yield (
+        f"| bytes on the disk per row of an operator, all else included | {one.size / rows:.0f} | "
+        f"{other.size / rows:.0f} | {other.size / one.size:.2f} |"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""A long table of any columns as a file, written piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.export.delimited import delimited
+from harness.export.extra import require
+
+Piece = Mapping[str, Sequence[Any]]
+"""Some rows: every column by its name, in order, each with one value per row."""
+
+SUFFIXES: Final = (".csv", ".tsv", ".json", ".parquet")
+
+
+def write_pieces(file: Path, pieces: Iterable[Piece], types: Mapping[str, str]) -> int:
+    """Write a table, whole or not at all; a file that is there is replaced.
+
+    Args:
+        file: Where to; its suffix says the format.
+        pieces: The rows, all with the same columns.
+        types: Arrow's name of the type of every column.
+
+    Returns:
+        How many rows it has.
+
+    Raises:
+        UsageError: The suffix is none of ``SUFFIXES``, the file cannot be written, or a package is
+            not installed.
+    """
+    check_suffix(file)
+    partial = file.with_name(f".{file.name}.partial")
+    try:
+        with partial.open("wb") as out:
+            match file.suffix.lower():
+                case ".parquet":
+                    rows = _parquet(out, pieces, types)
+                case ".json":
+                    rows = _json(out, pieces)
+                case suffix:
+                    rows = _delimited(out, pieces, types, "," if suffix == ".csv" else "\t")
+        partial.replace(file)
+    except OSError as error:
+        raise UsageError(f"cannot write {file}: {error.strerror}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return rows
+
+
+def check_suffix(file: Path) -> None:
+    """Refuse a file whose suffix says no format.
+
+    Raises:
+        UsageError: It does not.
+    """
+    if file.suffix.lower() not in SUFFIXES:
+        raise UsageError(
+            f"{file}: there is no table with the suffix {file.suffix!r}",
+            hint=f"name a file that ends in one of {', '.join(SUFFIXES)}",
+        )
+
+
+def _delimited(
+    out: BinaryIO, pieces: Iterable[Piece], types: Mapping[str, str], delimiter: str
+) -> int:
+    out.write(delimited(dict.fromkeys(types, ()), delimiter))
+    rows = 0
+    for piece in pieces:
+        out.write(delimited(piece, delimiter, header=False))
+        rows += _length(piece)
+    return rows
+
+
+def _json(out: BinaryIO, pieces: Iterable[Piece]) -> int:
+    rows = 0
+    out.write(b"[")
+    for row in _objects(pieces):
+        out.write((b",\n" if rows else b"\n") + msgspec.json.encode(row))
+        rows += 1
+    out.write(b"\n]\n")
+    return rows
+
+
+def _objects(pieces: Iterable[Piece]) -> Iterator[dict[str, Any]]:
+    for piece in pieces:
+        for cells in zip(*piece.values(), strict=True):
+            yield dict(zip(piece, cells, strict=True))
+
+
+def _parquet(out: BinaryIO, pieces: Iterable[Piece], types: Mapping[str, str]) -> int:
+    pa, parquet = require("pyarrow", "pyarrow.parquet")
+    text = pa.dictionary(pa.int32(), pa.string())
+    kinds = {name: text if kind == "text" else getattr(pa, kind)() for name, kind in types.items()}
+    rows = 0
+    with parquet.ParquetWriter(out, pa.schema(kinds.items()), compression="zstd") as writer:
+        for piece in pieces:
+            arrays = [pa.array(piece[name], kind) for name, kind in kinds.items()]
+            writer.write_table(pa.table(arrays, schema=writer.schema))
+            rows += _length(piece)
+    return rows
+
+
+def _length(piece: Piece) -> int:
+    return len(next(iter(piece.values()), ()))
