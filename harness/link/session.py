@@ -294,7 +294,11 @@ class Session:
             TargetError: The device restarted or died.
         """
         with self._noticing_restart():
-            return download(self._exchange, region, index, progress, window)
+            began = self._exchange.clock_ns()
+            data = download(self._exchange, region, index, progress, window)
+            self.statistics.read_bytes += len(data)
+            self.statistics.read_us += (self._exchange.clock_ns() - began) // 1000
+            return data
 
     def reset(self, kind: Reset = Reset.SESSION) -> None:
         """Make the device forget model, inputs and trace, or what a crash has left, or reboot.

@@ -27,6 +27,8 @@ class LinkStatistics:
         rate_fallbacks: Times the line went back to the rate it began with.
         digest_mismatches: Whole transfers repeated because the digest was wrong.
         overruns: Times the device's UART lost bytes, since it started and as it last told.
+        read_bytes: Bytes of regions that were read whole, and
+        read_us: how long that took, microseconds.
         corrupt: Frames rejected, by reason.
     """
 
@@ -44,6 +46,8 @@ class LinkStatistics:
     rate_fallbacks: int = 0
     digest_mismatches: int = 0
     overruns: int = 0
+    read_bytes: int = 0
+    read_us: int = 0
     corrupt: Counter[CorruptReason] = field(default_factory=Counter)
 
     @property

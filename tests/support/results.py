@@ -101,7 +101,8 @@ def made(
         "runs_completed": 2,
         "seed": 0,
         "exit_code": 0 if passed else 1,
-        "link": {"bytes_sent": 100, "bytes_received": 900, "corrupt_crc": 1, "retries": 2},
+        "link": {"bytes_sent": 100, "bytes_received": 900, "corrupt_crc": 1, "retries": 2}
+        | {"read_bytes": 500, "read_us": 2000},
         "target": replace(TARGET, board=board, build_id=build_id),
         "model": program,
         "verdict": results.Verdict(passed, "", checks),

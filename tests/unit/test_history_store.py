@@ -57,6 +57,7 @@ def test_a_result_is_kept_once(store_url: str) -> None:
     assert entry.clocks == (quality,)
     assert entry.losses == Losses(events=3)
     assert (entry.link.corrupt_frames, entry.link.retries) == (1, 2)
+    assert entry.link.goodput == 250_000
     assert not entry.sound
 
 

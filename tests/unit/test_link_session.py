@@ -89,6 +89,17 @@ def test_a_session_brings_model_outputs_and_trace_over_byte_for_byte() -> None:
     assert figures.as_dict()["corrupt_crc"] == 0
 
 
+def test_what_reading_took_is_known() -> None:
+    bench = Bench(bytes_per_s=10_000.0)
+    session = bench.ready()
+    session.run(3, timeout_s=60)
+    trace = session.read(Region.TRACE)
+    figures = session.statistics
+    assert figures.read_bytes == len(trace)
+    on_the_line = 1e6 * len(trace) / 10_000
+    assert on_the_line < figures.read_us < 1.5 * on_the_line, "frames and turnarounds cost little"
+
+
 def test_model_information() -> None:
     session = Bench().session
     session.hello(1)

@@ -19,7 +19,7 @@ class LinkFigures(msgspec.Struct, frozen=True):
         bytes_carried: In both directions.
         corrupt_frames: Frames rejected.
         retries: Requests sent again.
-        goodput: Payload bytes per second of bulk transfers; null when none was measured.
+        goodput: Bytes per second of what was read from the device; null when nobody measured it.
     """
 
     baud: int

@@ -145,10 +145,11 @@ def _losses(result: Result) -> Losses:
 
 def _link(result: Result) -> LinkFigures:
     link = result.link
+    read_us = link.get("read_us", 0)
     return LinkFigures(
         baud=result.baud,
         bytes_carried=link.get("bytes_sent", 0) + link.get("bytes_received", 0),
         corrupt_frames=sum(count for name, count in link.items() if name.startswith("corrupt_")),
         retries=link.get("retries", 0),
-        goodput=None,
+        goodput=1e6 * link.get("read_bytes", 0) / read_us if read_us else None,
     )
