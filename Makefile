@@ -19,7 +19,7 @@ help:
 	@echo "make c-coverage lines of C that 'make test' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
-	@echo "make measure    regenerate docs/networks.md, docs/measurements.md and docs/decoding.md"
+	@echo "make measure    regenerate docs/networks.md, measurements.md, decoding.md, and what is measured in history.md"
 
 demo:
 	@tools/setup demo
@@ -62,5 +62,6 @@ measure:
 	@tools/setup test
 	@tools/setup oracle
 	$(PYTHON) -m benchmarks.networks
+	$(PYTHON) -m benchmarks.history
 	.venv-oracle/bin/python -m benchmarks.measure
 	.venv-oracle/bin/python -m benchmarks.decoding

@@ -161,8 +161,10 @@ def page(found: dict[str, Figures], filled: tuple[int, int]) -> Iterator[str]:
     yield ""
     yield f"Written by `benchmarks/history.py` on {machine()}."
     yield ""
-    yield f"With {rows:,} rows of operators, of {results:,} results with {OPERATORS} operators each"
-    yield f"on {len(KINDS) * UNITS} units, all statistics of all, cold and warm executions; medians."
+    units = len(KINDS) * UNITS
+    of = f"{results:,} results, {OPERATORS} operators, {units} units"
+    yield f"With {rows:,} rows of operators: {of},"
+    yield "all statistics of all, cold and warm executions. Medians, of the time that passed."
     yield ""
     yield "| | SQLite | PostgreSQL | ratio |"
     yield "|---|---|---|---|"
