@@ -77,14 +77,19 @@ class Document:
     def _complaint(self, error: msgspec.ValidationError, type_: type[Any]) -> UsageError:
         text = str(error)
         keys = _keys_of(text, self.data, type_)
-        unknown = re.search("contains unknown field `(.*?)`", text)
-        if not unknown:
-            return UsageError(f"{self.where(keys)}: {text}")
-        known = sorted(_names(msgspec.inspect.type_info(type_), keys))
-        close = difflib.get_close_matches(unknown[1], known, n=1)
-        meant = f"did you mean {close[0]!r}? " if close else ""
-        there = f"{meant}known here: {', '.join(known)}" if known else ""
-        return UsageError(f"{self.where((*keys, unknown[1]))}: {text}", hint=there)
+        there = list(_types(msgspec.inspect.type_info(type_), keys))
+        unknown = re.search("contains unknown field `(.*?)`", text, re.DOTALL)
+        wrong = re.search("Invalid enum value '(.*?)'", text, re.DOTALL)
+        if unknown:
+            keys, known = (*keys, unknown[1]), {name for info in there for name in _names(info)}
+        else:
+            known = {name for info in there for name in _values(info)} if wrong else set()
+        hint = ""
+        if said := unknown or wrong:
+            close = difflib.get_close_matches(said[1], known, n=1)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            hint += f"known here: {', '.join(sorted(known))}" if known else ""
+        return UsageError(f"{self.where(keys)}: {text}", hint=hint)
 
 
 def read_document(path: Path) -> Document:
@@ -260,19 +265,34 @@ def _wrong_values(
                 return
 
 
-def _names(info: msgspec.inspect.Type, keys: Keys) -> set[str]:
-    """Names of the keys that a place of a document of this type may have."""
+def _types(info: msgspec.inspect.Type, keys: Keys) -> Iterator[msgspec.inspect.Type]:
+    """What a place of a document of this type may be."""
     if isinstance(info, msgspec.inspect.Metadata):
-        return _names(info.type, keys)
-    if isinstance(info, msgspec.inspect.UnionType):
-        return set().union(*(_names(each, keys) for each in info.types))
+        yield from _types(info.type, keys)
+    elif isinstance(info, msgspec.inspect.UnionType):
+        for each in info.types:
+            yield from _types(each, keys)
+    elif not keys:
+        yield info
+    elif isinstance(info, msgspec.inspect.StructType):
+        for field in info.fields:
+            if field.encode_name == keys[0]:
+                yield from _types(field.type, keys[1:])
+    elif isinstance(info, msgspec.inspect.DictType):
+        yield from _types(info.value_type, keys[1:])
+    elif isinstance(info, msgspec.inspect.VarTupleType | msgspec.inspect.ListType):
+        yield from _types(info.item_type, keys[1:])
+
+
+def _names(info: msgspec.inspect.Type) -> list[str]:
+    """Names of the keys of a table."""
     if isinstance(info, msgspec.inspect.StructType):
-        if not keys:
-            return {field.encode_name for field in info.fields}
-        inner = {field.encode_name: field.type for field in info.fields}.get(str(keys[0]))
-        return _names(inner, keys[1:]) if inner is not None else set()
-    if isinstance(info, msgspec.inspect.DictType):
-        return _names(info.value_type, keys[1:]) if keys else set()
-    if isinstance(info, msgspec.inspect.VarTupleType | msgspec.inspect.ListType):
-        return _names(info.item_type, keys[1:]) if keys else set()
-    return set()
+        return [field.encode_name for field in info.fields]
+    return []
+
+
+def _values(info: msgspec.inspect.Type) -> list[str]:
+    """Texts that a value may be."""
+    if isinstance(info, msgspec.inspect.LiteralType):
+        return [value for value in info.values if isinstance(value, str)]
+    return []

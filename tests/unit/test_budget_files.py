@@ -196,6 +196,8 @@ def test_a_wrong_budget_is_refused_by_file_and_line(text: str, said: str, files:
         ("[[for]]\nbord = 'a'", "did you mean 'board'?"),
         ("[severity]\nB1 = 'off'", "did you mean 'B1"),
         ("[severity]\nB01 = { severty = 'off' }", "did you mean 'severity'?"),
+        ("[[time]]\nstatistic = 'p9'", "did you mean 'p90'? known here: avg, count, max, min"),
+        ("[severity]\nB01 = 'eror'", "did you mean 'error'?"),
         ("[history]\nfrd = 0.1", "did you mean 'fdr'?"),
     ],
 )
