@@ -14,8 +14,11 @@ Writer = Callable[[Sequence[Reported]], bytes]
 
 
 class _Format(NamedTuple):
+    """A kind of report: its name, what writes it, and what that needs of an extra, if anything."""
+
     name: str
     write: Writer
+    needs: Callable[[], object] = lambda: None
 
 
 def _json(runs: Sequence[Reported]) -> bytes:
@@ -36,6 +39,12 @@ def _markdown(runs: Sequence[Reported]) -> bytes:
     return markdown_report(runs)
 
 
+def _html_needs() -> object:
+    from harness.report.html import require_libraries
+
+    return require_libraries()
+
+
 def _html(runs: Sequence[Reported]) -> bytes:
     from harness.report.html import html_report
 
@@ -49,7 +58,7 @@ def _bundle(runs: Sequence[Reported]) -> bytes:
 
 
 _FORMATS: Final[dict[str, _Format]] = {
-    ".html": _Format("HTML", _html),
+    ".html": _Format("HTML", _html, _html_needs),
     ".json": _Format("JSON", _json),
     ".md": _Format("Markdown", _markdown),
     ".xml": _Format("JUnit XML", _junit),
@@ -78,9 +87,10 @@ def check_report_file(file: Path) -> None:
     """Refuse a file that no report can be written to, before anything is run for it.
 
     Raises:
-        UsageError: There is no such kind of report, or ``file`` is a directory.
+        UsageError: There is no such kind of report, ``file`` is a directory, or a package that is
+            needed is not installed.
     """
-    _format_of(file)
+    _format_of(file).needs()
     if file.is_dir():
         raise UsageError(f"cannot write the report {file}: it is a directory")
 

@@ -14,12 +14,13 @@ from harness.check.subject import Subject
 from harness.etdump.compact import read_log
 from harness.report.html import html_report
 from harness.report.reported import Reported
+from harness.result import Target
 from harness.strategies import device_logs, traces
 from harness.timebase import ClockDomain
 from harness.trace import Trace
 from tests.support.logs import CompactLog
 from tests.support.pages import Page
-from tests.support.reported import failed_run, reported, unmet
+from tests.support.reported import FINISHED, failed_run, reported, unmet
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -62,3 +63,13 @@ def test_whatever_texts_there_are_none_acts(title: str, reason: str, console: st
     failed = replace(failed, result=msgspec.structs.replace(failed.result, failure=hint))
     page = Page(html_report([run, failed]))
     page.assert_sound()
+
+
+@given(st.fixed_dictionaries(dict.fromkeys(("board", "unit", "port", "commit", "session"), texts)))
+@settings(max_examples=15, deadline=None)
+def test_whatever_a_result_says_none_of_it_acts(fields: dict[str, str]) -> None:
+    target = Target(fields["board"], fields["unit"], *([fields["port"], 1, 2, ()] + [0] * 8))
+    result = msgspec.structs.replace(
+        FINISHED, **fields, target=target, time_scales={fields["unit"]: fields["port"]}
+    )
+    Page(html_report([reported(result=result), reported(result=result)])).assert_sound()

@@ -16,7 +16,7 @@ from harness.check.subject import Output, Subject
 from harness.clock.host_times import ClockQuality
 from harness.errors import UsageError
 from harness.lab.judge import judged_path
-from harness.lab.reports import write_report
+from harness.lab.reports import check_report_file, write_report
 from harness.lab.source import load_source
 from harness.report.html import html_report, page
 from harness.report.html.limits import Limits
@@ -217,6 +217,29 @@ def test_history_shows_what_changed_with_its_interval_and_where_it_stepped() -> 
     assert any("20 earlier results" in s.get("aria-label", "") for s in pictures)
 
 
+def test_a_trend_is_of_one_unit_and_of_the_statistic_that_history_has() -> None:
+    run = with_history()
+    assert run.history is not None
+    away = tuple(
+        msgspec.structs.replace(result, unit="board" if place % 2 else "other")
+        for place, result in enumerate(run.history.results)
+    )
+    cold = tuple(
+        msgspec.structs.replace(
+            series,
+            metric=msgspec.structs.replace(series.metric, statistic="cold avg"),
+        )
+        for series in run.history.series
+    )
+    history = msgspec.structs.replace(run.history, results=away, series=cold)
+    found = page_of(replace(run, history=history, comparison=None))
+    text = found.section("-trends")
+    assert "relu · instruction 1 · cold avg" in text
+    assert "10 results are of other units and not drawn" in text
+    pictures = [s for s in found.all("svg") if s.get("role") == "img"]
+    assert any("10 earlier results" in s.get("aria-label", "") for s in pictures)
+
+
 def test_memory_is_drawn_with_peaks_and_refusals() -> None:
     count = 4
     trace = Trace.unset(
@@ -268,9 +291,14 @@ def test_the_same_runs_give_the_same_bytes() -> None:
     assert html_report([with_history()]) == html_report([with_history()])
 
 
-def test_without_jinja_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_jinja_the_extra_is_named_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     page._environment.cache_clear()
+    check_report_file(Path("night.html"))
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(UsageError) as caught:
         html_report([reported()])
     assert "etdump-harness[report]" in caught.value.hint
+    with pytest.raises(UsageError, match="jinja2"):
+        check_report_file(Path("night.html"))

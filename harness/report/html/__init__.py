@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.report.html.libraries import require_libraries
 from harness.report.html.page import html_report
 
-__all__ = ["html_report"]
+__all__ = ["html_report", "require_libraries"]

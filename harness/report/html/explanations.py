@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from harness.check.codes import CODES
 from harness.check.pages import explain
 from harness.errors import UsageError
-from harness.extras import require
+from harness.report.html.libraries import require_libraries
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -44,7 +44,7 @@ def _explanation(code: str) -> Explanation:
 @cache
 def _page(code: str) -> Markup | str:
     """The page of a code without its title. Links, which lead out of the report, are plain text."""
-    markdown_it, markupsafe = require("report", "an HTML report", "markdown_it", "markupsafe")
+    _, markupsafe, markdown_it = require_libraries()
     try:
         _, text = explain(code)
     except UsageError:  # there is none

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.check.history.comparison import Compared, Interval, Step
-from harness.check.history.measure import measure
+from harness.check.history.measure import TIME_STATISTICS, measure
 from harness.check.history.samples import History, Metric, Sample, Series
 from harness.check.subject import Subject
 from harness.report.html.curve import SIZE, Curve, Mark, Tick, axis, band, line
@@ -18,6 +18,7 @@ from harness.report.html.words import brief, bytes_unit, number, percent
 from harness.report.reported import Reported
 from harness.report.text import TICKS, Unit, time_unit
 from harness.trace import OPERATOR_CALL
+from harness.view.compare import EXECUTIONS
 
 _COMMIT = 8
 """Characters of a commit that are shown in a picture."""
@@ -107,6 +108,7 @@ class HistoryView:
         several_units: The unit is worth a column.
         counts: How many numbers there are of each judgement.
         notes: What was left out of the comparison, and why.
+        elsewhere: How many results are of other units and not drawn.
         trends: Numbers through history, the worst or most changed first.
         more_trends: How many are left out.
     """
@@ -122,6 +124,7 @@ class HistoryView:
     several_units: bool
     counts: tuple[tuple[str, int], ...]
     notes: tuple[str, ...]
+    elsewhere: int
     trends: tuple[Trend, ...]
     more_trends: int
 
@@ -161,7 +164,8 @@ def history_view(run: Reported, limits: Limits) -> HistoryView | None:
     numbers = () if comparison is None else comparison.numbers
     changed = [number for number in numbers if number.judgement not in _QUIET]
     others = [number for number in numbers if number.judgement in _QUIET]
-    held = _held(history, run.subject, numbers)
+    own = _of_unit(history, run)
+    held = _held(history, run.subject, own, numbers)
     return HistoryView(
         description=brief(comparison.description if comparison else history.description),
         results=len(history.results),
@@ -174,32 +178,53 @@ def history_view(run: Reported, limits: Limits) -> HistoryView | None:
         several_units=len({number.board_unit for number in numbers}) > 1,
         counts=tuple(Counter(number.judgement for number in numbers).items()),
         notes=() if comparison is None else tuple(map(brief, comparison.notes)),
+        elsewhere=len(history.results) - len(own),
         trends=tuple(_trend(history, item, limits) for item in held[: limits.trends]),
         more_trends=most(len(held), limits.trends),
     )
 
 
-def _held(history: History, subject: Subject | None, numbers: Sequence[Compared]) -> list[_Held]:
-    """Series that go on now: in the order of the comparison, then the most changed first."""
+def _held(
+    history: History, subject: Subject | None, own: Collection[int], numbers: Sequence[Compared]
+) -> list[_Held]:
+    """Series that go on now: in the order of the comparison, then the most changed first.
+
+    Of their results only ``own`` ones are taken.
+    """
     now = {} if subject is None else _measured(history, subject)
     place = {number.metric: index for index, number in reversed([*enumerate(numbers)])}
     chosen = set(history.baseline)
     held = []
     for series in history.series:
-        if series.metric in now:
-            pairs = zip(series.results, series.samples, strict=True)
-            values = tuple(sample.value for result, sample in pairs if result in chosen)
+        pairs = zip(series.results, series.samples, strict=True)
+        kept = [pair for pair in pairs if pair[0] in own]
+        if series.metric in now and kept:
+            values = tuple(sample.value for result, sample in kept if result in chosen)
             known = place.get(series.metric)
             steps = () if known is None else numbers[known].steps
-            held.append(_Held(series, now[series.metric], values, steps))
+            results, samples = zip(*kept, strict=True)
+            shown = Series(series.metric, results, samples)
+            held.append(_Held(shown, now[series.metric], values, steps))
     return sorted(held, key=lambda item: item.order(place))
 
 
 def _measured(history: History, subject: Subject) -> dict[Metric, Sample]:
-    """The numbers of ``subject`` by the statistic that the history keeps."""
-    kept = (s.metric.statistic for s in history.series if s.metric.kind == "operator")
-    statistic = next(kept, None)
-    return measure(subject) if statistic is None else measure(subject, statistic)
+    """The numbers of ``subject`` by every statistic that the history has."""
+    wanted = {series.metric.statistic for series in history.series}
+    found = measure(subject)
+    for executions in EXECUTIONS:
+        for statistic in TIME_STATISTICS:
+            text = statistic if executions == "all" else f"{executions} {statistic}"
+            if text in wanted:
+                found |= measure(subject, statistic, executions)
+    return found
+
+
+def _of_unit(history: History, run: Reported) -> set[int]:
+    """Results of the unit that the run was on; of all where there are none of it."""
+    unit = run.result.unit if run.result is not None else ""
+    own = {place for place, result in enumerate(history.results) if result.unit == unit}
+    return own or set(range(len(history.results)))
 
 
 def _name(metric: Metric) -> str:

@@ -9,9 +9,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from harness import __version__
-from harness.extras import require
 from harness.report.html.explanations import explanations
 from harness.report.html.icicle import COLOURS
+from harness.report.html.libraries import require_libraries
 from harness.report.html.limits import Limits
 from harness.report.html.overview import overview
 from harness.report.html.run import RunView, run_view
@@ -27,7 +27,7 @@ def html_report(runs: Sequence[Reported]) -> bytes:
     """Return a page about ``runs``, one at least; the same bytes for the same runs.
 
     Raises:
-        UsageError: Jinja2 is not installed.
+        UsageError: A library that makes it is not installed.
     """
     environment = _environment()
     limits = Limits.of(len(runs))
@@ -76,7 +76,7 @@ def _source(environment: Environment, name: str) -> str:
 @cache
 def _environment() -> Environment:
     """Templates that escape whatever they are given, and show nothing that does not print."""
-    (jinja2,) = require("report", "an HTML report", "jinja2")
+    jinja2, *_ = require_libraries()
     environment: Environment = jinja2.Environment(
         loader=jinja2.PackageLoader("harness.report.html"),
         autoescape=True,
