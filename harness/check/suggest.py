@@ -41,7 +41,7 @@ class Wishes:
     statistic: Statistic = "p50"
 
 
-def suggest(subjects: Sequence[Subject], wishes: Wishes = Wishes()) -> str:
+def suggest(subjects: Sequence[Subject], wishes: Wishes) -> str:
     """Write a budget file that these subjects keep to.
 
     Args:

@@ -88,3 +88,17 @@ def test_a_suggested_budget_without_margin_is_kept_by_the_next_run_under_qemu(
 
 def _one_less(ticks: str) -> str:
     return f"limit_ticks = {int(ticks.replace('_', '')) - 1}"
+
+
+def test_references_are_held_against_again(etharness: Etharness, tmp_path: Path) -> None:
+    arguments = ["run", "--board", "native", "--model", MODEL]
+    assert etharness(*arguments, "-o", tmp_path / "first").code == 0
+    reference = tmp_path / "first/outputs/0.npy"
+    file = tmp_path / "b.zip"
+    again = [*arguments, "--seed", "7", "--reference", reference, "-o", tmp_path / "again"]
+    assert etharness(*again, "--report", file).code == 1, "other inputs, another output"
+    shutil.rmtree(tmp_path / "again")
+    replayed = etharness("replay", file)
+    assert replayed.code == 1
+    assert "I11" in replayed.out
+    assert "the same, byte for byte" in replayed.out
