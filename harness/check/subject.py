@@ -68,6 +68,8 @@ class Subject:
         outputs: Outputs for which there is a reference.
         runs_requested: Executions that were asked for.
         runs_completed: Executions that ended.
+        dumps: Rows at which a further dump begins, of several that stood in one file: it may be
+            older than the one before it.
         backends: Names of the backends that instructions call, by chain and instruction.
         day: The day that waivers with an end are asked for; None for today.
     """
@@ -88,6 +90,7 @@ class Subject:
     outputs: tuple[Output, ...] = ()
     runs_requested: int | None = None
     runs_completed: int | None = None
+    dumps: tuple[int, ...] = ()
     backends: Mapping[tuple[int, int], str] = field(default_factory=dict)
     day: date | None = None
 

@@ -46,6 +46,7 @@ def judged(
     directory: Path | None = None,
     given: Given = NOTHING_GIVEN,
     history: History | HistoryRef | None = None,
+    dumps: tuple[int, ...] = (),
 ) -> Reported:
     """Hold a trace against every rule there is for it.
 
@@ -58,6 +59,7 @@ def judged(
         given: What the trace was read with, and an ETRecord.
         history: Earlier results, or where they are; by default those that the run directory was
             judged by before, if it was. What is fetched is kept there.
+        dumps: Rows at which further dumps begin, where it is made of several.
 
     Raises:
         UsageError: The budget file is wrong, or there is no such ETRecord or history, or no result
@@ -65,7 +67,7 @@ def judged(
         NotComparableError: The ETRecord is of another model, or the baseline means no result.
         InfrastructureError: The history does not answer.
     """
-    subject = subject_of(trace, result, given, directory)
+    subject = replace(subject_of(trace, result, given, directory), dumps=dumps)
     rules, file = budget, ""
     if isinstance(rules, Path):
         file = str(rules)
@@ -135,7 +137,8 @@ def judged_path(
     known = source.result
     if budget is None and known is not None and known.verdict is not None:
         budget = Path(known.verdict.budget) if known.verdict.budget else None
-    return with_evidence(judged(str(path), source.trace, known, budget, directory, given, history))
+    facts = (source.trace, known, budget, directory, given, history, source.later_dumps)
+    return with_evidence(judged(str(path), *facts))
 
 
 def with_evidence(run: Reported) -> Reported:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,11 @@ class Source:
     def trace(self) -> Trace:
         """All events of all dumps, one dump behind the other."""
         return _joined([dump.trace for dump in self.dumps])
+
+    @property
+    def later_dumps(self) -> tuple[int, ...]:
+        """Rows of ``trace`` at which all dumps but the first begin."""
+        return tuple(accumulate(len(dump.trace) for dump in self.dumps[:-1]))
 
     @property
     def debug_buffer(self) -> bytes | None:

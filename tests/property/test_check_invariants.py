@@ -25,6 +25,14 @@ def test_a_sound_trace_passes_every_check(made: Sound) -> None:
     assert [item for item in evaluate(made.subject).checks if not item.passed] == []
 
 
+@given(made=sound())
+@settings(max_examples=20)
+def test_two_cores_that_do_the_same_at_a_time_are_as_sound_as_one(made: Sound) -> None:
+    subject = made.read(made.image() + made.image(tracer=1))
+    assert set(subject.trace.tracer.tolist()) == {0, 1}
+    assert [item for item in evaluate(subject).checks if not item.passed] == []
+
+
 def begin_before_the_scope(data: st.DataObject, made: Sound) -> None:
     run, place = data.draw(st.sampled_from(made.kernels))
     run[place].start = run[place + 1].start - 1

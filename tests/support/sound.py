@@ -68,7 +68,13 @@ class Sound:
 
     @property
     def subject(self) -> Subject:
-        log = CompactLog().block("Default")
+        return self.read(self.image())
+
+    def image(self, tracer: int = 0) -> bytes:
+        """The device's log, of a tracer."""
+        log = CompactLog()
+        log.tracer = tracer
+        log.block("Default")
         for name in ("method", "planned_1", "temporary"):
             log.allocator(name)
         for record in self.loading:
@@ -77,12 +83,16 @@ class Sound:
             log.block("Execute")
             for record in run:
                 self._write(log, record)
+        return log.image()
+
+    def read(self, image: bytes) -> Subject:
+        """What is checked of a log like this one."""
         clocks = [
             ClockDomain("cpu", Fraction(CPU_HZ), self.bits, self.down),
             ClockDomain("npu", Fraction(CPU_HZ, self.ratio), 24),
         ]
         return Subject(
-            read_log(log.image(), clocks),
+            read_log(image, clocks),
             probe=Fraction(5),
             planned=self.planned,
             arena_capacity=self.arena,

@@ -166,3 +166,15 @@ def test_a_vector_that_goes_too_far_is_read_as_far_as_it_is_there() -> None:
     assert source.trace.start.tolist() == [1, 3]
     assert source.damage[0].field == "RunData.events"
     assert source.damage[0].events is None  # as many would not fit into the file
+
+
+def test_an_older_dump_may_stand_behind_a_newer_one(etharness: Etharness, tmp_path: Path) -> None:
+    path = tmp_path / "trace.etdp"
+    path.write_bytes(write_ed00(OTHER) + write_ed00(ONE))
+    assert load_source(path).later_dumps == (1,)
+    assert etharness("check", path).code == 0
+    alone = profile_trace([5, 1], [9, 2], HOST_NANOSECONDS, ["tail", "body"])
+    path.write_bytes(write_ed00(alone))
+    code, out, _ = etharness("check", path)
+    assert code == 1
+    assert "I04 clock" in out

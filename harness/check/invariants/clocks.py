@@ -69,7 +69,8 @@ def _stands_still(trace: Trace, rows: _Ints, ticks: npt.NDArray[np.uint64]) -> t
 def order_checks(subject: Subject) -> Iterator[Check]:
     """Check that what a tracer logs on its own clock ends in the order of the log, after it began.
 
-    Delegates may log theirs later, and in any order.
+    Delegates may log theirs later, and in any order; of several dumps in a file, none need be older
+    than the next.
     """
     trace, tree = subject.trace, subject.tree
     timed = own_scopes(trace) | (~trace.delegated & (trace.clock == 0))
@@ -77,7 +78,8 @@ def order_checks(subject: Subject) -> Iterator[Check]:
     if not len(rows):
         return
     end = tree.start[rows] + tree.total[rows].astype(np.int64)
-    same = np.diff(trace.tracer[rows].astype(np.int64)) == 0
+    dump = np.searchsorted(subject.dumps, rows, side="right")
+    same = (np.diff(trace.tracer[rows].astype(np.int64)) == 0) & (np.diff(dump) == 0)
     back = np.flatnonzero((np.diff(end) < 0) & same) + 1
     backward = rows[tree.backward[rows]]
     wrong = np.union1d(rows[back], backward)
