@@ -120,11 +120,15 @@ def command(
         click.echo(encode(recorded(run)), nl=False)
     else:
         from harness.report.against import print_against
-        from harness.report.terminal import print_verdict
+        from harness.report.terminal import print_verdict, show_line
 
+        console = output.console()
         if run.comparison is not None and output.verbosity >= 0:
-            print_against(output.console(), run.comparison, detailed=output.verbosity > 0)
-        print_verdict(output.console(), run.verdict, verbosity=output.verbosity)
+            print_against(console, run.comparison, detailed=output.verbosity > 0)
+        print_verdict(console, run.verdict, verbosity=output.verbosity)
+        if run.failure is not None:
+            text = f"FAIL: the run did not end: {run.failure.kind}: {run.failure.message}"
+            show_line(console, text, style="bold red")
     return 0 if run.passed else 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,14 @@ from hypothesis import strategies as st
 
 from harness.check.evaluate import evaluate
 from harness.check.subject import Subject
+from harness.lab.judge import judged
+from harness.report.junit import junit_report
+from harness.report.markdown import markdown_report
+from harness.report.results import report_document
+from harness.strategies import Execution, arbitrary_traces, executions, traces
+from harness.timebase import ClockDomain
+from harness.trace import Trace
+from tests.support.logs import profile_trace
 from tests.support.sound import METHOD, PLANNED, TEMPORARY, Logged, Sound, sound
 
 Damage = Callable[[st.DataObject, Sound], None]
@@ -165,3 +174,29 @@ def test_damage_is_told_by_its_own_check_alone(
     subject = made.subject
     assert errors(subject) == {code}
     assert not evaluate(subject).passed
+
+
+@given(trace=st.one_of(arbitrary_traces(), traces()))
+@settings(max_examples=80)
+def test_any_trace_can_be_judged_and_reported(trace: Trace) -> None:
+    run = judged("any trace", trace)
+    assert "B05" in {check.code for check in run.verdict.checks}
+    assert all(check.reason and check.rule and check.subject for check in run.verdict.checks)
+    assert evaluate(Subject(trace, probe=Fraction(3), arena_capacity=100)).checks
+    for document in (junit_report([run]), markdown_report([run]), report_document([run])):
+        assert document.decode()
+
+
+def test_a_log_that_spans_more_than_can_be_fails_by_its_order() -> None:
+    long = ClockDomain("long", None, 64)
+    made = profile_trace([0, 2**63, 1], [2**62, 2**63 + 1, 2**62], long)
+    failures = evaluate(Subject(made)).failures
+    assert [check.code for check in failures] == ["I04"]
+    assert "width or direction" in failures[0].reason
+
+
+@given(execution=executions())
+@settings(max_examples=60)
+def test_executions_that_others_test_with_are_sound(execution: Execution) -> None:
+    bad = [check for check in evaluate(Subject(execution.trace)).checks if not check.passed]
+    assert bad == []

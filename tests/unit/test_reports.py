@@ -113,6 +113,16 @@ def test_check_of_a_failed_run_reports_it_and_says_that_there_is_no_trace(
     assert "port gone" in (tmp_path / "r.json").read_text()
 
 
+def test_check_of_a_failed_run_with_a_log_ends_with_the_failure(
+    tmp_path: Path, etharness: Etharness
+) -> None:
+    result = failed_run("it crashed", kind="TargetError", exit_code=4).result or FINISHED
+    code, out, _ = etharness("check", run_directory(tmp_path / "run", result))
+    assert code == 1
+    assert "I12 runs: every run that was asked for ends: 0 of 2 runs ended" in out
+    assert out.splitlines()[-1] == "FAIL: the run did not end: TargetError: it crashed"
+
+
 def test_a_damaged_log_of_a_failed_run_does_not_stop_a_report(
     tmp_path: Path, etharness: Etharness
 ) -> None:
