@@ -19,11 +19,12 @@ from harness.check.history.samples import History, Measured, Provenance, Series
 from harness.check.history.settings import HistoryLimits
 from harness.check.history.within import durations_of, numbers_of
 from harness.check.subject import Subject
-from harness.errors import FormatError, NotComparableError
+from harness.errors import NotComparableError
 from harness.lab.directory import HISTORY, RunDirectory
 from harness.lab.history import open_store
+from harness.lab.history.copies import read_copy, write_copy
 from harness.lab.history.entries import provenance_of
-from harness.result import Result, encode
+from harness.result import Result
 
 if TYPE_CHECKING:
     from harness.lab.history.store import Store
@@ -106,7 +107,7 @@ def _without_own(history: History, judged: Provenance) -> History:
 
 def keep_history(directory: Path, history: History) -> None:
     """Keep the history that a run was judged by, so that it can be judged so again."""
-    RunDirectory(directory).write(HISTORY, encode(history))
+    RunDirectory(directory).write(HISTORY, write_copy(history))
 
 
 def kept_history(directory: Path) -> History | None:
@@ -118,10 +119,7 @@ def kept_history(directory: Path) -> History | None:
     file = directory / HISTORY
     if not file.is_file():
         return None
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=History)
-    except msgspec.DecodeError as error:
-        raise FormatError(f"{file}: not a history of this version: {error}") from error
+    return read_copy(file.read_bytes(), str(file))
 
 
 def compare_with(

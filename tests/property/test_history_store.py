@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -19,9 +19,11 @@ from hypothesis.stateful import (
 
 from harness.check.history.baseline import BaselineRef
 from harness.check.history.measure import TIME_STATISTICS, measure
-from harness.errors import NotComparableError, UsageError
+from harness.check.history.samples import History, Series
+from harness.errors import FormatError, NotComparableError, UsageError
 from harness.lab.history import open_store
-from harness.lab.history.entries import Selection, entry_of, microseconds
+from harness.lab.history.copies import read_copy, write_copy
+from harness.lab.history.entries import Selection, entry_of, microseconds, provenance_of
 from harness.lab.history.store import Store
 from harness.timebase import ClockDomain
 from harness.view.compare import EXECUTIONS
@@ -255,3 +257,24 @@ def test_both_databases_are_what_a_dictionary_is(postgresql: Server, tmp_path: P
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         lambda: HistoryMachine(urls), settings=settings(max_examples=15, stateful_step_count=15)
     )
+
+
+@given(st.lists(subjects(), max_size=3), st.text(st.characters(), max_size=5))
+@settings(max_examples=30)
+def test_a_copy_of_a_history_is_the_same(items: list[Made], description: str) -> None:
+    history = History(
+        results=tuple(provenance_of(item.result) for item in items),
+        series=tuple(
+            Series(metric, (place,), (sample,))
+            for place, item in enumerate(items)
+            for metric, sample in measure(item.subject).items()
+        ),
+        description=description,
+    )
+    assert read_copy(write_copy(history), "history.json") == history
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b'{"results": 1}'])
+def test_what_is_no_copy_of_a_history_is_named(data: bytes) -> None:
+    with pytest.raises(FormatError, match=r"x/history\.json: not a history of this version"):
+        read_copy(data, "x/history.json")
