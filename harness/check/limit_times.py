@@ -11,6 +11,7 @@ import numpy as np
 
 from harness.check.checks import Check
 from harness.check.durations import Durations, Values
+from harness.check.history.samples import Metric
 from harness.check.limit_check import guards_nothing, reaches, unmet, within
 from harness.check.rules import (
     UNITS,
@@ -162,7 +163,7 @@ def _measure_operator(
     return None if values is None else values.measure(statistic, unit)
 
 
-def subject_of_operator(operator: Operator) -> str:
+def subject_of_operator(operator: Operator | Metric) -> str:
     """Name an operator so that it can be found: name, instruction and what else sets it apart."""
     parts = [operator.name or "(no name)", f"instruction {operator.instruction}"]
     if operator.delegate_int != -1:

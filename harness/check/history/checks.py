@@ -8,6 +8,7 @@ from typing import Final
 from harness.check.checks import Check, check
 from harness.check.history.comparison import Compared, HistoryComparison, Interval, Judgement, Mode
 from harness.check.history.samples import Metric
+from harness.check.limit_times import subject_of_operator
 
 _NAMED: Final = 5
 """Operators that a check of several names."""
@@ -161,18 +162,11 @@ def _many(numbers: Sequence[Compared], code: str, what: Judgement, reason: str) 
 
 def _subject(number: Compared, several: bool) -> str:
     metric = number.metric
-    parts = [metric.name or "(no name)"]
     if metric.kind == "operator":
-        parts.append(f"instruction {metric.instruction}")
-        if metric.delegate_int != -1:
-            parts.append(f"delegate {metric.delegate_int}")
-        if metric.delegate_str is not None:
-            parts.append(f"delegate {metric.delegate_str}")
-    elif metric.statistic:
-        parts.append(metric.statistic)
-    if several:
-        parts.append(f"unit {number.board_unit}")
-    return ", ".join(parts)
+        text = subject_of_operator(metric)
+    else:
+        text = ", ".join([metric.name or "(no name)", *filter(None, [metric.statistic])])
+    return f"{text}, unit {number.board_unit}" if several else text
 
 
 def scale_of(metric: Metric) -> tuple[float, str]:

@@ -1,0 +1,82 @@
+"""The history that a run is held against: from a store, and from the run directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.check.history.baseline import BaselineRef
+from harness.check.history.samples import History, Provenance
+from harness.check.history.settings import HistoryLimits
+from harness.errors import FormatError, NotComparableError, UsageError
+from harness.lab.baseline import HistoryRef, keep_history, kept_history
+from tests.support.histories import HistoryBuilder, operator, provenance
+
+LIMITS = HistoryLimits()
+
+
+class FakeStore:
+    """A store of one history per statistic; one that means nothing for a baseline by name."""
+
+    def __init__(self, history: History) -> None:
+        self.kept = history
+        self.asked: list[str] = []
+
+    def __enter__(self) -> FakeStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def history(self, *_: str, statistic: str, baseline: BaselineRef, **__: object) -> History:
+        self.asked.append(statistic)
+        if not self.kept.results:
+            raise NotComparableError("nothing")
+        series = [s for s in self.kept.series if s.metric.statistic == statistic]
+        return History(self.kept.results, tuple(series), self.kept.baseline, str(baseline))
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> FakeStore:
+    builder = HistoryBuilder()
+    values = {operator(statistic="min"): 1.0, operator(statistic="p50"): 2.0}
+    builder.earlier("night/1", "a", values)
+    builder.earlier("night/1", "b", values)
+    fake = FakeStore(builder.history())
+    monkeypatch.setattr("harness.lab.baseline.open_store", lambda *_, **__: fake)
+    return fake
+
+
+def judged() -> Provenance:
+    return provenance(9, "night/2", "b")
+
+
+def test_statistics_are_joined_and_the_last_are_not_of_the_same_occasion(store: FakeStore) -> None:
+    history = HistoryRef("x").fetch(judged(), LIMITS)
+    assert store.asked == ["min", "p50"]
+    assert [series.metric.statistic for series in history.series] == ["min", "p50"]
+    assert history.baseline == (0,)
+    named = HistoryRef("x", BaselineRef("name", "v1")).fetch(judged(), LIMITS)
+    assert named.baseline == (0, 1)
+
+
+def test_the_first_night_has_no_last_results_but_a_name_must_be_there(store: FakeStore) -> None:
+    store.kept = History()
+    assert HistoryRef("x").fetch(judged(), LIMITS).description == "the last 20"
+    with pytest.raises(NotComparableError):
+        HistoryRef("x", BaselineRef("name", "v1")).fetch(judged(), LIMITS)
+
+
+def test_a_store_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        HistoryRef(str(tmp_path / "none.sqlite"), BaselineRef("commit", "abcd")).check()
+
+
+def test_a_history_is_kept_whole(tmp_path: Path, store: FakeStore) -> None:
+    assert kept_history(tmp_path) is None
+    keep_history(tmp_path, store.kept)
+    assert kept_history(tmp_path) == store.kept
+    (tmp_path / "history.json").write_text("[]")
+    with pytest.raises(FormatError, match="not a history of this version"):
+        kept_history(tmp_path)

@@ -1,0 +1,69 @@
+"""A comparison with history on the terminal."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import numpy as np
+from rich.console import Console
+
+from harness.check.history.hold import hold_against
+from harness.check.history.samples import Metric
+from harness.report.against import print_against
+from tests.support.histories import HistoryBuilder, night, noisy, operator, size
+
+
+def printed(builder: HistoryBuilder, *, detailed: bool = False) -> str:
+    out = io.StringIO()
+    comparison = hold_against(builder.history(), builder.judged)
+    print_against(Console(file=out, width=200), comparison, detailed=detailed)
+    return out.getvalue()
+
+
+def slower() -> HistoryBuilder:
+    before, after = noisy(0, 30, 8, own=0.003)
+    after[:, 2] *= 1.1
+    after[:, 5] *= 1.2
+    return night(before, after)
+
+
+def test_the_worst_comes_first_with_its_interval() -> None:
+    lines = printed(slower()).splitlines()
+    assert lines[0] == "Beside the baseline: operators"
+    assert lines[2].split()[:4] == ["regression", "op5", "5", lines[2].split()[3]]
+    assert lines[3].split()[:3] == ["regression", "op2", "2"]
+    change, low, high = (float(text) for text in lines[2].split()[6:9])
+    assert low < change < high
+    assert 19 < change < 21
+    assert lines[-1] == "the same beside the baseline: 6 of 8 numbers"
+
+
+def test_everything_is_shown_when_asked_for() -> None:
+    text = printed(slower(), detailed=True)
+    assert len(re.findall(r"^same ", text, re.MULTILINE)) == 6
+
+
+def test_sizes_and_ticks_have_their_own_units() -> None:
+    builder = HistoryBuilder()
+    ticks = Metric("operator", "npu", "p50", "ticks", "Execute")
+    for place in range(5):
+        builder.earlier(f"s{place}", "a", {operator(): 5e4, ticks: 700.0, size(): 1000.0})
+    builder.now("now", "b", {operator(): 6e4, ticks: 750.0, size(): 2000.0})
+    text = printed(builder)
+    assert "baseline [B]" in text
+    assert re.search(r"regression +log_bytes +1,000 +2,000 +\+100\.00", text)
+    assert re.search(r"regression +npu +-1 +p50 +700 +750 +\+7\.14", text)
+    assert re.search(r"regression +op0 +0 +p50 +50\.000 +60\.000 +\+20\.00", text)
+
+
+def test_notes_and_names_of_devices_are_safe() -> None:
+    builder = HistoryBuilder()
+    builder.now("now", "b", {operator(name="\x1b[31m"): 1.0}, unit="two\n")
+    text = printed(builder)
+    assert text == "note: two\\x0a: the baseline has no result, of no other unit either\n"
+    chance = np.random.default_rng(0)
+    for place in range(5):
+        value = {operator(name="\x1b[31m"): 1e5 * chance.random()}
+        builder.earlier(f"s{place}", "a", value, unit="two\n")
+    assert "\x1b" not in printed(builder, detailed=True)
