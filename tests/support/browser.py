@@ -59,7 +59,7 @@ def network(repeats: int = 3) -> Trace:
 
 def pages(directory: Path) -> dict[str, Path]:
     """Write a report of a run of which everything is known, and one of several runs."""
-    checks = (held("B05"), unmet("B01", "native_call_op4.out"), held("I12"))
+    checks = (held("B05"), unmet("B01", "native_call_op4.out"), unmet("H03"), unmet("H08"))
     wide = "a line of the console " * 20 + "\nend"
     full = replace(with_history(network()), verdict=Verdict(checks), console=wide)
     other = msgspec.structs.replace(FINISHED, board="another-board-with-a-rather-long-name")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
-from harness.check.checks import Check
+from harness.check.checks import Check, Verdict
 from harness.check.subject import Subject
 from harness.errors import FormatError
 from harness.report.html import facts
@@ -128,7 +129,7 @@ def run_view(run: Reported, index: int, limits: Limits) -> RunView:
         outcome=outcome,
         exit_code=_exit_code(run, outcome),
         kind=failure.kind if failure else "",
-        headline=_headline(failure, len(failures), len(warnings), len(verdict.checks)),
+        headline=_headline(failure, verdict),
         failure=failure,
         why=tuple(map(_check, wrong[: limits.rows])),
         more_why=most(len(wrong), limits.rows),
@@ -157,15 +158,20 @@ def _exit_code(run: Reported, outcome: str) -> int:
     return 0 if outcome == "pass" else 1
 
 
-def _headline(failure: Failure | None, failures: int, warnings: int, checks: int) -> str:
+def _headline(failure: Failure | None, verdict: Verdict) -> str:
     if failure is not None:
         return f"The run did not end: {brief(failure.message, _LONGEST_REASON)}"
-    more = f", {warnings:,} to be looked at" if warnings else ""
-    if failures:
-        return f"{failures:,} of {checks:,} checks do not hold{more}"
+    severities = Counter(check.severity for check in verdict.warnings)
+    more = "".join(
+        f", {count:,} {severity}{'s' if count > 1 else ''}"
+        for severity, count in sorted(severities.items(), reverse=True)
+    )
+    checks = len(verdict.checks)
+    if verdict.failures:
+        return f"{len(verdict.failures):,} of {checks:,} checks do not hold{more}"
     if not checks:
         return "Nothing was checked"
-    held = "All" if not warnings else f"{checks - warnings:,} of"
+    held = f"{checks - len(verdict.warnings):,} of" if verdict.warnings else "All"
     return f"{held} {checks:,} checks hold{more}"
 
 
