@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from harness.check.checks import Check
+from harness.check.history.comparison import HistoryComparison
 from harness.report.reported import Reported, all_passed
 from harness.report.text import printable
 from harness.result import Result, encode
@@ -17,13 +19,15 @@ class ReportedDocument(msgspec.Struct, frozen=True):
 
     ``passed`` is false for a run that failed, too; why is in its ``result``, which is null for a
     trace alone. ``events`` is null for a run that left no trace. ``checks`` are all that were made
-    now; those of the result were made when it ran.
+    now; those of the result were made when it ran. ``comparison`` is null where it was held against
+    no history.
     """
 
     title: str
     passed: bool
     events: int | None
     checks: tuple[Check, ...]
+    comparison: HistoryComparison | None
     result: Result | None
 
 
@@ -42,8 +46,21 @@ def report_document(runs: Sequence[Reported]) -> bytes:
             passed=run.passed,
             events=None if run.subject is None else len(run.subject.trace),
             checks=run.verdict.checks,
+            comparison=run.comparison and _with_printable_names(run.comparison),
             result=run.result,
         )
         for run in runs
     ]
     return encode(ReportDocument(all_passed(runs), documents))
+
+
+def _with_printable_names(comparison: HistoryComparison) -> HistoryComparison:
+    """The same with names of operators and allocators that JSON can hold."""
+    numbers = []
+    for number in comparison.numbers:
+        metric = number.metric
+        delegate = metric.delegate_str and printable(metric.delegate_str)
+        name, block = printable(metric.name), printable(metric.block)
+        metric = replace(metric, name=name, block=block, delegate_str=delegate)
+        numbers.append(replace(number, metric=metric, reason=printable(number.reason)))
+    return replace(comparison, numbers=tuple(numbers))

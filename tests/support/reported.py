@@ -7,6 +7,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from harness.check.checks import Check, Verdict, check
+from harness.check.history.comparison import Compared, HistoryComparison, Interval
+from harness.check.history.samples import Metric
+from harness.check.history.settings import HistoryLimits
 from harness.check.subject import Subject
 from harness.report.reported import Reported
 from harness.result import Failure, Result
@@ -67,4 +70,22 @@ def unmet(code: str = "B01", subject: str = "relu", reason: str = "it is not so"
         unit="us",
         passed=False,
         reason=reason,
+    )
+
+
+def slower_by_3_percent(name: str) -> HistoryComparison:
+    """A comparison with history in which an operator of this name became slower."""
+    change = Compared(
+        metric=Metric("operator", name, "p50", "ns", chain=0, instruction=3),
+        board_unit="board",
+        judgement="regression",
+        baseline=Interval(1000.0, 990.0, 1010.0),
+        current=1030.0,
+        change=Interval(30.0, 20.0, 40.0),
+        relative=0.03,
+        q=0.001,
+    )
+    limits = HistoryLimits()
+    return HistoryComparison(
+        description="the last 20", limits=limits, commit="abc", units=("board",), numbers=(change,)
     )

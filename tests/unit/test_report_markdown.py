@@ -10,14 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from harness.check.history.comparison import Compared, HistoryComparison, Interval
-from harness.check.history.samples import Metric
-from harness.check.history.settings import HistoryLimits
 from harness.lab.reports import write_report
 from harness.report.markdown import MOST_BYTES, escaped, markdown_report
 from harness.report.reported import Reported
 from harness.report.text import printable
-from tests.support.reported import failed_run, held, reported, unmet
+from tests.support.reported import failed_run, held, reported, slower_by_3_percent, unmet
 
 READER = MarkdownIt("commonmark", {"html": True}).enable("table")
 
@@ -59,20 +56,7 @@ def test_of_several_runs_those_that_did_not_pass_come_first() -> None:
 
 
 def test_changes_against_history_are_shown() -> None:
-    change = Compared(
-        metric=Metric("operator", "conv|2d", "p50", "ns", chain=0, instruction=3),
-        board_unit="board",
-        judgement="regression",
-        baseline=Interval(1000.0, 990.0, 1010.0),
-        current=1030.0,
-        change=Interval(30.0, 20.0, 40.0),
-        relative=0.03,
-        q=0.001,
-    )
-    limits = HistoryLimits()
-    comparison = HistoryComparison(
-        description="the last 20", limits=limits, commit="abc", units=("board",), numbers=(change,)
-    )
+    comparison = slower_by_3_percent("conv|2d")
     told = report(replace(reported(held()), comparison=comparison))
     assert "**Changes against the last 20**" in told
     assert r"| regression | conv\|2d · instruction 3 · p50 |" in told

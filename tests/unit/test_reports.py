@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from harness.result import Result
 from harness.result import Verdict as RecordedVerdict
 from tests.conftest import FIXTURES, CommandResult
 from tests.support.documents import document
-from tests.support.reported import FINISHED, failed_run, held, reported, unmet
+from tests.support.reported import FINISHED, failed_run, held, reported, slower_by_3_percent, unmet
 
 Etharness = Callable[..., CommandResult]
 ETDUMP = FIXTURES / "kws_f32_executorch.etdp"
@@ -65,6 +66,16 @@ def test_json_holds_any_name_and_says_why_a_run_failed(tmp_path: Path) -> None:
     assert first["passed"]
     assert (second["passed"], second["events"], second["checks"]) == (False, None, [])
     assert second["result"]["failure"]["message"] == "port gone"
+
+
+def test_json_holds_what_changed_against_history(tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    run = dataclasses.replace(reported(held()), comparison=slower_by_3_percent("conv\udc80"))
+    write_report(file, [run, reported(held())])
+    first, second = document("report", file.read_text())["runs"]
+    [number] = first["comparison"]["numbers"]
+    assert (number["metric"]["name"], number["judgement"]) == (r"conv\x80", "regression")
+    assert second["comparison"] is None
 
 
 def test_several_runs_become_one_report_and_the_worst_decides(

@@ -1,0 +1,95 @@
+"""Invariants where they judge with care: warnings and notes, and what is no evidence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from harness.check.checks import Check
+from harness.check.evaluate import evaluate
+from harness.check.subject import Subject
+from harness.lab.source import load_source
+from harness.strategies.by_hand import Event, Run, trace_of
+from harness.timebase import HOST_NANOSECONDS
+from harness.trace import Losses
+from tests.conftest import FIXTURES
+from tests.support.logs import profile_trace
+
+
+def executed(*ops: str, at: int = 0) -> Run:
+    """A run of operators that take 10 ticks each."""
+    events = [
+        Event(name, at + 20 * place, at + 20 * place + 10, instruction=place)
+        for place, name in enumerate(ops)
+    ]
+    end = at + 20 * len(ops)
+    return Run([*events, Event("Method::execute", at, end, chain=-1)])
+
+
+def the(code: str, subject: Subject) -> Check | None:
+    found = [check for check in evaluate(subject).checks if check.code == code]
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def test_what_executorch_recorded_is_sound() -> None:
+    trace = load_source(FIXTURES / "kws_f32_executorch.etdp").trace
+    checks = evaluate(Subject(trace)).checks
+    assert {check.code for check in checks} == {"I01", "I02", "I03", "I04", "I10", "B05"}
+    assert all(check.passed for check in checks)
+
+
+def test_operators_that_take_less_than_an_empty_event_are_one_warning() -> None:
+    trace = trace_of(executed("a", "b", "OPERATOR_CALL"), executed("a", "b", at=1000))
+    short = the("I05", Subject(trace, probe=Fraction(21, 2)))
+    assert short is not None
+    assert (short.severity, short.passed, short.measured) == ("warning", False, 2.0)
+    assert "2 of 2 operators take less than the 10.5 ticks" in short.reason
+    assert "a (instruction 0): 10.0; b (instruction 1): 10.0" in short.reason
+    enough = the("I05", Subject(trace, probe=Fraction(10)))
+    assert enough is not None
+    assert enough.passed
+    assert the("I05", Subject(trace)) is None
+
+
+def test_few_events_are_no_evidence_of_a_clock() -> None:
+    assert the("I03", Subject(profile_trace([5] * 7, [5] * 7, HOST_NANOSECONDS))) is None
+    still = the("I03", Subject(profile_trace([5] * 8, [5] * 8, HOST_NANOSECONDS)))
+    assert still is not None
+    assert still.reason == "it reads 5 in all 8 events"
+
+
+def test_a_coarse_clock_counts() -> None:
+    coarse = [tick for tick in range(10) for _ in range(40)]
+    ends = [*coarse[:-1], coarse[-1] + 1]
+    fine = the("I03", Subject(profile_trace(coarse, ends, HOST_NANOSECONDS)))
+    assert fine is not None
+    assert fine.passed
+
+
+def test_a_clock_that_stops_after_it_counted_is_a_warning() -> None:
+    starts = [*range(0, 400, 4), *[500] * 40]
+    ends = [*range(2, 402, 4), *[500] * 40]
+    stops = the("I03", Subject(profile_trace(starts, ends, HOST_NANOSECONDS)))
+    assert stops is not None
+    assert (stops.severity, stops.passed) == ("warning", False)
+    assert stops.reason.startswith("it reads the same in 40 events from ")
+
+
+def test_runs_that_differ_are_a_note_where_nobody_knows_what_ran() -> None:
+    runs = [executed(*ops, at=1000 * place) for place, ops in enumerate(["ab", "ab", "abc", "ab"])]
+    subject = Subject(trace_of(*runs))
+    differ = the("I10", subject)
+    assert differ is not None
+    assert (differ.severity, differ.passed) == ("note", False)
+    assert "1 of 3 warm runs differ" in differ.reason
+    ours = the("I10", replace(subject, runs_requested=4, runs_completed=4))
+    assert ours is not None
+    assert ours.failed
+    # The first run after loading may differ; where events were lost, nothing is known.
+    cold = Subject(trace_of(executed("abc"), *runs[1:2], runs[3]), runs_requested=3)
+    alike = the("I10", cold)
+    assert alike is not None
+    assert alike.passed
+    lossy = replace(subject.trace, losses=Losses(events=1))
+    assert the("I10", Subject(lossy)) is None
