@@ -10,6 +10,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.check.checks import Verdict
 from harness.check.subject import Output, Subject
@@ -19,10 +21,20 @@ from harness.lab.judge import judged_path
 from harness.lab.reports import check_report_file, write_report
 from harness.lab.source import load_source
 from harness.report.html import html_report, page
+from harness.report.html.curve import axis, thinned
 from harness.report.html.limits import Limits
 from harness.report.postmortem import EventDocument, PostmortemDocument
 from harness.report.reported import Reported
-from harness.result import Model, Tensor
+from harness.result import (
+    Clock,
+    DelegateCall,
+    Model,
+    Reference,
+    Target,
+    Tensor,
+    TraceSummary,
+)
+from harness.target.size import Size
 from harness.timebase import ClockDomain, Ping
 from harness.trace import Block, Kind, Losses, Trace
 from tests.conftest import FIXTURES
@@ -196,6 +208,97 @@ def test_link_clock_and_outputs_are_described() -> None:
     assert "frames damaged on the line, and sent again2" in found.section("-losses").replace(
         "\n", ""
     )
+
+
+def test_everything_that_tells_a_run_from_another_is_said() -> None:
+    clock = Clock("cpu", 32, False, 100, 1)
+    target = Target("native", "x86", "b1d", 3, 512, (clock,), 1000, 2000, 30, 4000, 50, 7, 2, 9)
+    call = DelegateCall(0, 1, "NpuBackend")
+    tensor = Tensor(1, (4,), 4, "inputs/0.npy")
+    model = Model("net.pte", "ab", 10, 20, 30, (tensor,), (), delegates=(call, call))
+    log = TraceSummary(
+        events=11,
+        blocks=2,
+        log_bytes=333,
+        sha256="cd",
+        dropped_events=0,
+        dropped_blocks=0,
+        missing_chunks=0,
+        missing_records=0,
+        streaming_ticks=44,
+        stack_used=55,
+        stack_size=66,
+        values=7,
+        dropped_values=0,
+        dropped_runs=0,
+        value_ticks=88,
+        debug_bytes=99,
+        etdp_left_out_allocations=12,
+        etdp_left_out_values=13,
+    )
+    result = msgspec.structs.replace(
+        FINISHED,
+        target=target,
+        image=Size("stub", 1234, 56, 78),
+        model=model,
+        trace=log,
+        time_scales={"npu*": "100 MHz"},
+        reference=Reference(("r/0.npy",), 0.5, None),
+    )
+    found = page_of(reported(result=result))
+    text = " ".join(found.section("-provenance").split())
+    for expected in (
+        "native (x86), b1d",
+        "version 3, frames of up to 512 bytes",
+        "room for log4,000 bytes",
+        "an empty event costs3.5 ticks",
+        "1,234 text + 56 data + 78 bss bytes",
+        "net.pte, 10 bytes",
+        "input 0int8, 4, 4 bytes, inputs/0.npy",
+        "delegatesNpuBackend",
+        "11 events of 2 blocks in 333 bytes",
+        "7 with 99 bytes of tensors",
+        "44 ticks, within Method::execute",
+        "55 of 66 bytes used",
+        "time scale of npu*100 MHz",
+        "of 1 outputs, off by rtol 0.5",
+    ):
+        assert expected in text
+    losses = "".join(found.section("-losses").split("\n"))
+    assert "allocations left out of the ED00 copy12" in losses
+    assert "values left out of the ED00 copy13" in losses
+
+
+@given(st.lists(st.integers(-5, 5), min_size=1, max_size=400), st.integers(3, 60))
+def test_a_thinned_curve_keeps_its_ends_and_extremes(values: list[int], points: int) -> None:
+    column = np.array(values, np.int64)
+    kept = thinned(column, points)
+    assert (np.diff(kept) > 0).all()
+    assert {0, len(values) - 1} <= set(kept.tolist())
+    assert column[kept].max() == column.max()
+    assert column[kept].min() == column.min()
+    assert len(kept) <= max(points, 5)
+
+
+@given(st.floats(-1e18, 1e18), st.floats(0, 1e18))
+def test_labels_of_an_axis_are_few_and_within_it(low: float, span: float) -> None:
+    found = axis([low, low + span], from_zero=False)
+    ticks = found.ticks()
+    assert 1 <= len(ticks) <= 6
+    assert all(-1 <= found.at(tick) <= 1001 for tick in ticks)
+
+
+def test_memory_with_times_is_drawn_on_its_clock() -> None:
+    trace = Trace.unset(
+        2,
+        blocks=[Block("Execute", 0, 2, allocators=("heap",))],
+        clocks=[ClockDomain("c", Fraction(10**6))],
+    )
+    trace.kind[:], trace.allocator[:], trace.clock[:] = Kind.ALLOCATION, 1, 0
+    trace.size[:], trace.start[:], trace.end[:] = [10, 20], [1000, 3000], [1000, 3000]
+    assert "2,000 us" in page_of(reported(trace=trace.sealed())).section("-memory")
+    unknown = replace(trace, clocks=(ClockDomain("c", None),)).sealed()
+    assert "2,000 ticks" in page_of(reported(trace=unknown)).section("-memory")
 
 
 def test_history_shows_what_changed_with_its_interval_and_where_it_stepped() -> None:

@@ -143,6 +143,12 @@ def provenance(run: Reported) -> list[Fact]:
     ]
     facts += _target(result)
     facts += _model(result)
+    if (known := result.reference) is not None:
+        bounds = [
+            f"{n} {v:g}" for n, v in (("rtol", known.rtol), ("atol", known.atol)) if v is not None
+        ]
+        said = ", ".join(bounds) or "what the type of each allows"
+        facts.append(("reference", f"of {len(known.files):,} outputs, off by {said}"))
     facts += [(f"time scale of {brief(k)}", brief(v)) for k, v in result.time_scales.items()]
     return facts
 
