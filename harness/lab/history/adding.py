@@ -11,6 +11,7 @@ from harness.check.subject import Subject
 from harness.errors import FormatError, HarnessError, InfrastructureError, UsageError
 from harness.lab.directory import RESULT, RunDirectory
 from harness.lab.history import open_store
+from harness.lab.history.entries import microseconds
 from harness.lab.judge import subject_of
 from harness.lab.source import load_source
 from harness.lab.time_scales import on_scales
@@ -45,6 +46,7 @@ def add_directory(store: Store, path: Path) -> Added:
     run = RunDirectory(path)
     try:
         result = run.read_result()
+        microseconds(result.started_utc)  # of which all that follows makes use
     except (UsageError, OSError) as error:
         return Added(str(path), "refused", "", str(error))
     if store.has(result.id):  # without reading the trace again
