@@ -21,11 +21,12 @@ CASE: Final = "_etharness_case"
 """The fixture that a case is the parameter of; all others ask for it."""
 
 OPTIONS: Final = (
-    *("runs", "inputs", "seed", "trace_limit", "method", "stream", "baud"),
-    *("values", "profile", "when_full", "time_scales"),
+    *("runs", "inputs", "seed", "references", "rtol", "atol", "trace_limit", "method"),
+    *("stream", "baud", "values", "profile", "when_full", "time_scales"),
 )
 """What a marker may say of a run, as ``harness.lab.run.RunRequest`` has it."""
 
+_FILES: Final = ("inputs", "references")
 _MARKED: Final = ("board", "model", "exclude", "budget", *OPTIONS)
 
 
@@ -119,6 +120,14 @@ def budget_of(said: str | os.PathLike[str] | None, node: pytest.Item | Any) -> P
     return settings_of(node.config).budget if said is None else find_file(said, node)
 
 
+def with_files(options: Mapping[str, Any], node: pytest.Item | Any) -> dict[str, Any]:
+    """Options of a run with the files that they name, as ``find_file`` finds them."""
+    return {
+        name: tuple(find_file(file, node) for file in value) if name in _FILES else value
+        for name, value in options.items()
+    }
+
+
 def _cases(metafunc: pytest.Metafunc, marked: Mapping[str, Any]) -> Iterator[Case]:
     node, settings = metafunc.definition, settings_of(metafunc.config)
     own = [
@@ -127,9 +136,7 @@ def _cases(metafunc: pytest.Metafunc, marked: Mapping[str, Any]) -> Iterator[Cas
     ]
     chosen = {_load(name)[0].name for name in settings.boards}
     models = [find_file(name, node) for name in _listed(marked.get("model"))]
-    options = {name: marked[name] for name in OPTIONS if name in marked}
-    if "inputs" in options:
-        options["inputs"] = tuple(find_file(name, node) for name in options["inputs"])
+    options = with_files({name: marked[name] for name in OPTIONS if name in marked}, node)
     budget = budget_of(marked.get("budget"), node)
     for name in own or settings.boards or ("native",):
         for unit in _units(name, settings):

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 def _etharness_runs(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """Runs of this session, each executed once."""
     from harness.pytest_plugin.options import settings_of
-    from harness.pytest_plugin.running import Runs
+    from harness.pytest_plugin.running import Runs, history_of
 
+    settings = settings_of(pytestconfig)
     base = tmp_path_factory.getbasetemp()
     # Workers of pytest-xdist have a directory each within one that they share.
     shared = base.parent if hasattr(pytestconfig, "workerinput") else base
-    return Runs(shared / "etharness", settings_of(pytestconfig).wait_s)
+    against = history_of(settings.history, settings.baseline)
+    return Runs(shared / "etharness", settings.wait_s, against)
 
 
 @pytest.fixture

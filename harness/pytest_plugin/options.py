@@ -24,6 +24,8 @@ class Settings:
         ports: (board, port) each; the board is "" where any is meant.
         units: (board, name of the unit) likewise, in the order of the ports.
         budget: Budget file of tests that name none.
+        history: The history that runs are held against and added to; None for none.
+        baseline: Which of its results; None for the last ones.
         artifacts: Where the run directories of failed tests are copied.
         keep: Keep those of passed tests, too.
         strict: A board that cannot run here is an error.
@@ -35,6 +37,8 @@ class Settings:
     ports: tuple[tuple[str, str], ...]
     units: tuple[tuple[str, str], ...]
     budget: Path | None
+    history: str | None
+    baseline: str | None
     artifacts: Path | None
     keep: bool
     strict: bool
@@ -68,6 +72,16 @@ def add_options(parser: pytest.Parser) -> None:
         help="Name of the unit on the port at the same place.",
     )
     add("--etharness-budget", metavar="FILE", help="Budget of tests that name none.")
+    add(
+        "--etharness-history",
+        metavar="URL",
+        help="Hold runs against a history, and add them: SQLite file or postgresql:// URL.",
+    )
+    add(
+        "--etharness-baseline",
+        metavar="WHICH",
+        help="What of it: last:20, name:NAME or commit:PREFIX.  [default: last:20]",
+    )
     add("--etharness-keep", action="store_true", help="Keep what runs of passed tests left, too.")
     add(
         "--etharness-artifacts",
@@ -88,6 +102,8 @@ def add_options(parser: pytest.Parser) -> None:
     )
     parser.addini("etharness_boards", "boards that tests run on which name none", "args")
     parser.addini("etharness_budget", "budget of tests that name none")
+    parser.addini("etharness_history", "history that runs are held against and added to")
+    parser.addini("etharness_baseline", "which results of the history they are held against")
     parser.addini("etharness_strict", "a board that cannot run here is an error", "bool", False)
 
 
@@ -109,6 +125,8 @@ def _read(config: pytest.Config) -> Settings:
         ports=_pairs(option("--etharness-port")),
         units=_pairs(option("--etharness-unit")),
         budget=_budget(config),
+        history=_history(config),
+        baseline=option("--etharness-baseline") or config.getini("etharness_baseline") or None,
         artifacts=here / artifacts if artifacts else None,
         keep=option("--etharness-keep"),
         strict=option("--etharness-strict") or config.getini("etharness_strict"),
@@ -126,6 +144,17 @@ def _budget(config: pytest.Config) -> Path | None:
         return config.invocation_params.dir / str(given)
     configured = config.getini("etharness_budget")
     return config.rootpath / configured if configured else None
+
+
+def _history(config: pytest.Config) -> str | None:
+    """A file that the ini file names is so from the root of the project, others from here."""
+    for said, place in (
+        (config.getoption("--etharness-history"), config.invocation_params.dir),
+        (config.getini("etharness_history"), config.rootpath),
+    ):
+        if said:
+            return str(said) if "://" in said else str(place / said)
+    return None
 
 
 def _pairs(values: Any) -> tuple[tuple[str, str], ...]:

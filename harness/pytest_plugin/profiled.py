@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from harness.check.budget import load_budget
 from harness.check.checks import Check, Verdict
+from harness.check.evaluate import NO_LIMITS
+from harness.check.history.samples import History
 from harness.check.subject import Subject
 from harness.errors import UsageError
+from harness.lab.baseline import HistoryRef
+from harness.lab.history.entries import provenance_of
 from harness.lab.judge import judged
-from harness.pytest_plugin.cases import Case, Unit, budget_of, find_file
+from harness.pytest_plugin.cases import Case, Unit, budget_of, find_file, with_files
 from harness.pytest_plugin.kept import fail, use
+from harness.pytest_plugin.running import Runs, history_of
 from harness.pytest_plugin.times import Duration
 from harness.pytest_plugin.words import ChecksFailedError, failure_text
 from harness.report.reported import Reported
@@ -27,8 +33,6 @@ from harness.view.statistics import Operator, Summary
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from harness.pytest_plugin.running import Runs
 
 EXECUTE: Final = "Execute"
 """The block of an execution; others are about loading."""
@@ -125,11 +129,18 @@ class ProfiledRun:
         subject: The trace and what is known beside it, as checks see it.
     """
 
-    def __init__(self, run: Reported, unit: Unit, node: pytest.Item, budget: Path | None) -> None:
-        """Wrap a judged run for one test, whose budget is ``budget`` unless it is None."""
+    def __init__(
+        self,
+        run: Reported,
+        unit: Unit,
+        node: pytest.Item,
+        budget: Path | None = None,
+        against: HistoryRef | None = None,
+    ) -> None:
+        """Wrap a judged run for one test, with its budget and history unless they are None."""
         if run.result is None or run.subject is None or run.directory is None:
             raise UsageError(f"{run.title} holds no finished run")
-        self._run, self._node, self._budget = run, node, budget
+        self._run, self._node, self._budget, self._against = run, node, budget, against
         self.unit, self.directory = unit, run.directory
         self.result: Result = run.result
         self.subject: Subject = run.subject
@@ -154,15 +165,28 @@ class ProfiledRun:
 
     @property
     def verdict(self) -> RunVerdict:
-        """What the checks said of it by the budget of the test, or else of the board."""
-        return self._judged(None)
+        """What the checks said of it by the budget of the test, or else of the board.
 
-    def check(self, budget: str | os.PathLike[str] | None = None) -> RunVerdict:
+        With ``--etharness-history``, they also hold it against earlier results.
+        """
+        return self._judged()
+
+    def check(
+        self,
+        budget: str | os.PathLike[str] | None = None,
+        *,
+        history: str | None = None,
+        baseline: str | None = None,
+    ) -> RunVerdict:
         """Fail the test unless every check holds.
 
         Args:
             budget: A budget file, found beside the test's or from the root of the project; None for
                 that of the marker, the command line or the board.
+            history: Earlier results that it is held against: an SQLite file or postgresql:// URL;
+                None for that of the command line.
+            baseline: Which of them: ``last:20``, ``name:NAME`` or ``commit:PREFIX``; None for what
+                the command line says, or the last twenty.
 
         Returns:
             The verdict, with what are no failures but warnings.
@@ -170,10 +194,12 @@ class ProfiledRun:
         Raises:
             ChecksFailedError: Some do not hold; the message says which and why, and where the
                 run is kept.
-            UsageError: The budget file is wrong.
+            UsageError: The budget file is wrong, or there is no such history.
+            NotComparableError: The baseline means no result.
+            InfrastructureError: The history does not answer.
         """
         __tracebackhide__ = True
-        verdict = self._judged(budget)
+        verdict = self._judged(budget, history, baseline)
         if not verdict:
             raise ChecksFailedError(str(verdict))
         return verdict
@@ -254,15 +280,36 @@ class ProfiledRun:
         names = _names(totals.label for totals in self.subject.allocators)
         raise UsageError(f"{self!r} has no allocator {name!r}", hint=f"there are {names}")
 
-    def _judged(self, budget: str | os.PathLike[str] | None) -> RunVerdict:
+    def _judged(
+        self,
+        budget: str | os.PathLike[str] | None = None,
+        history: str | None = None,
+        baseline: str | None = None,
+    ) -> RunVerdict:
         file = self._budget if budget is None else find_file(budget, self._node)
+        against = self._against
+        if history is not None or baseline is not None:
+            url = history or (against.url if against is not None else None)
+            against = history_of(url, baseline)
         run = self._run
-        if file is not None:
-            run = judged(run.title, self.trace, self.result, file, self.directory)
-        verdict = RunVerdict(run.verdict, lambda: failure_text(run, self.unit))
+        if file is not None or against != self._against:
+            file = file or (Path(run.budget) if run.budget else None)
+            earlier = None if against is None else self._earlier(against, file)
+            run = judged(
+                *(run.title, self.trace, self.result, file, self.directory), history=earlier
+            )
+        verdict = RunVerdict(run.verdict, lambda: failure_text(run, self.unit, against))
         if not verdict:
             fail(self._node, str(verdict))
         return verdict
+
+    def _earlier(self, against: HistoryRef, budget: Path | None) -> History:
+        """Fetch results; they are not kept in the directory, which other workers may use, too."""
+        subject = self.subject
+        rules = NO_LIMITS
+        if budget is not None:
+            rules = load_budget(budget, subject.board, subject.model, subject.unit)
+        return against.fetch(provenance_of(self.result), rules.history)
 
 
 def profile(
@@ -289,12 +336,11 @@ def profile(
         raise UsageError(
             "the test names no model", hint='mark it: @pytest.mark.etharness(model="model.pte")'
         )
-    options = {**case.options, **options}
+    options = {**case.options, **with_files(options, node)}
     directory = runs.directory_of(case.unit, file, options)
     use(node, directory)
-    run = ProfiledRun(
-        runs.get(case.unit, file, options), case.unit, node, budget_of(case.budget, node)
-    )
+    found = runs.get(case.unit, file, options)
+    run = ProfiledRun(found, case.unit, node, budget_of(case.budget, node), runs.against)
     model_ = run.result.model
     target = run.result.target
     node.user_properties += [

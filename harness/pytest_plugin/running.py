@@ -16,6 +16,7 @@ from typing import Any, Final
 from filelock import FileLock, Timeout
 
 from harness.board import SerialTarget
+from harness.check.history.baseline import DEFAULT_BASELINE, parse_baseline
 from harness.errors import (
     HarnessError,
     InfrastructureError,
@@ -23,7 +24,10 @@ from harness.errors import (
     TargetError,
     UsageError,
 )
+from harness.lab.baseline import HistoryRef
 from harness.lab.directory import RunDirectory
+from harness.lab.history.adding import add_reported
+from harness.lab.history.place import default_history
 from harness.lab.identity import refuse_other_target
 from harness.lab.judge import judged_path
 from harness.lab.origin import SESSION_VARIABLE
@@ -61,11 +65,13 @@ class Runs:
 
     Attributes:
         directory: Where their run directories are.
+        against: The history that they are held against, and added to; None for none.
     """
 
-    def __init__(self, directory: Path, wait_s: float) -> None:
+    def __init__(self, directory: Path, wait_s: float, against: HistoryRef | None = None) -> None:
         """Runs go to ``directory``; nobody waits longer than ``wait_s`` seconds for one."""
         self.directory = directory
+        self.against = against
         self._wait_s = wait_s
         self._read: dict[Path, Reported] = {}
 
@@ -97,9 +103,12 @@ class Runs:
         if path not in self._read:
             self.directory.mkdir(parents=True, exist_ok=True)
             with _alone(path, self._wait_s):
-                if not _finished(path):
+                known = _finished(path)
+                if not known:
                     self._execute(unit, model, options, path)
                 self._read[path] = judged_path(path, _load)
+                if not known and self.against is not None:
+                    add_reported(self.against.url, self._read[path])
         run = self._read[path]
         if run.failure is not None:
             raise _failure(run.result, run.failure.message, run.failure.hint)
@@ -113,6 +122,7 @@ class Runs:
             output=path,
             port=unit.port,
             unit=unit.name,
+            against=self.against,
         )
         try:
             with holding(unit, self._wait_s):
@@ -121,6 +131,19 @@ class Runs:
             if not RunDirectory(path).is_one:
                 raise
             _log.info("run of %s on %s failed: %s", model, unit.name, error.message)
+
+
+def history_of(url: str | None, baseline: str | None) -> HistoryRef | None:
+    """The history at ``url``, or at the default place when only a baseline of it is named.
+
+    Raises:
+        UsageError: ``baseline`` names none.
+    """
+    if url is None and baseline is None:
+        return None
+    return HistoryRef(
+        url or default_history(), parse_baseline(baseline) if baseline else DEFAULT_BASELINE
+    )
 
 
 def translated(options: Mapping[str, Any]) -> dict[str, Any]:

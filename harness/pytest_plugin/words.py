@@ -17,6 +17,7 @@ import harness
 from harness.errors import HarnessError
 
 if TYPE_CHECKING:
+    from harness.lab.baseline import HistoryRef
     from harness.pytest_plugin.cases import Unit
     from harness.report.reported import Reported
 
@@ -31,10 +32,11 @@ class ChecksFailedError(AssertionError):
 ChecksFailedError.__module__ = "builtins"
 
 
-def failure_text(run: Reported, unit: Unit) -> str:
+def failure_text(run: Reported, unit: Unit, against: HistoryRef | None) -> str:
     """Say which checks do not hold and why, of what run, and where that is."""
     from rich.console import Console
 
+    from harness.lab.history.database import without_password
     from harness.report.terminal import print_verdict
 
     out = io.StringIO()
@@ -46,10 +48,15 @@ def failure_text(run: Reported, unit: Unit) -> str:
     where = unit.board.name if unit.port is None else f"{unit.board.name} ({unit.name})"
     again = ["etharness", "check", str(run.directory)]
     again += ["--budget", run.budget] if run.budget else []
+    place = ""
+    if against is not None:
+        place = without_password(against.url)
+        again += ["--history", place, "--baseline", str(against.baseline)]
     lines = [
         *out.getvalue().strip().splitlines(),
         f"{model} on {where}{build}",
         f"budget: {run.budget or 'none'}",
+        *([f"beside: {against.baseline.description} of {place}"] if against else []),
         f"kept in: {run.directory}",
         f"again: {shlex.join(again)}",
     ]

@@ -12,10 +12,14 @@ from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
+import alembic.command  # noqa: F401 - see tests.support.inner_pytest
 import pytest
+import scipy.stats  # noqa: F401
 
+import harness.lab.history.store
 import harness.pytest_plugin
 from harness.board import load_board
+from harness.lab.history import open_store
 from harness.pytest_plugin import options as options_module
 from harness.pytest_plugin.cases import OPTIONS
 from harness.target.build import build_firmware
@@ -352,7 +356,7 @@ def test_the_page_says_what_a_failure_looks_like() -> None:
     plugin = {name for name in vars(harness.pytest_plugin) if name.startswith("etharness_")}
     options = set(re.findall(r'"(--etharness-\w+)"', Path(options_module.__file__).read_text()))
     assert len(plugin) == 6
-    assert len(options) == 8
+    assert len(options) == 10
     for name in (*plugin, *options, *OPTIONS):
         assert name in text, name
 
@@ -375,3 +379,65 @@ def test_the_command_line_and_tests_share_a_unit(
     assert f"waiting up to 60 s for {serial_unit}, held by process {os.getpid()} " in said
     waiting.communicate(timeout=60)
     assert waiting.returncode == 0
+
+
+def test_what_grew_is_found_beside_a_baseline(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.makefile(".toml", soon="schema = 1\n[history]\nmin_results = 3\n")
+    project.makepyfile("""
+        import pytest
+
+        @pytest.mark.etharness(board="native", model="net.pte", budget="soon.toml")
+        def test_net(etharness_run):
+            assert etharness_run.verdict
+
+        @pytest.mark.etharness(board="native", model="net.pte")
+        def test_named(etharness_run):
+            etharness_run.check("soon.toml", baseline="commit:aaaa")
+    """)
+
+    def tested(commit: str, model: str, *arguments: str) -> pytest.RunResult:
+        monkeypatch.setenv("ETHARNESS_COMMIT", commit)
+        shutil.copy(MODELS / model, project.path / "net.pte")
+        return run(project, "--etharness-history=history.sqlite", *arguments)[0]
+
+    for _ in range(3):
+        tested("aaaa", "small_int8.pte", "-k", "test_net").assert_outcomes(passed=1, deselected=1)
+    result = tested("cccc", "kws_int8.pte")  # a network of the same name that needs far more
+    result.assert_outcomes(failed=2)
+    grown = [line for line in result.outlines if "  H02 planned_1, peak_bytes: " in line]
+    assert len(grown) == 2
+    result.stdout.fnmatch_lines(
+        [
+            f"again: etharness check * --history {project.path}/history.sqlite --baseline last:20",
+            f"E       beside: commit aaaa of {project.path}/history.sqlite",
+        ]
+    )
+    with open_store(str(project.path / "history.sqlite")) as store:
+        results = store.results()
+    commits = sorted(entry.provenance.commit for entry in results)  # they began within a second
+    assert commits == ["aaaa", "aaaa", "aaaa", "cccc"]
+
+
+def test_a_history_that_is_not_there_is_said_without_a_stack(project: pytest.Pytester) -> None:
+    project.makepyfile("""
+        import pytest
+
+        @pytest.mark.etharness(board="native", model="small.pte")
+        def test_it(etharness_run):
+            etharness_run.check(history="none.sqlite", baseline="name:v1")
+
+        @pytest.mark.etharness(board="native", model="small.pte")
+        def test_wrong(etharness_run):
+            etharness_run.check(baseline="v1")
+    """)
+    result, _ = run(project)
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "E       harness.errors.UsageError: there is no history at none.sqlite",
+            "E       try: `etharness history add DIRECTORY` makes one",
+            "E       harness.errors.UsageError: 'v1' says no baseline",
+        ]
+    )

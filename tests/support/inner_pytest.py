@@ -21,7 +21,12 @@ def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTEST_PLUGINS", f"xdist.plugin,{PLUGIN}")
     monkeypatch.setenv("ETHARNESS_LOCK_DIR", str(pytester.path / "locks"))
-    for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
+    for name in (
+        "PYTEST_ADDOPTS",
+        "PYTEST_XDIST_WORKER",
+        "PYTEST_XDIST_WORKER_COUNT",
+        "ETHARNESS_SESSION",
+    ):
         monkeypatch.delenv(name, raising=False)
     return pytester
 

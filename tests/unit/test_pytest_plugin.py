@@ -5,12 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import harness
+from harness.lab.run import RunRequest
 from harness.pytest_plugin import Duration, ms, ns, s, us
+from harness.pytest_plugin.cases import OPTIONS
 from harness.resources import data_directory
 from tests.support.inner_pytest import PLUGIN, inner
 
@@ -266,6 +269,12 @@ def test_it_can_be_turned_off(inner: pytest.Pytester, monkeypatch: pytest.Monkey
     monkeypatch.delenv("PYTEST_PLUGINS")
     inner.runpytest("-p", "no:etharness").assert_outcomes(passed=1)
     inner.runpytest("-p", PLUGIN, "-p", "no:etharness").assert_outcomes(passed=1)
+
+
+def test_markers_know_every_option_of_a_run() -> None:
+    said_otherwise = {"board", "model", "output", "port", "unit", "budget", "against"}
+    of_ours = {"commit", "session"}
+    assert {item.name for item in fields(RunRequest)} == {*OPTIONS, *said_otherwise, *of_ours}
 
 
 def test_durations_say_their_unit() -> None:

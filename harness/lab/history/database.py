@@ -184,7 +184,7 @@ def parse_url(text: str) -> URL:
         url = make_url(text)
         backend = url.get_backend_name()
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
-        raise UsageError(f"{_without_password(text)} is no URL of a history: {error}") from None
+        raise UsageError(f"{without_password(text)} is no URL of a history: {error}") from None
     if backend == "sqlite":
         return url.set(drivername="sqlite")
     if backend in ("postgresql", "postgres"):
@@ -194,9 +194,10 @@ def parse_url(text: str) -> URL:
     )
 
 
-def _without_password(text: str) -> str:
-    scheme, _, rest = text.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
+def without_password(text: str) -> str:
+    """A path, or a URL without who asks and their password, for people."""
+    scheme, sign, rest = text.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}" if sign else text
 
 
 def _prepare_file(file: Path, *, create: bool) -> bool:
