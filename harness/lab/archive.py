@@ -103,7 +103,8 @@ def _refuse_bombs(members: list[zipfile.ZipInfo], where: str) -> None:
 
 def _verify(data: bytes, where: str) -> None:
     comment = _COMMENT.fullmatch(data[-_COMMENT_SIZE:])
-    if comment is None:
+    length = data[-_COMMENT_SIZE - _LENGTH_SIZE : -_COMMENT_SIZE]
+    if comment is None or int.from_bytes(length, "little") != _COMMENT_SIZE:
         raise FormatError(f"{where} does not end with its digest: it was not made by etharness")
     body = data[: -_COMMENT_SIZE - _LENGTH_SIZE] + bytes(_LENGTH_SIZE)
     if hashlib.sha256(body).hexdigest().encode() != comment[1]:

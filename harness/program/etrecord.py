@@ -216,6 +216,10 @@ def read_graph(path: Path, name: str) -> tuple[Node, ...]:
         return archive.graph(name)
 
 
+_UNREADABLE = (BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError, ValueError)
+"""What ``zipfile`` raises at members that are not what they should be."""
+
+
 class _Archive:
     """The files of a record."""
 
@@ -225,7 +229,7 @@ class _Archive:
         self.path = path
         try:
             self._zip = ZipFile(path)
-        except BadZipFile as error:
+        except (BadZipFile, ValueError) as error:  # also for a name that is no UTF-8
             raise FormatError(f"{path} is no ETRecord, which is a zip: {error}") from None
         self._files: dict[str, ZipInfo] = {info.filename: info for info in self._zip.infolist()}
         if _IDENTIFIER not in self._files:
@@ -272,7 +276,7 @@ class _Archive:
             )
         try:
             return self._zip.read(info)
-        except (BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError) as error:
+        except _UNREADABLE as error:
             raise FormatError(f"{self.path}: {error}", field=info.filename) from None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -280,3 +281,12 @@ def test_events_of_delegates_count_by_themselves_without_their_call(path: Path) 
         "": 4.0,
     }
     assert [item.modules for item in found if item.own == 4.0] == [()]
+
+
+def test_names_that_are_no_utf8_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "record.bin"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("\u00e4", b"")  # a name that is UTF-8, as its flag says
+    path.write_bytes(path.read_bytes().replace("\u00e4".encode(), b"\xff\xff"))
+    with pytest.raises(FormatError, match="no ETRecord"):
+        read_etrecord(path)
