@@ -171,7 +171,7 @@ def test_modes_within_a_run_are_named() -> None:
     [number] = comparison.numbers
     assert [mode.weight for mode in number.modes_within] == [0.5, 0.5]
     reasons = [check.reason for check in history_checks(comparison) if check.code == "H08"]
-    assert reasons == ["50% at 50.009 us and 50% at 60.01 us within a run"]
+    assert reasons == ["two levels: op0, instruction 0 (50% at 50.009 us and 50% at 60.01 us)"]
 
 
 def test_a_step_names_the_commits_it_is_between() -> None:

@@ -13,6 +13,9 @@ from harness.check.limit_times import subject_of_operator
 _NAMED: Final = 5
 """Operators that a check of several names."""
 
+_DESCRIBED: Final = 2
+"""Operators of which it says more."""
+
 
 def history_checks(comparison: HistoryComparison) -> Iterator[Check]:
     """One check for what each number became, and one for all those that are the same.
@@ -39,6 +42,7 @@ def history_checks(comparison: HistoryComparison) -> Iterator[Check]:
     for number in numbers:
         yield from _steps(number, comparison, several)
         yield from _levels(number, several)
+    yield from _levels_within(numbers)
     yield from _many(numbers, "H07", "vanished", "in the baseline, but not in the result")
     yield from _many(numbers, "H07", "appeared", "in the result, but not in the baseline")
     little = [number for number in numbers if number.judgement == "too little"]
@@ -123,16 +127,33 @@ def _steps(number: Compared, comparison: HistoryComparison, several: bool) -> It
 
 
 def _levels(number: Compared, several: bool) -> Iterator[Check]:
-    where = (("from result to result", number.modes), ("within a run", number.modes_within))
-    for place, modes in where:
-        if len(modes) == 2 and _apart(number, modes):
-            yield check(
-                "H08",
-                rule="one level",
-                subject=_subject(number, several),
-                passed=False,
-                reason=f"{_modes(number.metric, modes)} {place}",
-            )
+    if len(number.modes) == 2 and _apart(number, number.modes):
+        yield check(
+            "H08",
+            rule="one level",
+            subject=_subject(number, several),
+            passed=False,
+            reason=f"{_modes(number.metric, number.modes)} from result to result",
+        )
+
+
+def _levels_within(numbers: Sequence[Compared]) -> Iterator[Check]:
+    """One check for all operators with two levels within a run: on a busy machine many have."""
+    chosen = [n for n in numbers if len(n.modes_within) == 2 and _apart(n, n.modes_within)]
+    chosen.sort(key=lambda n: n.modes_within[0].center / n.modes_within[1].center)
+    if chosen:
+        texts = [
+            f"{_subject(number, False)} ({_modes(number.metric, number.modes_within)})"
+            for number in chosen[:_DESCRIBED]
+        ]
+        more = f" and {len(chosen) - _DESCRIBED} more" if len(chosen) > _DESCRIBED else ""
+        yield check(
+            "H08",
+            rule="one level within a run",
+            subject="1 operator" if len(chosen) == 1 else f"{len(chosen)} operators",
+            passed=False,
+            reason=f"two levels: {', '.join(texts)}{more}",
+        )
 
 
 def _apart(number: Compared, modes: Sequence[Mode]) -> bool:
