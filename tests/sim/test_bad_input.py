@@ -101,10 +101,16 @@ def test_unsupported_operator(etharness: Etharness, tmp_path: Path) -> None:
     whole = (MODELS / "kws_f32.pte").read_bytes()
     assert whole.count(b"aten::relu") == 1
     model.write_bytes(whole.replace(b"aten::relu", b"aten::selu"))
-    code, _, err = etharness(*run_arguments(tmp_path, model))
-    assert code == 4
+    files = [tmp_path / f"report{suffix}" for suffix in (".json", ".md", ".xml")]
+    unwritable = model / "report.json"
+    reports = [text for file in (*files, unwritable) for text in ("--report", str(file))]
+    code, _, err = etharness(*run_arguments(tmp_path, model, *reports))
+    assert code == 4, "that a report could not be written does not hide why the run failed"
     assert "aten::selu.out" in err
     assert "native" in err
+    assert f"cannot write the report {unwritable}" in err
+    for file in files:
+        assert "aten::selu.out" in file.read_text()
 
 
 @pytest.mark.parametrize(
