@@ -18,9 +18,11 @@ from harness.result import Target
 from harness.strategies import device_logs, traces
 from harness.timebase import ClockDomain
 from harness.trace import Trace
+from tests.support.compared import with_history
 from tests.support.logs import CompactLog
 from tests.support.pages import Page
 from tests.support.reported import FINISHED, failed_run, reported, unmet
+from tests.support.traces import Event, Run, trace_of
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -73,3 +75,16 @@ def test_whatever_a_result_says_none_of_it_acts(fields: dict[str, str]) -> None:
         FINISHED, **fields, target=target, time_scales={fields["unit"]: fields["port"]}
     )
     Page(html_report([reported(result=result), reported(result=result)])).assert_sound()
+
+
+@given(texts, texts, texts)
+@settings(max_examples=10, deadline=None)
+def test_whatever_history_says_none_of_it_acts(name: str, commit: str, delegate: str) -> None:
+    run = with_history(trace_of(Run([Event(name, 0, 9, delegate=delegate), Event("b", 10, 30)])))
+    assert run.history is not None
+    results = tuple(
+        msgspec.structs.replace(result, commit=commit, session=name, started_utc=delegate)
+        for result in run.history.results
+    )
+    history = msgspec.structs.replace(run.history, results=results, description=commit)
+    Page(html_report([replace(run, history=history)])).assert_sound()
