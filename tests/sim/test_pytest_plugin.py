@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -15,13 +16,18 @@ from xml.etree import ElementTree
 import alembic.command  # noqa: F401 - see tests.support.inner_pytest
 import pytest
 import scipy.stats  # noqa: F401
+from msgspec.structs import replace
 
 import harness.lab.history.store
 import harness.pytest_plugin
 from harness.board import load_board
+from harness.errors import InfrastructureError
+from harness.lab.directory import RunDirectory
 from harness.lab.history import open_store
 from harness.pytest_plugin import options as options_module
-from harness.pytest_plugin.cases import OPTIONS
+from harness.pytest_plugin.cases import OPTIONS, Unit
+from harness.pytest_plugin.running import Runs
+from harness.result import Failure
 from harness.target.build import build_firmware
 from harness.target.unit_lock import hold_unit
 from tests.conftest import MODELS
@@ -441,3 +447,25 @@ def test_a_history_that_is_not_there_is_said_without_a_stack(project: pytest.Pyt
             "E       harness.errors.UsageError: 'v1' says no baseline",
         ]
     )
+
+
+def test_a_run_whose_worker_died_is_run_again_and_one_under_way_is_waited_for(
+    tmp_path: Path,
+) -> None:
+    board, file = load_board("native")
+    wanted = Unit(board, file, "native"), MODELS / "small_int8.pte", {"seed": 3}
+    first = Runs(tmp_path, 5).get(*wanted)
+    assert first.result is not None
+    assert first.directory is not None
+    assert Runs(tmp_path, 5).get(*wanted).result == first.result
+    cut_off = Failure("Unfinished", "the run was cut off", "run it again")
+    RunDirectory(first.directory).write_result(replace(first.result, failure=cut_off))
+    again = Runs(tmp_path, 5).get(*wanted)
+    assert again.result is not None
+    assert again.failure is None
+    assert again.result.id != first.result.id
+
+    with Path(f"{first.directory}.lock").open("w") as under_way:
+        fcntl.flock(under_way, fcntl.LOCK_EX)
+        with pytest.raises(InfrastructureError, match="another worker has been at the run native-"):
+            Runs(tmp_path, 0.1).get(*wanted)
