@@ -104,6 +104,7 @@ def _refuse_bombs(members: list[zipfile.ZipInfo], where: str) -> None:
 def _verify(data: bytes, where: str) -> None:
     comment = _COMMENT.fullmatch(data[-_COMMENT_SIZE:])
     length = data[-_COMMENT_SIZE - _LENGTH_SIZE : -_COMMENT_SIZE]
+    # The digest is of a length of zero, so the length that stands there is checked by itself.
     if comment is None or int.from_bytes(length, "little") != _COMMENT_SIZE:
         raise FormatError(f"{where} does not end with its digest: it was not made by etharness")
     body = data[: -_COMMENT_SIZE - _LENGTH_SIZE] + bytes(_LENGTH_SIZE)

@@ -5,7 +5,7 @@ manifest.json    what is in it, with digests, and how it was judged (schema/bund
 verdict.json     what was said (schema/replay.schema.json)
 run/             the run directory; or trace/, a trace without one
 budget/          the budget file and those that it extends
-model/, etrecord/, debug/, board/, firmware/  what else was there
+model/, etrecord/, debug/, history/, board/, firmware/  what else was there
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from harness.errors import UsageError
 from harness.lab.archive import pack
 from harness.lab.directory import POSTMORTEM_IMAGE, RunDirectory, from_clock_domain, to_clock_domain
 from harness.lab.given import load_given
+from harness.lab.history.copies import write_copy
 from harness.lab.judge import judged_path, recorded
 from harness.lab.postmortem import examine
 from harness.report.judgement import Judgement
@@ -40,7 +41,7 @@ from harness.target.doctor import examine as examine_tools
 MANIFEST: Final = "manifest.json"
 JUDGEMENT: Final = "verdict.json"
 README: Final = "README.txt"
-_RUN: Final = "run"
+RUN: Final = "run"
 
 _README_TEXT: Final = """A run of etdump-harness with all that its verdict was made of.
 
@@ -72,6 +73,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         budget: The budget file.
         etrecord: The ETRecord.
         debug_buffer: Bytes of logged tensors that were given beside the trace.
+        history: Earlier results, where no run directory keeps them.
         model: The model.
         firmware: The image, where it was built on the machine that made the bundle.
         clock: What the trace's ticks were taken to count, where that was given.
@@ -91,6 +93,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     budget: str = ""
     etrecord: str = ""
     debug_buffer: str = ""
+    history: str = ""
     model: str = ""
     firmware: str = ""
     clock: Clock | None = None
@@ -170,6 +173,9 @@ class _Contents:
             self._facts["etrecord"] = self._take("etrecord", given.etrecord)
         if given.debug_buffer is not None:
             self._facts["debug_buffer"] = self._take("debug", given.debug_buffer)
+        history = self._run.history
+        if history is not None and self._run.directory is None:  # a run directory keeps it
+            self._facts["history"] = self._add("history", "history.json", write_copy(history))
         if given.clock is not None:
             self._facts["clock"] = from_clock_domain(given.clock)
         subject = self._run.subject
@@ -214,8 +220,8 @@ class _Contents:
         if directory is None:
             return self._take("trace", path)
         for name in RunDirectory(directory).files():
-            self._files[f"{_RUN}/{name}"] = _read(directory / name)
-        return _RUN if self._run.directory is not None else f"{_RUN}/{path.name}"
+            self._files[f"{RUN}/{name}"] = _read(directory / name)
+        return RUN if self._run.directory is not None else f"{RUN}/{path.name}"
 
     def _budget(self, path: Path) -> str:
         """The budget file with those it extends, as they stand to each other."""

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import msgspec
 
+from harness.check.budget import read_files
 from harness.check.evaluate import NO_LIMITS
 from harness.errors import FormatError, UsageError
 from harness.lab.archive import unpack
-from harness.lab.bundle import JUDGEMENT, MANIFEST, Manifest, judgement
+from harness.lab.bundle import JUDGEMENT, MANIFEST, RUN, Manifest, judgement
 from harness.lab.directory import to_clock_domain
 from harness.lab.given import load_given
+from harness.lab.history.copies import read_copy
 from harness.lab.judge import judged_path
 from harness.report.judgement import Judgement
 from harness.report.reported import Given, Reported
@@ -94,8 +96,12 @@ def open_bundle(file: Path) -> Bundle:
         found = hashlib.sha256(files[name]).hexdigest()
         if found != entry.sha256:
             raise FormatError(f"{file}: {name} has the digest {found}, not {entry.sha256}")
-    if JUDGEMENT not in files:
-        raise FormatError(f"{file} lacks {JUDGEMENT}")
+    # What is read must be what came in the bundle, whoever made it.
+    known = {*files, RUN} if f"{RUN}/result.json" in files else set(files)
+    named = (manifest.budget, manifest.etrecord, manifest.debug_buffer, manifest.history)
+    for name in (JUDGEMENT, manifest.judged, *filter(None, named)):
+        if name not in known:
+            raise FormatError(f"{file} lacks {name!r}, which its manifest names")
     return Bundle(manifest, files)
 
 
@@ -138,11 +144,29 @@ def replay(bundle: Bundle, directory: Path) -> Replayed:
         board=manifest.board,
         model=manifest.of_model,
     )
+    budget = place(manifest.budget)
+    if budget is not None:
+        _check_inside(budget, directory)
+    history = None
+    if (kept := place(manifest.history)) is not None:
+        history = read_copy(kept.read_bytes(), manifest.history)
     run = judged_path(
         directory / manifest.judged,
         lambda path: load_given(path, given),
-        place(manifest.budget) or NO_LIMITS,
+        budget or NO_LIMITS,
         given,
+        history,
     )
     said = judgement(run, manifest.budget)
     return Replayed(manifest, run, said, bundle.files[JUDGEMENT], encode(said))
+
+
+def _check_inside(budget: Path, directory: Path) -> None:
+    """Refuse a budget that extends files which did not come in the bundle.
+
+    Raises:
+        FormatError: It does.
+    """
+    for file in read_files(budget):
+        if not file.document.path.resolve().is_relative_to(directory.resolve()):
+            raise FormatError(f"the budget of the bundle extends {file.name}, which is not in it")

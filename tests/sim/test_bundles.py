@@ -102,3 +102,28 @@ def test_references_are_held_against_again(etharness: Etharness, tmp_path: Path)
     assert replayed.code == 1
     assert "I11" in replayed.out
     assert "the same, byte for byte" in replayed.out
+
+
+def test_the_history_that_a_run_was_held_against_is_in_its_bundle(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    store, budget = tmp_path / "history.sqlite", tmp_path / "budget.toml"
+    budget.write_text("schema = 1\n[history]\nmin_results = 3\n")
+    arguments = ["run", "--board", "native", "--model", MODEL, "--budget", budget]
+    arguments += ["--history", store, "-o", tmp_path / "run"]
+    for _ in range(3):
+        assert etharness(*arguments, "--commit", "aaaa").code == 0
+    ran = etharness(*arguments, "--commit", "bbbb", "--baseline", "commit:aaaa", "--json")
+    logged = tmp_path / "run/trace.etlog"
+    against = ["--history", store, "--baseline", "commit:aaaa"]
+    for path, held in ((tmp_path / "run", []), (logged, against)):
+        file = tmp_path / "b.zip"
+        checked = etharness("check", path, "--budget", budget, *held, "--report", file, "--json")
+        assert checked.code == ran.code
+        codes = {check["code"] for check in json.loads(checked.out)["checks"]}
+        assert any(code.startswith("H") for code in codes)
+        replayed = etharness("replay", file, "--json")
+        assert replayed.code == ran.code
+        said = json.loads(replayed.out)["verdict"]["checks"]
+        assert said == json.loads(checked.out)["checks"]
+    assert open_bundle(file).manifest.history == "history/history.json"
