@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable
 
 import pytest
+from rich.console import Console
 
 from harness.check.codes import CODES
 from harness.check.pages import SECTIONS, explain, index
+from harness.report.explain import print_pages
 from harness.resources import data_directory
 from tests.conftest import CommandResult
 from tests.support.documents import document
@@ -59,3 +62,13 @@ def test_explain_prints_pages_and_lists_codes(etharness: Etharness) -> None:
     found = document("explain", etharness("explain", first, "--json").out)
     assert [(item["code"], item["page"]) for item in found] == [(first, explain(first)[1])]
     assert len(document("explain", etharness("explain", "--json").out)) == len(CODES)
+
+
+def test_a_page_is_laid_out_on_a_terminal() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=60, no_color=True)
+    print_pages(console, [explain("I01")[1]])
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
+    assert max(map(len, plain)) <= 60
+    assert any("I01: events lie within" in line for line in plain)
+    assert not [line for line in plain if line.startswith("#")]
