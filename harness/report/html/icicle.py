@@ -135,7 +135,7 @@ def _icicle(block: str, nodes: list[tuple[Node, int]], limits: Limits) -> Icicle
                 level=node.depth,
                 left=round(left[n], 4),
                 width=round(width[n] or 0.0, 4),
-                colour=zlib.crc32(node.name.encode("utf-8", "surrogateescape")) % COLOURS,
+                colour=zlib.crc32(node.name.encode("utf-8", "surrogatepass")) % COLOURS,
             )
         )
     shallow = [n for n, (node, _) in enumerate(nodes) if node.depth < DEEPEST]
