@@ -11,6 +11,7 @@ from harness.check.history.comparison import Compared, HistoryComparison
 from harness.check.history.hold import hold_against
 from harness.check.history.samples import Metric, Sample
 from harness.check.history.settings import HistoryLimits, HistoryOverride
+from harness.errors import UsageError
 from tests.support.histories import HistoryBuilder, night, noisy, operator, size
 
 
@@ -262,3 +263,10 @@ def test_other_numbers_of_executions_leave_sizes_out() -> None:
     comparison = compare(builder)
     assert [number.metric.name for number in comparison.numbers] == ["op0"]
     assert "20 executions in the baseline, 40 now" in comparison.notes[0]
+
+
+def test_results_of_several_commits_are_not_one() -> None:
+    builder = exact([5e4] * 5, 5e4)
+    builder.now("now", "c", {operator(): 5e4})
+    with pytest.raises(UsageError, match="several commits cannot be judged as one: b, c"):
+        compare(builder)

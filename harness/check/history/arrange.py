@@ -10,6 +10,7 @@ import numpy as np
 
 from harness.check.history.points import Ints, Points, numbered, occasion_of, origin_of, session_of
 from harness.check.history.samples import History, Measured, Metric, Provenance, Sample
+from harness.errors import UsageError
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,10 +141,19 @@ def arrange(history: History, judged: Sequence[Measured]) -> tuple[list[OnUnit],
 
     Returns:
         The units of what is judged, and those of the witnesses.
+
+    Raises:
+        UsageError: What is judged is of several commits.
     """
     ids = {item.provenance.id for item in judged}
     keys = {_repeats(item.provenance) for item in judged}
     origins = {origin_of(item.provenance) for item in judged}
+    if len(origins) > 1:
+        commits = ", ".join(sorted({item.provenance.commit or "unknown" for item in judged}))
+        raise UsageError(
+            f"results of several commits cannot be judged as one: {commits}",
+            hint="judge those of each commit by themselves",
+        )
     units = {item.provenance.unit for item in judged}
     baseline = {p for p in history.baseline if history.results[p].id not in ids}
     more, witnesses, left = [], [], []
