@@ -25,6 +25,7 @@ from harness.lab.history import open_store
 from harness.lab.history.copies import read_copy, write_copy
 from harness.lab.history.entries import provenance_of
 from harness.result import Result
+from harness.trace import OPERATOR_CALL
 
 if TYPE_CHECKING:
     from harness.lab.history.store import Store
@@ -87,10 +88,10 @@ class HistoryRef:
 
 
 def _joined(histories: Sequence[History]) -> History:
-    """The same results with the statistics of all."""
+    """The same results with the statistics of all, but of scopes that repeat others' times."""
     series: dict[object, Series] = {}
     for history in histories:
-        series |= {item.metric: item for item in history.series}
+        series |= {i.metric: i for i in history.series if i.metric.name != OPERATOR_CALL}
     return msgspec.structs.replace(histories[0], series=tuple(series.values()))
 
 

@@ -13,14 +13,14 @@ import msgspec
 from harness.check.history.samples import History
 from harness.errors import FormatError
 from harness.export.names import escaped, unescaped
-from harness.result import encode
 
 _S = TypeVar("_S", bound=msgspec.Struct)
 
 
 def write_copy(history: History) -> bytes:
     """Return the JSON of ``history``."""
-    return encode(_with_names(history, escaped))
+    # Nobody reads so many numbers: indenting them would only take room.
+    return msgspec.json.encode(_with_names(history, escaped)) + b"\n"
 
 
 def read_copy(data: bytes, where: str) -> History:
