@@ -255,12 +255,12 @@ def sound(item: Made) -> bool:
 def test_both_databases_are_what_a_dictionary_is(postgresql: Server, tmp_path: Path) -> None:
     urls = [str(tmp_path / "h.sqlite"), postgresql.new_database()]
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        lambda: HistoryMachine(urls), settings=settings(max_examples=15, stateful_step_count=15)
+        lambda: HistoryMachine(urls), settings=settings(max_examples=8, stateful_step_count=15)
     )
 
 
 @given(st.lists(subjects(), max_size=3), st.text(st.characters(), max_size=5))
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_a_copy_of_a_history_is_the_same(items: list[Made], description: str) -> None:
     history = History(
         results=tuple(provenance_of(item.result) for item in items),

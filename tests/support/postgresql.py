@@ -33,11 +33,16 @@ class Server:
     def url(self, database: str) -> str:
         return f"postgresql://postgres@/{database}?host={self.directory}"
 
-    def new_database(self) -> str:
-        """The URL of an empty database."""
+    def new_database(self, template: str | None = None) -> str:
+        """The URL of an empty database, or of a copy of the one whose URL is ``template``."""
         name = f"test{next(self._numbers)}"
-        self.execute(f"CREATE DATABASE {name} ENCODING 'UTF8' TEMPLATE template0")
+        original = "template0" if template is None else self.name_of(template)
+        self.execute(f"CREATE DATABASE {name} ENCODING 'UTF8' TEMPLATE {original}")
         return self.url(name)
+
+    def name_of(self, url: str) -> str:
+        """The name of the database of a URL."""
+        return url.partition("@/")[2].partition("?")[0]
 
     def size(self) -> int:
         """Bytes of all databases on the disk."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.lab.history import open_store
 from tests.support.postgresql import Server, server
 
 
@@ -26,9 +27,35 @@ def postgresql() -> Iterator[Server]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where a new history can be made."""
     if request.param == "sqlite":
         return str(tmp_path / "history.sqlite")
     running: Server = request.getfixturevalue("postgresql")
     return running.new_database()
+
+
+@pytest.fixture(scope="session")
+def templates() -> dict[str, str]:
+    """Histories without results, by their database: making the tables takes its time."""
+    return {}
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    templates: dict[str, str],
+) -> str:
+    """A history of its own without results."""
+    if request.param == "sqlite":
+        if "sqlite" not in templates:
+            templates["sqlite"] = str(tmp_path_factory.mktemp("template") / "history.sqlite")
+            open_store(templates["sqlite"]).close()
+        return str(shutil.copy(templates["sqlite"], tmp_path / "history.sqlite"))
+    running: Server = request.getfixturevalue("postgresql")
+    if "postgresql" not in templates:
+        templates["postgresql"] = running.new_database()
+        open_store(templates["postgresql"]).close()
+    return running.new_database(template=templates["postgresql"])

@@ -32,9 +32,9 @@ from harness.lab.history.store import Store
 from harness.lab.history.tables import METADATA
 from tests.support.postgresql import Server
 from tests.support.results import made
-from tests.support.stores import postgresql, store_url
+from tests.support.stores import empty_url, postgresql
 
-__all__ = ["postgresql", "store_url"]
+__all__ = ["empty_url", "postgresql"]
 
 ONE = made("one")
 
@@ -43,8 +43,8 @@ def database(url: str) -> Database:
     return Database(parse_url(url), 30, create=True)
 
 
-def test_migrations_make_the_tables_that_the_package_means(store_url: str) -> None:
-    base = database(store_url)
+def test_migrations_make_the_tables_that_the_package_means(empty_url: str) -> None:
+    base = database(empty_url)
     bring_up_to_date(base)
     with base.reading() as connection:
         context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
@@ -55,45 +55,45 @@ def test_migrations_make_the_tables_that_the_package_means(store_url: str) -> No
 
 
 @pytest.mark.parametrize("filled", [False, True])
-def test_migrations_go_back_and_forth(store_url: str, filled: bool) -> None:
-    with open_store(store_url) as store:
+def test_migrations_go_back_and_forth(empty_url: str, filled: bool) -> None:
+    with open_store(empty_url) as store:
         if filled:
             store.add(ONE.result, ONE.subject)
             store.set_baseline("v1", ["one"])
-    base = database(store_url)
+    base = database(empty_url)
     migrate(base, "base")
     with base.reading() as connection:
         assert set(inspect(connection).get_table_names()) == {VERSION_TABLE}
     base.close()
-    with open_store(store_url) as store:
+    with open_store(empty_url) as store:
         assert store.results() == []
         assert store.add(ONE.result, ONE.subject)
 
 
-def test_a_newer_version_is_refused(store_url: str) -> None:
-    with open_store(store_url):
+def test_a_newer_version_is_refused(empty_url: str) -> None:
+    with open_store(empty_url):
         pass
-    base = database(store_url)
+    base = database(empty_url)
     base.write(lambda c: c.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = 'v9000'")))
     base.close()
     with pytest.raises(UsageError, match="version v9000, which is newer than v") as raised:
-        open_store(store_url)
+        open_store(empty_url)
     assert raised.value.hint == "pip install --upgrade etdump-harness"
 
 
-def test_a_database_of_something_else_is_refused(store_url: str) -> None:
-    base = database(store_url)
+def test_a_database_of_something_else_is_refused(empty_url: str) -> None:
+    base = database(empty_url)
     base.write(lambda c: c.execute(text("CREATE TABLE result (mine INTEGER)")))
     base.close()
     with pytest.raises(UsageError, match=r"tables by the names of a history's .*: result"):
-        open_store(store_url)
+        open_store(empty_url)
 
 
-def test_opening_again_needs_no_alembic(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_store(store_url):
+def test_opening_again_needs_no_alembic(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_store(empty_url):
         pass
     monkeypatch.setitem(__import__("sys").modules, "alembic.command", None)
-    with open_store(store_url) as store:
+    with open_store(empty_url) as store:
         assert store.results() == []
 
 
@@ -218,7 +218,7 @@ def test_a_server_that_refuses_will_refuse_again(postgresql: Server) -> None:
     with open_store(url) as store:
         store.add(ONE.result, ONE.subject)
     postgresql.execute("CREATE ROLE reader LOGIN", "postgres")
-    name = url.split("@/")[1].split("?")[0]
+    name = postgresql.name_of(url)
     postgresql.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader", name)
     with open_store(url.replace("postgres@", "reader@")) as store:
         assert len(store.results()) == 1
@@ -230,7 +230,7 @@ def test_a_lock_that_lasts_is_told(postgresql: Server) -> None:
     import psycopg
 
     url = postgresql.new_database()
-    name = url.split("@/")[1].split("?")[0]
+    name = postgresql.name_of(url)
     with open_store(url, deadline_s=0.2) as store:
         with psycopg.connect(postgresql.url(name)) as holder:
             holder.execute("LOCK TABLE name IN ACCESS EXCLUSIVE MODE")

@@ -20,9 +20,9 @@ from harness.errors import InfrastructureError
 from harness.lab.history import open_store
 from harness.lab.history.entries import Selection, entry_of
 from tests.support.results import Made, made, trace_with
-from tests.support.stores import postgresql, store_url
+from tests.support.stores import empty_url, postgresql, store_url, templates
 
-__all__ = ["postgresql", "store_url"]
+__all__ = ["empty_url", "postgresql", "store_url", "templates"]
 
 FORK = multiprocessing.get_context("fork")
 KWS = ("native", "kws.pte", "forward")
@@ -58,7 +58,7 @@ def check_whole(url: str, expected: set[str]) -> None:
         assert samples == measure(item.subject)
 
 
-def test_eight_processes_add_each_result_once(store_url: str, tmp_path: Path) -> None:
+def test_eight_processes_add_each_result_once(empty_url: str, tmp_path: Path) -> None:
     """All of them add all results, each in an order of its own, to a history that nobody made."""
     writers, count = 8, 12
 
@@ -67,7 +67,7 @@ def test_eight_processes_add_each_result_once(store_url: str, tmp_path: Path) ->
         items = [result(number) for number in order]
         while not (tmp_path / "go").exists():
             time.sleep(0.001)
-        with open_store(store_url) as store:
+        with open_store(empty_url) as store:
             added = sum(store.add(item.result, item.subject) for item in items)
         (tmp_path / f"added{seed}").write_text(str(added))
 
@@ -78,7 +78,7 @@ def test_eight_processes_add_each_result_once(store_url: str, tmp_path: Path) ->
         assert process.exitcode == 0
     counts = [int((tmp_path / f"added{seed}").read_text()) for seed in range(writers)]
     assert sum(counts) == count
-    check_whole(store_url, {f"r{number:03}" for number in range(count)})
+    check_whole(empty_url, {f"r{number:03}" for number in range(count)})
 
 
 def test_a_killed_writer_leaves_whole_results(store_url: str) -> None:
