@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -130,3 +131,18 @@ def test_a_writer_waits_for_another_and_counts_it(tmp_path: Path) -> None:
                 assert impatient.retries > 0
             holder.execute("COMMIT")
         assert store.add(other.result, other.subject)
+
+
+def test_a_reader_waits_while_a_file_is_being_made(tmp_path: Path) -> None:
+    """Whoever turns a new file into one with a log has it alone, and readers must not fail."""
+    file = tmp_path / "h.sqlite"
+    with closing(sqlite3.connect(file, isolation_level=None)) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(InfrastructureError, match="others kept"):
+            open_store(str(file), deadline_s=0.5)
+        with ThreadPoolExecutor() as threads:  # a child would share what SQLite knows of locks
+            waiting = threads.submit(lambda: open_store(str(file)).close())
+            time.sleep(0.3)
+            assert not waiting.done()
+            holder.execute("COMMIT")
+            waiting.result(60)

@@ -12,7 +12,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -21,7 +21,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.extras import require
 from harness.lab.history.file_systems import refuse_network
 from harness.lab.history.owners import may_retry, owned
@@ -69,14 +69,24 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A transaction that reads, all of it as of one moment."""
-        with self._owning():
-            engine: Engine = self._engine
-            if not self.is_sqlite:
-                engine = engine.execution_options(
-                    isolation_level="REPEATABLE READ", postgresql_readonly=True
-                )
-            with engine.connect() as connection:
-                yield connection
+        engine: Engine = self._engine
+        if not self.is_sqlite:
+            engine = engine.execution_options(
+                isolation_level="REPEATABLE READ", postgresql_readonly=True
+            )
+        with self._owning(), engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that writes, committed at the end."""
+        begin = {"sqlite_begin": "BEGIN IMMEDIATE"} if self.is_sqlite else {}
+        with self._owning(), self._engine.execution_options(**begin).begin() as connection:
+            yield connection
+
+    def read(self, action: Callable[[Connection], _T]) -> _T:
+        """Do ``action`` in one transaction that reads; errors as for ``write``."""
+        return self._in(self.reading, action)
 
     def write(self, action: Callable[[Connection], _T]) -> _T:
         """Do ``action`` in one transaction, again and again while others are in the way.
@@ -87,23 +97,25 @@ class Database:
         """
         if self.read_only:
             raise UsageError(f"{self.place} may not be written")
-        end = time.monotonic() + self.deadline_s
-        with self._owning():
-            while True:
-                try:
-                    with self._writing() as connection:
-                        return action(connection)
-                except DBAPIError as error:
-                    if not may_retry(error) or time.monotonic() >= end:
-                        raise
-                    self.retries += 1
-                    time.sleep(random.uniform(0.005, 0.05))
+        return self._in(self.writing, action)
 
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        begin = {"sqlite_begin": "BEGIN IMMEDIATE"} if self.is_sqlite else {}
-        with self._engine.execution_options(**begin).begin() as connection:
-            yield connection
+    def _in(
+        self,
+        transaction: Callable[[], AbstractContextManager[Connection]],
+        action: Callable[[Connection], _T],
+    ) -> _T:
+        end = time.monotonic() + self.deadline_s
+        while True:
+            try:
+                with transaction() as connection:
+                    return action(connection)
+            except HarnessError as error:
+                cause = error.__cause__
+                passes = isinstance(cause, DBAPIError) and may_retry(cause)
+                if not passes or time.monotonic() >= end:
+                    raise
+                self.retries += 1
+                time.sleep(random.uniform(0.005, 0.05))
 
     @contextmanager
     def _owning(self) -> Iterator[None]:

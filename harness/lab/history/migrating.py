@@ -51,8 +51,7 @@ def bring_up_to_date(database: Database) -> None:
     Raises:
         UsageError: They are of a newer version, or may not be changed.
     """
-    with database.reading() as connection:
-        found = version_of(connection)
+    found = database.read(version_of)
     if found == REVISION:
         return
     if database.read_only:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
 
 from sqlalchemy import Connection, func, select
 
@@ -24,8 +23,6 @@ from harness.lab.history.migrating import bring_up_to_date, version_of
 from harness.lab.history.tables import BASELINE, METRIC, NAME, NUMBER, RESULT, TIME
 from harness.result import Result, Verdict
 from harness.view.compare import EXECUTIONS, Executions
-
-_T = TypeVar("_T")
 
 WINDOW = 200
 """Results of which a history tells, unless said otherwise."""
@@ -104,17 +101,17 @@ class Store:
 
     def has(self, own_id: str) -> bool:
         """Whether a result of this id is there."""
-        return self._read(lambda connection: reading.has(connection, own_id))
+        return self._database.read(lambda connection: reading.has(connection, own_id))
 
     def results(self, selection: Selection = Selection()) -> list[Entry]:  # noqa: B008 - frozen
         """Return the results that are meant, oldest first."""
-        return self._read(
+        return self._database.read(
             lambda connection: reading.entries(connection, reading.chosen(connection, selection))
         )
 
     def tested(self) -> list[Tested]:
         """Return every board, model and method of which there are results, sorted."""
-        return self._read(reading.tested)
+        return self._database.read(reading.tested)
 
     def history(
         self,
@@ -172,7 +169,7 @@ class Store:
                 description=baseline.description if baseline is not None else "",
             )
 
-        return self._read(read)
+        return self._database.read(read)
 
     def set_baseline(self, name: str, ids: Sequence[str]) -> None:
         """Give results a name, instead of those that had it.
@@ -187,11 +184,11 @@ class Store:
 
     def baselines(self) -> list[NamedBaseline]:
         """Return the baselines that have names."""
-        return self._read(baselines.named)
+        return self._database.read(baselines.named)
 
     def baseline_results(self, name: str) -> list[str] | None:
         """Return the ids of a named baseline's results, sorted; None when there is none."""
-        found = self._read(lambda connection: baselines.members(connection, name))
+        found = self._database.read(lambda connection: baselines.members(connection, name))
         return None if found is None else sorted(found)
 
     def remove_baseline(self, name: str) -> bool:
@@ -242,7 +239,7 @@ class Store:
             going = baselines.unnamed(connection, baselines.superfluous(rows, keep))
             return len(going) if dry_run else baselines.remove(connection, going)
 
-        return self._read(act) if dry_run else self._database.write(act)
+        return self._database.read(act) if dry_run else self._database.write(act)
 
     def export(self, file: Path, selection: Selection = Selection()) -> int:  # noqa: B008 - frozen
         """Write all numbers of the results that are meant as a table (``docs/history.md``).
@@ -257,7 +254,7 @@ class Store:
         Raises:
             UsageError: The file cannot be written, or its suffix says no format.
         """
-        return self._read(
+        return self._database.read(
             lambda connection: write_pieces(
                 file, exporting.pieces(connection, selection), exporting.TYPES
             )
@@ -281,11 +278,7 @@ class Store:
             }
             return StoreInfo(self.place, version_of(connection) or "", rows)
 
-        return self._read(read)
-
-    def _read(self, action: Callable[[Connection], _T]) -> _T:
-        with self._database.reading() as connection:
-            return action(connection)
+        return self._database.read(read)
 
 
 def _know(statistic: str, executions: str) -> None:
