@@ -29,10 +29,7 @@ from harness.timebase import ClockDomain
 from harness.view.compare import EXECUTIONS
 from tests.support.postgresql import Server
 from tests.support.results import Made, made, unmet
-from tests.support.stores import postgresql
 from tests.support.traces import Event, Run, trace_of
-
-__all__ = ["postgresql"]
 
 NAMES = st.one_of(st.sampled_from(["a", "b"]), st.text(st.characters(), max_size=5))
 IDS = st.sampled_from([f"r{number}" for number in range(8)])

@@ -32,9 +32,6 @@ from harness.lab.history.store import Store
 from harness.lab.history.tables import METADATA
 from tests.support.postgresql import Server
 from tests.support.results import made
-from tests.support.stores import empty_url, postgresql
-
-__all__ = ["empty_url", "postgresql"]
 
 ONE = made("one")
 

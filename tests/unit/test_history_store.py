@@ -15,9 +15,6 @@ from harness.timebase import ClockDomain
 from harness.trace import Losses
 from harness.view.compare import EXECUTIONS
 from tests.support.results import Made, made, trace_with, unmet
-from tests.support.stores import postgresql, store_url, templates
-
-__all__ = ["postgresql", "store_url", "templates"]
 
 KWS = ("native", "kws.pte", "forward")
 

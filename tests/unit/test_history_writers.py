@@ -21,9 +21,6 @@ from harness.errors import InfrastructureError
 from harness.lab.history import open_store
 from harness.lab.history.entries import Selection, entry_of
 from tests.support.results import Made, made, trace_with
-from tests.support.stores import empty_url, postgresql, store_url, templates
-
-__all__ = ["empty_url", "postgresql", "store_url", "templates"]
 
 FORK = multiprocessing.get_context("fork")
 KWS = ("native", "kws.pte", "forward")
