@@ -93,3 +93,12 @@ def test_runs_that_differ_are_a_note_where_nobody_knows_what_ran() -> None:
     assert alike.passed
     lossy = replace(subject.trace, losses=Losses(events=1))
     assert the("I10", Subject(lossy)) is None
+
+
+def test_what_has_no_name_is_said_to_have_none() -> None:
+    taken = Event(allocated=-8)
+    runs = [replace(executed("a", at=at), name="", allocators=("",)) for at in (0, 1000, 2000)]
+    runs[0] = replace(runs[0], events=[taken, *runs[0].events])
+    checks = evaluate(Subject(trace_of(*runs), arena_capacity=8)).checks
+    subjects = {check.code: check.subject for check in checks}
+    assert subjects["I10"] == subjects["I07"] == subjects["I08"] == "(no name)"

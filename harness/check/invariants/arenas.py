@@ -58,7 +58,7 @@ def _within(subject: Subject, item: AllocatorMemory) -> Iterator[Check]:
         return
     needed = item.peak if item.reach is None else item.reach
     of = "planned for it" if item.planned is not None else "of the arena"
-    yield _room(item.allocator.label, needed, room, of)
+    yield _room(_name(item), needed, room, of)
 
 
 def _arena(subject: Subject) -> Iterator[Check]:
@@ -94,7 +94,7 @@ def _rows(
     return check(
         code,
         rule=rule,
-        subject=item.allocator.label,
+        subject=_name(item),
         measured=float(len(rows)),
         limit=0.0,
         unit="events",
@@ -118,10 +118,14 @@ def _given_back(subject: Subject, item: AllocatorMemory) -> Check:
     return check(
         "I09",
         rule="what an execution takes it gives back",
-        subject=item.allocator.label,
+        subject=_name(item),
         measured=float(abs(item.live[last]).max()),
         limit=0.0,
         unit="bytes",
         passed=not len(kept),
         reason=reason,
     )
+
+
+def _name(item: AllocatorMemory) -> str:
+    return item.allocator.label or "(no name)"

@@ -48,7 +48,7 @@ def _same(tracer: int, name: str, group: list[Run], *, ours: bool) -> Check:
         "I10",
         severity=None if ours else "note",
         rule="all runs log the same events in the same order",
-        subject=name if tracer == 0 else f"{name} of tracer {tracer}",
+        subject=(name or "(no name)") + (f" of tracer {tracer}" if tracer else ""),
         measured=float(len(counts)),
         limit=1.0,
         unit="sequences",
