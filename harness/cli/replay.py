@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.common import Output, output_options
+from harness.cli.common import Output, output_options, report_option, write_reports
 from harness.errors import NotComparableError
 
 if TYPE_CHECKING:
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     metavar="DIRECTORY",
     help="Unpack it here, too; a directory that is empty or not there yet.",
 )
+@report_option()
 @output_options
-def command(bundle: Path, out: Path | None, output: Output) -> int:
+def command(bundle: Path, out: Path | None, reports: tuple[Path, ...], output: Output) -> int:
     """Judge again what is in a bundle, and compare with what was said then.
 
     Its digests are checked first. The exit code is that of the run, or of its check; 3 when this
@@ -38,6 +40,9 @@ def command(bundle: Path, out: Path | None, output: Output) -> int:
         directory = out or Path(scratch)
         unpack_into(opened, directory)
         replayed = replay(opened, directory)
+        # Not where it was unpacked, which nobody can look at afterwards.
+        run = replace(replayed.run, title=str(bundle), budget=replayed.manifest.budget)
+        write_reports(reports, [run])
     if output.json:
         click.echo(replayed.now, nl=False)
     else:

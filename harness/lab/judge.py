@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
@@ -27,6 +27,7 @@ from harness.lab.history.entries import provenance_of
 from harness.lab.known import know
 from harness.lab.references import compared_outputs
 from harness.lab.source import Source
+from harness.lab.times import moment
 from harness.report.postmortem import PostmortemDocument
 from harness.report.reported import NOTHING_GIVEN, Given, Reported
 from harness.report.text import with_printable_text
@@ -209,6 +210,6 @@ def subject_of(
         backends={(call.chain, call.instruction): call.backend for call in model.delegates}
         if model
         else {},
-        day=given.day or datetime.fromisoformat(result.started_utc).date(),
+        day=given.day or moment(result.started_utc).date(),
         symbols=symbols,
     )

@@ -23,8 +23,9 @@ from harness.check.history.samples import History, Series
 from harness.errors import FormatError, NotComparableError, UsageError
 from harness.lab.history import open_store
 from harness.lab.history.copies import read_copy, write_copy
-from harness.lab.history.entries import Selection, entry_of, microseconds, provenance_of
+from harness.lab.history.entries import Selection, entry_of, provenance_of
 from harness.lab.history.store import Store
+from harness.lab.times import microseconds
 from harness.timebase import ClockDomain
 from harness.view.compare import EXECUTIONS
 from tests.support.postgresql import Server

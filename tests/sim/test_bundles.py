@@ -48,6 +48,11 @@ def test_a_run_says_the_same_again_where_nothing_of_it_is_left(
     assert "the same, byte for byte" in replayed.out
     assert "Method::execute, instruction 0" in replayed.out
     assert str(tmp_path) not in replayed.out
+    again = etharness("replay", tmp_path / "b.zip", "--report", tmp_path / "again.html")
+    assert again.code == 1
+    page = (tmp_path / "again.html").read_text()
+    assert "Method::execute" in page
+    assert "etharness-replay-" not in page, "nobody can look at where it was unpacked"
 
 
 def test_a_crash_is_told_again(etharness: Etharness, tmp_path: Path) -> None:

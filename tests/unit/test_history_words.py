@@ -20,10 +20,11 @@ from harness.etdump.ed00 import write_ed00
 from harness.lab.history import open_store
 from harness.lab.history.adding import add_directory, add_reported
 from harness.lab.history.database import Database, parse_url
-from harness.lab.history.entries import entry_of, microseconds
+from harness.lab.history.entries import entry_of
 from harness.lab.history.interning import Interned
 from harness.lab.history.migrating import bring_up_to_date, migrate
 from harness.lab.history.writing import add
+from harness.lab.times import microseconds
 from harness.report.history import print_entries, print_history, sparkline
 from harness.result import Failure, TraceSummary
 from harness.trace import Losses, Stack

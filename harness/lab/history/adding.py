@@ -11,10 +11,10 @@ from harness.check.subject import Subject
 from harness.errors import FormatError, HarnessError, InfrastructureError, UsageError
 from harness.lab.directory import RESULT, RunDirectory
 from harness.lab.history import open_store
-from harness.lab.history.entries import microseconds
 from harness.lab.judge import subject_of
 from harness.lab.source import load_source
 from harness.lab.time_scales import on_scales
+from harness.lab.times import microseconds
 from harness.report.reported import Reported
 from harness.result import Result
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from harness.check.history.measure import Kept, keep
 from harness.check.history.samples import Provenance
 from harness.check.history.stored import Entry, LinkFigures
 from harness.check.subject import Subject, model_name
-from harness.errors import FormatError
 from harness.result import Result, Verdict
 from harness.trace import NOTHING_LOST, Losses
 
@@ -106,22 +104,6 @@ def provenance_of(result: Result) -> Provenance:
         commit=result.commit,
         session=result.session,
     )
-
-
-def microseconds(when: str) -> int:
-    """Microseconds since 1970 of a time in ISO 8601, which is UTC unless it says otherwise.
-
-    Raises:
-        FormatError: It is none.
-    """
-    try:
-        time = datetime.fromisoformat(when)
-    except ValueError:
-        raise FormatError(
-            f"{when!r} is no time", hint="write it like 2026-11-21 or 2026-11-21T23:00:00+00:00"
-        ) from None
-    since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def _sound(result: Result, verdict: Verdict | None, losses: Losses) -> bool:

@@ -15,9 +15,10 @@ from harness.check.history.samples import Metric, Provenance, Sample, Series
 from harness.check.history.stored import Entry, LinkFigures, Tested
 from harness.clock.host_times import ClockQuality
 from harness.export.names import escaped, unescaped
-from harness.lab.history.entries import Selection, microseconds
+from harness.lab.history.entries import Selection
 from harness.lab.history.interning import batches, known_metrics, known_names, name_digest
 from harness.lab.history.tables import BITS, CLOCK, CODE, METRIC, NAME, NUMBER, RESULT, TIME
+from harness.lab.times import microseconds
 from harness.trace import Losses
 from harness.view.compare import Executions
 

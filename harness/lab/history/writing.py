@@ -14,10 +14,10 @@ from harness.check.history.samples import Metric
 from harness.check.history.stored import Entry
 from harness.errors import FormatError
 from harness.export.names import escaped
-from harness.lab.history.entries import microseconds
 from harness.lab.history.interning import Interned, insert_new
 from harness.lab.history.reading import has
 from harness.lab.history.tables import BITS, CLOCK, CODE, NUMBER, RESULT, TIME
+from harness.lab.times import microseconds
 from harness.view.statistics import Summary
 
 _LONGEST_ID: Final = 200
