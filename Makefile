@@ -19,7 +19,7 @@ help:
 	@echo "make c-coverage lines of C that 'make test' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
-	@echo "make measure    regenerate docs/networks.md, measurements.md, decoding.md, and what is measured in history.md and verdicts.md"
+	@echo "make measure    regenerate what is measured in docs: networks, measurements, decoding, history, reports, verdicts"
 
 demo:
 	@tools/setup demo
@@ -63,6 +63,7 @@ measure:
 	@tools/setup oracle
 	$(PYTHON) -m benchmarks.networks
 	$(PYTHON) -m benchmarks.history
+	$(PYTHON) -m benchmarks.html_report
 	$(PYTHON) -m benchmarks.verdict_pool out/verdicts.jsonl --sessions 300
 	$(PYTHON) -m benchmarks.verdicts out/verdicts.jsonl
 	.venv-oracle/bin/python -m benchmarks.measure
