@@ -41,8 +41,13 @@ def command(
     from harness.lab.judge import judged_path
     from harness.report.reported import all_passed
 
-    runs = [judged_path(path, reading.load, budget) for path in paths]
-    write_reports(reports, runs)
+    runs = []
+    with output.stages() as stages:
+        for done, path in enumerate(paths):
+            stages("judging", done, len(paths))
+            runs.append(judged_path(path, reading.load, budget))
+        stages("writing", 0, 0)
+        write_reports(reports, runs)
     if output.json:
         from harness.report.results import report_document
 
