@@ -22,6 +22,8 @@ def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     monkeypatch.setenv("PYTEST_PLUGINS", f"xdist.plugin,{PLUGIN}")
     monkeypatch.setenv("ETHARNESS_LOCK_DIR", str(pytester.path / "locks"))
     for name in (
+        "CI",  # in which pytest writes its summary in full, and so some lines twice
+        "BUILD_NUMBER",
         "PYTEST_ADDOPTS",
         "PYTEST_XDIST_WORKER",
         "PYTEST_XDIST_WORKER_COUNT",
