@@ -46,7 +46,7 @@ from harness.trace import OPERATOR_CALL
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/verdicts.md"
 BEGIN, END = "<!-- measured: benchmarks/verdicts.py -->", "<!-- end of what is measured -->"
-SESSIONS = 50
+SESSIONS = 80
 """Of a night."""
 NIGHTS = 200
 SLOWED_NIGHTS = 100
@@ -275,7 +275,7 @@ def choices(nights: Nights) -> Iterator[str]:
     tried: list[tuple[tuple[str, ...], int]] = [
         (statistics, SESSIONS) for statistics in (("min",), ("p10",), ("p50",), ("min", "p50"))
     ]
-    tried += [(LIMITS.statistics, sessions) for sessions in (10, 20, 30, 40)]
+    tried += [(LIMITS.statistics, sessions) for sessions in (10, 20, 40, 60)]
     for statistics, sessions in tried:
         limits = replace(LIMITS, statistics=statistics)
         counts = dict.fromkeys(SLOWER, 0)

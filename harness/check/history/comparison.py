@@ -16,9 +16,12 @@ Judgement = Literal[
 there is no noise, but within the limits; none of these; there is none in the baseline, or now; too
 little is known of its noise, or nothing."""
 
-Method = Literal["", "exact", "paired sessions", "within sessions", "between sessions"]
+Method = Literal[
+    "", "exact", "paired sessions", "undisturbed sessions", "within sessions", "between sessions"
+]
 """How a change was told from noise (``docs/verdicts.md``): not at all; there is none; by sessions
-that hold both sides; by the results within such sessions; by the spread between sessions."""
+that hold both sides; by the lowest numbers of these; by the results within such sessions; by the
+spread between sessions."""
 
 
 class Interval(msgspec.Struct, frozen=True):

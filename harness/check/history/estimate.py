@@ -4,7 +4,8 @@ Three designs, the first that the results allow (``docs/verdicts.md`` says why, 
 
 - *paired sessions*: sessions that hold results of both sides. What a session does to all its
   results cancels. The differences of the sessions' medians are judged by the t of trimmed means,
-  which few wild sessions do not move.
+  which few wild sessions do not move. Of many such sessions the floors are compared as well
+  (``floors.py``), and the clearer of the two counts: *undisturbed sessions*.
 - *within sessions*: too few of these, but several results of each side in them: differences from
   the sessions' means, by Student's t.
 - *between sessions*: the sides have no session in common. The spread of sessions of one commit
@@ -13,12 +14,13 @@ Three designs, the first that the results allow (``docs/verdicts.md`` says why, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from harness.check.history.comparison import Interval, Method
+from harness.check.history.floors import LEAST, floor_change
 from harness.check.history.points import Floats, Points, medians_by
 from harness.check.history.settings import HistoryLimits
 from harness.extras import require
@@ -94,13 +96,29 @@ def _paired(baseline: Points, now: Points, common: Any, limits: HistoryLimits) -
     differences[np.abs(differences) <= _SAME * np.abs(before)] = 0.0
     change = _middle(differences)
     level = _middle(before)
-    return Estimate(
+    paired = Estimate(
         "paired sessions",
         _interval(level, limits.confidence),
         level.value + change.value,
         _interval(change, limits.confidence),
         _probability(change),
         float(_robust_deviation(differences) / np.sqrt(2)),
+    )
+    return paired if len(common) < LEAST else _clearer(paired, before, after, limits)
+
+
+def _clearer(paired: Estimate, before: Floats, after: Floats, limits: HistoryLimits) -> Estimate:
+    """The paired estimate or that of the floors, and what the choice costs."""
+    floor = floor_change(before, after, limits.confidence, distributions())
+    if floor.p >= paired.p:
+        return replace(paired, p=min(1.0, 2 * paired.p))
+    return Estimate(
+        "undisturbed sessions",
+        floor.baseline,
+        floor.baseline.value + floor.change.value,
+        floor.change,
+        min(1.0, 2 * floor.p),
+        paired.noise,
     )
 
 
