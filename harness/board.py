@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
-from harness.errors import UsageError
+from harness.errors import UsageError, did_you_mean
 from harness.resources import data_directory
 from harness.toml_file import read_toml
 
@@ -143,11 +142,10 @@ def load_board(name: str) -> tuple[Board, Path]:
     else:
         known = board_names()
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            meant = f"did you mean {close[0]!r}? " if close else ""
             raise UsageError(
                 f"no such board: {name!r}",
-                hint=f"{meant}known boards: {', '.join(known)}; or give the path of a board file",
+                hint=f"{did_you_mean(name, known)}known boards: {', '.join(known)}; or give the "
+                "path of a board file",
             )
         path = data_directory("boards") / f"{name}.toml"
     board = read_toml(path, Board)

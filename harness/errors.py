@@ -7,6 +7,7 @@ The class decides the exit code of the command line: 2 usage or configuration, 3
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import ClassVar
 
 
@@ -104,3 +105,11 @@ class PartialReadError(LinkError):
 
 class TransportClosedError(LinkError):
     """The byte stream to the target ended."""
+
+
+def did_you_mean(wrong: str, known: Collection[str]) -> str:
+    """The beginning of a hint: which of the known names was probably meant; "" if none is close."""
+    import difflib  # takes a while, and is needed only when something is wrong
+
+    close = difflib.get_close_matches(wrong, known, n=1)
+    return f"did you mean {close[0]!r}? " if close else ""

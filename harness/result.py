@@ -6,6 +6,7 @@ nanoseconds or seconds as the names say; sizes are bytes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Annotated, Any, Final, Literal
 
@@ -172,6 +173,16 @@ class Result(_Record, frozen=True):
     verdict: Verdict | None = None
     failure: Failure | None = None
     schema: Literal[1] = SCHEMA
+
+
+def corrupt_frames(link: Mapping[str, int]) -> int:
+    """How many frames a link has rejected, whatever for."""
+    return sum(count for name, count in link.items() if name.startswith("corrupt_"))
+
+
+def bytes_carried(link: Mapping[str, int]) -> int:
+    """Bytes that a link has carried, in both directions."""
+    return link.get("bytes_sent", 0) + link.get("bytes_received", 0)
 
 
 def encode(document: object) -> bytes:

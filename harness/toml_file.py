@@ -6,7 +6,6 @@ that it has already accepted: only brackets, keys and the ends of values matter 
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from harness.errors import UsageError
+from harness.errors import UsageError, did_you_mean
 
 _T = TypeVar("_T")
 
@@ -86,8 +85,7 @@ class Document:
             known = {name for info in there for name in _values(info)} if wrong else set()
         hint = ""
         if said := unknown or wrong:
-            close = difflib.get_close_matches(said[1], known, n=1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
+            hint = did_you_mean(said[1], known)
             hint += f"known here: {', '.join(sorted(known))}" if known else ""
         return UsageError(f"{self.where(keys)}: {text}", hint=hint)
 

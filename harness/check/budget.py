@@ -8,7 +8,6 @@ selection, and keeps of it what it does not say anew.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -33,7 +32,7 @@ from harness.check.rules import (
     TimeLimit,
     Waiver,
 )
-from harness.errors import UsageError
+from harness.errors import UsageError, did_you_mean
 from harness.toml_file import Document, Keys, read_document
 
 LISTS: Final[dict[str, type[Rule]]] = {
@@ -160,11 +159,9 @@ def _check_codes(document: Document, content: BudgetFile) -> None:
         for code, said in part.severity.items():
             where = document.where((*above, "severity", code))
             if code not in CODES:
-                close = difflib.get_close_matches(code, CODES, n=1)
-                meant = f"did you mean {close[0]!r}? " if close else ""
                 raise UsageError(
                     f"{where}: no check has the code {code!r}",
-                    hint=f"{meant}there are {', '.join(CODES)}",
+                    hint=f"{did_you_mean(code, CODES)}there are {', '.join(CODES)}",
                 )
             if isinstance(said, Waiver) and said.severity is None:
                 raise UsageError(f"{where}: gives no severity for {code}")
@@ -274,9 +271,8 @@ class _Drafts:
             return ""
         others = [draft.data.get("id") for draft in self._lists[kind]]
         known = [name for name in others if name is not None and name != own]
-        close = difflib.get_close_matches(own, known, n=1)
-        meant = f": did you mean {close[0]!r}?" if close else ""
-        return f"no earlier rule has the id {own!r}{meant}"
+        meant = did_you_mean(own, known).strip()
+        return f"no earlier rule has the id {own!r}{': ' if meant else ''}{meant}"
 
 
 def each_rule(budget: Budget) -> Iterator[tuple[Keys, Waiver]]:

@@ -80,11 +80,6 @@ class Durations:
         """The block of every event, shape (n,)."""
         return block_numbers(self.trace)
 
-    @cached_property
-    def names(self) -> npt.NDArray[np.int64]:
-        """Number of each event's name; of what is no profile event none, -2."""
-        return np.where(self.trace.kind == Kind.PROFILE, self.trace.name, -2)
-
     def blocks(self, executions: Executions) -> npt.NDArray[np.bool_]:
         """Which blocks are meant, shape (blocks,)."""
         return self._blocks[executions]
@@ -120,8 +115,7 @@ class Durations:
         """Sums of the events of a name, as ``sums``; computed once."""
         key = name, executions
         if key not in self._sums:
-            numbers = {n for n, text in enumerate(self.trace.names) if text == name}
-            self._sums[key] = self.sums(self.named(numbers), executions)
+            self._sums[key] = self.sums(self.named(name), executions)
         return self._sums[key]
 
     def _values(self, rows: _Ints, place: _Ints) -> Values:
@@ -134,9 +128,10 @@ class Durations:
         ticks = np.bincount(place, self.ticks[rows].astype(np.float64)).astype(np.float64)
         return Values(known, ticks, self.trace.clocks[int(numbers[0])])
 
-    def named(self, names: set[int]) -> _Ints:
-        """Rows of the profile events that have one of these names, by their numbers."""
-        return np.flatnonzero(np.isin(self.names, list(names)))
+    def named(self, name: str) -> _Ints:
+        """Rows of the profile events of a name."""
+        numbers = [number for number, text in enumerate(self.trace.names) if text == name]
+        return np.flatnonzero((self.trace.kind == Kind.PROFILE) & np.isin(self.trace.name, numbers))
 
     def outermost(self) -> _Ints:
         """Rows of the profile events that are within no other."""
@@ -144,9 +139,8 @@ class Durations:
 
     def calls(self) -> dict[str, _Ints]:
         """Rows of the calls of delegates, by the name of their backend, as far as it is known."""
-        names = [n for n, text in enumerate(self.trace.names) if text == DELEGATE_CALL]
         found: dict[str, list[int]] = {}
-        for row in self.named(set(names)).tolist():
+        for row in self.named(DELEGATE_CALL).tolist():
             known = self.subject.symbols[row] if self.subject.symbols is not None else None
             key = int(self.trace.chain[row]), int(self.trace.instruction[row])
             backend = self.subject.backends.get(key)

@@ -25,6 +25,7 @@ from harness.pytest_plugin.running import Runs, history_of
 from harness.pytest_plugin.times import Duration
 from harness.pytest_plugin.words import ChecksFailedError, failure_text
 from harness.report.reported import Reported
+from harness.report.run import EXECUTE
 from harness.report.text import printable
 from harness.result import Result
 from harness.trace import Trace
@@ -33,9 +34,6 @@ from harness.view.statistics import Operator, Summary
 
 if TYPE_CHECKING:
     import numpy as np
-
-EXECUTE: Final = "Execute"
-"""The block of an execution; others are about loading."""
 
 _MOST_NAMES: Final = 12
 """Names that a message lists."""

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from harness.check.history.comparison import Compared, HistoryComparison, Interval
 from harness.report.terminal import show_line, show_table
-from harness.report.text import TICKS, Unit, time_unit
+from harness.report.text import BYTES, TICKS, Unit, time_unit
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_BYTES: Final = Unit("B", 1, 0)
 _QUIET: Final = ("same", "too little")
 
 
@@ -84,7 +83,7 @@ def _change(number: Compared) -> list[str]:
 
 def _unit(numbers: Sequence[Compared]) -> Unit:
     if numbers[0].metric.kind != "operator":
-        return _BYTES
+        return BYTES
     times = [
         value
         for number in numbers

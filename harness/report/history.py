@@ -10,8 +10,8 @@ import msgspec
 
 from harness.check.history.samples import History, Metric, Provenance, Sample, Series
 from harness.check.history.stored import Added, Entry, NamedBaseline
-from harness.report.terminal import show_line, show_table
-from harness.report.text import TICKS, Unit, printable, time_unit
+from harness.report.terminal import show_line, show_table, with_delegate
+from harness.report.text import Unit, metric_unit, printable, time_unit
 from harness.result import encode
 from harness.trace import OPERATOR_CALL
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
-_BYTES: Final = Unit("B", 1, 0)
 _COMMIT: Final = 10
 """Characters of a commit that are shown."""
 
@@ -219,13 +218,8 @@ def _title(group: tuple[str, str]) -> str:
 
 def _unit(several: Sequence[Series]) -> Unit:
     """The unit in which samples read best; they are all in the same."""
-    match several[0].metric.unit:
-        case "ns":
-            return time_unit(sample.value for series in several for sample in series.samples)
-        case "ticks":
-            return TICKS
-        case _:
-            return _BYTES
+    values = (sample.value for series in several for sample in series.samples)
+    return metric_unit(several[0].metric.unit, values)
 
 
 def _origin(provenance: Provenance) -> list[str]:
@@ -255,9 +249,8 @@ def _details(entry: Entry) -> list[str]:
 def _name(metric: Metric) -> str:
     if metric.kind != "operator":
         return metric.name
-    delegate = metric.delegate_str if metric.delegate_str is not None else metric.delegate_int
-    within = "" if delegate == -1 else f" [{delegate}]"
-    return f"{metric.block}: {metric.name or '(no name)'}{within}, instruction {metric.instruction}"
+    name = with_delegate(metric) or "(no name)"
+    return f"{metric.block}: {name}, instruction {metric.instruction}"
 
 
 def _statistic(metric: Metric) -> str:

@@ -9,7 +9,7 @@ from harness.check.history.comparison import HistoryComparison
 from harness.report.against import print_against
 from harness.report.terminal import print_run, print_verdict, show_line
 from harness.report.text import stack_use
-from harness.result import Result
+from harness.result import Result, bytes_carried, corrupt_frames
 from harness.trace import Trace
 
 if TYPE_CHECKING:
@@ -87,6 +87,5 @@ def _probe_cost(result: Result) -> str:
 
 def _link_health(link: dict[str, int]) -> str:
     """What the line cost: bytes carried, and the counters that should be zero."""
-    corrupt = sum(count for name, count in link.items() if name.startswith("corrupt_"))
-    carried = link.get("bytes_sent", 0) + link.get("bytes_received", 0)
+    carried, corrupt = bytes_carried(link), corrupt_frames(link)
     return f"{carried:,} bytes, {corrupt} corrupt frames, {link.get('retries', 0)} retries"

@@ -18,15 +18,15 @@ from harness.report.text import TICKS, Unit, printable, time_unit
 from harness.timebase import ClockDomain
 from harness.trace import OPERATOR_CALL, Damage, Trace
 from harness.view.allocators import allocator_totals
-from harness.view.compare import OperatorChange
-from harness.view.merged_tree import Node
 from harness.view.runs import Run, runs
-from harness.view.signature import by_block
+from harness.view.signature import Signature, by_block
 from harness.view.statistics import Operator, operator_statistics
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from harness.check.history.samples import Metric
 
 Column = tuple[str, "Callable[[Operator], str]"]
 """A further column of operators: its header, and what makes a cell."""
@@ -411,7 +411,7 @@ def total_time(op: Operator) -> float:
     return (op.ns or op.ticks).total
 
 
-def with_delegate(op: Operator | Node | OperatorChange) -> str:
+def with_delegate(op: Signature | Metric) -> str:
     """The event's name and its delegate id."""
     delegate = op.delegate_str if op.delegate_str is not None else op.delegate_int
     return op.name if delegate == -1 else f"{op.name} [{delegate}]".strip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -68,6 +68,7 @@ class Unit:
 
 
 TICKS = Unit("ticks", 1, 0)
+BYTES = Unit("B", 1, 0)
 
 
 def time_unit(nanoseconds: Iterable[float]) -> Unit:
@@ -80,6 +81,13 @@ def time_unit(nanoseconds: Iterable[float]) -> Unit:
     if largest < 10e9:
         return Unit("ms", 1e6, 3)
     return Unit("s", 1e9, 6)
+
+
+def metric_unit(unit: Literal["ns", "ticks", "bytes"], values: Iterable[float]) -> Unit:
+    """The unit in which values of a metric, whose own unit is given, read best."""
+    if unit == "ns":
+        return time_unit(values)
+    return TICKS if unit == "ticks" else BYTES
 
 
 def time_text(nanoseconds: float | None, ticks: float, unit: Unit) -> str:

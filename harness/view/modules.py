@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.program.etrecord import Module
-from harness.trace import DELEGATE_CALL, NO_NAME, OPERATOR_CALL, Kind, Trace
+from harness.trace import DELEGATE_CALL, OPERATOR_CALL, Kind, Trace
 from harness.view.symbols import Symbols
 
 Stack = tuple[Module, ...]
@@ -114,6 +114,7 @@ def _instructions(
     """Block and rows of each instruction: scopes around everything, and events of delegates."""
     groups: dict[tuple[int, int, int], tuple[list[int], list[int]]] = {}
     chains, instructions = trace.chain.tolist(), trace.instruction.tolist()
+    delegated = trace.delegated.tolist()
     for number, block in enumerate(trace.blocks):
         for row in range(block.first, block.first + block.count):
             if trace.kind[row] != Kind.PROFILE or symbols[row] is None:
@@ -123,8 +124,7 @@ def _instructions(
                 continue
             key = number, chains[row], instructions[row]
             outer, inner = groups.setdefault(key, ([], []))
-            delegated = trace.delegate_int[row] != -1 or trace.delegate_str[row] != NO_NAME
-            (inner if delegated else outer).append(row)
+            (inner if delegated[row] else outer).append(row)
     return [
         (key[0], _outermost(trace, outer), inner)
         for key, (outer, inner) in groups.items()

@@ -9,7 +9,7 @@ from harness.check.history.measure import Kept, keep
 from harness.check.history.samples import Provenance
 from harness.check.history.stored import Entry, LinkFigures
 from harness.check.subject import Subject, model_name
-from harness.result import Result, Verdict
+from harness.result import Result, Verdict, bytes_carried, corrupt_frames
 from harness.trace import NOTHING_LOST, Losses
 
 
@@ -130,8 +130,8 @@ def _link(result: Result) -> LinkFigures:
     read_us = link.get("read_us", 0)
     return LinkFigures(
         baud=result.baud,
-        bytes_carried=link.get("bytes_sent", 0) + link.get("bytes_received", 0),
-        corrupt_frames=sum(count for name, count in link.items() if name.startswith("corrupt_")),
+        bytes_carried=bytes_carried(link),
+        corrupt_frames=corrupt_frames(link),
         retries=link.get("retries", 0),
         goodput=1e6 * link.get("read_bytes", 0) / read_us if read_us else None,
     )

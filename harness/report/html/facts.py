@@ -12,7 +12,7 @@ from harness.report.clocks import ClockDocument, clock_documents
 from harness.report.html.words import brief, number, one_time
 from harness.report.reported import Reported
 from harness.report.text import stack_use
-from harness.result import Result
+from harness.result import Result, corrupt_frames
 from harness.scalar_types import type_name
 from harness.trace import Losses
 
@@ -47,11 +47,10 @@ def losses(subject: Subject | None, result: Result | None) -> list[Loss]:
     if result is not None:
         missing = max(result.runs_requested - result.runs_completed, 0)
         found.append(Loss("executions asked for and not completed", missing))
-        for name, what in (
-            ("corrupt_", "frames damaged on the line, and sent again"),
-            ("retries", "requests repeated"),
+        for what, count in (
+            ("frames damaged on the line, and sent again", corrupt_frames(result.link)),
+            ("requests repeated", result.link.get("retries", 0)),
         ):
-            count = sum(value for key, value in result.link.items() if key.startswith(name))
             found.append(Loss(what, count, asked_for=True))
         if result.trace is not None:
             for what, count in (

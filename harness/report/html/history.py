@@ -16,7 +16,7 @@ from harness.report.html.curve import SIZE, Curve, Mark, Tick, axis, band, line
 from harness.report.html.limits import Limits, most
 from harness.report.html.words import brief, bytes_unit, number, percent
 from harness.report.reported import Reported
-from harness.report.text import TICKS, Unit, time_unit
+from harness.report.text import Unit, metric_unit
 from harness.trace import OPERATOR_CALL
 from harness.view.compare import EXECUTIONS
 
@@ -240,9 +240,8 @@ def _name(metric: Metric) -> str:
 
 
 def _unit(metric: Metric, values: Sequence[float]) -> Unit:
-    if metric.unit == "ns":
-        return time_unit(map(abs, values))
-    return TICKS if metric.unit == "ticks" else bytes_unit(map(abs, values))
+    sizes = [*map(abs, values)]
+    return bytes_unit(sizes) if metric.unit == "bytes" else metric_unit(metric.unit, sizes)
 
 
 def _versus(number: Compared) -> Versus:
