@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -15,11 +15,11 @@ Positive = Annotated[int, msgspec.Meta(gt=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
 
-class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of the board file: unknown keys are errors."""
+class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of a file that people write: unknown keys are errors."""
 
 
-class Build(_Strict, frozen=True):
+class Build(Strict, frozen=True):
     """How the firmware is built: a CMake preset of ``firmware_stub`` and the image it yields.
 
     ``executorch``: it links the libraries of the installed executorch package.
@@ -30,11 +30,11 @@ class Build(_Strict, frozen=True):
     executorch: bool = False
 
 
-class NativeTarget(_Strict, frozen=True, tag="native", tag_field="kind"):
+class NativeTarget(Strict, frozen=True, tag="native", tag_field="kind"):
     """The firmware as a process of this host, on a pseudo-terminal."""
 
 
-class QemuTarget(_Strict, frozen=True, tag="qemu", tag_field="kind"):
+class QemuTarget(Strict, frozen=True, tag="qemu", tag_field="kind"):
     """A QEMU machine whose first UART is the link."""
 
     machine: str
@@ -42,7 +42,7 @@ class QemuTarget(_Strict, frozen=True, tag="qemu", tag_field="kind"):
     arguments: tuple[str, ...] = ()
 
 
-class SerialTarget(_Strict, frozen=True, tag="serial", tag_field="kind"):
+class SerialTarget(Strict, frozen=True, tag="serial", tag_field="kind"):
     """A real board on a serial port that the user names with ``--port``.
 
     ``baud`` is its rate after a reset, ``bauds`` what to try then, best first.
@@ -52,7 +52,7 @@ class SerialTarget(_Strict, frozen=True, tag="serial", tag_field="kind"):
     bauds: tuple[Positive, ...] = ()
 
 
-class Timer(_Strict, frozen=True):
+class Timer(Strict, frozen=True):
     """The counter that stamps events, as the firmware must report it.
 
     ``tolerance_ppm`` is how far its rate may be off, parts per million: a crystal's is some tens.
@@ -68,7 +68,7 @@ class Timer(_Strict, frozen=True):
     wander_ppm: Annotated[float, msgspec.Meta(ge=0, lt=1_000_000)] = 0.0
 
 
-class Memory(_Strict, frozen=True):
+class Memory(Strict, frozen=True):
     """Bytes the board has, as its linker script knows them.
 
     ``code`` is the flash, or what stands in for it; without it the code is in RAM too.
@@ -78,7 +78,7 @@ class Memory(_Strict, frozen=True):
     code: Positive | None = None
 
 
-class Deadlines(_Strict, frozen=True):
+class Deadlines(Strict, frozen=True):
     """Longest waits in seconds: until HELLO is answered, per request, per execution of a model,
     for a serial port that has vanished to come back, and for another process to let a unit go.
     """
@@ -90,7 +90,21 @@ class Deadlines(_Strict, frozen=True):
     unit_s: Seconds = 60.0
 
 
-class Board(_Strict, frozen=True):
+class Flash(Strict, frozen=True):
+    """How firmware gets onto the board.
+
+    ``order`` are the tools that can do it, the first that is installed and sees the board is taken;
+    ``options`` are a table per tool, of what it needs to be told of this type of board. ``verify``
+    has the tool read back what it has written. ``timeout_s`` is how long it may take, seconds.
+    """
+
+    order: tuple[str, ...]
+    options: dict[str, dict[str, Any]] = {}
+    verify: bool = True
+    timeout_s: Seconds = 120.0
+
+
+class Board(Strict, frozen=True):
     """A board type.
 
     Attributes:
@@ -99,7 +113,8 @@ class Board(_Strict, frozen=True):
         description: One line for ``etharness boards``.
         cpu: As the firmware reports it.
         timer: The counter behind the ticks.
-        build: How to make its firmware.
+        build: How to make its firmware; None when that is made elsewhere, and given as an image.
+        flash: How that gets onto it; None for targets that are started here.
         target: How to start it and reach its link.
         memory: What it has; none is stated for a process of this host.
         deadlines: How long to wait for what.
@@ -114,8 +129,9 @@ class Board(_Strict, frozen=True):
     description: str
     cpu: str
     timer: Timer
-    build: Build
     target: NativeTarget | QemuTarget | SerialTarget
+    build: Build | None = None
+    flash: Flash | None = None
     memory: Memory | None = None
     deadlines: Deadlines = Deadlines()
     budget: str | None = None
@@ -151,4 +167,9 @@ def load_board(name: str) -> tuple[Board, Path]:
     board = read_toml(path, Board)
     if board.name != path.stem:
         raise UsageError(f"{path}: name is {board.name!r}, but the file is called {path.stem!r}")
+    if board.build is None and not isinstance(board.target, SerialTarget):
+        raise UsageError(
+            f"{path}: missing required field `build`: a board that is started here is built here",
+            hint="name the CMake preset of its firmware",
+        )
     return board, path

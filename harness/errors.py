@@ -2,13 +2,35 @@
 
 The class decides the exit code of the command line: 2 usage or configuration, 3 not comparable,
 4 the target misbehaved, 75 infrastructure that may be retried. (0 is a pass, 1 a failed check,
-130 an interrupt; none of these is an exception here.)
+130 an interrupt; none of these is an exception here.) It says, too, whose the failure is, as far as
+one failure alone can tell: a night asks the board afterwards, and may find that it was another's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from enum import StrEnum
 from typing import ClassVar
+
+
+class Owner(StrEnum):
+    """Who has to look at a failure.
+
+    Attributes:
+        PRODUCT: Whoever makes the model and the firmware: a check failed, or it crashed.
+        TEST: Whoever wrote what was asked for: files, budgets, plans.
+        LINK: The line to the board: cable, adapter, port, what is on it.
+        FLASH: What brings firmware onto the board, and whether it got there.
+        BOARD: The physical board itself, or what feeds it.
+        HOST: The computer it is connected to: disk, programs, other processes.
+    """
+
+    PRODUCT = "product"
+    TEST = "test"
+    LINK = "link"
+    FLASH = "flash"
+    BOARD = "board"
+    HOST = "host"
 
 
 class HarnessError(Exception):
@@ -18,9 +40,11 @@ class HarnessError(Exception):
         message: What happened, to which board, file or place.
         hint: What to try next, or an empty string.
         exit_code: What the command line returns.
+        owner: Who has to look at it.
     """
 
     exit_code: ClassVar[int] = 70
+    owner: ClassVar[Owner] = Owner.HOST
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -32,6 +56,7 @@ class UsageError(HarnessError):
     """The request or a configuration file is wrong; the same command will fail again."""
 
     exit_code = 2
+    owner = Owner.TEST
 
 
 class FormatError(UsageError):
@@ -55,12 +80,14 @@ class NotComparableError(HarnessError):
     """Two results cannot be held against each other."""
 
     exit_code = 3
+    owner = Owner.TEST
 
 
 class TargetError(HarnessError):
     """The board or its firmware misbehaved: crash, hang, refusal, unsupported model."""
 
     exit_code = 4
+    owner = Owner.PRODUCT
 
 
 class DeviceRefusedError(TargetError):
@@ -81,14 +108,43 @@ class RestartedError(TargetError):
     """The board started again by itself: a fault, a watchdog, its supply."""
 
 
+class WrongFirmwareError(TargetError):
+    """The board runs other firmware than it was given, or than was asked for."""
+
+    owner = Owner.FLASH
+
+
+class WrongBoardError(TargetError):
+    """The board is another than the one asked for, or not what its file says."""
+
+    owner = Owner.BOARD
+
+
 class InfrastructureError(HarnessError):
     """Something between us and the target failed; a retry is safe."""
 
     exit_code = 75
+    owner = Owner.HOST
+
+
+class BusyError(InfrastructureError):
+    """Somebody else holds the board."""
+
+
+class FlashError(InfrastructureError):
+    """A tool could not bring an image onto a board, or not whole."""
+
+    owner = Owner.FLASH
 
 
 class LinkError(InfrastructureError):
     """The link gave no usable answer in time, or contradicted itself."""
+
+    owner = Owner.LINK
+
+
+class PortError(LinkError):
+    """The port that a board is on cannot be found, opened or set up."""
 
 
 class PartialReadError(LinkError):

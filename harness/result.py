@@ -14,7 +14,7 @@ import msgspec
 
 from harness.check.checks import Check
 from harness.clock.host_times import ClockQuality
-from harness.errors import UsageError
+from harness.errors import Owner, UsageError
 from harness.target.size import Size
 from harness.timebase import Ping
 
@@ -128,11 +128,14 @@ class Reference(_Record, frozen=True):
 
 
 class Failure(_Record, frozen=True):
-    """Why a run did not end: the error's class, its message and hint."""
+    """Why a run did not end: the error's class, its message and hint, and who has to look at it;
+    null in results from before that was told.
+    """
 
     kind: str
     message: str
     hint: str
+    owner: Owner | None = None
 
 
 class Result(_Record, frozen=True):

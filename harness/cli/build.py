@@ -27,7 +27,7 @@ def command(board: str, destination: Path | None, output: Output) -> None:
     """Build the firmware of a board."""
     description, _ = load_board(board)
     firmware = build_firmware(description)
-    sizes = list(firmware_sizes(firmware, description.build.preset))
+    sizes = list(firmware_sizes(firmware, firmware.preset))
     image = firmware.image
     if destination is not None:
         shutil.copy2(image, destination)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.board import Board
-from harness.errors import TargetError
+from harness.errors import WrongBoardError, WrongFirmwareError
 from harness.link.answers import TargetInfo
 from harness.target.build import Firmware
 
@@ -17,19 +17,20 @@ def refuse_other_target(info: TargetInfo, board: Board, firmware: Firmware | Non
         firmware: What was built for it and started; None for a board that runs by itself.
 
     Raises:
-        TargetError: It is another one.
+        WrongBoardError: It is another board, or another clock is on it.
+        WrongFirmwareError: It runs another build.
     """
     if info.board != board.name:
-        raise TargetError(
+        raise WrongBoardError(
             f"board {board.name!r} was asked for, but the target says it is {info.board!r}"
         )
     if firmware is not None and info.build_id != firmware.build_id:
-        raise TargetError(
+        raise WrongFirmwareError(
             f"{info.board} runs firmware {info.build_id!r}, but {firmware.build_id!r} was built"
         )
     timer, clock = board.timer, info.clocks[0]
     if clock.bits != timer.bits or clock.hz != timer.hz:
-        raise TargetError(
+        raise WrongBoardError(
             f"{info.board} reports a clock of {clock.hz} Hz and {clock.bits} bits, but its "
             f"board file says {timer.hz} Hz and {timer.bits} bits"
         )

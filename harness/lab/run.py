@@ -29,6 +29,8 @@ from harness.errors import (
     FormatError,
     HarnessError,
     InfrastructureError,
+    LinkError,
+    Owner,
     RestartedError,
     TargetError,
     UsageError,
@@ -193,10 +195,11 @@ def run_model(
         trace = run.execute()
         run.judge(trace, budget_file)
     except HarnessError as error:
-        run.fail(type(error).__name__, error.message, error.hint, error.exit_code)
+        failure = Failure(type(error).__name__, error.message, error.hint, error.owner)
+        run.fail(failure, error.exit_code)
         raise
     except KeyboardInterrupt:
-        run.fail("KeyboardInterrupt", "interrupted", "", 130)
+        run.fail(Failure("KeyboardInterrupt", "interrupted", "", Owner.HOST), 130)
         raise
     finally:
         run.finish()
@@ -223,7 +226,7 @@ class _Run:
         self.console = bytearray()
         self._judged: Reported | None = None
         self.began = time.monotonic()
-        unfinished = Failure(kind="Unfinished", message="the run was cut off", hint="run it again")
+        unfinished = Failure("Unfinished", "the run was cut off", "run it again", Owner.HOST)
         own_id = uuid.uuid4().hex
         self.result = Result(
             id=own_id,
@@ -250,7 +253,7 @@ class _Run:
         if not isinstance(self.board.target, SerialTarget):
             self.stages("building the firmware", 0, 0)
             firmware = build_firmware(self.board)
-            self._learn(image=image_size(firmware, self.board.build.preset))
+            self._learn(image=image_size(firmware, firmware.preset))
         deadlines = self.board.deadlines
         with start_target(self.board, firmware, port=self.request.port) as target:
             _log.info("started %s", target.description)
@@ -318,8 +321,8 @@ class _Run:
         unjudged = Reported(str(path), None, Verdict(()), directory=path)
         return with_evidence(dataclasses.replace(self._judged or unjudged, result=self.result))
 
-    def fail(self, kind: str, message: str, hint: str, exit_code: int) -> None:
-        self._learn(failure=Failure(kind=kind, message=message, hint=hint), exit_code=exit_code)
+    def fail(self, failure: Failure, exit_code: int) -> None:
+        self._learn(failure=failure, exit_code=exit_code)
 
     def finish(self) -> None:
         self._learn(duration_s=round(time.monotonic() - self.began, 3))
@@ -341,7 +344,7 @@ class _Run:
             raise UsageError(f"{info.board} cannot do {wanted} baud", hint=f"it has {rates}")
         self._learn(baud=session.raise_baud([wanted]))
         if self.result.baud != wanted:
-            raise InfrastructureError(
+            raise LinkError(
                 f"{info.board} could not be heard at {wanted} baud, only at {self.result.baud}",
                 hint="omit --baud, or ask for less: the adapter or the cable may not carry it",
             )

@@ -10,7 +10,7 @@ import termios
 import time
 from typing import TYPE_CHECKING, Final
 
-from harness.errors import InfrastructureError, LinkError, TransportClosedError
+from harness.errors import LinkError, PortError, TransportClosedError
 
 if TYPE_CHECKING:
     import serial
@@ -146,14 +146,14 @@ class SerialTransport:
 
         Raises:
             TransportClosedError: The port is gone.
-            InfrastructureError: It does not take that rate.
+            PortError: It does not take that rate.
         """
         before = self.baud
         try:
             self._port.baudrate = baud
         except (OSError, ValueError, termios.error) as error:
             self._restore(before)
-            raise InfrastructureError(
+            raise PortError(
                 f"the serial port {self._port.port} does not take {baud} baud: {error}",
                 hint="try another rate with --baud",
             ) from error
@@ -182,14 +182,14 @@ def open_serial(port: str, baud: int) -> SerialTransport:
         baud: Bits per second.
 
     Raises:
-        InfrastructureError: It cannot be opened.
+        PortError: It cannot be opened.
     """
     import serial
 
     try:
         opened = serial.Serial(port, baud, exclusive=True)
     except (OSError, ValueError) as error:
-        raise InfrastructureError(
+        raise PortError(
             f"cannot open the serial port {port}: {error}",
             hint="is it plugged in, may you use it (group dialout), and has nobody else opened it?",
         ) from error

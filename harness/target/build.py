@@ -15,7 +15,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from harness.board import Board
+from harness.board import Board, Build
 from harness.errors import InfrastructureError, UsageError
 from harness.resources import data_directory, user_cache
 
@@ -35,11 +35,13 @@ class Firmware:
         image: The executable.
         build_id: What it will report in HELLO.
         directory: CMake's build directory.
+        preset: The CMake preset it was built with.
     """
 
     image: Path
     build_id: str
     directory: Path
+    preset: str
 
 
 def source_digest(source: Path) -> str:
@@ -76,38 +78,41 @@ def build_firmware(board: Board, *, root: Path | None = None) -> Firmware:
     takes seconds to find that nothing has changed.
 
     Raises:
-        UsageError: A tool the build needs is missing (the hint names the package), or the sources
-            do not compile (the message carries the end of the output).
+        UsageError: This board's firmware is not made here, a tool the build needs is missing (the
+            hint names the package), or the sources do not compile (the message carries the end of
+            the output).
         InfrastructureError: The build took too long, or another one of the same board did.
     """
+    build = _recipe(board)
     source = data_directory("firmware_stub")
-    directory = build_directory(source, board.build.preset, root)
+    directory = build_directory(source, build.preset, root)
     build_id = source_digest(source)
     options = {"ET_BUILD_ID": build_id}
-    if board.build.executorch:
+    if build.executorch:
         executorch = _require_executorch(board.name)
         options["executorch_DIR"] = str(executorch / "share" / "cmake")
         wanted = f"{options} {executorch.stat().st_mtime_ns}"
     else:
         wanted = str(options)
-    image, built = directory / board.build.image, directory / _BUILT
-    cmake = _require_tools(board.build.preset)
-    with _alone_in(directory, board.build.preset):
+    image, built = directory / build.image, directory / _BUILT
+    cmake = _require_tools(build.preset)
+    with _alone_in(directory, build.preset):
         if not (image.exists() and built.exists() and built.read_text() == wanted):
             built.unlink(missing_ok=True)
-            _build(cmake, source, board.build.preset, directory, options)
+            _build(cmake, source, build.preset, directory, options)
             built.write_text(wanted)
-    return Firmware(image, build_id, directory)
+    return Firmware(image, build_id, directory, build.preset)
 
 
 def built_firmware(board: Board, *, root: Path | None = None) -> Firmware | None:
     """The firmware of the sources that are here, if it is built already; nothing is started."""
+    build = _recipe(board)
     source = data_directory("firmware_stub")
-    directory = build_directory(source, board.build.preset, root)
-    image, built = directory / board.build.image, directory / _BUILT
+    directory = build_directory(source, build.preset, root)
+    image, built = directory / build.image, directory / _BUILT
     build_id = source_digest(source)
     there = image.is_file() and built.is_file() and build_id in built.read_text()
-    return Firmware(image, build_id, directory) if there else None
+    return Firmware(image, build_id, directory, build.preset) if there else None
 
 
 def build_preset(source: Path, preset: str, directory: Path, options: dict[str, str]) -> None:
@@ -175,6 +180,15 @@ def compiler_for(preset: str) -> tuple[str, str]:
     if "-riscv" in preset:
         return "riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf"
     return "arm-none-eabi-gcc", "gcc-arm-none-eabi libnewlib-arm-none-eabi"
+
+
+def _recipe(board: Board) -> Build:
+    if board.build is None:
+        raise UsageError(
+            f"the firmware of board {board.name} is not made here",
+            hint="make it with the chip's own tools (docs/boards.md), and give it with --image",
+        )
+    return board.build
 
 
 def _require_executorch(board: str) -> Path:

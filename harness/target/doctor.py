@@ -39,7 +39,7 @@ def examine(boards: Iterable[Board]) -> list[Finding]:
             if tool not in findings:
                 findings[tool] = Finding(tool, _version(path), remedy)
             findings[tool].needed_by.append(board.name)
-        if board.build.executorch:
+        if board.build is not None and board.build.executorch:
             installed = version("executorch") if find_executorch() else None
             wheel = Finding("executorch", installed, EXECUTORCH_REMEDY)
             findings.setdefault(wheel.tool, wheel).needed_by.append(board.name)
@@ -54,7 +54,7 @@ def lacking(board: Board) -> list[str]:
     if isinstance(board.target, SerialTarget):
         return []
     needs = [*_needs(board)]
-    if board.build.executorch:
+    if board.build is not None and board.build.executorch:
         found = find_executorch()
         needs.append(("executorch", str(found) if found else None, EXECUTORCH_REMEDY))
     return [f"{tool} ({remedy})" for tool, path, remedy in needs if path is None]
@@ -62,6 +62,8 @@ def lacking(board: Board) -> list[str]:
 
 def _needs(board: Board) -> list[tuple[str, str | None, str]]:
     """Programs that ``board`` needs: the name of each, its path if it is here, and its remedy."""
+    if board.build is None:
+        return []
     compiler, package = compiler_for(board.build.preset)
     needs = [
         ("cmake", find_cmake(), "pip install 'etdump-harness[build]'"),

@@ -23,7 +23,7 @@ from typing import Final
 
 from filelock import FileLock, Timeout
 
-from harness.errors import InfrastructureError
+from harness.errors import BusyError
 from harness.resources import user_cache
 
 _log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ def hold_unit(port: str, timeout_s: float) -> Iterator[None]:
         timeout_s: Longest wait for whoever holds it, seconds.
 
     Raises:
-        InfrastructureError: It was not free in time; the message says who held it.
+        BusyError: It was not free in time; the message says who held it.
     """
     file = lock_directory() / f"{_key(port)}.lock"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ def _acquire(lock: FileLock, port: str, timeout_s: float) -> None:
     try:
         lock.acquire(timeout=max(0.0, timeout_s - _AT_ONCE_S), poll_interval=_POLL_S)
     except Timeout:
-        raise InfrastructureError(
+        raise BusyError(
             f"the unit on {port} was not free within {timeout_s:g} s: it is held by "
             f"{_holder(lock)}",
             hint="wait for that to end, or end it; the lock goes with the process",

@@ -115,7 +115,7 @@ def test_a_firmware_gets_the_link_from_the_files_the_page_lists(tmp_path: Path) 
     build = Build(tmp_path)
     port = sorted((FIRMWARE / "ports/native").glob("*.c"))  # the page's example of a main
     objects = [build.compile(path, *definitions) for path in (*sources, *port)]
-    firmware = Firmware(build.link(objects, KERNELS), "theirs", tmp_path)
+    firmware = Firmware(build.link(objects, KERNELS), "theirs", tmp_path, "native")
     board, _ = load_board("native-executorch")
     fixture = np.load(FIXTURES / "kws_f32.npz")
     with start_target(board, firmware) as target:

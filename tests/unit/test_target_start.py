@@ -22,7 +22,7 @@ def board(name: str, **changes: object) -> Board:
 def script(path: Path, text: str) -> Firmware:
     path.write_text("#!/bin/sh\n" + text)
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return Firmware(path, "0", path.parent)
+    return Firmware(path, "0", path.parent, "native")
 
 
 def test_a_board_on_a_port_needs_a_port() -> None:
@@ -88,7 +88,7 @@ def test_no_qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = QemuTarget(machine="virt", system="qemu-system-riscv32")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match="needs qemu-system-riscv32, which is not") as caught:
-        start_target(board("native", target=target), Firmware(Path("image"), "0", Path()))
+        start_target(board("native", target=target), Firmware(Path("image"), "0", Path(), "native"))
     assert "apt-get install qemu-system-misc" in caught.value.hint
 
 
@@ -99,10 +99,10 @@ def fake_qemu(path: Path, text: str) -> QemuTarget:
 def test_a_qemu_that_ends_at_once(tmp_path: Path) -> None:
     target = fake_qemu(tmp_path / "qemu", "echo unsupported machine >&2; exit 1\n")
     with pytest.raises(InfrastructureError, match=r"exited with status 1(.|\n)*unsupported"):
-        start_target(board("native", target=target), Firmware(Path("image"), "0", Path()))
+        start_target(board("native", target=target), Firmware(Path("image"), "0", Path(), "native"))
 
 
 def test_a_qemu_that_never_connects(tmp_path: Path) -> None:
     target = fake_qemu(tmp_path / "qemu", "exec sleep 60\n")
     with pytest.raises(InfrastructureError, match=r"did not open its UART within 0\.5 s"):
-        start_target(board("native", target=target), Firmware(Path("image"), "0", Path()))
+        start_target(board("native", target=target), Firmware(Path("image"), "0", Path(), "native"))

@@ -1,0 +1,1 @@
+"""Brings firmware onto boards: one small class per flashing tool, behind one interface."""

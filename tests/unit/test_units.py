@@ -1,0 +1,96 @@
+"""The lab's own file: which boards are connected here."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.unit import CommandPower, UsbHubPower, UsbPort, find_unit, load_units, units_file
+
+SHELF = """\
+schema = 1
+
+[[unit]]
+id = "h743-a"
+board = "nucleo-h743zi"
+probe = "0483:374e:0024001E3532511131333430"
+port = { vid = 0x0483, pid = 0x374e, serial = "0024001E3532511131333430", interface = 2 }
+power = { kind = "usb-hub", hub = "1-4", port = 3 }
+fixtures = ["gpio-loopback"]
+
+[[unit]]
+id = "far"
+board = "boards/ours.toml"
+port = "rfc2217://bench-2:4001"
+power = { kind = "command", on = ["plug", "on"], off = ["plug", "off"] }
+lease = "labgrid"
+"""
+
+
+def write(directory: Path, text: str) -> Path:
+    file = directory / "units.toml"
+    file.write_text(text)
+    return file
+
+
+def test_a_unit_is_read_with_all_that_is_said_of_it(tmp_path):
+    unit = find_unit("h743-a", write(tmp_path, SHELF))
+    assert unit.port == UsbPort(0x0483, 0x374E, "0024001E3532511131333430", 2)
+    assert unit.power == UsbHubPower("1-4", 3)
+    assert (unit.fixtures, unit.health, unit.lease) == (("gpio-loopback",), "hello", "local")
+
+
+def test_a_board_file_stands_beside_the_units(tmp_path):
+    unit = find_unit("far", write(tmp_path, SHELF))
+    assert unit.board == str(tmp_path / "boards/ours.toml")
+    assert unit.power == CommandPower(("plug", "on"), ("plug", "off"))
+
+
+def test_an_unknown_unit_is_answered_with_the_one_that_was_meant(tmp_path):
+    with pytest.raises(UsageError) as caught:
+        find_unit("h743-b", write(tmp_path, SHELF))
+    assert caught.value.hint == "did you mean 'h743-a'? known units: h743-a, far"
+
+
+def test_two_units_of_one_name_are_refused(tmp_path):
+    text = 'schema = 1\n[[unit]]\nid = "a"\nboard = "native"\n'
+    text += '[[unit]]\nid = "a"\nboard = "native"\n'
+    with pytest.raises(UsageError, match="two units are called 'a'"):
+        load_units(write(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ('id = "no spaces"', "id"),
+        ("port = { vid = 70000, pid = 1 }", "vid"),
+        ('power = { kind = "magic" }', "kind"),
+        ('lease = "somewhere"', "lease"),
+        ("colour = 1", "colour"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(tmp_path, line, what):
+    ours = "" if line.startswith("id") else 'id = "a"\n'
+    file = write(tmp_path, f'schema = 1\n[[unit]]\nboard = "native"\n{ours}{line}\n')
+    with pytest.raises(UsageError, match=what) as caught:
+        load_units(file)
+    assert f"{file}:" in caught.value.message
+
+
+def test_the_labs_file_is_the_environments_or_the_one_here_or_the_users(tmp_path, monkeypatch):
+    home, here = tmp_path / "config", tmp_path / "here"
+    (home / "etdump-harness").mkdir(parents=True)
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
+    monkeypatch.delenv("ETHARNESS_UNITS", raising=False)
+    assert units_file() is None
+    with pytest.raises(UsageError, match="no units are described") as caught:
+        load_units()
+    assert "ETHARNESS_UNITS" in caught.value.hint
+    users = write(home / "etdump-harness", SHELF)
+    assert units_file() == users
+    write(here, SHELF)
+    assert units_file() == Path("units.toml")
+    monkeypatch.setenv("ETHARNESS_UNITS", "/elsewhere.toml")
+    assert units_file() == Path("/elsewhere.toml")
