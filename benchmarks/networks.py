@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.board import Board, QemuTarget, board_names, load_board
+from harness.board import Board, QemuTarget, SerialTarget, board_names, load_board
 from harness.clock.ticks import durations, exact_nanoseconds
 from harness.errors import DeviceRefusedError
 from harness.etdump.compact import read_log
@@ -78,9 +78,13 @@ def networks() -> list[str]:
 
 
 def boards() -> list[Board]:
-    """The boards with our runtime."""
+    """The boards with our runtime that are started here."""
     every = (load_board(name)[0] for name in board_names())
-    return [board for board in every if not board.build.executorch]
+    return [
+        board
+        for board in every
+        if not isinstance(board.target, SerialTarget) and not board.build.executorch
+    ]
 
 
 def column(board: Board) -> Iterator[Cell]:

@@ -121,7 +121,8 @@ class Board(Strict, frozen=True):
         budget: Budget file it is checked against by default, relative to the board file.
         time_scales: What the ticks of delegates' events mean where the log does not say so:
             patterns, and a rate each (docs/clocks.md).
-        tested: Where this board file has been tried: which simulator, which real board.
+        tested: Where this board file has been tried: which simulator, which real board; "no" when
+            nobody has.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=1, le=1)]
@@ -137,6 +138,11 @@ class Board(Strict, frozen=True):
     budget: str | None = None
     time_scales: dict[str, str] = {}
     tested: str = "no"
+
+    @property
+    def untested(self) -> bool:
+        """Whether nobody has seen it work: not a board, not even a simulator."""
+        return self.tested == "no"
 
 
 def board_names() -> list[str]:

@@ -40,7 +40,7 @@ def command(output: Output) -> None:
                 f"{board.timer.hz} Hz, {board.timer.bits} bits",
                 _RUNS[type(board.target)],
                 board.description,
-                board.tested,
+                "UNTESTED: nobody has run it on the board" if board.untested else board.tested,
             )
             for board in boards
         ],

@@ -1,0 +1,73 @@
+"""Board files of real boards: each says what a run and a flashing tool need, and claims no more."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+
+import pytest
+
+from harness.board import Board, SerialTarget, board_names, load_board
+from harness.resources import data_directory
+from tests.conftest import CommandResult
+
+REAL = [name for name in board_names() if isinstance(load_board(name)[0].target, SerialTarget)]
+PRESETS = {
+    preset["name"]
+    for preset in json.loads((data_directory("firmware_stub") / "CMakePresets.json").read_text())[
+        "configurePresets"
+    ]
+}
+
+
+def board(name: str) -> Board:
+    return load_board(name)[0]
+
+
+def test_the_common_boards_are_there() -> None:
+    assert REAL == [
+        "arduino-nano-33",
+        "esp32-s3-devkit",
+        "microbit-v1",
+        "microbit-v2",
+        "nrf52840dk",
+        "nucleo-f446re",
+        "nucleo-h743zi",
+        "rpi-pico2",
+    ]
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_real_board_says_what_a_run_needs(name: str) -> None:
+    described = board(name)
+    assert described.memory is not None
+    assert described.timer.tolerance_ppm is not None
+    assert 0 < described.timer.tolerance_ppm <= 100
+    assert isinstance(described.target, SerialTarget)
+    assert described.target.baud not in described.target.bauds
+    if described.build is not None:
+        assert described.build.preset == described.name
+        assert described.build.preset in PRESETS
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_real_board_says_how_it_is_flashed_and_where_that_stands(name: str) -> None:
+    described = board(name)
+    assert described.flash is not None
+    assert set(described.flash.options) <= set(described.flash.order)
+    assert len(set(described.flash.order)) == len(described.flash.order) > 1
+    text = (data_directory("boards") / f"{name}.toml").read_text()
+    # Facts have a source that a reader can open.
+    comment = " ".join(line[2:] for line in text.splitlines() if line.startswith("# "))
+    assert re.search(r"manual|datasheet|specification|RM\d{4}|UM\d{4}", comment, re.IGNORECASE)
+    assert tomllib.loads(text)["tested"] == "no"
+
+
+def test_untested_boards_are_shown_as_such(etharness: Callable[..., CommandResult]) -> None:
+    code, out, _ = etharness("boards")
+    assert code == 0
+    shown = {line.split()[0]: line for line in out.splitlines() if line.strip()}
+    for name in board_names():
+        assert ("UNTESTED" in shown[name]) == (name in REAL)
