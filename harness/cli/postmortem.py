@@ -8,6 +8,7 @@ import click
 
 from harness.board import load_board
 from harness.cli.common import Output, output_options
+from harness.cli.where import optional_chosen_options
 from harness.errors import UsageError
 from harness.lab.postmortem import (
     Finding,
@@ -17,12 +18,13 @@ from harness.lab.postmortem import (
     symbols_of_board,
     symbols_of_image,
 )
+from harness.lab.units import Chosen
+from harness.target.ports import describe
 
 
 @click.command(name="postmortem")
 @click.argument("path", required=False, type=click.Path(path_type=Path))
-@click.option("--board", "board_name", help="Board name (see `etharness boards`) or board file.")
-@click.option("-p", "--port", help="Serial port the board is on.")
+@optional_chosen_options
 @click.option("--baud", type=click.IntRange(min=1), help="Instead of the board file's.")
 @click.option(
     "--image",
@@ -34,8 +36,7 @@ from harness.lab.postmortem import (
 @output_options
 def command(
     path: Path | None,
-    board_name: str | None,
-    port: str | None,
+    chosen: Chosen | None,
     baud: int | None,
     image: Path | None,
     saved: Path | None,
@@ -47,9 +48,9 @@ def command(
     It is read from the board, or from PATH: a run directory, a file that -o saved, or a dump of
     the device's memory.
     """
-    finding = _find(path, board_name, port, baud, image, clear=clear)
+    finding = _find(path, chosen, baud, image, clear=clear)
     if finding is None:
-        click.echo("null" if output.json else f"{board_name} on {port} has nothing to tell")
+        click.echo("null" if output.json else f"{_name(chosen)} has nothing to tell")
         return
     if saved is not None:
         saved.write_bytes(finding.image)
@@ -68,14 +69,14 @@ def command(
 
 def _find(
     path: Path | None,
-    board_name: str | None,
-    port: str | None,
+    chosen: Chosen | None,
     baud: int | None,
     image: Path | None,
     *,
     clear: bool,
 ) -> Finding | None:
-    board = load_board(board_name)[0] if board_name else None
+    board = load_board(chosen.board)[0] if chosen else None
+    port = chosen.port if chosen else None
     lookup: Lookup | None = None
     if image is not None:
         lookup = symbols_of_image(image)
@@ -87,5 +88,11 @@ def _find(
         return postmortem_of_board(board, port, baud, lookup, clear=clear)
     raise UsageError(
         "it is not clear what to look at",
-        hint="give either PATH, or --board and --port of a board that is running",
+        hint="give either PATH, or --unit, or --board and --port, of a board that is running",
     )
+
+
+def _name(chosen: Chosen | None) -> str:
+    if chosen is None or chosen.port is None:
+        return "it"
+    return chosen.unit or f"{chosen.board} on {describe(chosen.port)}"

@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from harness.cli.common import Output, output_options, show_outcome
+from harness.cli.where import chosen_options
 from harness.lab.pull import pull
+from harness.lab.units import Chosen
 
 
 @click.command(name="pull")
-@click.option("--board", required=True, help="Board name (see `etharness boards`) or board file.")
-@click.option("-p", "--port", required=True, help="Serial port the board is on.")
+@chosen_options
 @click.option("--baud", type=click.IntRange(min=1), help="Instead of the board file's.")
 @click.option(
     "-o",
@@ -24,8 +25,8 @@ from harness.lab.pull import pull
     help="Run directory to make.",
 )
 @output_options
-def command(board: str, port: str, baud: int | None, directory: Path, output: Output) -> None:
+def command(chosen: Chosen, baud: int | None, directory: Path, output: Output) -> None:
     """Read the last trace from a board that is already running."""
     with output.stages() as stages:
-        outcome = pull(board, port, baud, directory, stages)
+        outcome = pull(chosen, baud, directory, stages)
     show_outcome(output, outcome, directory)

@@ -17,13 +17,15 @@ from harness.cli.common import (
     time_scale_option,
     write_reports,
 )
+from harness.cli.where import chosen_options
 from harness.lab.run import RunRequest, run_model
+from harness.lab.units import Chosen
 from harness.link.options import PROFILES, VALUES, WHEN_FULL
 from harness.report.reported import Reported
 
 
 @click.command(name="run")
-@click.option("--board", required=True, help="Board name (see `etharness boards`) or board file.")
+@chosen_options
 @click.option("--model", required=True, type=click.Path(path_type=Path), help="The .pte file.")
 @click.option("--method", default="forward", show_default=True, help="Method of the model to run.")
 @click.option("--runs", default=1, show_default=True, type=click.IntRange(1, 1_000_000))
@@ -61,7 +63,6 @@ from harness.report.reported import Reported
     help="Plus this much.  [default: by its type; integers are to be exact]",
 )
 @click.option("--seed", default=0, show_default=True, help="Seed of random inputs.")
-@click.option("-p", "--port", help="Serial port of the board.")
 @click.option(
     "--budget",
     type=click.Path(path_type=Path),
@@ -100,7 +101,6 @@ from harness.report.reported import Reported
     type=click.Choice(list(WHEN_FULL)),
     help="When the log is full: log nothing more, or give up the oldest runs for the newest.",
 )
-@click.option("--unit", help="Which board of its type it is.  [default: its port]")
 @click.option(
     "--commit",
     help="The commit that is tested.  [default: $ETHARNESS_COMMIT, or the model's checkout]",
@@ -122,7 +122,7 @@ from harness.report.reported import Reported
 @time_scale_option
 @output_options
 def command(
-    board: str,
+    chosen: Chosen,
     model: Path,
     method: str,
     runs: int,
@@ -132,7 +132,6 @@ def command(
     rtol: float | None,
     atol: float | None,
     seed: int,
-    port: str | None,
     budget: Path | None,
     trace_limit: int,
     stream: bool,
@@ -140,7 +139,6 @@ def command(
     values: str,
     profile: str,
     when_full: str,
-    unit: str | None,
     commit: str | None,
     session: str | None,
     history: str | None,
@@ -151,7 +149,7 @@ def command(
 ) -> int:
     """Run a model on a board, pull its trace and check it."""
     request = RunRequest(
-        board=board,
+        board=chosen.board,
         model=model,
         runs=runs,
         output=directory,
@@ -160,7 +158,7 @@ def command(
         rtol=rtol,
         atol=atol,
         seed=seed,
-        port=port,
+        port=chosen.port,
         budget=budget,
         trace_limit=trace_limit,
         method=method,
@@ -170,7 +168,7 @@ def command(
         profile=PROFILES[profile],
         when_full=WHEN_FULL[when_full],
         time_scales=time_scales,
-        unit=unit,
+        unit=chosen.unit,
         commit=commit,
         session=session,
         against=history_ref(history, baseline) if baseline is not None else None,

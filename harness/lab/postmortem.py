@@ -29,6 +29,7 @@ from harness.target import start_target
 from harness.target.build import build_firmware
 from harness.target.symbols import Symbols
 from harness.timebase import ClockDomain
+from harness.unit import UsbPort
 from harness.view.crash import places
 
 _log = logging.getLogger(__name__)
@@ -185,7 +186,7 @@ def postmortem_of_path(path: Path, lookup: Lookup | None = None) -> Finding:
 
 
 def postmortem_of_board(
-    board: Board, port: str, baud: int | None, lookup: Lookup, *, clear: bool
+    board: Board, port: UsbPort | str, baud: int | None, lookup: Lookup, *, clear: bool
 ) -> Finding | None:
     """Read what the board on ``port`` keeps, and make it forget that if asked to; None: nothing.
 

@@ -17,31 +17,33 @@ from harness.lab.collect import describe_target, pull_trace, record_pings, stead
 from harness.lab.directory import CONSOLE, RunDirectory
 from harness.lab.run import Outcome
 from harness.lab.time_scales import on_time_scales
+from harness.lab.units import Chosen
 from harness.link.session import Session
 from harness.link.wire import State
 from harness.result import Result
 from harness.target import start_target
+from harness.target.ports import describe
 
 
 def pull(
-    board_name: str,
-    port: str,
+    chosen: Chosen,
     baud: int | None,
     output: Path,
     stages: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Outcome:
-    """Read the trace of the last run from the board on ``port`` into a run directory.
+    """Read the trace of the last run from a board that is running into a run directory.
 
     Raises:
-        UsageError: No such board.
+        UsageError: No such board, or it is on no port.
         TargetError: The board has run nothing.
         InfrastructureError: The port cannot be opened, or nobody answers on it.
     """
     began = time.monotonic()
-    board, _ = load_board(board_name)
+    board, _ = load_board(chosen.board)
+    port = describe(chosen.port) if chosen.port is not None else None
     directory = RunDirectory.create(output)
     console = bytearray()
-    with start_target(attached(board, baud), None, port=port) as target:
+    with start_target(attached(board, baud), None, port=chosen.port) as target:
         session = Session(
             target.transport, deadline_s=board.deadlines.request_s, console=console.extend
         )
@@ -61,7 +63,7 @@ def pull(
     own_id = uuid.uuid4().hex
     result = Result(
         id=own_id,
-        unit=port or board.name,
+        unit=chosen.unit or port or board.name,
         commit="",
         session=own_id,
         tool_version=__version__,

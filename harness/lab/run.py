@@ -62,8 +62,10 @@ from harness.report.reported import Reported
 from harness.result import Failure, Model, Result, Tensor
 from harness.target import start_target
 from harness.target.build import build_firmware
+from harness.target.ports import describe
 from harness.target.size import image_size
 from harness.trace import Trace
+from harness.unit import UsbPort
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,7 +91,7 @@ class RunRequest:
         rtol: How far off an element of an output may be, as a share of its reference; None for
             what its type allows.
         atol: Plus this much; likewise.
-        port: Serial port, for boards that need one.
+        port: Serial port, or what to find it by, for boards that need one.
         budget: Budget file; None for the board's own.
         trace_limit: Bytes of log the device may use; 0 for all it has.
         baud: Rate to move the line to; None for what the board file says.
@@ -115,7 +117,7 @@ class RunRequest:
     references: tuple[Path, ...] = ()
     rtol: float | None = None
     atol: float | None = None
-    port: str | None = None
+    port: UsbPort | str | None = None
     budget: Path | None = None
     trace_limit: int = 0
     method: str = "forward"
@@ -129,6 +131,16 @@ class RunRequest:
     commit: str | None = None
     session: str | None = None
     against: HistoryRef | None = None
+
+    @property
+    def unit_name(self) -> str | None:
+        """What its unit is called; None for the board, where nothing else is said."""
+        return self.unit or self.port_name
+
+    @property
+    def port_name(self) -> str | None:
+        """Its port in one line, which stays the same when the device gets another name."""
+        return None if self.port is None else describe(self.port)
 
     @property
     def options(self) -> RunOptions:
@@ -182,7 +194,7 @@ def run_model(
     if budget_file:
         # What is wrong with it shows before anything is started.
         name = model_name(request.model.name)
-        load_budget(budget_file, board.name, name, request.unit or request.port or board.name)
+        load_budget(budget_file, board.name, name, request.unit_name or board.name)
     references = read_references(request.references)
     if request.against is not None:
         request.against.check()
@@ -234,8 +246,8 @@ class _Run:
             started_utc=datetime.now(UTC).isoformat(timespec="seconds"),
             duration_s=0.0,
             board=board.name,
-            port=request.port,
-            unit=request.unit or request.port or board.name,
+            port=request.port_name,
+            unit=request.unit_name or board.name,
             commit=current_commit(request.model) if request.commit is None else request.commit,
             session=request.session or os.environ.get(SESSION_VARIABLE, "") or own_id,
             runs_requested=request.runs,

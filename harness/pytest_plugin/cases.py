@@ -16,6 +16,9 @@ from harness.board import Board, SerialTarget, load_board
 from harness.errors import HarnessError, UsageError
 from harness.pytest_plugin.options import Settings, settings_of
 from harness.target.doctor import lacking
+from harness.target.ports import describe
+from harness.unit import Unit as LabUnit
+from harness.unit import UsbPort, load_units, units_file
 
 CASE: Final = "_etharness_case"
 """The fixture that a case is the parameter of; all others ask for it."""
@@ -38,13 +41,13 @@ class Unit:
         board: Its type.
         file: The file that describes it.
         name: Which board of its type it is; the type's name for one that is simulated.
-        port: Its serial port; None for what is started here.
+        port: Its serial port, or what to find it by; None for what is started here.
     """
 
     board: Board
     file: Path
     name: str
-    port: str | None = None
+    port: UsbPort | str | None = None
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,8 @@ def _cases(metafunc: pytest.Metafunc, marked: Mapping[str, Any]) -> Iterator[Cas
     models = [find_file(name, node) for name in _listed(marked.get("model"))]
     options = with_files({name: marked[name] for name in OPTIONS if name in marked}, node)
     budget = budget_of(marked.get("budget"), node)
-    for name in own or settings.boards or ("native",):
+    units = [unit.board for unit in lab_units(settings)]
+    for name in own or settings.boards or [*dict.fromkeys(units)] or ("native",):
         for unit in _units(name, settings):
             left_out = settings.named_on_command_line and unit.board.name not in chosen
             unable = "" if left_out else _unable(unit)
@@ -158,29 +162,44 @@ def _load(name: str) -> tuple[Board, Path]:
     return load_board(name)
 
 
+def lab_units(settings: Settings) -> list[LabUnit]:
+    """The units of the lab that the command line names.
+
+    Raises:
+        UsageError: The lab's file is wrong.
+    """
+    if not settings.units or (settings.lab is None and units_file() is None):
+        return []
+    known = {unit.id: unit for unit in load_units(settings.lab)}
+    return [known[name] for _, name in settings.units if name in known]
+
+
 def _units(name: str, settings: Settings) -> list[Unit]:
     board, file = _load(name)
+    ours = [unit for unit in lab_units(settings) if _load(unit.board)[0] == board]
+    of_lab = [Unit(board, file, unit.id, unit.port) for unit in ours]
     if not isinstance(board.target, SerialTarget):
-        return [Unit(board, file, board.name)]
+        return of_lab or [Unit(board, file, board.name)]
     ports, names = (
         [value for whose, value in pairs if whose in ("", board.name)]
         for pairs in (settings.ports, settings.units)
     )
+    names = [name for name in names if name not in {unit.id for unit in lab_units(settings)}]
     if len(names) > len(ports):
         raise UsageError(
             f"--etharness-unit names {len(names)} units of {board.name}, but --etharness-port "
             f"{len(ports)} ports"
         )
     names += ports[len(names) :]
-    return [Unit(board, file, unit, port) for unit, port in zip(names, ports, strict=True)] or [
-        Unit(board, file, board.name)
-    ]
+    on_ports = [Unit(board, file, unit, port) for unit, port in zip(names, ports, strict=True)]
+    return of_lab + on_ports or [Unit(board, file, board.name)]
 
 
 def _unable(unit: Unit) -> str:
     name = unit.board.name
     if isinstance(unit.board.target, SerialTarget):
-        return "" if unit.port else f"{name} has no port here: give --etharness-port {name}=PORT"
+        remedy = f"give --etharness-port {name}=PORT, or --etharness-unit"
+        return "" if unit.port else f"{name} has no port here: {remedy}"
     missing = lacking(unit.board)
     return f"{name} cannot run here, it lacks {', '.join(missing)}" if missing else ""
 
@@ -211,5 +230,6 @@ def _marks(case: Case, config: pytest.Config) -> list[pytest.MarkDecorator]:
     if case.unable and not settings_of(config).strict:
         marks.append(pytest.mark.skip(reason=case.unable))
     if case.unit.port is not None and hasattr(config.option, "dist"):  # pytest-xdist is there
-        marks.append(pytest.mark.xdist_group(f"{case.unit.board.name}.{Path(case.unit.port).name}"))
+        place = Path(describe(case.unit.port)).name
+        marks.append(pytest.mark.xdist_group(f"{case.unit.board.name}.{place}"))
     return marks

@@ -22,7 +22,9 @@ class Settings:
         boards: Boards that were named, by name or file; none for those that tests name.
         named_on_command_line: They come from there, and leave out all others.
         ports: (board, port) each; the board is "" where any is meant.
-        units: (board, name of the unit) likewise, in the order of the ports.
+        units: (board, name of the unit) likewise; a unit of the lab, or the name of the board on
+            the port at the same place.
+        lab: The file of the lab's units; None for the one there is by default.
         budget: Budget file of tests that name none.
         history: The history that runs are held against and added to; None for none.
         baseline: Which of its results; None for the last ones.
@@ -36,6 +38,7 @@ class Settings:
     named_on_command_line: bool
     ports: tuple[tuple[str, str], ...]
     units: tuple[tuple[str, str], ...]
+    lab: Path | None
     budget: Path | None
     history: str | None
     baseline: str | None
@@ -69,8 +72,10 @@ def add_options(parser: pytest.Parser) -> None:
         "--etharness-unit",
         action="append",
         metavar="[BOARD=]NAME",
-        help="Name of the unit on the port at the same place.",
+        help="A unit of the lab, which says board and port; or the name of the board on the "
+        "port at the same place. May be repeated.",
     )
+    add("--etharness-units", metavar="FILE", help="The lab's units.  [default: as for `run`]")
     add("--etharness-budget", metavar="FILE", help="Budget of tests that name none.")
     add(
         "--etharness-history",
@@ -119,11 +124,13 @@ def _read(config: pytest.Config) -> Settings:
     option = config.getoption
     boards = [_board_file(config, name) for name in option("--etharness-board") or ()]
     here, artifacts = config.invocation_params.dir, option("--etharness-artifacts")
+    lab = option("--etharness-units")
     return Settings(
         boards=tuple(boards or config.getini("etharness_boards")),
         named_on_command_line=bool(boards),
         ports=_pairs(option("--etharness-port")),
         units=_pairs(option("--etharness-unit")),
+        lab=here / lab if lab else None,
         budget=_budget(config),
         history=_history(config),
         baseline=option("--etharness-baseline") or config.getini("etharness_baseline") or None,

@@ -41,6 +41,7 @@ from harness.report.reported import Reported
 from harness.result import Result
 from harness.target import start_target
 from harness.target.build import build_firmware
+from harness.target.ports import device_of
 from harness.target.unit_lock import hold_unit
 
 _log = logging.getLogger(__name__)
@@ -172,7 +173,7 @@ def holding(unit: Unit, wait_s: float) -> Iterator[None]:
     """
     with ExitStack() as stack:
         if unit.port is not None:
-            stack.enter_context(hold_unit(unit.port, wait_s))
+            stack.enter_context(hold_unit(device_of(unit.port), wait_s))
         yield
 
 

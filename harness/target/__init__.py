@@ -11,6 +11,7 @@ from harness.target.build import Firmware
 from harness.target.native import start_native
 from harness.target.qemu import start_qemu
 from harness.target.serial_port import open_serial_port
+from harness.unit import UsbPort
 
 
 class Target(Protocol):
@@ -47,13 +48,15 @@ class Target(Protocol):
         ...
 
 
-def start_target(board: Board, firmware: Firmware | None, *, port: str | None = None) -> Target:
+def start_target(
+    board: Board, firmware: Firmware | None, *, port: UsbPort | str | None = None
+) -> Target:
     """Start a board's firmware, or open the port of a board that runs by itself.
 
     Args:
         board: The board type.
         firmware: Its image; needed by targets that are started.
-        port: Serial port; needed by the others.
+        port: Serial port, or what to find it by; needed by the others.
 
     Raises:
         UsageError: The image or the port is missing, or a program is not installed.

@@ -9,7 +9,9 @@ from harness.board import Board, SerialTarget
 from harness.errors import UsageError
 from harness.link.reopen import ReopeningTransport
 from harness.link.streams import open_serial
+from harness.target.ports import describe, device_of
 from harness.target.unit_lock import hold_unit
+from harness.unit import UsbPort
 
 
 class SerialPortTarget:
@@ -44,8 +46,12 @@ class SerialPortTarget:
             self.transport.close()
 
 
-def open_serial_port(board: Board, target: SerialTarget, port: str | None) -> SerialPortTarget:
+def open_serial_port(
+    board: Board, target: SerialTarget, port: UsbPort | str | None
+) -> SerialPortTarget:
     """Open the port a board is on, and hold the unit until it is closed.
+
+    What is on USB is looked for each time the port is opened: it may come back by another name.
 
     Raises:
         UsageError: No port was named.
@@ -54,10 +60,14 @@ def open_serial_port(board: Board, target: SerialTarget, port: str | None) -> Se
     if port is None:
         raise UsageError(
             f"board {board.name} is on a serial port, and none was named",
-            hint="give --port, such as /dev/ttyACM0; `ls /dev/serial/by-id` shows what there is",
+            hint="give --unit, or --port such as /dev/ttyACM0; `etharness ports` lists them",
         )
     deadlines = board.deadlines
     with ExitStack() as stack:
-        stack.enter_context(hold_unit(port, deadlines.unit_s))
-        transport = ReopeningTransport(lambda: open_serial(port, target.baud), deadlines.reopen_s)
-        return SerialPortTarget(transport, f"{port} at {target.baud} baud", stack.pop_all())
+        stack.enter_context(hold_unit(device_of(port), deadlines.unit_s))
+        transport = ReopeningTransport(
+            lambda: open_serial(device_of(port), target.baud), deadlines.reopen_s
+        )
+        return SerialPortTarget(
+            transport, f"{describe(port)} at {target.baud} baud", stack.pop_all()
+        )

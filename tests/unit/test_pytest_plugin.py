@@ -105,13 +105,15 @@ def test_a_board_that_cannot_run_here_is_skipped_with_its_reason_or_an_error(
     result = inner.runpytest("-rs")
     result.assert_outcomes(skipped=2)
     lines = [line for line in result.outlines if line.startswith("SKIPPED")]
-    assert lines[0].endswith("native has no port here: give --etharness-port native=PORT")
+    assert lines[0].endswith(
+        "native has no port here: give --etharness-port native=PORT, or --etharness-unit"
+    )
     assert "qemu-microbit cannot run here, it lacks " in lines[1]
     assert "qemu-system-arm (apt-get install qemu-system-arm)" in lines[1]
 
     result = inner.runpytest("--etharness-strict")
     result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(["native has no port here: give --etharness-port native=PORT"])
+    result.stdout.fnmatch_lines(["native has no port here: give --etharness-port native=PORT, *"])
     inner.makeini("[pytest]\netharness_strict = true\n")
     inner.runpytest().assert_outcomes(errors=2)
 
@@ -149,6 +151,45 @@ def test_units_on_ports(inner: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         ["*::test_unit: --etharness-unit names 1 units of native, but --etharness-port 0 ports"]
     )
+
+
+def test_units_of_the_lab(inner: pytest.Pytester) -> None:
+    inner.makefile(".toml", native=SERIAL)
+    inner.makefile(
+        ".toml",
+        shelf=(
+            'schema = 1\nunit = [\n{ id = "a", board = "native.toml", port = "socket://x:1" },\n'
+            '{ id = "b", board = "native.toml", port = { vid = 0x483, pid = 0x374e } },\n'
+            '{ id = "c", board = "qemu-microbit" },\n]\n'
+        ),
+    )
+    inner.makepyfile("""
+        import pytest
+
+        @pytest.mark.etharness
+        def test_any(etharness_unit):
+            print(etharness_unit.name, etharness_unit.board.name, etharness_unit.port)
+
+        @pytest.mark.etharness(board="native.toml")
+        def test_ours(etharness_unit):
+            print(etharness_unit.name)
+    """)
+
+    def said(*arguments: str) -> list[str]:
+        units = [f"--etharness-unit={unit}" for unit in arguments]
+        result = inner.runpytest("-s", "-v", "--etharness-units=shelf.toml", *units)
+        assert result.ret == 0
+        lines = [line.partition("::")[2] for line in result.outlines]
+        return [line.replace("PASSED", "").strip() for line in lines if line]
+
+    assert said("a") == ["test_any[native.a] a native socket://x:1", "test_ours[native.a] a"]
+    assert [line.split()[0] for line in said("b", "a")] == [
+        *("test_any[native.b]", "test_any[native.a]", "test_ours[native.b]", "test_ours[native.a]")
+    ]
+    assert said("c")[0].startswith("test_any[qemu-microbit.c]")
+    result = inner.runpytest("--etharness-units=none.toml", "--etharness-unit=a")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*none.toml: no such file*"])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,86 @@
+"""Which board a command is for: a unit of the lab, or a type of board and a port."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.board import load_board
+from harness.errors import UsageError
+from harness.target.ports import describe
+from harness.unit import Unit, UsbPort, find_unit, load_units, units_file
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A board to talk to.
+
+    Attributes:
+        board: Its type: the name of a board or a board file.
+        port: What to find its serial port by; None for a board that is started here.
+        unit: What it is called; None for its port.
+        described: The unit as the lab's file describes it; None if that does not.
+    """
+
+    board: str
+    port: UsbPort | str | None = None
+    unit: str | None = None
+    described: Unit | None = None
+
+
+def choose(
+    board: str | None, unit: str | None, port: str | None, units: Path | None = None
+) -> Chosen:
+    """Put together what a command was told of the board it is for.
+
+    Args:
+        board: A type of board.
+        unit: A unit of the lab; with ``board`` also any name for it, when the lab has none of it.
+        port: A serial port.
+        units: The lab's file; None for the one that ``units_file`` finds.
+
+    Raises:
+        UsageError: There is no such unit or board, it contradicts itself, or says too little.
+    """
+    found = _unit(board, unit, units)
+    if found is None:
+        if board is None:
+            raise UsageError(
+                "it is not said which board this is for",
+                hint="give --unit (see `etharness units`), or --board (see `etharness boards`)",
+            )
+        return Chosen(board, port, unit)
+    if board is not None:
+        _refuse_other_board(found, board)
+    if port is not None and port != found.port:
+        raise UsageError(
+            f"unit {found.id!r} is on {_where(found)}, but --port says {port}",
+            hint="leave out --port, or --unit",
+        )
+    return Chosen(found.board, found.port, found.id, found)
+
+
+def _unit(board: str | None, name: str | None, units: Path | None) -> Unit | None:
+    """The unit of this name; None if it is only a label for a board that is named, too."""
+    if name is None:
+        return None
+    if units is None and board is not None:
+        file = units_file()
+        known = load_units(file) if file else ()
+        return next((unit for unit in known if unit.id == name), None)
+    return find_unit(name, units)
+
+
+def _refuse_other_board(unit: Unit, board: str) -> None:
+    ours, theirs = load_board(unit.board)[0], load_board(board)[0]
+    if ours != theirs:
+        raise UsageError(
+            f"unit {unit.id!r} is a {ours.name}, but --board says {theirs.name}"
+            if ours.name != theirs.name
+            else f"unit {unit.id!r} is described by another file than {board}: {unit.board}",
+            hint="leave out --board: the unit has its own",
+        )
+
+
+def _where(unit: Unit) -> str:
+    return "no port" if unit.port is None else describe(unit.port)

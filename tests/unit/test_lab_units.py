@@ -1,0 +1,100 @@
+"""Which board a command is for: what is said of it fits together, or it is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.lab.units import Chosen, choose
+from harness.resources import data_directory
+from harness.unit import UsbPort, find_unit
+from tests.conftest import MODELS
+
+LAB = """\
+schema = 1
+[[unit]]
+id = "shelf-1"
+board = "ours.toml"
+port = { vid = 0x0483, pid = 0x374e, serial = "0024", interface = 2 }
+[[unit]]
+id = "far"
+board = "ours.toml"
+port = "socket://bench-2:4001"
+[[unit]]
+id = "twin"
+board = "native"
+"""
+
+
+@pytest.fixture(autouse=True)
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    text = (data_directory("boards") / "native.toml").read_text()
+    text = text.replace('name = "native"', 'name = "ours"').replace(
+        'kind = "native"', 'kind = "serial"'
+    )
+    assert 'kind = "serial"' in text
+    (tmp_path / "ours.toml").write_text(text.replace('budget = "budgets/native.toml"\n', ""))
+    file = tmp_path / "units.toml"
+    file.write_text(LAB)
+    monkeypatch.setenv("ETHARNESS_UNITS", str(file))
+    monkeypatch.setenv("ETHARNESS_SYSROOT", str(tmp_path))
+    return file
+
+
+def test_a_unit_says_board_and_port(lab: Path) -> None:
+    board = str(lab.parent / "ours.toml")
+    port = UsbPort(0x0483, 0x374E, "0024", 2)
+    assert choose(None, "shelf-1", None) == Chosen(board, port, "shelf-1", find_unit("shelf-1"))
+    assert choose(board, "shelf-1", None) == choose(None, "shelf-1", None, lab)
+    assert choose(None, "far", "socket://bench-2:4001").port == "socket://bench-2:4001"
+    assert choose("native", "twin", None).port is None
+
+
+def test_without_a_unit_of_the_lab_a_name_is_only_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert choose("native", "my desk", None) == Chosen("native", None, "my desk")
+    assert choose("native", None, "/dev/ttyACM0") == Chosen("native", "/dev/ttyACM0")
+    monkeypatch.delenv("ETHARNESS_UNITS")
+    monkeypatch.chdir("/")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/nowhere")
+    assert choose("native", "shelf-1", None) == Chosen("native", None, "shelf-1")
+
+
+@pytest.mark.parametrize(
+    ("board", "unit", "port", "message"),
+    [
+        (None, None, None, "it is not said which board"),
+        (None, "shelf-2", None, "no such unit: 'shelf-2'"),
+        ("native", "shelf-1", None, "unit 'shelf-1' is a ours, but --board says native"),
+        ("nativ", "shelf-1", None, "no such board: 'nativ'"),
+        (None, "far", "/dev/ttyACM0", "on socket://bench-2:4001, but --port says /dev/ttyACM0"),
+        (None, "twin", "/dev/ttyACM0", "unit 'twin' is on no port"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(
+    board: str | None, unit: str | None, port: str | None, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        choose(board, unit, port)
+    assert caught.value.hint
+
+
+def test_a_file_that_is_named_must_have_the_unit(lab: Path) -> None:
+    with pytest.raises(UsageError, match="no such unit"):
+        choose("native", "my desk", None, lab)
+
+
+def test_commands_take_units(etharness, tmp_path: Path) -> None:
+    model = str(MODELS / "small_int8.pte")
+    for command in (
+        ("run", "--model", model, "-o", str(tmp_path / "out")),
+        ("pull", "-o", str(tmp_path / "pulled")),
+        ("postmortem",),
+    ):
+        code, _, err = etharness(*command, "--unit", "shelf-1")
+        assert code == 75, err
+        assert "no serial port is 0483:374e:0024 interface 2; on USB there is none" in err
+        assert etharness(*command, "--unit", "shelf-9").code == 2
+    code, _, err = etharness("postmortem")
+    assert (code, "not clear what to look at" in err) == (2, True)
