@@ -22,6 +22,7 @@ from harness.link.frames import (
 )
 from harness.link.messages import MalformedBodyError, parse_refusal
 from harness.link.refusal import refusal_error
+from harness.link.reopen import ReopeningTransport
 from harness.link.statistics import LinkStatistics
 from harness.link.transport import RatedTransport, Transport
 from harness.link.wire import MIN_MTU, RESPONSE, Op, Status
@@ -74,6 +75,7 @@ class Exchange:
         self.clock_ns = clock_ns
         self._transport = transport
         self._rated = transport if isinstance(transport, RatedTransport) else None
+        self._reopening = transport if isinstance(transport, ReopeningTransport) else None
         self.first_baud = self._rated.baud if self._rated is not None else 0
         self._console = console
         self._check_alive = check_alive
@@ -331,6 +333,8 @@ class Exchange:
 
     def _take(self, data: bytes) -> None:
         self.statistics.bytes_received += len(data)
+        if self._reopening is not None:
+            self.statistics.reopened = self._reopening.reopened
         for item in self._decoder.feed(data):
             match item:
                 case Frame():

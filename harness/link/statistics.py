@@ -26,6 +26,7 @@ class LinkStatistics:
         holes: Pieces of downloads that were missing and asked for again.
         rate_fallbacks: Times the line went back to the rate it began with.
         digest_mismatches: Whole transfers repeated because the digest was wrong.
+        reopened: Times the port had vanished and came back.
         overruns: Times the device's UART lost bytes, since it started and as it last told.
         read_bytes: Bytes of regions that were read whole, and
         read_us: how long that took, microseconds.
@@ -45,6 +46,7 @@ class LinkStatistics:
     holes: int = 0
     rate_fallbacks: int = 0
     digest_mismatches: int = 0
+    reopened: int = 0
     overruns: int = 0
     read_bytes: int = 0
     read_us: int = 0

@@ -101,6 +101,7 @@ def test_it_may_vanish_again_and_again() -> None:
     session.run(1, timeout_s=5)
     assert session.read(Region.TRACE) == trace_of(MODEL, 1, TRACE)
     assert line.reopened == 4
+    assert session.statistics.reopened == 4
 
 
 def test_what_does_not_come_back_in_time_is_infrastructure() -> None:
