@@ -24,6 +24,7 @@ COMMANDS = {
     "explain": "Say what checks mean, by the codes that a verdict gives.",
     "export": "Write a trace in another tool's format.",
     "history": "Keep results, and see how they changed.",
+    "nightly": "Run models on all boards of a shelf, by a plan.",
     "postmortem": "Say what a board was doing when it crashed.",
     "pull": "Read the last trace from a board that is already running.",
     "replay": "Judge again what is in a bundle, and compare with what was said then.",

@@ -21,6 +21,7 @@ from harness.report.explain import CodeDocument
 from harness.report.history import PrunedDocument, TableDocument
 from harness.report.judgement import Judgement
 from harness.report.memory import MemoryDocument, memory_document
+from harness.report.night import NightDocument
 from harness.report.postmortem import PostmortemDocument
 from harness.report.results import ReportDocument
 from harness.report.symbols import (
@@ -126,6 +127,7 @@ SCHEMAS: dict[str, Any] = {
     "history-list": list[Entry],
     "history-prune": PrunedDocument,
     "history-show": History,
+    "nightly": NightDocument,
     "postmortem": PostmortemDocument,
     "replay": Judgement,
     "report": ReportDocument,

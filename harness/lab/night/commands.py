@@ -1,0 +1,153 @@
+"""Commands: the effects of a real night. Whatever touches a board is a child process."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from harness.errors import HarnessError, Owner
+from harness.lab.directory import RunDirectory
+from harness.lab.night.child import Children, Ending
+from harness.lab.night.classify import Examined, command_failed
+from harness.lab.night.plan import Plan, model_file, options_of
+from harness.lab.night.units import NightUnit
+from harness.lab.origin import SESSION_VARIABLE
+from harness.report.night import Step
+from harness.result import Result
+from harness.toml_file import Document
+
+_POLL_S: Final = 0.5
+
+
+class Commands:
+    """What a night can do on this host."""
+
+    def __init__(
+        self, plan: Plan, document: Document, units_file: Path | None, directory: Path, night: str
+    ) -> None:
+        self._plan, self._document, self._units_file = plan, document, units_file
+        self._directory, self._night = directory, night
+        self._children = Children()
+        self._slots = threading.Semaphore(plan.jobs or os.cpu_count() or 1)
+        self._models = {model.name: model for model in plan.model}
+        self._variants = {variant.label: variant for variant in plan.variants}
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the night is to end now."""
+        return self._children.stopped
+
+    def stop(self) -> None:
+        """End the night."""
+        self._children.stop()
+
+    def monotonic(self) -> float:
+        """Seconds since some moment, which never jump."""
+        return time.monotonic()
+
+    def utc(self) -> str:
+        """The time for people, ISO 8601."""
+        return datetime.now(UTC).isoformat(timespec="seconds")
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, unless the night is to end."""
+        self._children.sleep(seconds)
+
+    def lease(self, unit: NightUnit, timeout_s: float) -> AbstractContextManager[object]:
+        """Hold a unit alone."""
+        del unit, timeout_s
+        return nullcontext()
+
+    @contextmanager
+    def slot(self, unit: NightUnit) -> Iterator[None]:
+        """Wait until this host has a processor for a unit whose firmware runs on it."""
+        if not unit.started_here:
+            yield
+            return
+        while not self._slots.acquire(timeout=_POLL_S):
+            if self.stopped:
+                yield  # whatever is begun now ends at once
+                return
+        try:
+            yield
+        finally:
+            self._slots.release()
+
+    def examine(self, unit: NightUnit) -> Examined:
+        """Ask a unit how it is."""
+        deadline = self._plan.deadlines.health_s
+        return self._asked(unit, "health", [unit.id], deadline, Owner.BOARD)
+
+    def power_cycle(self, unit: NightUnit) -> Examined:
+        """Take its power away and give it back; whether that could be done."""
+        deadline = self._plan.deadlines.power_s
+        return self._asked(unit, "power", [unit.id, "cycle"], deadline, Owner.HOST)
+
+    def flash(self, unit: NightUnit, image: Path, *, again: bool) -> Ending:
+        """Bring an image onto it, unless it is there; ``again`` whatever is there."""
+        command = ["flash", *self._unit(unit), f"--image={image}"]
+        log = self._log(unit, "flash")
+        needed = [] if again else ["--if-needed"]
+        return self._call([*command, *needed], self._plan.deadlines.flash_s, log)
+
+    def run(self, unit: NightUnit, step: Step, directory: Path, deadline_s: float) -> Ending:
+        """Run a model."""
+        model, variant = self._models[step.model], self._variants[step.variant]
+        file = model_file(self._document, model, variant)
+        command = ["run", *self._unit(unit), f"--model={file}", f"--output={directory}", "--json"]
+        command += options_of(self._plan, model).arguments(self._document.path.parent)
+        if variant.commit:
+            command.append(f"--commit={variant.commit}")
+        # One session holds each variant once, so that sessions differ and variants do not.
+        session = {SESSION_VARIABLE: f"{self._night}/{step.repeat}", "ETHARNESS_HISTORY": ""}
+        return self._call(command, deadline_s, directory / "attempt.log", session)
+
+    def result(self, directory: Path) -> Result | None:
+        """What a run directory says; None if it says nothing."""
+        try:
+            return RunDirectory(directory).read_result()
+        except (HarnessError, OSError):
+            return None
+
+    def _unit(self, unit: NightUnit) -> list[str]:
+        board = [f"--board={unit.board_file}", f"--unit={unit.id}"]
+        if unit.unit is None:
+            return board
+        return [*board, *self._units]
+
+    @property
+    def _units(self) -> list[str]:
+        return [f"--units={self._units_file}"] if self._units_file is not None else []
+
+    def _asked(
+        self, unit: NightUnit, what: str, arguments: list[str], deadline_s: float, owner: Owner
+    ) -> Examined:
+        command = [what, *self._units, *arguments]
+        try:
+            ending = self._call(command, deadline_s, self._log(unit, what))
+        except OSError as error:
+            return Examined(False, Owner.HOST, f"{what}: {error.strerror or error}")
+        cause = command_failed(ending, owner, what, deadline_s)
+        if cause is None:
+            return Examined(True, None, "")
+        return Examined(False, cause.owner or owner, cause.message)
+
+    def _log(self, unit: NightUnit, what: str) -> Path:
+        return self._directory / "units" / unit.id / f"{what}.log"
+
+    def _call(
+        self,
+        arguments: list[str],
+        deadline_s: float,
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> Ending:
+        command = [sys.executable, "-m", "harness", *arguments]
+        return self._children.run(command, deadline_s, log=log, environment=environment)

@@ -1,0 +1,107 @@
+"""Plans of nights: what they mean, and what is said of those that are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.lab.night.night import prepare
+from harness.lab.night.plan import load_plan, options_of
+from tests.conftest import CommandResult
+from tests.support.nights import PLAN, written_plan
+
+UNITS = """
+schema = 1
+[[unit]]
+id = "a"
+board = "native"
+fixtures = ["loopback"]
+[[unit]]
+id = "b"
+board = "native"
+[[unit]]
+id = "c"
+board = "qemu-microbit"
+"""
+
+
+def test_simulated_units_are_made_where_none_are_named(tmp_path: Path) -> None:
+    plan = written_plan(tmp_path, PLAN.replace('"native"', '"native"\ncount = 3'))
+    assert [unit.id for unit in prepare(plan, None).units] == ["native-1", "native-2", "native-3"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "units"),
+    [('units = ["b", "a"]', ["b", "a"]), ('fixtures = ["loopback"]', ["a"])],
+)
+def test_units_of_the_lab_are_chosen(tmp_path: Path, chosen: str, units: list[str]) -> None:
+    plan = written_plan(tmp_path, PLAN.replace('"native"', f'"native"\n{chosen}'))
+    lab = tmp_path / "units.toml"
+    lab.write_text(UNITS)
+    assert [unit.id for unit in prepare(plan, lab).units] == units
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("schema = 1", "schema = 1\nrepeat = 2", "plan.toml:3:1: Object contains unknown field"),
+        ('"small_int8.pte"', '"none.pte"', r"plan.toml:6:1: no such file: .*none.pte"),
+        ('"small_int8.pte"', '"small_int8.pte"\nbudget = "b.toml"', "no such file: b.toml"),
+        ('"native"', '"nativ"', "no such board"),
+        ('"native"', '"native"\nunits = ["x"]', "plan.toml:4:1: no such unit: 'x'"),
+        ('"native"', '"native"\nunits = ["c"]', "c is no native"),
+        ('"native"', '"native"\nfixtures = ["x"]', "no unit of this lab is a native with x"),
+        ('"native"', '"native"\ncount = 2\nunits = ["a"]', "count makes simulated units"),
+        ('"native"', '"native"\nimage = "plan.toml"', "native cannot be flashed"),
+        ('"native"', '"native"\n[[board]]\nboard = "native"', "native-1 would work twice at once"),
+        ("schema = 1", 'schema = 1\nbaseline = "last:20"', "plan.toml:3:1: there is no history"),
+        ('"small_int8.pte"', '"small_int8.pte"\nboards = ["x"]', "no unit of this plan is a x"),
+        ("[[board]]", '[[variant]]\nlabel = "a"\n[[board]]', None),
+        (
+            "[[board]]",
+            '[[variant]]\nlabel = "a"\n[[variant]]\nlabel = "b"\n[[board]]',
+            "plan.toml:4:1: variant 'a' has no commit",
+        ),
+        (
+            "[[board]]",
+            '[[variant]]\nlabel = "a"\ncommit = "c1"\n[[variant]]\nlabel = "b"\ncommit = "c1"\n'
+            "[[board]]",
+            "two variants have the commit 'c1'",
+        ),
+        ("[[model]]", '[[model]]\nfile = "small_int8.pte"\n[[model]]', "two models are called"),
+    ],
+)
+def test_what_is_wrong_with_a_plan_is_said(
+    tmp_path: Path, old: str, new: str, said: str | None
+) -> None:
+    plan = written_plan(tmp_path, PLAN.replace(old, new, 1))
+    lab = tmp_path / "units.toml"
+    lab.write_text(UNITS)
+    if said is None:
+        assert prepare(plan, lab).all_steps
+        return
+    with pytest.raises(UsageError, match=said):
+        prepare(plan, lab)
+
+
+def test_a_model_has_the_options_of_all_and_its_own(tmp_path: Path) -> None:
+    text = PLAN + 'runs = 7\nvalues = "outputs"\n[run]\nruns = 3\nseed = 4\nstream = true\n'
+    plan, document = load_plan(written_plan(tmp_path, text))
+    found = [*options_of(plan, plan.model[0]).arguments(document.path.parent)]
+    assert found == ["--runs=7", "--seed=4", "--values=outputs", "--stream"]
+
+
+def test_a_dry_run_prints_the_schedule_and_does_nothing(
+    tmp_path: Path, etharness: Callable[..., CommandResult]
+) -> None:
+    plan = written_plan(tmp_path, PLAN.replace("schema = 1", "schema = 1\nrepeats = 2"))
+    said = etharness("nightly", plan, "--dry-run")
+    assert said.code == 0, said.err
+    lines = [line.split() for line in said.out.splitlines()]
+    assert ["native-1", "2", "native", "small_int8", "only", "2"] in lines
+    assert "2 steps on 1 units" in said.out
+    assert not (tmp_path / "out").exists()
+    assert etharness("nightly", plan, "--only", "x/*").code == 2
