@@ -21,16 +21,14 @@ _READ_SIZE: Final = 65536
 
 
 class SocketTransport:
-    """A connected stream socket.
+    """A connected stream socket, which has no rate.
 
     Attributes:
         ended: True once the stream has been found closed.
-        baud: What the emulated UART at the other end was told; a socket has no rate.
     """
 
     def __init__(self, connection: socket.socket) -> None:
         self.ended = False
-        self.baud = _EMULATED_BAUD
         self._socket = connection
         if connection.family != socket.AF_UNIX:
             # A request is one small write, and its answer is waited for.
@@ -68,10 +66,6 @@ class SocketTransport:
         except OSError as error:
             raise self._closed(error) from error
 
-    def set_baud(self, baud: int) -> None:
-        """Note the rate."""
-        self.baud = baud
-
     def close(self) -> None:
         """Close the connection."""
         self._socket.close()
@@ -79,6 +73,22 @@ class SocketTransport:
     def _closed(self, why: object) -> TransportClosedError:
         self.ended = True
         return TransportClosedError(f"the connection to the target ended: {why}")
+
+
+class EmulatedUart(SocketTransport):
+    """A socket with an emulated UART at the other end, which hears us at any rate.
+
+    Attributes:
+        baud: What the UART was told, bits per second.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        super().__init__(connection)
+        self.baud = _EMULATED_BAUD
+
+    def set_baud(self, baud: int) -> None:
+        """Note the rate."""
+        self.baud = baud
 
 
 class SerialTransport:

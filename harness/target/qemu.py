@@ -10,7 +10,7 @@ import socket
 
 from harness.board import Board, QemuTarget
 from harness.errors import InfrastructureError, UsageError
-from harness.link.streams import SocketTransport
+from harness.link.streams import EmulatedUart
 from harness.target.build import Firmware
 from harness.target.process import ChildProcess, ProcessTarget
 
@@ -39,7 +39,7 @@ def start_qemu(board: Board, machine: QemuTarget, firmware: Firmware) -> Process
         child = ChildProcess(f"{machine.system} ({board.name})", command)
         connection = _accept(server, child, board.deadlines.boot_s)
     description = f"{firmware.image} on {machine.machine} ({machine.system}, process {child.pid})"
-    return ProcessTarget(child, SocketTransport(connection), description)
+    return ProcessTarget(child, EmulatedUart(connection), description)
 
 
 def _accept(server: socket.socket, child: ChildProcess, timeout_s: float) -> socket.socket:

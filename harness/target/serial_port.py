@@ -1,4 +1,4 @@
-"""A board that runs by itself, on a serial port."""
+"""A board that runs by itself, on a serial port of this host or of another."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Self
 
 from harness.board import Board, SerialTarget
 from harness.errors import UsageError
+from harness.link.ports import open_port
 from harness.link.reopen import ReopeningTransport
-from harness.link.streams import open_serial
 from harness.target.ports import describe, device_of
 from harness.target.unit_lock import hold_unit
 from harness.unit import UsbPort
@@ -54,20 +54,20 @@ def open_serial_port(
     What is on USB is looked for each time the port is opened: it may come back by another name.
 
     Raises:
-        UsageError: No port was named.
+        UsageError: No port was named, or this is no address of one.
         InfrastructureError: It cannot be opened, or another process holds the unit.
     """
     if port is None:
         raise UsageError(
             f"board {board.name} is on a serial port, and none was named",
-            hint="give --unit, or --port such as /dev/ttyACM0; `etharness ports` lists them",
+            hint="give --unit, or --port such as /dev/ttyACM0 or rfc2217://host:port; `etharness "
+            "ports` lists those of this host",
         )
     deadlines = board.deadlines
     with ExitStack() as stack:
         stack.enter_context(hold_unit(device_of(port), deadlines.unit_s))
         transport = ReopeningTransport(
-            lambda: open_serial(device_of(port), target.baud), deadlines.reopen_s
+            lambda: open_port(device_of(port), target.baud), deadlines.reopen_s
         )
-        return SerialPortTarget(
-            transport, f"{describe(port)} at {target.baud} baud", stack.pop_all()
-        )
+        rate = f" at {transport.baud} baud" if transport.baud else ""
+        return SerialPortTarget(transport, f"{describe(port)}{rate}", stack.pop_all())

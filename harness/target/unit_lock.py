@@ -24,6 +24,7 @@ from typing import Final
 from filelock import FileLock, Timeout
 
 from harness.errors import BusyError
+from harness.link.ports import port_identity
 from harness.resources import user_cache
 
 _log = logging.getLogger(__name__)
@@ -103,10 +104,9 @@ def _acquire(lock: FileLock, port: str, timeout_s: float) -> None:
 
 def _key(port: str) -> str:
     """The name of a lock: the same for all names of a device, another for each host's devices."""
-    place = os.path.realpath(port) if port.startswith("/") else port
-    full = f"{socket.gethostname()}:{place}" if place.startswith("/") else place
-    readable = re.sub(r"[^A-Za-z0-9.]+", "-", place).strip("-")[:40]
-    return f"{readable}-{hashlib.sha256(full.encode()).hexdigest()[:8]}"
+    identity = port_identity(port)
+    readable = re.sub(r"[^A-Za-z0-9.]+", "-", identity.partition(":")[2]).strip("-")[:40]
+    return f"{readable}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
 
 
 def _note(lock: FileLock) -> Path:

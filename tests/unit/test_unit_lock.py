@@ -108,8 +108,9 @@ def test_other_names_of_a_device_are_the_same_unit(tmp_path: Path) -> None:
         assert f"process {os.getpid()} " in holder(str(tmp_path / "by-id"))
         assert holder(str(tmp_path / "tty2")) == "a process that has left no note"
     with hold_unit("rfc2217://shelf:2001", 1):
-        [note] = lock_directory().glob("rfc*.json")
-        assert note.stem.rpartition("-")[0] == "rfc2217-shelf-2001"
+        [note] = lock_directory().glob("shelf*.json")
+        assert note.stem.rpartition("-")[0] == "shelf-2001"
+        assert f"process {os.getpid()} " in holder("socket://SHELF:2001?timeout=9")
 
 
 def test_a_note_that_is_damaged_is_nobodys(tmp_path: Path) -> None:

@@ -1,0 +1,189 @@
+"""Boards on ports of another host: a native board behind ser2net, raw and by RFC 2217."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import termios
+import threading
+import time
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from harness.board import load_board
+from harness.errors import PortError
+from harness.link.ports import open_port
+from harness.link.reopen import ReopeningTransport
+from harness.link.session import Session
+from harness.link.transport import RatedTransport
+from harness.link.wire import Region
+from harness.target.build import build_firmware
+from tests.conftest import MODELS, CommandResult
+from tests.support.documents import document
+from tests.support.ser2net import served
+
+Etharness = Callable[..., CommandResult]
+pytestmark = pytest.mark.sim
+
+MODEL = MODELS / "kws_int8.pte"
+SCHEMES = ["socket", "rfc2217"]
+EVERYTHING = bytes(range(256)) * 4096
+BOARD = """\
+schema = 1
+name = "native"
+description = "a native board that somebody else started"
+cpu = "host"
+timer = { source = "CLOCK_MONOTONIC", bits = 32, hz = 1_000_000_000 }
+target = { kind = "serial", bauds = [921_600] }
+"""
+
+
+@pytest.fixture
+def device() -> Iterator[str]:
+    """The pseudo-terminal of a native board that somebody else started."""
+    firmware = build_firmware(load_board("native")[0])
+    with subprocess.Popen([firmware.image], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().removeprefix("link: ").strip()
+        process.terminate()
+
+
+@contextmanager
+def terminal() -> Iterator[tuple[int, str]]:
+    """The master of a pseudo-terminal, and the name of its other end."""
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    try:
+        yield master, os.ttyname(slave)
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+def rates_of(master: int) -> list[int]:
+    return termios.tcgetattr(master)[4:6]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_whole_run(scheme: str, device: str, etharness: Etharness, tmp_path: Path) -> None:
+    board = tmp_path / "native.toml"
+    board.write_text(BOARD)
+    with served(tmp_path, device, scheme) as server:
+        code, out, err = etharness(
+            *("run", "--board", board, "--port", server.address, "--model", MODEL, "--runs", "3"),
+            *("-o", tmp_path / "run", "--json"),
+        )
+    assert code == 0, err
+    result = document("result", out)
+    assert result["runs_completed"] == 3
+    assert result["port"] == server.address
+    assert sum(n for name, n in result["link"].items() if name.startswith("corrupt")) == 0
+    # A raw port keeps its server's rate; by RFC 2217 both ends move.
+    assert result["baud"] == (921_600 if scheme == "rfc2217" else 0)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_every_byte_value_passes_both_ways(scheme: str, tmp_path: Path) -> None:
+    with (
+        terminal() as (master, name),
+        served(tmp_path, name, scheme) as server,
+        closing(open_port(server.address, 115_200)) as port,
+    ):
+
+        def send() -> None:
+            rest = memoryview(EVERYTHING)
+            while rest:
+                rest = rest[os.write(master, rest[:4096]) :]
+
+        received = bytearray()
+
+        def receive() -> None:
+            while len(received) < len(EVERYTHING):
+                received.extend(os.read(master, 65536))
+
+        until = time.monotonic() + 60
+        down = b""
+        thread = threading.Thread(target=send, daemon=True)
+        thread.start()
+        while len(down) < len(EVERYTHING) and time.monotonic() < until:
+            down += port.read(1)
+        assert down == EVERYTHING
+        thread = threading.Thread(target=receive, daemon=True)
+        thread.start()
+        port.write(EVERYTHING, 60)
+        thread.join(60)
+        assert received == EVERYTHING
+        assert port.read(0.1) == b"", "nothing is invented"
+
+
+def test_a_rate_reaches_the_device(tmp_path: Path) -> None:
+    with (
+        terminal() as (master, name),
+        served(tmp_path, name, "rfc2217") as server,
+        closing(open_port(server.address, 57_600)) as port,
+    ):
+        assert rates_of(master) == [termios.B57600] * 2
+        assert isinstance(port, RatedTransport)
+        port.set_baud(921_600)
+        assert rates_of(master) == [termios.B921600] * 2
+        assert port.baud == 921_600
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_of_two_clients_the_second_is_told(scheme: str, tmp_path: Path) -> None:
+    with (
+        terminal() as (master, name),
+        served(tmp_path, name, scheme) as server,
+        closing(open_port(server.address, 115_200)) as first,
+    ):
+        with pytest.raises(PortError) as caught:
+            open_port(server.address, 115_200)
+        assert server.address in caught.value.message
+        assert "has somebody else opened the port" in caught.value.hint
+        os.write(master, b"still there")
+        assert first.read(5) == b"still there"
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_server_that_is_killed_and_comes_back_is_no_failure(
+    scheme: str, device: str, tmp_path: Path
+) -> None:
+    with served(tmp_path, device, scheme) as server:
+        line = ReopeningTransport(lambda: open_port(server.address, 115_200), 20)
+        with closing(line):
+            session = Session(line, deadline_s=1)
+            session.hello(10)
+            [tensor] = session.load_model(MODEL.read_bytes()).inputs
+            session.set_input(0, bytes(tensor.nbytes))
+            session.run(300, timeout_s=10)
+            whole = session.read(Region.TRACE)
+            restarted: list[threading.Thread] = []
+
+            def progress(done: int, total: int) -> None:
+                if not restarted and done > total // 3:
+                    server.kill()
+                    restarted.append(threading.Thread(target=server.start))
+                    restarted[0].start()
+
+            assert session.read(Region.TRACE, progress=progress) == whole
+            restarted[0].join()
+        assert line.reopened == 1
+
+
+def test_a_server_that_is_gone_is_infrastructure(etharness: Etharness, tmp_path: Path) -> None:
+    with terminal() as (_, name), served(tmp_path, name, "socket") as server:
+        pass
+    board = tmp_path / "native.toml"
+    board.write_text(BOARD)
+    code, _, err = etharness(
+        *("run", "--board", board, "--port", server.address, "--model", MODEL),
+        *("-o", tmp_path / "run"),
+    )
+    assert code == 75
+    assert f"cannot open the serial port {server.address}: Connection refused" in err
+    result = document("result", (tmp_path / "run/result.json").read_text())
+    assert result["failure"]["owner"] == "link"
