@@ -132,9 +132,17 @@ class BusyError(InfrastructureError):
 
 
 class FlashError(InfrastructureError):
-    """A tool could not bring an image onto a board, or not whole."""
+    """A tool could not bring an image onto a board, or not whole.
+
+    Attributes:
+        again: Whether the same may succeed when it is tried again.
+    """
 
     owner = Owner.FLASH
+
+    def __init__(self, message: str, *, hint: str = "", again: bool = True) -> None:
+        super().__init__(message, hint=hint)
+        self.again = again
 
 
 class LinkError(InfrastructureError):

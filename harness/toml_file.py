@@ -62,20 +62,29 @@ class Document:
             keys = keys[:-1]
         return self.places[keys] if keys else (1, 1)
 
-    def as_(self, type_: type[_T]) -> _T:
-        """Convert it.
+    def as_(self, type_: type[_T], table: tuple[str, ...] = ()) -> _T:
+        """Convert it, or a table within it, which is empty if it is not there.
 
         Raises:
             UsageError: It does not fit ``type_``; the message names file, line and key.
         """
+        data: Any = self.data
+        for key in table:
+            data = data.get(key, {})
         try:
-            return msgspec.convert(self.data, type_)
+            return msgspec.convert(data, type_)
         except msgspec.ValidationError as error:
-            raise self._complaint(error, type_) from error
+            raise self._complaint(error, type_, data, table) from error
 
-    def _complaint(self, error: msgspec.ValidationError, type_: type[Any]) -> UsageError:
+    def _complaint(
+        self,
+        error: msgspec.ValidationError,
+        type_: type[Any],
+        data: dict[str, Any],
+        table: tuple[str, ...],
+    ) -> UsageError:
         text = str(error)
-        keys = _keys_of(text, self.data, type_)
+        keys = _keys_of(text, data, type_)
         there = list(_types(msgspec.inspect.type_info(type_), keys))
         unknown = re.search("contains unknown field `(.*?)`", text, re.DOTALL)
         wrong = re.search("Invalid enum value '(.*?)'", text, re.DOTALL)
@@ -87,7 +96,7 @@ class Document:
         if said := unknown or wrong:
             hint = did_you_mean(said[1], known)
             hint += f"known here: {', '.join(sorted(known))}" if known else ""
-        return UsageError(f"{self.where(keys)}: {text}", hint=hint)
+        return UsageError(f"{self.where((*table, *keys))}: {text}", hint=hint)
 
 
 def read_document(path: Path) -> Document:

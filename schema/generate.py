@@ -129,12 +129,13 @@ def generated_files() -> Iterator[tuple[Path, str]]:
     from harness import result
     from harness.check import pages, rules
     from harness.export import document as events
-    from harness.lab import bundle
+    from harness.lab import bundle, flash_record
     from harness.report import document
 
     schemas = {"result": result.json_schema(), "events": events.json_schema()}
     schemas["budget"] = rules.json_schema()
     schemas["bundle"] = msgspec.json.schema(bundle.Manifest)
+    schemas["flash"] = flash_record.json_schema()
     schemas |= {name: document.json_schema(name) for name in document.SCHEMAS}
     for name, schema in schemas.items():
         yield ROOT / f"schema/{name}.schema.json", json.dumps(schema, indent=2) + "\n"

@@ -23,6 +23,7 @@ COMMANDS = {
     "doctor": "Say what this machine can do and what it lacks.",
     "explain": "Say what checks mean, by the codes that a verdict gives.",
     "export": "Write a trace in another tool's format.",
+    "flash": "Bring firmware onto a board, and see that the board runs it.",
     "history": "Keep results, and see how they changed.",
     "nightly": "Run models on all boards of a shelf, by a plan.",
     "postmortem": "Say what a board was doing when it crashed.",

@@ -18,6 +18,7 @@ from harness.cli.common import (
     write_reports,
 )
 from harness.cli.where import chosen_options
+from harness.lab.flashing import HowToFlash
 from harness.lab.run import RunRequest, run_model
 from harness.lab.units import Chosen
 from harness.link.options import PROFILES, VALUES, WHEN_FULL
@@ -63,6 +64,19 @@ from harness.report.reported import Reported
     help="Plus this much.  [default: by its type; integers are to be exact]",
 )
 @click.option("--seed", default=0, show_default=True, help="Seed of random inputs.")
+@click.option("--flash", is_flag=True, help="Bring firmware onto the board first.")
+@click.option(
+    "--image",
+    type=click.Path(path_type=Path),
+    help="With --flash: what to bring there, instead of what is built here.",
+)
+@click.option("--tool", "flash_tool", help="With --flash: the tool to do it.")
+@click.option(
+    "--probe",
+    default="",
+    metavar="VID:PID:Serial",
+    help="With --flash: the debug probe, if there are several.",
+)
 @click.option(
     "--budget",
     type=click.Path(path_type=Path),
@@ -132,6 +146,10 @@ def command(
     rtol: float | None,
     atol: float | None,
     seed: int,
+    flash: bool,
+    image: Path | None,
+    flash_tool: str | None,
+    probe: str,
     budget: Path | None,
     trace_limit: int,
     stream: bool,
@@ -148,6 +166,8 @@ def command(
     output: Output,
 ) -> int:
     """Run a model on a board, pull its trace and check it."""
+    if (image or flash_tool or probe) and not flash:
+        raise click.UsageError("--image, --tool and --probe say how to flash, without --flash")
     request = RunRequest(
         board=chosen.board,
         model=model,
@@ -171,6 +191,7 @@ def command(
         unit=chosen.unit,
         commit=commit,
         session=session,
+        flash=HowToFlash(image, flash_tool, probe or chosen.probe) if flash else None,
         against=history_ref(history, baseline) if baseline is not None else None,
     )
     keeping = Keeping(history)

@@ -10,6 +10,8 @@ outputs/N.npy    what came out of the last execution
 reference/N.npy  what should have, if somebody said so
 console.log      text the board printed
 history.json     earlier results that the run was judged by, if it was
+flash.json       how the firmware was brought onto the board, if the run did that
+                 (schema/flash.schema.json); flash.log is what the tool printed
 postmortem.json  when the board crashed in the run: what it was doing; postmortem.bin as it sent it,
                  and trace.etlog is the log up to the crash
 earlier_*        the same of a crash before the run, which the run has made the board forget
@@ -35,13 +37,15 @@ ETDUMP = "trace.etdp"
 DEBUG_BUFFER = "debug_buffer.bin"
 CONSOLE = "console.log"
 HISTORY = "history.json"
+FLASH = "flash.json"
+FLASH_LOG = "flash.log"
 POSTMORTEM = "postmortem.json"
 POSTMORTEM_IMAGE = "postmortem.bin"
 EARLIER_POSTMORTEM = "earlier_postmortem.json"
 EARLIER_POSTMORTEM_IMAGE = "earlier_postmortem.bin"
 _FILES = (
     *(RESULT, LOG, PARTIAL, ETDUMP, DEBUG_BUFFER, CONSOLE, HISTORY, POSTMORTEM),
-    *(POSTMORTEM_IMAGE, EARLIER_POSTMORTEM, EARLIER_POSTMORTEM_IMAGE),
+    *(POSTMORTEM_IMAGE, EARLIER_POSTMORTEM, EARLIER_POSTMORTEM_IMAGE, FLASH, FLASH_LOG),
 )
 
 _TENSORS = ("inputs", "outputs", "reference")

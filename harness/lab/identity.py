@@ -5,16 +5,15 @@ from __future__ import annotations
 from harness.board import Board
 from harness.errors import WrongBoardError, WrongFirmwareError
 from harness.link.answers import TargetInfo
-from harness.target.build import Firmware
 
 
-def refuse_other_target(info: TargetInfo, board: Board, firmware: Firmware | None) -> None:
+def refuse_other_target(info: TargetInfo, board: Board, build_id: str | None) -> None:
     """Refuse to measure a target that is not the one asked for.
 
     Args:
         info: What the target says of itself.
         board: What was asked for.
-        firmware: What was built for it and started; None for a board that runs by itself.
+        build_id: Of what was built for it, or flashed; None for a board that runs by itself.
 
     Raises:
         WrongBoardError: It is another board, or another clock is on it.
@@ -24,9 +23,9 @@ def refuse_other_target(info: TargetInfo, board: Board, firmware: Firmware | Non
         raise WrongBoardError(
             f"board {board.name!r} was asked for, but the target says it is {info.board!r}"
         )
-    if firmware is not None and info.build_id != firmware.build_id:
+    if build_id is not None and info.build_id != build_id:
         raise WrongFirmwareError(
-            f"{info.board} runs firmware {info.build_id!r}, but {firmware.build_id!r} was built"
+            f"{info.board} runs firmware {info.build_id!r}, but it was to run {build_id!r}"
         )
     timer, clock = board.timer, info.clocks[0]
     if clock.bits != timer.bits or clock.hz != timer.hz:

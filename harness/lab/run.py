@@ -9,6 +9,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,6 +45,7 @@ from harness.lab.collect import (
     steadiness_of,
 )
 from harness.lab.directory import CONSOLE, PARTIAL, RunDirectory
+from harness.lab.flashing import FlashRequest, HowToFlash, flashed
 from harness.lab.identity import refuse_other_target
 from harness.lab.judge import judged, recorded, with_evidence
 from harness.lab.method import delegate_calls, planned_sizes, read_method
@@ -60,7 +62,7 @@ from harness.link.session import Session
 from harness.link.wire import DebugLevel, ProfilingLevel, Region, Status, WhenFull
 from harness.report.reported import Reported
 from harness.result import Failure, Model, Result, Tensor
-from harness.target import start_target
+from harness.target import Target, start_target
 from harness.target.build import build_firmware
 from harness.target.ports import describe
 from harness.target.size import image_size
@@ -106,6 +108,7 @@ class RunRequest:
         session: What results have in common that are made together; None for what the environment
             says in ``ETHARNESS_SESSION``, or else for this run alone.
         against: The history that the run is held against; None for none.
+        flash: How to bring firmware onto the board first; None to leave on it what is there.
     """
 
     board: str
@@ -131,6 +134,7 @@ class RunRequest:
     commit: str | None = None
     session: str | None = None
     against: HistoryRef | None = None
+    flash: HowToFlash | None = None
 
     @property
     def unit_name(self) -> str | None:
@@ -261,13 +265,9 @@ class _Run:
         directory.write_result(self.result)
 
     def execute(self) -> Trace:
-        firmware = None
-        if not isinstance(self.board.target, SerialTarget):
-            self.stages("building the firmware", 0, 0)
-            firmware = build_firmware(self.board)
-            self._learn(image=image_size(firmware, firmware.preset))
         deadlines = self.board.deadlines
-        with start_target(self.board, firmware, port=self.request.port) as target:
+        with ExitStack() as stack:
+            target, build_id = self._start(stack)
             _log.info("started %s", target.description)
             session = Session(
                 target.transport,
@@ -278,7 +278,7 @@ class _Run:
             try:
                 target_info = session.hello(deadlines.boot_s)
                 self._learn(target=describe_target(target_info))
-                refuse_other_target(target_info, self.board, firmware)
+                refuse_other_target(target_info, self.board, build_id)
                 self._raise_baud(session, target_info)
                 _log.info("%s answers, firmware %s", target_info.board, target_info.build_id)
                 keep_earlier(session, self.directory)
@@ -316,6 +316,24 @@ class _Run:
             finally:
                 self._learn(link=session.statistics.as_dict())
         return trace
+
+    def _start(self, stack: ExitStack) -> tuple[Target, str | None]:
+        """The running board, which ends with ``stack``, and the build id that it is to have."""
+        request, firmware = self.request, None
+        flash = request.flash
+        started_here = not isinstance(self.board.target, SerialTarget)
+        if (started_here and flash is None) or (flash and flash.image is None):
+            self.stages("building the firmware", 0, 0)
+            firmware = build_firmware(self.board)
+            self._learn(image=image_size(firmware, firmware.preset))
+        if flash is not None:
+            how = dataclasses.replace(flash, image=firmware.image) if firmware else flash
+            wanted = FlashRequest(
+                request.board, self.directory.path, how, request.port, self.result.unit
+            )
+            return flashed(stack, wanted, self.stages)
+        target = stack.enter_context(start_target(self.board, firmware, port=request.port))
+        return target, firmware.build_id if firmware else None
 
     def judge(self, trace: Trace, budget_file: Path | None) -> None:
         self._learn(failure=None)

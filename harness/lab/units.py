@@ -27,6 +27,11 @@ class Chosen:
     unit: str | None = None
     described: Unit | None = None
 
+    @property
+    def probe(self) -> str:
+        """Its debug probe, VID:PID:Serial; "" if that is not said."""
+        return self.described.probe if self.described else ""
+
 
 def choose(
     board: str | None, unit: str | None, port: str | None, units: Path | None = None

@@ -204,7 +204,8 @@ def open_session(unit: Unit, wait_s: float, console: bytearray) -> Iterator[Sess
             check_alive=target.check_alive,
             board=board.name,
         )
-        refuse_other_target(session.hello(board.deadlines.boot_s), board, firmware)
+        info = session.hello(board.deadlines.boot_s)
+        refuse_other_target(info, board, firmware.build_id if firmware else None)
         session.reset()
         yield session
 

@@ -48,7 +48,7 @@ class ChildProcess:
             self._stderr = files.enter_context(tempfile.TemporaryFile())
             try:
                 self._process = subprocess.Popen(
-                    _bound_to_us(command),
+                    bound_to_us(command),
                     stdin=subprocess.DEVNULL,
                     stdout=self._stdout,
                     stderr=self._stderr,
@@ -154,7 +154,7 @@ class ProcessTarget:
         self._child.close()
 
 
-def _bound_to_us(command: Sequence[str]) -> list[str]:
+def bound_to_us(command: Sequence[str]) -> list[str]:
     """Have the kernel end the program when we are killed and cannot."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "TERM", "--", *command] if setpriv else list(command)

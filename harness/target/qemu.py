@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+from pathlib import Path
 
 from harness.board import Board, QemuTarget
 from harness.errors import InfrastructureError, UsageError
@@ -22,6 +23,28 @@ def start_qemu(board: Board, machine: QemuTarget, firmware: Firmware) -> Process
         UsageError: QEMU is not installed.
         InfrastructureError: It cannot be started, or ended at once.
     """
+    return _start(board, machine, ("-kernel", str(firmware.image)), str(firmware.image))
+
+
+def start_empty(board: Board, machine: QemuTarget, gdbserver: Path) -> ProcessTarget:
+    """Start an emulated machine with nothing in its memory, which waits for a debugger.
+
+    Args:
+        board: The board type.
+        machine: What it says of the machine.
+        gdbserver: The socket that a debugger connects to, which is made.
+
+    Raises:
+        UsageError: QEMU is not installed.
+        InfrastructureError: It cannot be started, or ended at once.
+    """
+    waiting = ("-S", "-gdb", f"unix:path={gdbserver},server=on,wait=off")
+    return _start(board, machine, waiting, "empty memory")
+
+
+def _start(
+    board: Board, machine: QemuTarget, contents: tuple[str, ...], what: str
+) -> ProcessTarget:
     program = shutil.which(machine.system)
     if program is None:
         raise UsageError(
@@ -31,14 +54,14 @@ def start_qemu(board: Board, machine: QemuTarget, firmware: Firmware) -> Process
     with socket.create_server(("127.0.0.1", 0), backlog=1) as server:
         host, port = server.getsockname()
         command = [
-            *(program, "-M", machine.machine, "-kernel", str(firmware.image)),
+            *(program, "-M", machine.machine, *contents),
             *("-display", "none", "-monitor", "none", "-nodefaults"),
             *("-serial", f"tcp:{host}:{port},nodelay=on"),
             *machine.arguments,
         ]
         child = ChildProcess(f"{machine.system} ({board.name})", command)
         connection = _accept(server, child, board.deadlines.boot_s)
-    description = f"{firmware.image} on {machine.machine} ({machine.system}, process {child.pid})"
+    description = f"{what} on {machine.machine} ({machine.system}, process {child.pid})"
     return ProcessTarget(child, EmulatedUart(connection), description)
 
 

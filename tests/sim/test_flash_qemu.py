@@ -1,0 +1,229 @@
+"""Simulated boards that are started empty and flashed by gdb, as real ones are; what can fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.board import board_names, load_board
+from harness.lab.flashing import FlashRequest, flash_board
+from harness.resources import data_directory
+from harness.target.build import build_firmware
+from tests.conftest import MODELS, CommandResult
+from tests.support.documents import document
+
+pytestmark = pytest.mark.sim
+Etharness = Callable[..., CommandResult]
+
+BOARD = "qemu-mps2-an385"
+SIMULATED = [name for name in board_names() if name.startswith("qemu-")]
+
+
+def board_with(directory: Path, name: str = BOARD, **changes: str) -> Path:
+    """A file for a board with other words at places of its own."""
+    text = (data_directory("boards") / f"{name}.toml").read_text()
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    lines = [line for line in text.splitlines() if not line.startswith("budget")]
+    path = directory / f"{name}.toml"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def gdb_saying(directory: Path, *before: str) -> Path:
+    """A board whose gdb is told something before it loads."""
+    path = board_with(directory)
+    commands = ", ".join(json.dumps(command) for command in before)
+    text = path.read_text().replace("after = [", f"before = [{commands}], after = [")
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("board", SIMULATED)
+def test_an_empty_board_is_flashed_verified_and_runs_that_build(board: str, tmp_path: Path) -> None:
+    record = flash_board(FlashRequest(board, tmp_path))
+    assert record.exit_code == 0
+    assert record.verified
+    assert record.build_id_after == build_firmware(load_board(board)[0]).build_id
+    assert len(record.attempts) == 1
+    log = (tmp_path / "flash.log").read_text()
+    assert "Loading section .text" in log
+    assert "matched" in log
+
+
+def test_flash_json_is_what_the_command_prints(etharness: Etharness, tmp_path: Path) -> None:
+    result = etharness("flash", "--board", BOARD, "-o", tmp_path, "--json")
+    printed = document("flash", result.out)
+    assert result.code == 0
+    assert printed == json.loads((tmp_path / "flash.json").read_text())
+    assert printed["tool"] == "gdb"
+    assert printed["version"][0].isdigit()
+
+
+@pytest.mark.parametrize("board", [BOARD, "qemu-riscv32-virt"])
+def test_a_flashed_board_gives_the_trace_of_one_that_is_started(
+    etharness: Etharness, tmp_path: Path, board: str
+) -> None:
+    logs = []
+    for name, how in (("started", []), ("flashed", ["--flash"])):
+        where = tmp_path / name
+        model = MODELS / "small_int8.pte"
+        result = etharness("run", "--board", board, "--model", model, "-o", where, *how)
+        assert result.code == 0, result.err
+        logs.append((where / "trace.etlog").read_bytes())
+    assert logs[0] == logs[1]
+    assert json.loads((tmp_path / "flashed/flash.json").read_text())["build_id_after"]
+
+
+def test_a_byte_that_was_written_wrong_fails_the_verification(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    spoil = "define hookpost-load\nset *(unsigned char *)0x400 = ~*(unsigned char *)0x400\nend"
+    board = gdb_saying(tmp_path, spoil)
+    result = etharness("flash", "--board", board, "-o", tmp_path / "out", "--attempts", "2")
+    record = json.loads((tmp_path / "out/flash.json").read_text())
+    assert result.code == record["exit_code"] == 75
+    assert record["failure"]["kind"] == "FlashError"
+    assert record["failure"]["owner"] == "flash"
+    assert "what was read back is not what was written" in result.err
+    assert "MIS-MATCHED" in (tmp_path / "out/flash.log").read_text()
+    assert len(record["attempts"]) == 2
+    assert not record["verified"]
+    assert record["build_id_after"] is None
+
+
+@pytest.mark.parametrize(
+    ("rest", "attempts"),
+    [
+        pytest.param(b"\xfe\xe7", 2, id="hangs"),  # a branch to itself
+        pytest.param(b"\0\0", 1, id="dies"),  # in the end a fault in the handler of faults
+    ],
+)
+def test_half_of_an_image_does_not_pass_even_unverified(
+    etharness: Etharness, tmp_path: Path, rest: bytes, attempts: int
+) -> None:
+    """The tool says all is well: then only the board can tell."""
+    other = tmp_path / "rest.bin"
+    other.write_bytes(rest * 40_000)
+    board = gdb_saying(tmp_path, f"define hookpost-load\nrestore {other} binary 0x1000\nend")
+    text = board.read_text().replace("timeout_s = 60", "timeout_s = 60, verify = false")
+    board.write_text(text.replace("boot_s = 20", "boot_s = 1"))
+    result = etharness("flash", "--board", board, "-o", tmp_path / "out")
+    record = json.loads((tmp_path / "out/flash.json").read_text())
+    assert result.code == 75
+    assert record["failure"]["owner"] == "flash"
+    assert "does not answer" in result.err
+    assert len(record["attempts"]) == attempts
+
+
+def other_build(directory: Path) -> Path:
+    """The same firmware with another build id, as long as its own."""
+    firmware = build_firmware(load_board(BOARD)[0])
+    other = directory / "other.elf"
+    build_id = firmware.build_id.encode()
+    other.write_bytes(firmware.image.read_bytes().replace(build_id, b"0123456789ab"))
+    return other
+
+
+def test_an_image_made_elsewhere_is_known_by_its_own_build_id(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    result = etharness("flash", "--board", BOARD, "--image", other_build(tmp_path), "-o", tmp_path)
+    assert result.code == 0, result.err
+    assert "the board runs build 0123456789ab" in result.out.replace("\n", " ")
+
+
+def test_a_board_that_still_runs_another_build_is_refused(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    """gdb is made to load another file than it was given, as a tool with a stale cache would."""
+    stale = other_build(tmp_path)
+    board = gdb_saying(tmp_path, f"file {stale}", f"exec-file {stale}")
+    result = etharness("flash", "--board", board, "-o", tmp_path / "out")
+    record = json.loads((tmp_path / "out/flash.json").read_text())
+    assert result.code == 4
+    assert record["failure"]["kind"] == "WrongFirmwareError"
+    assert record["failure"]["owner"] == "flash"
+    assert "'0123456789ab'" in result.err
+    assert repr(record["build_id"]) in result.err
+    assert len(record["attempts"]) == 2
+
+
+@pytest.mark.parametrize("share", [0.3, 0.99])
+def test_an_image_that_is_cut_off_is_refused_before_anything_is_started(
+    etharness: Etharness, tmp_path: Path, share: float
+) -> None:
+    whole = build_firmware(load_board(BOARD)[0]).image.read_bytes()
+    cut = tmp_path / "cut.elf"
+    cut.write_bytes(whole[: int(len(whole) * share)])
+    result = etharness("flash", "--board", BOARD, "--image", cut, "-o", tmp_path / "out")
+    assert result.code == 2
+    assert "the file is cut off" in result.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_gdbserver_that_goes_away_is_a_failure_of_flashing(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    board = gdb_saying(tmp_path, "define hook-load\nmonitor quit\nend")
+    result = etharness("flash", "--board", board, "-o", tmp_path / "out", "--attempts", "1")
+    assert result.code == 75
+    assert "the gdbserver is not there, or has ended" in result.err
+
+
+def test_a_tool_that_hangs_is_ended_at_its_deadline_with_all_it_started(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    mark = f"1{os.getpid()}.5"
+    board = gdb_saying(tmp_path, f"shell sleep {mark}")
+    board.write_text(board.read_text().replace("timeout_s = 60", "timeout_s = 0.7"))
+    result = etharness("flash", "--board", board, "-o", tmp_path / "out", "--attempts", "1")
+    assert result.code == 75
+    assert "gdb had not ended after 0.7 s" in result.err
+    found = subprocess.run(["pgrep", "-f", f"sleep {mark}"], capture_output=True, check=False)
+    assert found.stdout == b""
+
+
+def test_an_interrupted_flashing_leaves_no_program_and_says_so(tmp_path: Path) -> None:
+    mark = f"2{os.getpid()}.5"
+    board = gdb_saying(tmp_path, f"shell sleep {mark}")
+
+    def interrupt() -> None:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            found = subprocess.run(
+                ["pgrep", "-f", f"sleep {mark}"], capture_output=True, check=False
+            )
+            if found.stdout:
+                os.kill(os.getpid(), signal.SIGINT)
+                return
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        flash_board(FlashRequest(str(board), tmp_path / "out"))
+    thread.join()
+    record = json.loads((tmp_path / "out/flash.json").read_text())
+    assert record["exit_code"] == 130
+    found = subprocess.run(["pgrep", "-f", f"sleep {mark}"], capture_output=True, check=False)
+    assert found.stdout == b""
+
+
+def test_a_dry_run_prints_the_commands_and_makes_nothing(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    result = etharness("flash", "--board", BOARD, "--dry-run", "-o", tmp_path / "out")
+    assert result.code == 0
+    assert "-nx -batch -x" in result.out
+    assert "#   compare-sections" in result.out
+    assert not (tmp_path / "out").exists()
