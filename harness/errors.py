@@ -8,6 +8,8 @@ one failure alone can tell: a night asks the board afterwards, and may find that
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Collection
 from enum import StrEnum
 from typing import ClassVar
@@ -125,6 +127,25 @@ class InfrastructureError(HarnessError):
 
     exit_code = 75
     owner = Owner.HOST
+
+
+class HostError(InfrastructureError):
+    """This computer lacks something: room on a disk, memory, the right to write a file."""
+
+    @classmethod
+    def of(cls, error: OSError | MemoryError, what: str) -> HostError:
+        """The same of what the system has said.
+
+        Args:
+            error: What that is.
+            what: What could not be done because of it.
+        """
+        if isinstance(error, MemoryError):
+            return cls(f"{what}: memory has run out", hint="end other programs, or ask for less")
+        where = f": {os.fsdecode(error.filename)}" if error.filename else ""
+        room = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        hint = "make room on that disk, and try again" if room else ""
+        return cls(f"{what}: {error.strerror or error}{where}", hint=hint)
 
 
 class BusyError(InfrastructureError):

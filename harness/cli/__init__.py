@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import signal
 import sys
@@ -11,7 +12,7 @@ import click
 from harness import __version__
 from harness.cli.common import report_failure
 from harness.cli.lazy import lazy_group
-from harness.errors import HarnessError
+from harness.errors import HarnessError, HostError
 
 COMMANDS = {
     "boards": "List the boards that can be named with --board.",
@@ -33,6 +34,10 @@ COMMANDS = {
     "run": "Run a model on a board, pull its trace and check it.",
 }
 """Subcommands and their one-line help, here so that --help imports none of them."""
+
+
+_OF_THIS_HOST = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ENOMEM, errno.EMFILE)
+"""What the system says when the host lacks something; all else it says is a defect of ours."""
 
 
 @click.group(
@@ -64,4 +69,10 @@ def main(arguments: list[str] | None = None) -> None:
     except HarnessError as error:
         report_failure(error)
         code = error.exit_code
+    except (OSError, MemoryError) as error:
+        if isinstance(error, OSError) and error.errno not in _OF_THIS_HOST:
+            raise
+        failure = HostError.of(error, "this host cannot go on")
+        report_failure(failure)
+        code = failure.exit_code
     sys.exit(code or 0)

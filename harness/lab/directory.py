@@ -85,7 +85,12 @@ class RunDirectory:
     def write(self, name: str, data: bytes) -> None:
         """Write a file so that it is there whole or not at all."""
         partial = self.path / f".{name}.partial"
-        partial.write_bytes(data)
+        try:
+            partial.write_bytes(data)
+        except OSError:
+            # Half a file is of no use, and takes room from those that are.
+            partial.unlink(missing_ok=True)
+            raise
         partial.rename(self.path / name)
 
     def write_tensor(self, name: str, array: np.ndarray) -> str:

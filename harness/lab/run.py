@@ -8,8 +8,8 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +29,7 @@ from harness.errors import (
     DeviceRefusedError,
     FormatError,
     HarnessError,
+    HostError,
     InfrastructureError,
     LinkError,
     Owner,
@@ -208,8 +209,9 @@ def run_model(
     directory = RunDirectory.create(request.output)
     run = _Run(request, board, model, directory, stages, scales, references)
     try:
-        trace = run.execute()
-        run.judge(trace, budget_file)
+        with _of_this_host(f"the run in {request.output} was cut short"):
+            trace = run.execute()
+            run.judge(trace, budget_file)
     except HarnessError as error:
         failure = Failure(type(error).__name__, error.message, error.hint, error.owner)
         run.fail(failure, error.exit_code)
@@ -218,9 +220,20 @@ def run_model(
         run.fail(Failure("KeyboardInterrupt", "interrupted", "", Owner.HOST), 130)
         raise
     finally:
-        run.finish()
+        unkept = run.finish()
         ended(run.reported)
+    if unkept is not None:
+        raise unkept
     return Outcome(run.result, trace, run.reported.comparison)
+
+
+@contextmanager
+def _of_this_host(what: str) -> Iterator[None]:
+    """Say of what the system refuses that it is this host's failure, and what came of it."""
+    try:
+        yield
+    except (OSError, MemoryError) as error:
+        raise HostError.of(error, what) from error
 
 
 class _Run:
@@ -354,10 +367,22 @@ class _Run:
     def fail(self, failure: Failure, exit_code: int) -> None:
         self._learn(failure=failure, exit_code=exit_code)
 
-    def finish(self) -> None:
+    def finish(self) -> HostError | None:
+        """Write what is left to write; what cannot be is said, and returned."""
         self._learn(duration_s=round(time.monotonic() - self.began, 3))
-        self.directory.write(CONSOLE, bytes(self.console))
-        self.directory.write_result(self.result)
+        # The console first, as the result is the last file of a run; but it is worth less.
+        console = self._keep("console", lambda: self.directory.write(CONSOLE, bytes(self.console)))
+        result = self._keep("result", lambda: self.directory.write_result(self.result))
+        return result or console
+
+    def _keep(self, what: str, write: Callable[[], None]) -> HostError | None:
+        try:
+            with _of_this_host(f"the {what} of the run in {self.request.output} is not kept"):
+                write()
+        except HostError as error:
+            _log.error("%s", error.message)
+            return error
+        return None
 
     def _learn(self, **facts: object) -> None:
         self.result = replace(self.result, **facts)
