@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,11 +43,18 @@ class HistoryRef:
     url: str
     baseline: BaselineRef = DEFAULT_BASELINE
 
-    def fetch(self, judged: Provenance, limits: HistoryLimits) -> History:
+    def fetch(
+        self, judged: Provenance, limits: HistoryLimits, also: Collection[str] = ()
+    ) -> History:
         """Read what ``judged`` is held against: its board's results of the model, on any unit.
 
         What was made on the same occasion of the same commit is no part of a baseline of the last
         results, of which there may be none yet.
+
+        Args:
+            judged: What is judged.
+            limits: Which statistics are compared.
+            also: Ids of results that are judged with it.
 
         Raises:
             NotComparableError: The baseline that was asked for means no result.
@@ -63,7 +70,7 @@ class HistoryRef:
                         *(judged.board, judged.model, judged.method),
                         statistic=statistic,
                         baseline=baseline,
-                        without=(judged.id,),
+                        without=(judged.id, *also),
                     )
                 except NotComparableError:
                     if baseline.how != "last":

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from harness.errors import UsageError
+from harness.report.night import NightDocument
 from harness.report.reported import Reported
 
-Writer = Callable[[Sequence[Reported]], bytes]
-"""Makes a report of runs, one at least."""
+Writer = Callable[[Sequence[Reported], NightDocument | None], bytes]
+"""Makes a report of runs, one at least, or of a night with some of its runs."""
 
 
 class _Format(NamedTuple):
@@ -21,22 +22,22 @@ class _Format(NamedTuple):
     needs: Callable[[], object] = lambda: None
 
 
-def _json(runs: Sequence[Reported]) -> bytes:
+def _json(runs: Sequence[Reported], night: NightDocument | None) -> bytes:
     from harness.report.results import report_document
 
-    return report_document(runs)
+    return report_document(runs, night)
 
 
-def _junit(runs: Sequence[Reported]) -> bytes:
+def _junit(runs: Sequence[Reported], night: NightDocument | None) -> bytes:
     from harness.report.junit import junit_report
 
-    return junit_report(runs)
+    return junit_report(runs, night)
 
 
-def _markdown(runs: Sequence[Reported]) -> bytes:
+def _markdown(runs: Sequence[Reported], night: NightDocument | None) -> bytes:
     from harness.report.markdown import markdown_report
 
-    return markdown_report(runs)
+    return markdown_report(runs, night)
 
 
 def _html_needs() -> object:
@@ -45,15 +46,20 @@ def _html_needs() -> object:
     return require_libraries()
 
 
-def _html(runs: Sequence[Reported]) -> bytes:
+def _html(runs: Sequence[Reported], night: NightDocument | None) -> bytes:
     from harness.report.html import html_report
 
-    return html_report(runs)
+    return html_report(runs, night)
 
 
-def _bundle(runs: Sequence[Reported]) -> bytes:
+def _bundle(runs: Sequence[Reported], night: NightDocument | None) -> bytes:
     from harness.lab.bundle import write_bundle
 
+    if night is not None:
+        raise UsageError(
+            "a bundle is of one run, not of a night",
+            hint="`etharness report RUN_DIRECTORY -o x.zip` makes one of a run",
+        )
     return write_bundle(runs)
 
 
@@ -67,13 +73,18 @@ _FORMATS: Final[dict[str, _Format]] = {
 """Kinds of reports by suffix. What each needs is imported when it is written."""
 
 
-def write_report(file: Path, runs: Sequence[Reported]) -> None:
+def write_report(file: Path, runs: Sequence[Reported], night: NightDocument | None = None) -> None:
     """Write a report of ``runs``, whole or not at all; a file that is there is replaced.
+
+    Args:
+        file: Where to.
+        runs: What it is about; may be empty if there is a night.
+        night: The night that they are of, if it is about that.
 
     Raises:
         UsageError: There is no such kind of report, or the file cannot be written.
     """
-    data = _format_of(file).write(runs)
+    data = _format_of(file).write(runs, night)
     partial = file.with_name(f".{file.name}.partial")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,8 @@ from xml.etree import ElementTree as ET
 from harness.check.checks import Check
 from harness.report.html.facts import provenance
 from harness.report.html.words import brief
+from harness.report.junit_night import night_suite
+from harness.report.night import NightDocument
 from harness.report.reported import Reported
 from harness.report.text import printable
 
@@ -19,15 +21,20 @@ _UNKNOWN = "1970-01-01T00:00:00"
 """When a trace without a result was made, for readers that want a time without a zone."""
 
 
-def junit_report(runs: Sequence[Reported]) -> bytes:
+def junit_report(runs: Sequence[Reported], night: NightDocument | None = None) -> bytes:
     """Return the XML of ``runs``.
+
+    A night is a suite in front of theirs, with a test case for each of its steps. Of a unit that
+    did not do all, the steps that were not run are skipped, and the unit is an error by itself.
 
     Elements stand in the order that Ant's and Jenkins' schemas ask for. A check that fails is a
     ``failure``; one that does not hold but is none, is a test that passed and says so in its
     output; a run that did not end is an ``error``.
     """
     root = ET.Element("testsuites", name="etharness")
-    for number, run in enumerate(runs):
+    if night is not None:
+        root.append(night_suite(night))
+    for number, run in enumerate(runs, start=len(root)):
         root.append(_suite(number, run))
     for count in ("tests", "failures", "errors"):
         root.set(count, str(sum(int(suite.get(count, "0")) for suite in root)))

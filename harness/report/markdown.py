@@ -12,6 +12,8 @@ from harness.report.html.history import history_view
 from harness.report.html.limits import Limits
 from harness.report.html.operators import operators
 from harness.report.html.words import brief
+from harness.report.night import NightDocument
+from harness.report.night_tables import headline, tables
 from harness.report.overview import outcome, why
 from harness.report.reported import Reported, all_passed
 
@@ -21,24 +23,27 @@ MOST_BYTES: Final = 1024 * 1024
 _MOST_RUNS: Final = 1000
 """Runs in the table of all."""
 
+_MOST_STEPS: Final = 200
+"""Rows in a table of a night."""
+
 _LIMITS: Final = Limits(rows=10, checks=50, frames=0, nodes=0, points=0, trends=0, lines=0)
 
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]|~$])")
 
 
-def markdown_report(runs: Sequence[Reported]) -> bytes:
-    """Return the Markdown of ``runs``, of at most ``MOST_BYTES``.
+def markdown_report(runs: Sequence[Reported], night: NightDocument | None = None) -> bytes:
+    """Return the Markdown of ``runs``, and of the night they are of, of at most ``MOST_BYTES``.
 
     Of several runs those that did not pass come first, after a table of all. What does not fit is
     left out run by run, the last ones first, and counted.
     """
     ordered = sorted(runs, key=lambda run: run.passed)
-    head = _head(ordered)
+    head = _head(ordered) if night is None else "".join(_night(night))
     note = "\n*{} runs more are left out, as CI systems show 1 MiB; other reports have all.*\n"
     left = MOST_BYTES - len(head.encode()) - len(note.format(len(runs)).encode())
     shown = []
     for run in ordered:
-        section = _section(run, alone=len(runs) == 1)
+        section = _section(run, alone=len(runs) == 1 and night is None)
         left -= len(section.encode())
         if left < 0:
             break
@@ -66,6 +71,18 @@ def _head(runs: Sequence[Reported]) -> str:
     ]
     more = _more(len(runs) - len(rows), "runs")
     return f"# {verdict}\n\n{_table(['', 'run', 'board', 'model', 'why'], rows)}{more}\n"
+
+
+def _night(night: NightDocument) -> Iterator[str]:
+    """What came of a night: its tables, each cut to what fits."""
+    yield f"# {escaped(headline(night), 1000)}\n\n{escaped(night.night)}\n\n"
+    for table in tables(night):
+        shown = table.rows[:_MOST_STEPS]
+        text = _table(table.headers, shown, numbers=table.numbers)
+        more = _more(len(table.rows) - len(shown), "rows")
+        yield f"**{table.title}**\n\n{text}{more}\n"
+    for note in night.notes:
+        yield f"{escaped(note, 1000)}\n\n"
 
 
 def _section(run: Reported, *, alone: bool) -> str:

@@ -209,6 +209,35 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
 
 
+class QuarantineStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How an entry of the quarantine stands.
+
+    Attributes:
+        line: Its line in its file.
+        about: What it is about.
+        owner: Who looks after it.
+        reason: Why failures do not count.
+        issue: Where it is worked on.
+        expires: The last day on which they do not.
+        state: ``applies``; ``ready`` to be removed, as it has passed often enough; ``proved``: the
+            same, and it counts again; ``expired``: it counts again.
+        passes: How often in a row what it is about has passed.
+        wanted: After how many that is often enough.
+        excused: Failures of tonight that it kept from counting.
+    """
+
+    line: int
+    about: str
+    owner: str
+    reason: str
+    issue: str
+    expires: str
+    state: Literal["applies", "ready", "proved", "expired"]
+    passes: int
+    wanted: int
+    excused: int
+
+
 class NightDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What ``etharness nightly --json`` prints, and ``night.json`` holds.
 
@@ -230,6 +259,7 @@ class NightDocument(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: tuple[StepOutcome, ...]
     units: tuple[UnitOutcome, ...]
     sides: tuple[Sides, ...] = ()
+    quarantine: tuple[QuarantineStatus, ...] = ()
     troubles: tuple[Trouble, ...] = ()
     notes: tuple[str, ...] = ()
     schema: Literal[1] = 1

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from harness.report.night import EXIT_CODES, Attempt, NightDocument, Step, StepOutcome, UnitEvent
+from harness.report.night import Attempt, NightDocument, Step, UnitEvent
+from harness.report.night_tables import headline, tables
 from harness.report.terminal import show_line, show_table
 from harness.report.text import printable
 
@@ -68,68 +69,17 @@ def show_schedule(console: Console, steps: Sequence[Step], output: str) -> None:
 
 
 def show_night(console: Console, night: NightDocument, *, verbosity: int = 0) -> None:
-    """Print what came of a night: units by what they did, then what failed and why, worst last."""
+    """Print what came of a night, what is to be looked at last, and then the verdict."""
+    show_line(console, f"{night.night}: {night.attempts} attempts at {night.steps} steps")
     if verbosity >= 0:
-        _show_units(console, night)
-    most = None if verbosity > 0 else _MOST
-    _show_outcomes(console, "Flaky", [o for o in night.outcomes if o.flaky], most)
-    _show_outcomes(console, "Quarantined", [o for o in night.outcomes if o.quarantine], most)
-    for note in night.notes:
-        show_line(console, f"note: {note}", style="yellow")
-    for unit in night.units:
-        if unit.state != "well":
-            text = f"{unit.unit}: {unit.state} ({unit.owner or 'nobody'}): {unit.why}"
-            show_line(console, f"{text}; {unit.not_run} not run", style="yellow")
-    _show_outcomes(console, "Failed", _worst_last(night.outcomes), most)
-    for trouble in night.troubles:
-        show_line(console, f"{trouble.owner}: {trouble.message}", style="bold red")
-    for side in night.sides:
-        style = None if side.passed else "bold red"
-        text = f"{side.after} against {side.before}, {side.model} on {side.board}: {side.said}"
-        show_line(console, text, style=style)
-    _show_verdict(console, night)
-
-
-def _show_units(console: Console, night: NightDocument) -> None:
-    owners = [str(owner) for owner in EXIT_CODES]
-    headers = ["unit", "board", "state", "pass", "flaky", *owners, "quarantined", "not run"]
-    rows = []
-    for unit in night.units:
-        failed = {str(owner): count for owner, count in unit.failed.items()}
-        numbers = [unit.passed, unit.flaky, *(failed.get(owner, 0) for owner in owners)]
-        numbers += [unit.quarantined, unit.not_run]
-        rows.append([unit.unit, unit.board, unit.state, *map(str, numbers)])
-    title = f"{night.night}: {night.attempts} attempts at {night.steps} steps"
-    show_table(console, headers, rows, title=title, numbers=range(3, len(headers)))
-
-
-def _show_outcomes(
-    console: Console, title: str, outcomes: Sequence[StepOutcome], most: int | None
-) -> None:
-    if not outcomes:
-        return
-    shown = outcomes if most is None else outcomes[-most:]
-    rows = [
-        [str(o.owner or ""), str(o.step), o.told, o.quarantine, o.attempts[-1].directory]
-        for o in shown
-    ]
-    show_table(console, ["owner", "step", "why", "quarantine", "directory"], rows, title=title)
-    if len(shown) < len(outcomes):
-        show_line(console, f"and {len(outcomes) - len(shown):,} more; -v shows all")
-
-
-def _worst_last(outcomes: Iterable[StepOutcome]) -> list[StepOutcome]:
-    rank = {owner: place for place, owner in enumerate(reversed(EXIT_CODES))}
-    failed = [outcome for outcome in outcomes if outcome.counts]
-    return sorted(failed, key=lambda o: rank.get(o.owner, -1) if o.owner else -1)
-
-
-def _show_verdict(console: Console, night: NightDocument) -> None:
-    counts = night.counts
-    parts = [f"{counts['pass']} of {night.steps} steps passed"]
-    parts += [f"{count} {name}" for name, count in counts.items() if count and name != "pass"]
-    text = ", ".join(parts)
-    if night.passed:
-        show_line(console, f"PASS: {text}", style="bold green")
-    else:
-        show_line(console, f"FAIL ({night.exit_code}): {text}", style="bold red")
+        for table in reversed([*tables(night)]):
+            left_out = 0 if verbosity > 0 or table.title == "Units" else len(table.rows) - _MOST
+            shown = table.rows[:_MOST] if left_out > 0 else table.rows
+            show_table(
+                console, table.headers, shown[::-1], title=table.title, numbers=table.numbers
+            )
+            if left_out > 0:
+                show_line(console, f"and {left_out:,} more; -v shows all")
+        for note in night.notes:
+            show_line(console, f"note: {note}", style="yellow")
+    show_line(console, headline(night), style="bold green" if night.passed else "bold red")

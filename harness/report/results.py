@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from harness.check.checks import Check
 from harness.check.history.comparison import HistoryComparison
+from harness.report.night import NightDocument
 from harness.report.reported import Reported, all_passed
 from harness.report.text import printable
 from harness.result import Result, encode
@@ -32,29 +33,34 @@ class ReportedDocument(msgspec.Struct, frozen=True):
 
 
 class ReportDocument(msgspec.Struct, frozen=True):
-    """What ``etharness report --json`` prints, and ``--report FILE.json`` writes."""
+    """What ``etharness report --json`` prints, and ``--report FILE.json`` writes.
+
+    ``night`` is the night that the runs are a part of; null if they are of none.
+    """
 
     passed: bool
     runs: list[ReportedDocument]
+    night: NightDocument | None = None
 
 
-def report_document(runs: Sequence[Reported]) -> bytes:
-    """Return the JSON of ``runs``."""
+def report_document(runs: Sequence[Reported], night: NightDocument | None = None) -> bytes:
+    """Return the JSON of ``runs``, and of the night that they are of."""
     documents = [
         ReportedDocument(
             title=printable(run.title),
             passed=run.passed,
             events=None if run.subject is None else len(run.subject.trace),
             checks=run.verdict.checks,
-            comparison=run.comparison and _with_printable_names(run.comparison),
+            comparison=run.comparison and with_printable_names(run.comparison),
             result=run.result,
         )
         for run in runs
     ]
-    return encode(ReportDocument(all_passed(runs), documents))
+    passed = all_passed(runs) if night is None else night.passed
+    return encode(ReportDocument(passed, documents, night))
 
 
-def _with_printable_names(comparison: HistoryComparison) -> HistoryComparison:
+def with_printable_names(comparison: HistoryComparison) -> HistoryComparison:
     """The same with names of operators and allocators that JSON can hold."""
     numbers = []
     for number in comparison.numbers:

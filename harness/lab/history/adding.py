@@ -52,7 +52,7 @@ def add_directory(store: Store, path: Path) -> Added:
     if store.has(result.id):  # without reading the trace again
         return Added(str(path), "there", result.id)
     try:
-        subject, note = _subject(run, result)
+        subject, note = kept_subject(run, result)
     except (UsageError, OSError) as error:
         return Added(str(path), "refused", result.id, str(error))
     try:
@@ -82,8 +82,12 @@ def add_reported(url: str, run: Reported) -> None:
         ) from error
 
 
-def _subject(run: RunDirectory, result: Result) -> tuple[Subject | None, str]:
-    """What was measured in a run, None if nothing can be said; and what is not as it should be."""
+def kept_subject(run: RunDirectory, result: Result) -> tuple[Subject | None, str]:
+    """What was measured in a run, None if nothing can be said; and what is not as it should be.
+
+    Raises:
+        FormatError: Its trace cannot be read, though the run did not fail.
+    """
     if run.trace_file is None:
         return None, "its run left no trace"
     try:

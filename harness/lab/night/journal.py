@@ -80,7 +80,6 @@ class Stored(_Record, frozen=True, tag="stored"):
     """Every result is in the history."""
 
     utc: str
-    history: str
 
 
 class Finished(_Record, frozen=True, tag="finished"):

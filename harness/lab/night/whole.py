@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from harness import __version__
+from harness.check.history.baseline import parse_baseline
+from harness.errors import HarnessError, Owner
+from harness.lab.baseline import HistoryRef
+from harness.lab.given import load_given
+from harness.lab.judge import judged_path
 from harness.lab.night.commands import Commands
-from harness.lab.night.journal import Record
+from harness.lab.night.earlier import DOCUMENT, earlier_nights, keep_late, unstored_nights
+from harness.lab.night.journal import Record, Stored
+from harness.lab.night.keeping import history_url, keep_results
 from harness.lab.night.night import Night, Prepared, Stoppable, ended_attempts, open_night
+from harness.lab.night.plan import path_of
+from harness.lab.night.quarantine import no_quarantine, outcomes_of_nights, with_passes
+from harness.lab.night.sides import compare_sides
 from harness.lab.night.summary import counts_of, exit_code_of, outcomes_of, units_summary
-from harness.report.night import NightDocument, Trouble
+from harness.lab.reports import check_report_file, write_report
+from harness.lab.source import Source
+from harness.lab.times import moment
+from harness.report.night import NightDocument, QuarantineStatus, Sides, StepOutcome, Trouble
+from harness.report.night_tables import worst_first
+from harness.report.reported import NOTHING_GIVEN
 from harness.result import encode
+
+_MOST_FAILED: Final = 100
+"""Failed runs that reports show in full."""
 
 
 def whole_night(
@@ -47,23 +66,59 @@ def whole_night(
 
 
 def end_of(night: Night, effects: Stoppable) -> NightDocument:
-    """Do what is left of a night, and end it."""
+    """Do what is left of a night, and end it.
+
+    Raises:
+        HarnessError: The quarantine file is wrong, or the journal cannot be kept.
+    """
+    plan, document = night.prepared.plan, night.prepared.document
+    today = moment(night.began_utc).date()
+    quarantine = no_quarantine(today)
+    if plan.quarantine is not None:
+        # What is wrong with it shows before anything is started.
+        earlier = outcomes_of_nights(earlier_nights(night.directory))
+        quarantine = with_passes(path_of(document, plan.quarantine), earlier, today)
+    for report in plan.reports:
+        check_report_file(night.directory / report)
     night.work(effects)
-    document = summary_of(night)
-    write_document(night.directory, document)
-    night.finish(document.exit_code)
-    return document
+    outcomes = outcomes_of(night.prepared.all_steps, night.progress, quarantine)
+    troubles, notes = _keep(night, effects)
+    sides: tuple[Sides, ...] = ()
+    try:
+        labels = [variant.label for variant in plan.variants]
+        tonight = [ended.attempt.result for ended in ended_attempts(night)]
+        found_sides = compare_sides(
+            night.directory, outcomes, labels, _baseline(night), [*filter(None, tonight)]
+        )
+        sides = tuple(found_sides)
+    except HarnessError as error:
+        troubles.append(_trouble(error))
+    found = summary_of(night, outcomes, sides, troubles, notes, quarantine.status(outcomes))
+    if plan.reports:
+        late = _report(night, found)
+        found = summary_of(
+            night, outcomes, sides, [*troubles, *late], notes, quarantine.status(outcomes)
+        )
+    write_document(night.directory, found)
+    night.finish(found.exit_code)
+    return found
 
 
-def summary_of(night: Night, troubles: tuple[Trouble, ...] = ()) -> NightDocument:
-    """What came of a night, as far as it has come."""
+def summary_of(
+    night: Night,
+    outcomes: Sequence[StepOutcome],
+    sides: tuple[Sides, ...],
+    troubles: Sequence[Trouble],
+    notes: Sequence[str],
+    quarantine: tuple[QuarantineStatus, ...],
+) -> NightDocument:
+    """What came of a night."""
     prepared = night.prepared
-    outcomes = outcomes_of(prepared.all_steps, night.progress)
     units = units_summary(prepared.units, outcomes, night.progress)
     attempts = [ended.attempt for ended in ended_attempts(night)]
     interrupted = sum(attempt.outcome == "interrupted" for attempt in attempts)
     fails = prepared.plan.not_run == "fail"
-    code = exit_code_of(outcomes, units, (), troubles, not_run_fails=fails)
+    code = exit_code_of(outcomes, units, sides, troubles, not_run_fails=fails)
     return NightDocument(
         name=prepared.plan.name,
         night=night.name,
@@ -77,14 +132,89 @@ def summary_of(night: Night, troubles: tuple[Trouble, ...] = ()) -> NightDocumen
         attempts=len(attempts) - interrupted,
         interrupted=interrupted,
         counts=counts_of(outcomes),
-        outcomes=outcomes,
+        outcomes=tuple(outcomes),
         units=units,
-        troubles=troubles,
+        sides=sides,
+        quarantine=quarantine,
+        troubles=tuple(troubles),
+        notes=tuple(notes),
     )
+
+
+def _keep(night: Night, effects: Stoppable) -> tuple[list[Trouble], list[str]]:
+    """Add all results to the history, with those of earlier nights that could not be added."""
+    plan = night.prepared.plan
+    if plan.history is None:
+        return [], []
+    url = history_url(night.prepared.document, plan.history)
+    notes: list[str] = []
+    for folder in unstored_nights(night.directory):
+        added, trouble = keep_late(folder, url, effects.utc, effects.sleep)
+        notes += added
+        if trouble is not None:
+            return [trouble], notes
+    refused, trouble = keep_results(url, result_directories(night.directory, night), effects.sleep)
+    if trouble is not None:
+        return [trouble], notes
+    night.record(Stored(effects.utc()))
+    return [], notes + refused
+
+
+def result_directories(directory: Path, night: Night) -> list[Path]:
+    """Run directories of all attempts that left a result."""
+    ended = ended_attempts(night)
+    return [directory / item.attempt.directory for item in ended if item.attempt.result]
+
+
+def _baseline(night: Night) -> HistoryRef | None:
+    plan = night.prepared.plan
+    if plan.baseline is None or plan.history is None:
+        return None
+    url = history_url(night.prepared.document, plan.history)
+    return HistoryRef(url, parse_baseline(plan.baseline))
+
+
+def _report(night: Night, document: NightDocument) -> list[Trouble]:
+    """Write all reports; what cannot be written is said."""
+    troubles: list[Trouble] = []
+    runs = []
+    for path in shown_runs(document.outcomes):
+        try:
+            runs.append(judged_path(night.directory / path, load_source_of))
+        except (HarnessError, OSError) as error:
+            message = error.message if isinstance(error, HarnessError) else str(error)
+            troubles.append(Trouble(owner=Owner.HOST, message=f"{path} is in no report: {message}"))
+    for name in night.prepared.plan.reports:
+        try:
+            write_report(night.directory / name, runs, document)
+        except HarnessError as error:
+            troubles.append(_trouble(error))
+    return troubles
+
+
+def load_source_of(path: Path) -> Source:
+    """Read what is in a run directory."""
+    return load_given(path, NOTHING_GIVEN)
+
+
+def shown_runs(outcomes: Sequence[StepOutcome]) -> list[str]:
+    """Run directories that reports show in full: what failed, and the last run of each kind."""
+    failed = [o.attempts[-1] for o in worst_first(outcomes)]
+    shown = [attempt.directory for attempt in failed if attempt.result][:_MOST_FAILED]
+    last: dict[tuple[str, str, str], str] = {}
+    for outcome in outcomes:
+        if outcome.outcome == "pass":
+            step = outcome.step
+            last[step.board, step.model, step.variant] = outcome.attempts[-1].directory
+    return [*shown, *last.values()]
+
+
+def _trouble(error: HarnessError) -> Trouble:
+    return Trouble(owner=error.owner, message=error.message, hint=error.hint)
 
 
 def write_document(directory: Path, document: NightDocument) -> None:
     """Write ``night.json``, whole or not at all."""
     partial = directory / ".night.json.partial"
     partial.write_bytes(encode(document))
-    partial.replace(directory / "night.json")
+    partial.replace(directory / DOCUMENT)

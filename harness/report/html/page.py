@@ -13,9 +13,12 @@ from harness.report.html.explanations import explanations
 from harness.report.html.icicle import COLOURS
 from harness.report.html.libraries import require_libraries
 from harness.report.html.limits import Limits
+from harness.report.html.night import night_view
 from harness.report.html.overview import overview
 from harness.report.html.run import RunView, run_view
 from harness.report.html.words import number
+from harness.report.night import NightDocument
+from harness.report.night_tables import headline
 from harness.report.reported import Reported
 from harness.report.text import printable
 
@@ -23,8 +26,12 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def html_report(runs: Sequence[Reported]) -> bytes:
+def html_report(runs: Sequence[Reported], night: NightDocument | None = None) -> bytes:
     """Return a page about ``runs``, one at least; the same bytes for the same runs.
+
+    Args:
+        runs: What it is about; may be empty if there is a night.
+        night: The night that they are of, if it is about that.
 
     Raises:
         UsageError: A library that makes it is not installed.
@@ -34,9 +41,10 @@ def html_report(runs: Sequence[Reported]) -> bytes:
     views = [run_view(run, index, limits) for index, run in enumerate(runs)]
     style, script = (_source(environment, name) for name in ("style.css", "script.js"))
     page = environment.get_template("page.html.j2").render(
-        title=_title(views),
+        title=_title(views) if night is None else headline(night),
+        night=night and night_view(night),
         runs=views,
-        overview=overview(views) if len(views) > 1 else None,
+        overview=overview(views) if len(views) > 1 or night else None,
         codes=explanations(check.code for view in views for check in (*view.why, *view.checks)),
         style=style,
         script=script,

@@ -1,0 +1,180 @@
+"""Sides: variants held against the first one, by what the night has measured, or against others.
+
+The results of both sides were made in the same sessions, in turns, which tells a change from noise
+better than any number of nights does (``docs/verdicts.md``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.check.budget import load_budget
+from harness.check.history.comparison import HistoryComparison
+from harness.check.history.hold import NO_LIMITS, hold_against
+from harness.check.history.samples import History, Measured, Metric, Sample, Series
+from harness.check.history.settings import HistoryLimits
+from harness.check.history.within import numbers_of
+from harness.check.subject import model_name
+from harness.errors import HarnessError
+from harness.lab.baseline import HistoryRef
+from harness.lab.directory import RunDirectory
+from harness.lab.history.adding import kept_subject
+from harness.lab.history.entries import provenance_of
+from harness.report.night import Sides, StepOutcome
+from harness.report.results import with_printable_names
+from harness.result import Result
+
+
+@dataclass(frozen=True, slots=True)
+class _Pile:
+    """Sound results of a variant of a model on a type of board, and what they are judged by."""
+
+    measured: tuple[Measured, ...]
+    limits: HistoryLimits
+
+
+def compare_sides(
+    directory: Path,
+    outcomes: Sequence[StepOutcome],
+    variants: Sequence[str],
+    baseline: HistoryRef | None,
+    tonight: Collection[str],
+) -> Iterator[Sides]:
+    """Yield what became of every model on every type of board.
+
+    Args:
+        directory: The folder of the night.
+        outcomes: What came of each step.
+        variants: Labels of variants; all others are held against the first.
+        baseline: Earlier nights, if results are held against these.
+        tonight: Ids of all results of this one.
+    """
+    if len(variants) == 1 and baseline is None:
+        return
+    pairs = dict.fromkeys((o.step.board, o.step.model) for o in outcomes)
+    for board, model in pairs:
+        here = [o for o in outcomes if (o.step.board, o.step.model) == (board, model)]
+        piles = {label: _pile(directory, _of(here, label)) for label in variants}
+        first = variants[0]
+        for label in variants[1:]:
+            old, new = piles[first], piles[label]
+            yield _sides((board, model, first, label), _within(old, new, first))
+        if baseline is not None:
+            for label in variants:
+                names = (board, model, str(baseline.baseline), label)
+                yield _sides(names, _earlier(piles[label], baseline, tonight))
+
+
+def _of(outcomes: Iterable[StepOutcome], label: str) -> list[StepOutcome]:
+    """Steps of a variant whose last attempt ended, be it with a failed check."""
+    return [o for o in outcomes if o.step.variant == label and o.attempts]
+
+
+def _pile(directory: Path, outcomes: Sequence[StepOutcome]) -> _Pile:
+    """Measure the runs that ended, and lost nothing."""
+    limits: HistoryLimits | None = None
+    measured = []
+    for outcome in outcomes:
+        run = RunDirectory(directory / outcome.attempts[-1].directory)
+        try:
+            result = run.read_result()
+            subject, damage = kept_subject(run, result)
+        except (HarnessError, OSError):
+            continue  # the history says of it that it cannot be read
+        if subject is None or damage or _lossy(result):
+            continue
+        limits = limits or _limits(result)
+        measured.append(Measured(provenance_of(result), numbers_of(subject, limits)))
+    measured.sort(key=lambda item: item.provenance.started_utc)
+    return _Pile(tuple(measured), limits or NO_LIMITS)
+
+
+def _lossy(result: Result) -> bool:
+    trace = result.trace
+    return (
+        result.failure is not None
+        or trace is None
+        or bool(
+            trace.dropped_events
+            or trace.dropped_blocks
+            or trace.missing_chunks
+            or trace.missing_records
+        )
+    )
+
+
+def _limits(result: Result) -> HistoryLimits:
+    file = result.verdict.budget if result.verdict else ""
+    if not file:
+        return NO_LIMITS
+    model = model_name(result.model.file) if result.model else ""
+    return load_budget(Path(file), result.board, model, result.unit).history
+
+
+def _within(old: _Pile, new: _Pile, label: str) -> HistoryComparison | None:
+    """The new side held against the old one, by what this night measured alone."""
+    if not old.measured or not new.measured:
+        return None
+    series: dict[Metric, tuple[list[int], list[Sample]]] = {}
+    for place, item in enumerate(old.measured):
+        for metric, sample in item.samples.items():
+            places, samples = series.setdefault(metric, ([], []))
+            places.append(place)
+            samples.append(sample)
+    history = History(
+        results=tuple(item.provenance for item in old.measured),
+        series=tuple(Series(m, tuple(p), tuple(s)) for m, (p, s) in series.items()),
+        baseline=tuple(range(len(old.measured))),
+        description=f"{label} of the same night",
+    )
+    return hold_against(history, new.measured, new.limits)
+
+
+def _earlier(
+    pile: _Pile, baseline: HistoryRef, tonight: Collection[str]
+) -> HistoryComparison | None:
+    """A side held against earlier nights."""
+    if not pile.measured:
+        return None
+    history = baseline.fetch(pile.measured[-1].provenance, pile.limits, also=tonight)
+    return hold_against(history, pile.measured, pile.limits) if history.baseline else None
+
+
+def _sides(names: tuple[str, str, str, str], comparison: HistoryComparison | None) -> Sides:
+    board, model, before, after = names
+    if comparison is None:
+        said = "there is nothing to compare: one of them has no whole result"
+        passed = True
+    else:
+        comparison = with_printable_names(comparison)
+        passed = not any(number.judgement == "regression" for number in comparison.numbers)
+        said = in_words(comparison)
+    return Sides(
+        board=board,
+        model=model,
+        before=before,
+        after=after,
+        passed=passed,
+        said=said,
+        comparison=comparison,
+    )
+
+
+def in_words(comparison: HistoryComparison) -> str:
+    """What changed, in a sentence."""
+    counts: Counter[str] = Counter(number.judgement for number in comparison.numbers)
+    total = len(comparison.numbers)
+    names = {"regression": "regressions", "improvement": "improvements", "changed": "changes"}
+    found = [f"{counts[kind]} {name}" for kind, name in names.items() if counts[kind]]
+    found += [f"{counts[kind]} {kind}" for kind in ("appeared", "vanished") if counts[kind]]
+    if counts["too little"]:
+        found.append(f"too little is known of {counts['too little']}")
+    text = f"{', '.join(found) or 'nothing changed'} among {total} numbers"
+    worst = comparison.numbers[0] if comparison.numbers else None
+    if worst is not None and worst.judgement == "regression":
+        more = "" if worst.relative is None else f" {100 * worst.relative:+.1f} %"
+        text += f"; worst: {worst.metric.name}{more} on {worst.board_unit}"
+    return text

@@ -1,0 +1,54 @@
+"""What a page shows of a night, in front of its runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from harness.report.html.limits import most
+from harness.report.html.words import brief
+from harness.report.night import NightDocument
+from harness.report.night_tables import Table, headline, tables
+
+_MOST_ROWS: Final = 1_000
+_LONGEST: Final = 1_000
+"""Characters of a cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class NightView:
+    """A night.
+
+    Attributes:
+        name: What it is called.
+        passed: Whether it did.
+        headline: What came of it, in a sentence.
+        tables: Its tables, what is to be looked at first in front.
+        left_out: Rows that are left out of each.
+        notes: What else there is to say.
+    """
+
+    name: str
+    passed: bool
+    headline: str
+    tables: tuple[Table, ...]
+    left_out: tuple[int, ...]
+    notes: tuple[str, ...]
+
+
+def night_view(night: NightDocument) -> NightView:
+    """Describe a night."""
+    found = [*tables(night)]
+    return NightView(
+        name=brief(night.night),
+        passed=night.passed,
+        headline=headline(night),
+        tables=tuple(map(_cut, found)),
+        left_out=tuple(most(len(table.rows), _MOST_ROWS) for table in found),
+        notes=tuple(brief(note, _LONGEST) for note in night.notes),
+    )
+
+
+def _cut(table: Table) -> Table:
+    rows = tuple(tuple(brief(cell, _LONGEST) for cell in row) for row in table.rows[:_MOST_ROWS])
+    return Table(table.title, table.headers, rows, table.numbers)

@@ -1,0 +1,141 @@
+"""A night in tables, as every kind of report shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from harness.report.night import EXIT_CODES, NightDocument, QuarantineStatus, StepOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table.
+
+    Attributes:
+        title: What it is about.
+        headers: One per column.
+        rows: Cells.
+        numbers: Columns of numbers.
+    """
+
+    title: str
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numbers: tuple[int, ...] = ()
+
+
+def headline(night: NightDocument) -> str:
+    """What came of a night, in a sentence."""
+    counts = night.counts
+    parts = [f"{counts['pass']:,} of {night.steps:,} steps passed"]
+    parts += [f"{count:,} {name}" for name, count in counts.items() if count and name != "pass"]
+    slower = sum(not side.passed for side in night.sides)
+    parts += [f"{slower} comparisons with regressions"] if slower else []
+    text = ", ".join(parts)
+    return f"PASS: {text}" if night.passed else f"FAIL ({night.exit_code}): {text}"
+
+
+def tables(night: NightDocument) -> Iterator[Table]:
+    """Yield the tables of a night, those that are looked at first in front; empty ones are not."""
+    for table in (_failed(night), _not_run(night), _troubles(night), _sides(night)):
+        if table.rows:
+            yield table
+    yield _units(night)
+    for table in (_flaky(night), _quarantined(night), quarantine_table(night.quarantine)):
+        if table.rows:
+            yield table
+
+
+def _units(night: NightDocument) -> Table:
+    owners = [str(owner) for owner in EXIT_CODES]
+    headers = ("unit", "board", "state", "pass", "flaky", *owners, "quarantined", "not run")
+    rows = []
+    for unit in night.units:
+        failed = {str(owner): count for owner, count in unit.failed.items()}
+        numbers = [unit.passed, unit.flaky, *(failed.get(owner, 0) for owner in owners)]
+        numbers += [unit.quarantined, unit.not_run, unit.power_cycles]
+        rows.append((unit.unit, unit.board, unit.state, *(f"{count:,}" for count in numbers)))
+    headers = (*headers, "power cycles")
+    return Table("Units", headers, tuple(rows), tuple(range(3, len(headers))))
+
+
+def worst_first(outcomes: Sequence[StepOutcome]) -> list[StepOutcome]:
+    """Failures that count, by their owners."""
+    rank = {owner: place for place, owner in enumerate(EXIT_CODES)}
+    failed = [outcome for outcome in outcomes if outcome.counts]
+    return sorted(failed, key=lambda o: rank[o.owner] if o.owner else len(rank))
+
+
+def _failed(night: NightDocument) -> Table:
+    rows = [
+        (str(o.owner or ""), str(o.step), str(len(o.failures)), o.why, _place(o))
+        for o in worst_first(night.outcomes)
+    ]
+    headers = ("owner", "step", "attempts", "why", "directory")
+    return Table("What failed", headers, tuple(rows), (2,))
+
+
+def _not_run(night: NightDocument) -> Table:
+    rows = [
+        (unit.unit, unit.state, str(unit.owner or ""), unit.why, f"{unit.not_run:,}")
+        for unit in night.units
+        if unit.not_run or unit.state != "well"
+    ]
+    headers = ("unit", "state", "owner", "why", "steps not run")
+    return Table("Units that did not do all", headers, tuple(rows), (4,))
+
+
+def _troubles(night: NightDocument) -> Table:
+    rows = [(str(t.owner), t.message, t.hint) for t in night.troubles]
+    return Table("What went wrong besides", ("owner", "what", "try"), tuple(rows))
+
+
+def _sides(night: NightDocument) -> Table:
+    rows = [
+        ("pass" if s.passed else "FAIL", s.board, s.model, s.before, s.after, s.said)
+        for s in night.sides
+    ]
+    headers = ("", "board", "model", "before", "after", "what changed")
+    return Table("Comparison", headers, tuple(rows))
+
+
+def _flaky(night: NightDocument) -> Table:
+    rows = [
+        (str(o.step), o.told, o.failures[-1].message, _place(o)) for o in night.outcomes if o.flaky
+    ]
+    headers = ("step", "how", "what failed before", "directory")
+    return Table("Passed, but not at once", headers, tuple(rows))
+
+
+def _quarantined(night: NightDocument) -> Table:
+    rows = [
+        (str(o.owner or ""), str(o.step), o.why, o.quarantine)
+        for o in night.outcomes
+        if o.quarantine
+    ]
+    headers = ("owner", "step", "why", "known as")
+    return Table("Failures that are known and do not count", headers, tuple(rows))
+
+
+def quarantine_table(entries: Sequence[QuarantineStatus]) -> Table:
+    """How the entries of a quarantine stand."""
+    said = {
+        "applies": "applies",
+        "ready": "ready to be removed",
+        "proved": "proved: counts again, remove it",
+        "expired": "expired: counts again",
+    }
+    rows = [
+        (
+            *(said[e.state], e.about, e.reason, e.owner, e.issue, e.expires),
+            *(f"{e.passes} of {e.wanted}", str(e.excused)),
+        )
+        for e in entries
+    ]
+    headers = ("state", "about", "reason", "owner", "issue", "until", "passes", "excused tonight")
+    return Table("Quarantine", headers, tuple(rows), (7,))
+
+
+def _place(outcome: StepOutcome) -> str:
+    return outcome.attempts[-1].directory if outcome.attempts else ""
