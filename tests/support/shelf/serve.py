@@ -13,7 +13,7 @@ from typing import Any
 from tests.support.shelf import control
 from tests.support.shelf.faults import Fault, Kind
 from tests.support.shelf.firmware import images
-from tests.support.shelf.shelf import INJECTED, SOCKET
+from tests.support.shelf.shelf import INJECTED, SESSIONS, SOCKET
 from tests.support.shelf.unit import HOST, SimulatedUnit
 
 BOARD = """\
@@ -59,7 +59,8 @@ class Serving:
         }
         for fault in faults:
             self._units[fault.unit].plan[fault.session] = fault.kind
-        (self._directory / INJECTED).write_text("")
+        for name in (INJECTED, SESSIONS):
+            (self._directory / name).write_text("")
 
     async def run(self) -> None:
         """Serve until told to stop."""
@@ -94,14 +95,15 @@ class Serving:
         (self._directory / "native.toml").write_text(BOARD.format(**self._deadlines))
         (self._directory / "units.toml").write_text("schema = 1\n" + "".join(described))
 
-    def _report(self, unit: SimulatedUnit, kind: Kind, directory: Path | None) -> None:
+    def _report(self, unit: SimulatedUnit, kind: Kind | None, directory: Path | None) -> None:
+        """Write down that a session has begun, or a fault in one."""
         said = {
             "unit": unit.name,
             "session": unit.sessions,
             "kind": kind,
-            "directory": str(directory) if directory else None,
+            "directory": str(directory or ""),
         }
-        with (self._directory / INJECTED).open("a") as file:
+        with (self._directory / (INJECTED if kind else SESSIONS)).open("a") as file:
             file.write(json.dumps(said) + "\n")
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -16,6 +16,7 @@ from tests.support.shelf.faults import Fault, Kind
 
 SOCKET = "shelf.socket"
 INJECTED = "injected.jsonl"
+SESSIONS = "sessions.jsonl"
 READY_S = 120.0
 """Time until all units answer; the firmware may have to be built."""
 
@@ -34,6 +35,21 @@ class Injected:
     unit: str
     session: int
     kind: Kind
+    directory: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session with a model that a unit had.
+
+    Attributes:
+        unit: Where.
+        number: Which one, from 1.
+        directory: The run directory of the run that had it, if it could be found.
+    """
+
+    unit: str
+    number: int
     directory: Path | None
 
 
@@ -70,12 +86,20 @@ class Shelf:
 
     def injected(self) -> list[Injected]:
         """The faults that have begun so far, in order."""
-        made = []
-        for line in (self.directory / INJECTED).read_text().splitlines():
-            said = json.loads(line)
-            place = Path(said["directory"]) if said["directory"] else None
-            made.append(Injected(said["unit"], said["session"], Kind(said["kind"]), place))
-        return made
+        return [
+            Injected(said["unit"], said["session"], Kind(said["kind"]), _path(said["directory"]))
+            for said in self._lines(INJECTED)
+        ]
+
+    def sessions(self) -> list[Session]:
+        """The sessions that units have had so far, in order."""
+        return [
+            Session(said["unit"], said["session"], _path(said["directory"]))
+            for said in self._lines(SESSIONS)
+        ]
+
+    def _lines(self, name: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.directory / name).read_text().splitlines()]
 
 
 @contextmanager
@@ -105,3 +129,7 @@ def shelf(
         process.terminate()
         process.wait(READY_S)
         process.stdout.close()
+
+
+def _path(text: str) -> Path | None:
+    return Path(text) if text else None

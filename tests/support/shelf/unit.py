@@ -44,7 +44,7 @@ class SimulatedUnit:
         name: str,
         images: Mapping[Image, Path],
         seed: str,
-        report: Callable[[SimulatedUnit, Kind, Path | None], None],
+        report: Callable[[SimulatedUnit, Kind | None, Path | None], None],
     ) -> None:
         self.name, self.port = name, 0
         self.plan: dict[int, Kind] = {}
@@ -66,6 +66,8 @@ class SimulatedUnit:
         """Looks for the answer to RUN, while that has not come."""
         self._greeting = self._session = b""
         """The session that the host has greeted with, and the one it has announced a model in."""
+        self._directory: Path | None = None
+        """Of the run that has the session."""
         self._quiet_bytes = {"up": 0, "down": 0}
         """How many bytes noise still leaves alone, each way."""
 
@@ -173,12 +175,15 @@ class SimulatedUnit:
                 self._watch(item)
 
     def _watch(self, frame: Frame) -> None:
+        assert self._client is not None
         if frame.type == Op.HELLO and frame.body[-4:] != self._greeting:
             self._greeting, self._session = frame.body[-4:], b""
         elif frame.type == Op.OPEN and frame.body[:1] == bytes((Region.MODEL,)):
             if self._session != self._greeting:
                 self._session = self._greeting
                 self.sessions += 1
+                self._directory = run_directory_of(self.port, self._client.peer)
+                self._report(self, None, self._directory)
             self._begin(When.UPLOAD)
         elif frame.type == Op.RUN:
             self._heard = FrameDecoder(_LONGEST_FRAME)
@@ -252,13 +257,12 @@ class SimulatedUnit:
         if (kind := self.plan.get(session)) is not None and kind.effect.when is when:
             del self.plan[session]
             self.fault = kind
-            directory = run_directory_of(self.port, self._client.peer) if self._client else None
-            self._report(self, kind, directory)
-            self._act(kind, directory)
+            self._report(self, kind, None if when is When.BEFORE else self._directory)
+            self._act(kind)
         elif self.fault is Kind.CRASHES and when is When.RUN:
-            self._act(self.fault, None)
+            self._act(self.fault)
 
-    def _act(self, kind: Kind, directory: Path | None) -> None:
+    def _act(self, kind: Kind) -> None:
         match kind:
             case Kind.BLINK | Kind.BLINK_PULL:
                 self._vanish()
@@ -268,8 +272,8 @@ class SimulatedUnit:
             case Kind.NOISE | Kind.GARBAGE:
                 self._quiet_bytes = {way: self._random.randrange(*_APART) for way in ("up", "down")}
             case Kind.FULL_DISK:
-                if directory is not None:
-                    fill(directory)
+                if self._directory is not None:
+                    fill(self._directory)
             case _:
                 self._misbehave(kind)
 
