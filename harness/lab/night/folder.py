@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -25,9 +26,11 @@ _FREE: Final = ("jobs", "reports", "quarantine")
 """Keys of a plan that may be changed while a night is not finished."""
 
 
-def nights(output: Path) -> list[Path]:
-    """Folders of all nights in ``output``, oldest first."""
-    return sorted(file.parent for file in output.glob(f"*/{JOURNAL}"))
+def nights(output: Path, name: str = "") -> list[Path]:
+    """Folders of all nights in ``output``, or of those of one name; these are oldest first."""
+    found = sorted(file.parent for file in output.glob(f"*/{JOURNAL}"))
+    of_it = re.compile(rf"{re.escape(name)}-\d{{8}}T\d{{6}}(-\d{{4}})?")
+    return [folder for folder in found if not name or of_it.fullmatch(folder.name)]
 
 
 def open_folder(output: Path, name: str, now: datetime, *, fresh: bool) -> Journal:
@@ -45,21 +48,28 @@ def open_folder(output: Path, name: str, now: datetime, *, fresh: bool) -> Journ
         InfrastructureError: It cannot be read or written.
     """
     with _alone(output):
-        if not fresh and (last := unfinished_night(output)) is not None:
+        if not fresh and (last := unfinished_night(output, name)) is not None:
             return Journal.open(last)
-        base = f"{name}-{now:%Y%m%dT%H%M%S}"
-        names = (base, *(f"{base}-{number}" for number in range(2, 1000)))
-        return Journal.open(next(output / n for n in names if not (output / n).exists()))
+        return Journal.open(output / _next_name(output, name, now))
 
 
-def unfinished_night(output: Path) -> Path | None:
-    """The newest night if it is not over; None else."""
-    found = nights(output)
+def unfinished_night(output: Path, name: str) -> Path | None:
+    """The newest night of this name if it is not over; None else."""
+    found = nights(output, name)
     if not found:
         return None
     records, _ = read_journal(found[-1] / JOURNAL)
     over = any(isinstance(record, Finished) for record in records)
     return None if over else found[-1]
+
+
+def _next_name(output: Path, name: str, now: datetime) -> str:
+    """A name for the next folder, behind all there are: also when the clock was set back."""
+    stamp = f"{now:%Y%m%dT%H%M%S}"
+    newest = max((folder.name for folder in nights(output, name)), default="")
+    base = max(f"{name}-{stamp}", newest[: len(name) + 1 + len(stamp)])
+    names = (base, *(f"{base}-{number:04}" for number in range(2, 10_000)))
+    return next(n for n in names if n > newest and not (output / n).exists())
 
 
 def fingerprint(plan: Plan, document: Document, units: Sequence[NightUnit]) -> dict[str, str]:

@@ -1,0 +1,45 @@
+"""Which night goes on: whatever the clock says, and whatever others there are."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.lab.night.folder import nights, open_folder
+from harness.lab.night.journal import Finished
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+jumps = st.sampled_from([-400_000.0, -86_400.0, -1.0, 0.0, 0.0, 1.0, 86_400.0])
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(
+        st.tuples(jumps, st.sampled_from(["lab", "lab-2"]), st.booleans(), st.booleans()),
+        max_size=12,
+    )
+)
+def test_the_newest_night_of_a_name_goes_on_unless_it_is_over(
+    moments: list[tuple[float, str, bool, bool]],
+) -> None:
+    """By the order in which they began, though the clock jumps in between."""
+    now = NOON
+    began: dict[str, list[Path]] = {"lab": [], "lab-2": []}
+    over: set[Path] = set()
+    with TemporaryDirectory() as place:
+        for jump, name, fresh, ends in moments:
+            now += timedelta(seconds=jump)
+            with open_folder(Path(place), name, now, fresh=fresh) as journal:
+                folder = journal.directory
+                if fresh or not began[name] or began[name][-1] in over:
+                    assert folder not in began[name]
+                    began[name].append(folder)
+                assert folder == began[name][-1]
+                if ends:
+                    journal.add(Finished("", 0))
+                    over.add(folder)
+            assert nights(Path(place), name) == began[name]
