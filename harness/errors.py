@@ -166,6 +166,16 @@ class FlashError(InfrastructureError):
         self.again = again
 
 
+class PowerError(InfrastructureError):
+    """The power of a board could not be switched."""
+
+
+class NotBackError(InfrastructureError):
+    """A board's power came back, but its port did not."""
+
+    owner = Owner.BOARD
+
+
 class LinkError(InfrastructureError):
     """The link gave no usable answer in time, or contradicted itself."""
 

@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from harness.board import Positive, Strict
+from harness.board import Positive, Seconds, Strict
 from harness.errors import UsageError, did_you_mean
 from harness.toml_file import read_toml
 
@@ -22,6 +22,7 @@ VARIABLE: Final = "ETHARNESS_UNITS"
 _FILE: Final = "units.toml"
 
 Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+HexBytes = Annotated[str, msgspec.Meta(pattern=r"^([0-9A-Fa-f]{2} ?)+$")]
 UsbId = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
 
 
@@ -40,25 +41,29 @@ class UsbPort(Strict, frozen=True):
 
 
 class UsbHubPower(Strict, frozen=True, tag="usb-hub", tag_field="kind"):
-    """A port of a USB hub that can switch its ports, by ``uhubctl``."""
+    """A port of a USB hub that can switch its ports, by ``uhubctl``; ``hub`` as that names it."""
 
-    hub: str
+    hub: Annotated[str, msgspec.Meta(pattern=r"^[0-9]+(-[0-9]+(\.[0-9]+)*)?$")]
     port: Positive
 
 
 class CommandPower(Strict, frozen=True, tag="command", tag_field="kind"):
-    """Programs with their arguments, which a smart socket or another supply comes with."""
+    """Programs with their arguments, which a smart socket or another supply comes with.
 
-    on: tuple[str, ...]
-    off: tuple[str, ...]
+    No shell reads them. Each must have ended after ``timeout_s`` seconds.
+    """
+
+    on: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    off: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    timeout_s: Seconds = 30.0
 
 
 class RelayPower(Strict, frozen=True, tag="relay", tag_field="kind"):
     """A relay board on a serial port; ``on`` and ``off`` are the bytes it takes, in hexadecimal."""
 
     port: UsbPort | str
-    on: str
-    off: str
+    on: HexBytes
+    off: HexBytes
     baud: Positive = 9600
 
 
@@ -77,6 +82,7 @@ class Unit(Strict, frozen=True):
         power: How to take its power away and give it back; None if that needs a hand.
         fixtures: What is connected to it, for plans to choose by.
         health: What it is asked before it is trusted: whether it answers, or nothing.
+        off_s: How long its power stays away in a power cycle, seconds.
         settle_s: How long it takes to be there again after its power came back, seconds.
         lease: Who says whose it is: this host, or a labgrid coordinator.
         place: Its place, by the name the coordinator has for it; "" for its id.
@@ -90,6 +96,7 @@ class Unit(Strict, frozen=True):
     power: Power | None = None
     fixtures: tuple[Name, ...] = ()
     health: Literal["hello", "none"] = "hello"
+    off_s: Annotated[float, msgspec.Meta(ge=0)] = 2.0
     settle_s: Annotated[float, msgspec.Meta(ge=0)] = 2.0
     lease: Literal["local", "labgrid"] = "local"
     place: str = ""

@@ -28,6 +28,7 @@ COMMANDS = {
     "history": "Keep results, and see how they changed.",
     "nightly": "Run models on all boards of a shelf, by a plan.",
     "postmortem": "Say what a board was doing when it crashed.",
+    "power": "Switch the power of a unit on or off.",
     "pull": "Read the last trace from a board that is already running.",
     "replay": "Judge again what is in a bundle, and compare with what was said then.",
     "report": "Judge runs again and write one report of them.",

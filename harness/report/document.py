@@ -23,6 +23,7 @@ from harness.report.judgement import Judgement
 from harness.report.memory import MemoryDocument, memory_document
 from harness.report.night import NightDocument
 from harness.report.postmortem import PostmortemDocument
+from harness.report.power import Switched
 from harness.report.results import ReportDocument
 from harness.report.symbols import (
     ArgumentsDocument,
@@ -129,6 +130,7 @@ SCHEMAS: dict[str, Any] = {
     "history-show": History,
     "nightly": NightDocument,
     "postmortem": PostmortemDocument,
+    "power": Switched,
     "replay": Judgement,
     "report": ReportDocument,
 }

@@ -34,8 +34,13 @@ class ChildProcess:
         name: What messages call it.
     """
 
-    def __init__(self, name: str, command: Sequence[str]) -> None:
+    def __init__(self, name: str, command: Sequence[str], *, alone: bool = False) -> None:
         """Start it; the thread that does must outlive it, or it ends with the thread.
+
+        Args:
+            name: What messages call it.
+            command: The program and its arguments.
+            alone: In a process group of its own, so that what it has started ends with it.
 
         Raises:
             InfrastructureError: It cannot be started.
@@ -52,12 +57,13 @@ class ChildProcess:
                     stdin=subprocess.DEVNULL,
                     stdout=self._stdout,
                     stderr=self._stderr,
+                    start_new_session=alone,
                 )
             except OSError as error:
                 raise InfrastructureError(f"cannot start {name}: {error}") from error
             files = files.pop_all()
         # Also when nobody calls close, at the latest when the interpreter exits.
-        self._end = weakref.finalize(self, _end, self._process, files)
+        self._end = weakref.finalize(self, _end, self._process, files, alone)
 
     @property
     def pid(self) -> int:
@@ -72,6 +78,12 @@ class ChildProcess:
                 return ready()
             time.sleep(_POLL_S)
         return True
+
+    def finish(self, timeout_s: float) -> int | None:
+        """Wait for its end; its exit status, negative for a signal's, or None if it still runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout_s)
+        return self._process.returncode
 
     def output(self) -> bytes:
         """Return what it has written to standard output, the last MiB of it."""
@@ -88,9 +100,7 @@ class ChildProcess:
         Args:
             wait_s: Time to give it, seconds: a line goes dead a little before its program does.
         """
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(wait_s)
-        code = self._process.returncode
+        code = self.finish(wait_s)
         if code is None:
             return None
         ending = (
@@ -160,8 +170,13 @@ def bound_to_us(command: Sequence[str]) -> list[str]:
     return [setpriv, "--pdeathsig", "TERM", "--", *command] if setpriv else list(command)
 
 
-def _end(process: subprocess.Popen[bytes], files: contextlib.ExitStack) -> None:
-    if process.poll() is None:
+def _end(process: subprocess.Popen[bytes], files: contextlib.ExitStack, alone: bool) -> None:
+    if alone:
+        # The group outlives its first process, as long as there is any other.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    elif process.poll() is None:
         process.terminate()
         try:
             process.wait(_TERMINATE_S)

@@ -1,0 +1,38 @@
+"""Power by a relay board on a serial port, which takes a few bytes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.link.ports import open_port
+from harness.target.ports import describe, device_of
+from harness.target.unit_lock import hold_unit
+from harness.unit import RelayPower
+
+_WAIT_S: Final = 30.0
+"""Longest wait for another process that switches another of its relays."""
+_WRITE_S: Final = 5.0
+
+
+class RelaySwitch:
+    """Sends a relay board what it takes; it has nothing to say."""
+
+    def __init__(self, power: RelayPower) -> None:
+        self._power = power
+
+    def set(self, on: bool) -> str:
+        """Switch; return what was sent where.
+
+        Raises:
+            BusyError: Another process has not let the relay board go.
+            LinkError: Its port cannot be found, opened or written to.
+        """
+        data = bytes.fromhex(self._power.on if on else self._power.off)
+        device = device_of(self._power.port)
+        with hold_unit(device, _WAIT_S):
+            port = open_port(device, self._power.baud)
+            try:
+                port.write(data, _WRITE_S)
+            finally:
+                port.close()
+        return f"{data.hex(' ')} to the relay on {describe(self._power.port)}"

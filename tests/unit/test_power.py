@@ -1,0 +1,318 @@
+"""Power of units: by a hub, by programs, by a relay; and that the board comes back with it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+import tty
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.errors import (
+    InfrastructureError,
+    NotBackError,
+    Owner,
+    PortError,
+    PowerError,
+    UsageError,
+)
+from harness.lab.power import switch, switch_of
+from harness.lab.power.usb_hub import states_of_port
+from harness.unit import (
+    CommandPower,
+    Power,
+    RelayPower,
+    Unit,
+    UsbHubPower,
+    load_units,
+)
+from tests.conftest import CommandResult
+from tests.support.documents import document
+
+BOARD = """\
+schema = 1
+name = "there"
+description = "a board on a port"
+cpu = "none"
+timer = { source = "none", bits = 32, hz = 1 }
+target = { kind = "serial" }
+deadlines = { reopen_s = 0.3 }
+"""
+HUB = UsbHubPower("1-4", 3)
+STAND_IN = """\
+#!{python}
+import sys
+assert sys.argv[1:6] == ["-l", "1-4", "-p", "3", "-a"], sys.argv
+action = sys.argv[6]
+print(open({script!r} + "." + action).read(), end="")
+sys.exit(int(open({script!r} + ".code").read()))
+"""
+OFF = """\
+Current status for hub 1-4 [0bda:5411 Generic USB2.1 Hub, USB 2.10, 4 ports, ppps]
+  Port 3: 0103 power enable connect [0483:374e STMicroelectronics STLINK-V3 0024]
+Sent power off request
+New status for hub 1-4 [0bda:5411 Generic USB2.1 Hub, USB 2.10, 4 ports, ppps]
+  Port 3: 0000 off
+Current status for hub 2-4 [0bda:0411 Generic USB3.2 Hub, USB 3.20, 4 ports, ppps]
+  Port 3: 02a0 power 5gbps Rx.Detect
+Sent power off request
+New status for hub 2-4 [0bda:0411 Generic USB3.2 Hub, USB 3.20, 4 ports, ppps]
+  Port 3: 0080 off
+"""
+ON = """\
+Current status for hub 1-4 [0bda:5411 Generic USB2.1 Hub, USB 2.10, 4 ports, ppps]
+  Port 3: 0000 off
+Sent power on request
+New status for hub 1-4 [0bda:5411 Generic USB2.1 Hub, USB 2.10, 4 ports, ppps]
+  Port 3: 0100 power
+"""
+NONE = "No compatible devices detected at location 1-4!\nRun with -h to get usage info.\n"
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def uhubctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Install a stand-in that says this, whatever is true of any hub here."""
+    script = tmp_path / "bin" / "uhubctl"
+    script.parent.mkdir()
+
+    def install(*, off: str = OFF, on: str = ON, code: int = 0) -> None:
+        script.write_text(STAND_IN.format(python=sys.executable, script=str(script)))
+        script.chmod(0o755)
+        for name, text in (("off", off), ("on", on), ("code", str(code))):
+            Path(f"{script}.{name}").write_text(text)
+        monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
+
+    return install
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> str:
+    path = tmp_path / "there.toml"
+    path.write_text(BOARD)
+    return str(path)
+
+
+@pytest.fixture
+def device() -> Iterator[tuple[int, str]]:
+    """The master of a pseudo-terminal, and the name of its other end."""
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    yield master, os.ttyname(slave)
+    os.close(master)
+    os.close(slave)
+
+
+def unit(board: str, power: Power | None, port: str | None = None) -> Unit:
+    return Unit("u1", board, port=port, power=power, off_s=0.01, settle_s=0.01)
+
+
+def python(code: str, *arguments: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", code, *arguments)
+
+
+def test_a_hub_is_asked_and_believed_when_it_says_so(uhubctl: Install, board: str) -> None:
+    uhubctl()
+    switched = switch(unit(board, HUB), "cycle")
+    assert switched.steps == ("uhubctl -l 1-4 -p 3 -a off", "uhubctl -l 1-4 -p 3 -a on")
+    assert (switched.went, switched.back_s) == (None, None), "it has no port to tell by"
+
+
+def test_what_a_hub_says_of_a_port_is_what_it_said_last() -> None:
+    assert states_of_port(OFF, 3) == {"1-4": False, "2-4": False}
+    assert states_of_port(ON, 3) == {"1-4": True}
+    assert states_of_port(OFF, 2) == {}
+    assert states_of_port("  Port 3: 0100 power\n", 3) == {}, "of no hub"
+
+
+@pytest.mark.parametrize(
+    ("answers", "why", "hint"),
+    [
+        ({"off": OFF.replace("0080 off", "02a0 power 5gbps")}, "says that it is on", "not every"),
+        ({"off": OFF.replace("Port 3", "Port 2")}, "says nothing of port 3", "lists them"),
+        ({"off": NONE, "code": 1}, "there is no USB hub at 1-4 that can switch", "lists those"),
+        (
+            {"off": "There were permission problems while accessing USB.\n" + NONE, "code": 1},
+            "may not use the USB hub 1-4",
+            "udev",
+        ),
+        ({"off": "libusb: broken\n", "code": 3}, "ended with 3; it said: libusb: broken", ""),
+    ],
+)
+def test_a_hub_that_does_not_switch(
+    answers: dict[str, str], why: str, hint: str, uhubctl: Install, board: str
+) -> None:
+    uhubctl(**answers)
+    with pytest.raises(PowerError, match=why) as caught:
+        switch(unit(board, HUB), "off")
+    assert hint in caught.value.hint
+    assert (caught.value.exit_code, caught.value.owner) == (75, Owner.HOST)
+
+
+def test_uhubctl_itself_without_a_hub(board: str) -> None:
+    if not shutil.which("uhubctl", path=f"{os.environ['PATH']}:/usr/sbin"):
+        pytest.skip("uhubctl is not installed; tools/setup test installs it")
+    nowhere = UsbHubPower("99-1", 1)
+    with pytest.raises(PowerError, match="there is no USB hub at 99-1 that can switch") as caught:
+        switch(unit(board, nowhere), "off")
+    assert "`uhubctl` lists those there are" in caught.value.hint
+
+
+def test_uhubctl_that_is_not_installed(board: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
+    with pytest.raises(UsageError, match="which is not installed") as caught:
+        switch(unit(board, HUB), "on")
+    assert caught.value.hint == "on Debian or Ubuntu: apt-get install uhubctl"
+
+
+def test_programs_of_the_lab_are_run_as_they_are_given(board: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    note = "import sys; open(sys.argv[1], 'a').write(sys.argv[2])"
+    power = CommandPower(python(note, str(log), "$HOME on;"), python(note, str(log), "off;"))
+    for action in ("cycle", "off", "on"):
+        switch(unit(board, power), action)
+    assert log.read_text() == "off;$HOME on;off;$HOME on;"
+
+
+def test_a_program_that_fails_is_quoted(board: str) -> None:
+    fails = python("import sys; print('asking'); sys.exit('no such socket')")
+    with pytest.raises(PowerError) as caught:
+        switch(unit(board, CommandPower(fails, fails)), "on")
+    assert "ended with 1, so the power is not known to be on" in caught.value.message
+    assert caught.value.message.endswith("it said: asking | no such socket")
+
+
+def test_a_program_that_hangs_is_ended_with_all_it_started(board: str, tmp_path: Path) -> None:
+    started = tmp_path / "pid"
+    hangs = (
+        "sh",
+        "-c",
+        f"echo waiting; sleep 1000 & echo $! > {started}.new; mv {started}.new {started}; wait",
+    )
+    began = time.monotonic()
+    with pytest.raises(PowerError, match=r"had not ended after 0\.5 s; it said: waiting"):
+        switch(unit(board, CommandPower(hangs, hangs, timeout_s=0.5)), "off")
+    assert time.monotonic() - began < 100
+    pid = int(started.read_text())
+    until = time.monotonic() + 20
+    while Path(f"/proc/{pid}").exists() and "Z" not in state(pid) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not Path(f"/proc/{pid}").exists() or "Z" in state(pid)
+
+
+def state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return "Z"
+
+
+def test_a_program_that_is_not_there(board: str) -> None:
+    with pytest.raises(InfrastructureError, match="no-such-program is not a program"):
+        switch(unit(board, CommandPower(("no-such-program",), ("x",))), "on")
+
+
+def test_a_relay_gets_its_bytes(board: str, device: tuple[int, str]) -> None:
+    master, name = device
+    power = RelayPower(name, on="A0 01 01 A2", off="a00100a1")
+    switched = switch(unit(board, power), "cycle")
+    assert os.read(master, 100) == b"\xa0\x01\x00\xa1\xa0\x01\x01\xa2"
+    assert switched.steps[0] == f"a0 01 00 a1 to the relay on {name}"
+
+
+def test_a_relay_that_is_not_there(board: str) -> None:
+    with pytest.raises(PortError, match="cannot open the serial port /dev/nowhere"):
+        switch(unit(board, RelayPower("/dev/nowhere", on="01", off="00")), "on")
+
+
+def linked(path: Path, name: str, *, back: bool = True) -> CommandPower:
+    """Power of a board whose port is there only while it has power."""
+    on = f"import os, sys; os.path.lexists({str(path)!r}) or os.symlink({name!r}, {str(path)!r})"
+    off = f"import os; os.remove({str(path)!r})"
+    return CommandPower(python(on if back else ""), python(off))
+
+
+def test_a_port_goes_with_its_power_and_comes_back(
+    board: str, device: tuple[int, str], tmp_path: Path
+) -> None:
+    port = tmp_path / "ttyUSB0"
+    port.symlink_to(device[1])
+    switched = switch(unit(board, linked(port, device[1]), str(port)), "cycle")
+    assert switched.went is True
+    assert switched.back_s is not None
+    assert switched.duration_s >= switched.back_s
+
+
+def test_a_port_that_stays_though_its_power_is_gone_is_told(
+    board: str, device: tuple[int, str]
+) -> None:
+    nothing = python("")
+    switched = switch(unit(board, CommandPower(nothing, nothing), device[1]), "off")
+    assert switched.went is False
+    assert switched.back_s is None
+
+
+def test_a_board_that_does_not_come_back_is_to_be_looked_at(
+    board: str, device: tuple[int, str], tmp_path: Path
+) -> None:
+    port = tmp_path / "ttyUSB0"
+    port.symlink_to(device[1])
+    with pytest.raises(NotBackError, match=r"after 0\.01 s and 0\.3 s more its port") as caught:
+        switch(unit(board, linked(port, device[1], back=False), str(port)), "cycle")
+    assert (caught.value.exit_code, caught.value.owner) == (75, Owner.BOARD)
+    assert "settle_s" in caught.value.hint
+
+
+def test_a_unit_that_nothing_can_switch(board: str) -> None:
+    with pytest.raises(UsageError, match="nothing can switch the power of unit 'u1'") as caught:
+        switch_of(unit(board, None))
+    assert "power = {" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "power",
+    [
+        '{ kind = "relay", port = "/dev/x", on = "A0 0", off = "00" }',
+        '{ kind = "usb-hub", hub = "../../x", port = 1 }',
+        '{ kind = "usb-hub", hub = "1-4", port = 0 }',
+        '{ kind = "command", on = [], off = ["x"] }',
+        '{ kind = "hand" }',
+    ],
+)
+def test_what_no_power_control_is_like_is_refused_when_it_is_read(
+    power: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "units.toml"
+    file.write_text(f'schema = 1\n[[unit]]\nid = "a"\nboard = "native"\npower = {power}\n')
+    with pytest.raises(UsageError, match=rf"^{file}:5:"):
+        load_units(file)
+
+
+def test_the_command(
+    etharness: Callable[..., CommandResult], board: str, tmp_path: Path, uhubctl: Install
+) -> None:
+    uhubctl()
+    units = tmp_path / "units.toml"
+    units.write_text(
+        'schema = 1\n[[unit]]\nid = "a"\nboard = "there.toml"\noff_s = 0\nsettle_s = 0\n'
+        'power = { kind = "usb-hub", hub = "1-4", port = 3 }\n'
+        '[[unit]]\nid = "b"\nboard = "there.toml"\n'
+    )
+    code, out, err = etharness("power", "a", "cycle", "--units", units, "--json")
+    assert code == 0, err
+    assert document("power", out)["steps"] == [
+        "uhubctl -l 1-4 -p 3 -a off",
+        "uhubctl -l 1-4 -p 3 -a on",
+    ]
+    assert etharness("power", "a", "off", "--units", units).out == (
+        "uhubctl -l 1-4 -p 3 -a off\nthe power of a is off\n"
+    )
+    assert etharness("power", "a", "on", "--units", units, "-q").out == "the power of a is on\n"
+    assert etharness("power", "b", "off", "--units", units).code == 2
+    uhubctl(off=NONE, code=1)
+    assert etharness("power", "a", "off", "--units", units).code == 75
