@@ -198,15 +198,18 @@ class Night:
         if self._fatal is not None:
             raise self._fatal
 
+    def worker(self, unit: NightUnit, effects: Effects, ends_at: float | None = None) -> Worker:
+        """What does all of a unit; ``ends_at`` on the clock of ``effects``."""
+        plan, record = self.prepared.plan, self.record
+        return Worker(plan, unit, self.directory, self.progress, effects, record, ends_at)
+
     def finish(self, exit_code: int) -> None:
         """Say in the journal that it is over."""
         self.record(Finished(_utc(), exit_code))
 
     def _work_on(self, unit: NightUnit, effects: Stoppable, ends_at: float | None) -> None:
-        plan, steps = self.prepared.plan, self.prepared.steps[unit.id]
-        worker = Worker(plan, unit, self.directory, self.progress, effects, self.record, ends_at)
         try:
-            worker.work(steps)
+            self.worker(unit, effects, ends_at).work(self.prepared.steps[unit.id])
         except JournalError as error:
             self._fatal = error
             effects.stop()

@@ -1,0 +1,275 @@
+"""What one unit does in a night: healed, benched, tried again, by whose the failures are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import Owner
+from harness.lab.night.classify import Examined
+from harness.lab.night.night import Night, Prepared, open_night, prepare
+from harness.lab.night.summary import counts_of, exit_code_of, outcomes_of, units_summary
+from harness.lab.night.units import NightUnit
+from harness.report.night import Step, StepOutcome, UnitOutcome
+from tests.support.night_world import World
+from tests.support.nights import written_plan
+
+BOARD = """
+schema = 1
+name = "desk"
+description = "a board on a serial port"
+cpu = "cortex-m4"
+timer = { source = "dwt", bits = 32, hz = 64_000_000 }
+target = { kind = "serial" }
+[flash]
+order = ["gdb"]
+"""
+UNITS = """
+schema = 1
+[[unit]]
+id = "a"
+board = "desk.toml"
+port = "/dev/null"
+power = { kind = "command", on = ["true"], off = ["true"] }
+"""
+PLAN = """
+schema = 1
+output = "out"
+[[board]]
+board = "desk.toml"
+[[model]]
+file = "small_int8.pte"
+[[model]]
+file = "functions.pte"
+"""
+
+
+class Done:
+    """A night that one unit has worked through."""
+
+    def __init__(self, home: Path, world: World, more: str = "", plan: str = PLAN) -> None:
+        home.mkdir(parents=True, exist_ok=True)
+        (home / "desk.toml").write_text(BOARD)
+        (home / "units.toml").write_text(UNITS)
+        (home / "fw.elf").write_bytes(b"firmware")
+        text = more.partition("[board]")[2]
+        plan = plan.replace('board = "desk.toml"', f'board = "desk.toml"\n{text}')
+        file = written_plan(home, plan + more.partition("[board]")[0], ("small_int8", "functions"))
+        self.prepared: Prepared = prepare(file, home / "units.toml")
+        self.night: Night = open_night(self.prepared)
+        self.world = world
+        self.unit: NightUnit = self.prepared.units[0]
+        self.go_on()
+
+    def go_on(self) -> None:
+        ends_at = self.world.clock + 10_000
+        self.night.worker(self.unit, self.world, ends_at).work(self.prepared.steps["a"])
+
+    @property
+    def outcomes(self) -> tuple[StepOutcome, ...]:
+        return outcomes_of(self.prepared.all_steps, self.night.progress)
+
+    @property
+    def row(self) -> UnitOutcome:
+        return units_summary(self.prepared.units, self.outcomes, self.night.progress)[0]
+
+    @property
+    def exit_code(self) -> int:
+        return exit_code_of(self.outcomes, [self.row], (), (), not_run_fails=True)
+
+    def did(self, what: str) -> int:
+        return sum(did.startswith(what) for _, did in self.world.did)
+
+
+def world(*endings: str) -> World:
+    """A world whose first model on the unit ends like this."""
+    return World(dict.fromkeys(first_steps(), endings))
+
+
+def first_steps() -> list[Step]:
+    return [Step("a", "desk", "small_int8", "only", 1)]
+
+
+def first(done: Done) -> StepOutcome:
+    [found] = [o for o in done.outcomes if o.step.model == "small_int8"]
+    return found
+
+
+def test_all_is_well(tmp_path: Path) -> None:
+    done = Done(tmp_path, world("pass"))
+    assert done.exit_code == 0
+    assert done.row.state == "well"
+    assert (done.row.passed, done.row.flaky, done.row.not_run) == (2, 0, 0)
+    assert [event.what for event in done.row.events] == ["leased", "well"]
+    assert done.did("examine") == 1
+    assert not done.world.leases
+
+
+@pytest.mark.parametrize(
+    ("how", "owner", "code", "tries"),
+    [
+        ("product", Owner.PRODUCT, 1, 1),
+        ("crash", Owner.PRODUCT, 1, 1),
+        ("hang", Owner.PRODUCT, 1, 1),
+        ("test", Owner.TEST, 2, 1),
+        ("link", Owner.LINK, 76, 2),
+        ("host", Owner.HOST, 71, 2),
+        ("killed", Owner.HOST, 71, 2),
+        ("wrong firmware", Owner.FLASH, 74, 2),
+    ],
+)
+def test_each_owner_has_its_rule_its_code_and_its_column(
+    tmp_path: Path, how: str, owner: Owner, code: int, tries: int
+) -> None:
+    done = Done(tmp_path, world(how), "[retry]\nlink = 1\nflash = 1\nhost = 1\n")
+    outcome = first(done)
+    assert outcome.outcome == "fail"
+    assert outcome.owner is owner
+    assert len(outcome.attempts) == tries
+    assert done.exit_code == code
+    assert done.row.failed == {owner: 1}
+    assert counts_of(done.outcomes)[str(owner)] == 1
+    assert done.row.passed == 1
+
+
+def test_a_pass_after_a_failure_says_so_and_waits_longer_each_time(tmp_path: Path) -> None:
+    done = Done(tmp_path, world("link", "link", "pass"), "[retry]\nlink = 2\nbackoff_s = 3.0\n")
+    outcome = first(done)
+    assert outcome.flaky
+    assert outcome.told == "passed on attempt 3 after link"
+    assert done.row.flaky == 1
+    assert done.exit_code == 0
+    assert [did for _, did in done.world.did if did.startswith("sleep")] == ["sleep 3", "sleep 6"]
+
+
+def test_a_board_that_answers_after_a_crash_makes_it_the_products(tmp_path: Path) -> None:
+    done = Done(tmp_path, world("crash"))
+    assert first(done).attempts[0].evidence == ("the board answers",)
+
+
+class Dying(World):
+    """A world in which a run leaves the board dead until its power is switched."""
+
+    def run(self, unit: NightUnit, step: Step, directory: Path, deadline_s: float):  # type: ignore[no-untyped-def]
+        ending = super().run(unit, step, directory, deadline_s)
+        if self.completed[step][-1] != "pass":
+            self.well[unit.id] = False
+        return ending
+
+
+def dying(*endings: str, cures: bool) -> Dying:
+    found = Dying(dict.fromkeys(first_steps(), endings))
+    found.cures = cures
+    return found
+
+
+def test_a_board_that_answers_after_a_power_cycle_was_only_hung(tmp_path: Path) -> None:
+    done = Done(tmp_path, dying("crash", cures=True))
+    outcome = first(done)
+    assert outcome.owner is Owner.PRODUCT
+    assert outcome.attempts[0].evidence == ("the board answers after 1 power cycle",)
+    assert done.row.power_cycles == 1
+    assert done.row.passed == 1
+
+
+@pytest.mark.parametrize("how", ["crash", "link", "hang"])
+def test_a_board_that_never_answers_again_is_benched(tmp_path: Path, how: str) -> None:
+    done = Done(tmp_path, dying(how, cures=False))
+    outcome = first(done)
+    assert outcome.owner is Owner.BOARD
+    assert "does not answer after 1 power cycle: no answer" in outcome.attempts[0].evidence[-1]
+    assert done.row.state == "benched"
+    assert done.row.not_run == (1 if done.outcomes[0] == outcome else 0)
+    assert done.exit_code == 4
+
+
+def test_without_a_power_cycle_a_dead_board_is_dead(tmp_path: Path) -> None:
+    done = Done(tmp_path, dying("crash", cures=True), "[heal]\npower_cycle = false\n")
+    assert first(done).owner is Owner.BOARD
+    assert done.row.power_cycles == 0
+
+
+def test_a_board_that_is_not_well_at_first_runs_nothing(tmp_path: Path) -> None:
+    sick = world("pass")
+    sick.well["a"], sick.cures = False, False
+    done = Done(tmp_path, sick)
+    assert done.row.state == "benched"
+    assert done.row.not_run == 2
+    assert "not well after 1 power cycles: no answer" in done.row.why
+    assert done.did("run") == 0
+    assert done.exit_code == 4
+
+
+def test_a_power_cycle_cures_a_board_at_first(tmp_path: Path) -> None:
+    sick = world("pass")
+    sick.well["a"] = False
+    done = Done(tmp_path, sick)
+    assert done.exit_code == 0
+    assert [event.what for event in done.row.events] == ["leased", "power cycled", "well"]
+
+
+def test_power_that_cannot_be_switched_cures_nothing(tmp_path: Path) -> None:
+    class Stuck(World):
+        def power_cycle(self, unit: NightUnit) -> Examined:
+            return Examined(False, Owner.HOST, "no uhubctl")
+
+    sick = Stuck()
+    sick.well["a"] = False
+    done = Done(tmp_path, sick)
+    assert done.row.state == "benched"
+    assert [event.message for event in done.row.events if "not power" in event.what] == [
+        "no uhubctl"
+    ]
+
+
+def test_too_many_failures_in_a_row_bench_a_unit(tmp_path: Path) -> None:
+    both = {Step("a", "desk", model, "only", 1): ("link",) for model in ("small_int8", "functions")}
+    done = Done(tmp_path, World(both), "[heal]\nbench_after = 2\n")
+    assert done.row.state == "benched"
+    assert "2 failures in a row" in done.row.why
+    assert done.row.not_run == 1
+    assert done.exit_code == 76
+
+
+def test_a_unit_that_somebody_holds_is_not_run_and_says_by_whom(tmp_path: Path) -> None:
+    held = world("pass")
+    held.busy["a"] = "jane since 22:00"
+    done = Done(tmp_path, held)
+    assert done.row.state == "not leased"
+    assert "jane since 22:00" in done.row.why
+    assert {outcome.outcome for outcome in done.outcomes} == {"not run"}
+    assert done.exit_code == 71
+    assert exit_code_of(done.outcomes, [done.row], (), (), not_run_fails=False) == 0
+    held.busy.clear()
+    done.go_on()
+    assert done.row.state == "well"
+    assert done.exit_code == 0
+
+
+def test_a_unit_ends_with_its_time(tmp_path: Path) -> None:
+    done = Done(tmp_path, world("pass"), "[deadlines]\nunit_s = 9.0\n")
+    assert done.row.state == "out of time"
+    assert done.row.passed == 1
+    assert done.exit_code == 71
+
+
+def test_a_run_that_the_end_of_the_time_cut_off_is_nobodys_failure(tmp_path: Path) -> None:
+    done = Done(tmp_path, world("hang"), "[deadlines]\nunit_s = 9.0\nattempt_s = 100.0\n")
+    assert "fail" not in {outcome.outcome for outcome in done.outcomes}
+
+
+def test_firmware_is_flashed_and_again_when_it_was_wrong(tmp_path: Path) -> None:
+    more = '[retry]\nflash = 1\n[board]image = "fw.elf"\n'
+    done = Done(tmp_path, world("wrong firmware", "pass"), more)
+    flashed = [did for _, did in done.world.did if did.startswith("flash")]
+    assert sorted(flashed) == ["flash fw.elf", "flash fw.elf", "flash fw.elf again"]
+    assert first(done).told == "passed on attempt 2 after flash"
+
+
+def test_nothing_is_begun_once_the_night_is_stopped(tmp_path: Path) -> None:
+    stopped = world("pass")
+    stopped.stopped = True
+    done = Done(tmp_path, stopped)
+    assert done.did("run") == 0
+    assert done.row.state == "interrupted"
