@@ -86,6 +86,8 @@ class Unit(Strict, frozen=True):
         settle_s: How long it takes to be there again after its power came back, seconds.
         lease: Who says whose it is: this host, or a labgrid coordinator.
         place: Its place, by the name the coordinator has for it; "" for its id.
+        match: Instead of a place, tags: any place that has all of them will do.
+        coordinator: The coordinator's address, HOST:PORT; "" for what labgrid itself goes by.
         note: Anything else, for people.
     """
 
@@ -100,6 +102,8 @@ class Unit(Strict, frozen=True):
     settle_s: Annotated[float, msgspec.Meta(ge=0)] = 2.0
     lease: Literal["local", "labgrid"] = "local"
     place: str = ""
+    match: dict[str, str] = msgspec.field(default_factory=dict)
+    coordinator: str = ""
     note: str = ""
 
 
@@ -140,15 +144,23 @@ def load_units(path: Path | None = None) -> tuple[Unit, ...]:
         if unit.id in ids:
             raise UsageError(f"{file}: two units are called {unit.id!r}")
         ids.add(unit.id)
+        if wrong := _misplaced(unit):
+            raise UsageError(f"{file}: unit {unit.id!r}: {wrong}")
     return tuple(_placed(unit, file) for unit in units)
 
 
 def find_unit(name: str, path: Path | None = None) -> Unit:
     """The unit of this name.
 
+    ``labgrid:BOARD`` is any place of a labgrid coordinator that has the tag ``board=BOARD``; no
+    file needs to describe it.
+
     Raises:
         UsageError: There is none; the hint lists what there is.
     """
+    kind, _, board = name.partition(":")
+    if kind == "labgrid" and board:
+        return Unit(id=board, board=board, lease="labgrid", match={"board": board})
     units = {unit.id: unit for unit in load_units(path)}
     if name not in units:
         raise UsageError(
@@ -156,6 +168,16 @@ def find_unit(name: str, path: Path | None = None) -> Unit:
             hint=f"{did_you_mean(name, units)}known units: {', '.join(units) or 'none'}",
         )
     return units[name]
+
+
+def _misplaced(unit: Unit) -> str:
+    """What is wrong with where labgrid is to look for it, "" if nothing is."""
+    given = [name for name in ("place", "match", "coordinator") if getattr(unit, name)]
+    if given and unit.lease != "labgrid":
+        return f'{given[0]} is of use only with lease = "labgrid"'
+    if unit.place and unit.match:
+        return "a place and what to match are two ways to say which; leave one out"
+    return ""
 
 
 def _placed(unit: Unit, file: Path) -> Unit:

@@ -94,3 +94,21 @@ def test_the_labs_file_is_the_environments_or_the_one_here_or_the_users(tmp_path
     assert units_file() == Path("units.toml")
     monkeypatch.setenv("ETHARNESS_UNITS", "/elsewhere.toml")
     assert units_file() == Path("/elsewhere.toml")
+
+
+def test_where_labgrid_is_to_look_is_said_in_one_way_and_only_to_labgrid(tmp_path):
+    unit = '[[unit]]\nid = "a"\nboard = "native"\n'
+    head = f"schema = 1\n{unit}"
+    labgrid = f'{head}lease = "labgrid"\n'
+    match = 'match = { board = "native" }\n'
+    assert find_unit("a", write(tmp_path, labgrid + match)).match == {"board": "native"}
+    with pytest.raises(UsageError, match="unit 'a': a place and what to match are two ways"):
+        load_units(write(tmp_path, f'{labgrid}{match}place = "b"\n'))
+    with pytest.raises(UsageError, match="unit 'a': coordinator is of use only with lease"):
+        load_units(write(tmp_path, f'{head}coordinator = "host:20408"\n'))
+
+
+def test_any_place_of_a_board_needs_no_file():
+    unit = find_unit("labgrid:nucleo-f446re")
+    assert (unit.id, unit.board, unit.lease) == ("nucleo-f446re", "nucleo-f446re", "labgrid")
+    assert unit.match == {"board": "nucleo-f446re"}
