@@ -8,7 +8,7 @@ PYTEST_FLAGS ?= --numprocesses auto --maxprocesses 8 --dist worksteal
 # The C code counts its executed lines while these run; `make c-coverage` shows them.
 test oracle: export ET_NATIVE_PRESET = coverage
 
-.PHONY: help demo test test-fast oracle exports c-coverage lint tidy measure
+.PHONY: help demo test test-fast oracle exports labgrid c-coverage lint tidy measure
 
 help:
 	@echo "make demo       run the int8 keyword-spotting model on the native board and check it"
@@ -16,6 +16,7 @@ help:
 	@echo "make test-fast  unit and property tests only"
 	@echo "make oracle     compare with ExecuTorch's own tools (installs torch and executorch)"
 	@echo "make exports    open what is exported in the tools it is for (installs them)"
+	@echo "make labgrid    hold places of a real labgrid coordinator (installs labgrid and ser2net)"
 	@echo "make c-coverage lines of C that 'make test' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
@@ -29,7 +30,7 @@ test:
 	@tools/setup test
 	$(PYTHON) -m coverage erase
 	$(PYTHON) tools/c_coverage.py erase
-	$(PYTHON) -m coverage run -m pytest $(PYTEST_FLAGS) -m "not oracle and not tools"
+	$(PYTHON) -m coverage run -m pytest $(PYTEST_FLAGS) -m "not oracle and not tools and not labgrid"
 	$(PYTHON) -m coverage combine --quiet
 	$(PYTHON) -m coverage report
 
@@ -45,6 +46,11 @@ oracle:
 exports:
 	@tools/setup tools
 	.venv-tools/bin/python -m pytest tests/tools
+
+labgrid:
+	@tools/setup test
+	@tools/setup labgrid
+	$(PYTHON) -m pytest $(PYTEST_FLAGS) -m labgrid tests/labgrid
 
 c-coverage:
 	@tools/setup test

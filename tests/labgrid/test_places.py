@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -51,27 +52,58 @@ def test_a_place_is_held_and_given_back(coordinator: Coordinator) -> None:
     with hold_place(UNIT, 0) as held:
         assert (held.name, held.port) == ("one", "socket://127.0.0.1:4001")
         client = Client(coordinator.address)
-        client.prolong("one", held.identity, held.identity.until + 7)
+        mine = Identity.parse(held.identity)
+        assert mine is not None
+        client.prolong("one", mine, mine.until + 7)
         place = client.place("one")
-        assert held.identity.ends(place.allowed) == held.identity.until + 7
-        assert place.identity == held.identity
+        assert place.identity == mine
+        assert mine.ends(place.allowed) == mine.until + 7
         assert holder_of(place).startswith(f"process {os.getpid()} of ")
         with (
+            ThreadPoolExecutor() as threads,
             pytest.raises(BusyError, match=f"held by process {os.getpid()} of"),
-            hold_place(UNIT, 0),
         ):
-            pytest.fail("held twice")
+            threads.submit(hold_place(UNIT, 0).__enter__).result()
     assert holder_at(coordinator, "one") == ""
 
 
 def test_any_place_of_a_board_will_do(fake: FakeCoordinator) -> None:
-    with hold_place(ANY, 0) as first, hold_place(ANY, 0) as second:
+    more, again = (replace(ANY, id=name) for name in ("more", "again"))
+    with hold_place(ANY, 0) as first, hold_place(more, 0) as second:
         assert {first.name, second.name} == {"one", "two"}
         with pytest.raises(BusyError, match="none of the 2 places with board=native was free"):
-            hold_place(ANY, 0).__enter__()
+            hold_place(again, 0).__enter__()
     with pytest.raises(UsageError, match="no place with the tags board=x") as caught:
         hold_place(replace(ANY, match={"board": "x"}), 0).__enter__()
     assert "board=native, board=nucleo-f446re" in caught.value.hint
+
+
+def test_a_child_has_what_its_parent_holds(fake: FakeCoordinator) -> None:
+    within = (
+        "from tests.labgrid.test_places import UNIT, hold_place\n"
+        "with hold_place(UNIT, 0) as held: print(held.identity, held.port)"
+    )
+    child = [sys.executable, "-c", within]
+    with hold_place(UNIT, 0) as held:
+        with hold_place(UNIT, 0) as same:
+            assert same == held
+        assert holder_at(fake, "one") == held.identity
+        done = subprocess.run(child, capture_output=True, text=True, check=True)
+        assert done.stdout.split() == [held.identity, held.port]
+        assert holder_at(fake, "one") == held.identity
+        fake.restart()
+        done = subprocess.run(child, capture_output=True, text=True, check=False)
+        assert "has dropped our acquisition" in done.stderr
+        fake.acquire("one", held.identity)
+    assert "ETHARNESS_PLACES" not in os.environ
+
+
+def test_what_a_parent_holds_is_read_or_refused(
+    fake: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ETHARNESS_PLACES", "[]")
+    with pytest.raises(UsageError, match="ETHARNESS_PLACES is not what a parent"):
+        hold_place(UNIT, 0).__enter__()
 
 
 def test_of_two_that_race_exactly_one_has_it(coordinator: Coordinator, tmp_path: Path) -> None:
@@ -97,7 +129,7 @@ def test_what_a_killed_process_held_is_free_for_the_next(
     end(process, signal.SIGKILL)
     assert holder_at(coordinator, "one") != ""
     with hold_place(UNIT, 0) as held:
-        assert f"~{os.getpid()}~" in str(held.identity)
+        assert f"~{os.getpid()}~" in held.identity
     assert f"process {process.pid} has ended" in caplog.text
 
 
@@ -139,7 +171,9 @@ def test_who_holds_a_place_keeps_saying_so(fake: FakeCoordinator) -> None:
         while not (allowed := client.place("one").allowed):
             assert time.monotonic() < end_
             time.sleep(0.05)
-        assert held.identity.ends(allowed) >= held.identity.until
+        mine = Identity.parse(held.identity)
+        assert mine is not None
+        assert mine.ends(allowed) >= mine.until
 
 
 def test_a_waiting_process_gets_it_when_it_is_free(fake: FakeCoordinator, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import random
 import sys
 import threading
@@ -16,6 +17,7 @@ from typing import Final
 from harness.errors import BusyError, HarnessError, InfrastructureError, PortError, UsageError
 from harness.lab.labgrid.client import Client, RefusedError
 from harness.lab.labgrid.identity import Identity
+from harness.lab.labgrid.inherit import Inherited, held_already, held_for_children
 from harness.lab.labgrid.output import Place
 from harness.lab.labgrid.port import port_at
 from harness.report.text import printable
@@ -44,12 +46,12 @@ class HeldPlace:
     Attributes:
         name: Its name.
         port: Address of its serial port, as ``harness.link`` opens it.
-        identity: As whom we have it.
+        identity: As whom it is held, by this process or by one that started it.
     """
 
     name: str
     port: str
-    identity: Identity
+    identity: str
     _client: Client = field(repr=False)
 
     def check(self) -> None:
@@ -100,6 +102,8 @@ def holder_of(place: Place) -> str:
 def hold_place(unit: Unit, timeout_s: float, *, term_s: float = TERM_S) -> Iterator[HeldPlace]:
     """Hold the place of a unit, or one of those that it may be.
 
+    Within each other, in one thread and in processes that are started meanwhile, it is the same.
+
     Args:
         unit: The unit.
         timeout_s: Longest wait for whoever has it, seconds.
@@ -113,12 +117,20 @@ def hold_place(unit: Unit, timeout_s: float, *, term_s: float = TERM_S) -> Itera
         InfrastructureError: The coordinator does not answer.
     """
     client = Client.of(unit.coordinator)
+    key = f"{unit.id} at {client.coordinator}"
+    if (known := held_already(key)) is not None:
+        held = HeldPlace(known.place, known.port, known.identity, client)
+        if known.pid != os.getpid():  # whoever it is may not have noticed
+            held.check()
+        yield held
+        return
     name, identity = _acquire(client, unit, timeout_s, term_s)
     keeper = _Keeper(client, name, identity, term_s)
     keeper.start()
     try:
-        held = HeldPlace(name, port_at(client.resources(name), name, unit.port), identity, client)
-        yield held
+        port = port_at(client.resources(name), name, unit.port)
+        with held_for_children(key, Inherited(name, port, str(identity), os.getpid())):
+            yield HeldPlace(name, port, str(identity), client)
     finally:
         keeper.stop()
         _give_back(client, name, identity)
@@ -210,7 +222,7 @@ def _give_back(client: Client, name: str, identity: Identity) -> None:
     """Release a place; complain if it was not ours any more, unless something else went wrong."""
     failing = sys.exc_info()[0] is not None
     try:
-        _check_ours(client, name, identity)
+        _check_ours(client, name, str(identity))
         client.release(name, identity)
     except HarnessError as error:
         if not failing and isinstance(error, LostPlaceError):
@@ -244,10 +256,10 @@ class _Keeper(threading.Thread):
         self.join()
 
 
-def _check_ours(client: Client, name: str, identity: Identity) -> None:
+def _check_ours(client: Client, name: str, identity: str) -> None:
     holders = {place.name: place for place in client.places()}
     now = holders.get(name)
-    if now is not None and now.acquired == str(identity):
+    if now is not None and now.acquired == identity:
         return
     other = f": it is held by {printable(holder_of(now))}" if now and now.acquired else ""
     raise LostPlaceError(
