@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
+import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -24,14 +26,37 @@ class Server:
     Attributes:
         directory: Where its socket and its data are.
         log: What it printed.
+        port: On 127.0.0.1, with passwords; 0 if it listens on its socket alone.
     """
 
     directory: Path
     log: Path
+    port: int
+    _start: Callable[[], subprocess.Popen[bytes]]
+    _process: subprocess.Popen[bytes]
     _numbers: Iterator[int] = field(default_factory=count)
 
     def url(self, database: str) -> str:
-        return f"postgresql://postgres@/{database}?host={self.directory}"
+        port = f"&port={self.port}" if self.port else ""
+        return f"postgresql://postgres@/{database}?host={self.directory}{port}"
+
+    def url_of(self, user: str, password: str, database: str, port: int = 0) -> str:
+        """A URL over TCP, by way of another port if given."""
+        return f"postgresql://{user}:{password}@127.0.0.1:{port or self.port}/{database}"
+
+    def stop(self) -> None:
+        """End it, and all who are connected."""
+        self._process.send_signal(signal.SIGINT)
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def start(self) -> None:
+        """Start it again."""
+        self._process = self._start()
+        _wait(self, self._process, self.log)
 
     def new_database(self, template: str | None = None) -> str:
         """The URL of an empty database, or of a copy of the one whose URL is ``template``."""
@@ -62,11 +87,12 @@ class Server:
 
 
 @contextmanager
-def server(*, durable: bool = False) -> Iterator[Server]:
+def server(*, durable: bool = False, tcp: bool = False) -> Iterator[Server]:
     """Start a server, and end it; FileNotFoundError where PostgreSQL is not installed.
 
     Without ``durable`` it is as quick, and as careless, as a test can afford.
     """
+    port = _free_port() if tcp else 0
     programs = _programs()
     directory = Path(tempfile.mkdtemp(prefix="etharness-pg-"))
     as_user: list[str] = []
@@ -85,28 +111,33 @@ def server(*, durable: bool = False) -> Iterator[Server]:
             check=True,
             capture_output=True,
         )
-        settings = ["listen_addresses=", f"unix_socket_directories={directory}"]
+        settings = [f"unix_socket_directories={directory}"]
+        settings += [f"listen_addresses={'127.0.0.1' if tcp else ''}"]
         if not durable:
             settings += ["fsync=off", "shared_buffers=16MB", "max_connections=40"]
+        if tcp:
+            rules = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+            (data / "pg_hba.conf").write_text(rules)
+            settings += [f"port={port}"]
         options = [word for setting in settings for word in ("-c", setting)]
-        with log.open("wb") as out:
-            dying = ["--pdeathsig=KILL"] if as_user else []
-            process = subprocess.Popen(
-                [*as_user, *dying, programs / "postgres", "-D", data, *options],
-                cwd=directory,
-                stdout=out,
-                stderr=out,
-            )
+
+        def start() -> subprocess.Popen[bytes]:
+            with log.open("ab") as out:
+                dying = ["--pdeathsig=KILL"] if as_user else []
+                return subprocess.Popen(
+                    [*as_user, *dying, programs / "postgres", "-D", data, *options],
+                    cwd=directory,
+                    stdout=out,
+                    stderr=out,
+                )
+
+        process = start()
+        running = Server(directory, log, port, start, process)
         try:
-            _wait(directory, process, log)
-            yield Server(directory, log)
+            _wait(running, process, log)
+            yield running
         finally:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            running.stop()
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
@@ -121,13 +152,19 @@ def _programs() -> Path:
     return found[-1].parent
 
 
-def _wait(directory: Path, process: subprocess.Popen[bytes], log: Path) -> None:
+def _free_port() -> int:
+    with socket.socket() as opened:
+        opened.bind(("127.0.0.1", 0))
+        return int(opened.getsockname()[1])
+
+
+def _wait(server: Server, process: subprocess.Popen[bytes], log: Path) -> None:
     import psycopg
 
     end = time.monotonic() + START_S
     while True:
         try:
-            psycopg.connect(f"postgresql://postgres@/postgres?host={directory}").close()
+            psycopg.connect(server.url("postgres")).close()
         except psycopg.OperationalError:
             if process.poll() is not None or time.monotonic() > end:
                 raise AssertionError(f"the server does not start: {log.read_text()}") from None

@@ -24,7 +24,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from harness.errors import HarnessError, UsageError
 from harness.extras import require
 from harness.lab.history.file_systems import refuse_network
-from harness.lab.history.owners import may_retry, owned
+from harness.lab.history.owners import may_retry, may_return, owned
 from harness.lab.history.place import FOLDER
 
 _T = TypeVar("_T")
@@ -33,13 +33,18 @@ _BUSY_MS: Final = 200
 """How long SQLite itself waits for another writer, before that counts as a retry."""
 
 _CONNECT_S: Final = 10
+_OTHERS_S: Final = 0.05
+_GONE_S: Final = 0.5
+_KEEPALIVES: Final = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+"""A server that a network has lost, without a word, while it was to answer: noticed in 25 s."""
 
 
 class Database:
     """A database, whichever it is.
 
     Attributes:
-        retries: How often a transaction had to be begun again because of another writer.
+        retries: How often a transaction had to be begun again because of another writer, or of a
+            server that had gone away.
         read_only: Nothing can be written, as the file may not be.
     """
 
@@ -48,6 +53,7 @@ class Database:
         self.deadline_s = deadline_s
         self.retries = 0
         self.read_only = False
+        self._reached = False
         self._engine = self._open(create=create)
 
     @property
@@ -55,7 +61,7 @@ class Database:
         """Where it is, for people, without a password."""
         if self.is_sqlite:
             return self.url.database or "memory"
-        return self.url.render_as_string(hide_password=True)
+        return self.url.set(drivername="postgresql").render_as_string(hide_password=True)
 
     @property
     def is_sqlite(self) -> bool:
@@ -108,14 +114,28 @@ class Database:
         while True:
             try:
                 with transaction() as connection:
-                    return action(connection)
+                    done = action(connection)
+                self._reached = True
             except HarnessError as error:
-                cause = error.__cause__
-                passes = isinstance(cause, DBAPIError) and may_retry(cause)
-                if not passes or time.monotonic() >= end:
+                longest = self._pause(error.__cause__)
+                if not longest or time.monotonic() >= end:
                     raise
                 self.retries += 1
-                time.sleep(random.uniform(0.005, 0.05))
+                time.sleep(random.uniform(0.1, 1) * longest)
+            else:
+                return done
+
+    def _pause(self, error: BaseException | None) -> float:
+        """How long to wait at most before a transaction is begun again, seconds; 0: it is not.
+
+        A server that was never reached is more likely a wrong address than one that comes back.
+        """
+        if isinstance(error, DBAPIError):
+            if may_retry(error):
+                return _OTHERS_S
+            if self._reached and may_return(error):
+                return _GONE_S
+        return 0.0
 
     @contextmanager
     def _owning(self) -> Iterator[None]:
@@ -134,7 +154,9 @@ class Database:
                 "connect_timeout": _CONNECT_S,
                 "tcp_user_timeout": int(1000 * self.deadline_s),
                 "application_name": "etharness",
+                **_KEEPALIVES,
             },
+            pool_pre_ping=True,  # a connection of before the server was started again is not used
         )
         lock_ms = int(1000 * self.deadline_s)
 

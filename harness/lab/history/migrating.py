@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import Connection, inspect, text
+from sqlalchemy.exc import DBAPIError
 
 from harness.errors import UsageError
 from harness.extras import require
 from harness.lab.history.database import Database
+from harness.lab.history.owners import is_forbidden
 from harness.lab.history.tables import METADATA
 
 if TYPE_CHECKING:
@@ -54,13 +56,19 @@ def bring_up_to_date(database: Database) -> None:
     found = database.read(version_of)
     if found == REVISION:
         return
+    behind = UsageError(
+        f"{database.place} is {f'a history of version {found}' if found else 'empty'}, this "
+        f"package's is {REVISION}, and it may not be written",
+        hint="let somebody migrate it who may: `etharness history info`",
+    )
     if database.read_only:
-        raise UsageError(
-            f"{database.place} is a history of version {found}, this package's is {REVISION}, and "
-            "it may not be written",
-            hint="let somebody migrate it who may: `etharness history info`",
-        )
-    migrate(database)
+        raise behind
+    try:
+        migrate(database)
+    except UsageError as error:
+        if isinstance(error.__cause__, DBAPIError) and is_forbidden(error.__cause__):
+            raise behind from error
+        raise
 
 
 def migrate(database: Database, revision: str = REVISION) -> None:

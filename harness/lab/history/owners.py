@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
 from harness.errors import FormatError, HarnessError, InfrastructureError, UsageError
 
 _RETRY_SQLITE: Final = ("SQLITE_BUSY", "SQLITE_LOCKED")
 _RETRY_POSTGRESQL: Final = ("40001", "40P01")  # not serialisable; deadlock
+
+_GOING: Final = ("57P01", "57P02", "57P03")  # shut down by its administrator, crashed, starting
 
 _Verdict = tuple[Callable[..., HarnessError], str, str]
 """Class of the error; what happened, with the place in it; what to try."""
@@ -81,6 +83,21 @@ def may_retry(error: DBAPIError) -> bool:
     if (name := _sqlite_name(error)) is not None:
         return name in _RETRY_SQLITE
     return getattr(error.orig, "sqlstate", None) in _RETRY_POSTGRESQL
+
+
+def may_return(error: DBAPIError) -> bool:
+    """Whether a server went away that may come back: it is started again, or the network was."""
+    if _sqlite_name(error) is not None or not isinstance(error, OperationalError | InterfaceError):
+        return False
+    state = getattr(error.orig, "sqlstate", None)
+    if state is None:
+        return not any(text in str(error.orig) for text in _REFUSALS)
+    return state in _GOING or state.startswith("08")
+
+
+def is_forbidden(error: DBAPIError) -> bool:
+    """Whether it was for want of the right to write."""
+    return _verdict(error) is _FORBIDDEN
 
 
 def owned(error: SQLAlchemyError, place: str, deadline_s: float) -> HarnessError:
