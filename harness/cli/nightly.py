@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from harness.cli.common import Output, output_options
+from harness.cli.where import units_option
+
+if TYPE_CHECKING:
+    from harness.lab.night.night import Prepared
 
 
 @click.command(name="nightly")
 @click.argument("plan", type=click.Path(path_type=Path))
-@click.option(
-    "--units",
-    "units_file",
-    type=click.Path(path_type=Path),
-    help="The lab's units.  [default: $ETHARNESS_UNITS, or units.toml]",
-)
+@units_option
 @click.option(
     "--only",
     "patterns",
@@ -25,13 +26,17 @@ from harness.cli.common import Output, output_options
     help="Only what this pattern means, such as 'h743-*/kws*'. May be given several times.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be done, in which order.")
+@click.option(
+    "--quarantine-status", is_flag=True, help="Say how the entries of its quarantine stand."
+)
 @click.option("--fresh", is_flag=True, help="Begin a new night, also if one is not finished.")
 @output_options
 def command(
     plan: Path,
-    units_file: Path | None,
+    units: Path | None,
     patterns: tuple[str, ...],
     dry_run: bool,
+    quarantine_status: bool,
     fresh: bool,
     output: Output,
 ) -> int:
@@ -44,10 +49,12 @@ def command(
     from harness.lab.night.night import prepare
     from harness.report.night_terminal import Teller, show_night, show_schedule
 
-    prepared = prepare(plan, units_file, patterns)
+    prepared = prepare(plan, units, patterns)
     if dry_run:
         show_schedule(output.console(), prepared.all_steps, str(prepared.output))
         return 0
+    if quarantine_status:
+        return _quarantine_status(prepared, output)
     from harness.lab.night.journal import Ended, OfUnit, Record
     from harness.lab.night.whole import whole_night
 
@@ -59,7 +66,7 @@ def command(
         elif isinstance(record, OfUnit):
             teller.happened(record.event)
 
-    document = whole_night(prepared, units_file, fresh=fresh, told=told, said=teller.say)
+    document = whole_night(prepared, units, fresh=fresh, told=told, said=teller.say)
     if output.json:
         from harness.result import encode
 
@@ -67,3 +74,20 @@ def command(
     else:
         show_night(output.console(), document, verbosity=output.verbosity)
     return document.exit_code
+
+
+def _quarantine_status(prepared: Prepared, output: Output) -> int:
+    """Say how the entries stand; 1 when one of them should be removed."""
+    from harness.lab.night.whole import quarantine_of
+    from harness.report.night_tables import quarantine_table
+    from harness.report.terminal import show_table
+
+    entries = quarantine_of(prepared, datetime.now(UTC).date())
+    if output.json:
+        from harness.result import encode
+
+        click.echo(encode(entries), nl=False)
+    else:
+        table = quarantine_table(entries)
+        show_table(output.console(), table.headers, table.rows, title=table.title)
+    return int(any(entry.state != "applies" for entry in entries))

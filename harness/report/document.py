@@ -21,7 +21,7 @@ from harness.report.explain import CodeDocument
 from harness.report.history import PrunedDocument, TableDocument
 from harness.report.judgement import Judgement
 from harness.report.memory import MemoryDocument, memory_document
-from harness.report.night import NightDocument
+from harness.report.night import NightDocument, QuarantineStatus
 from harness.report.postmortem import PostmortemDocument
 from harness.report.power import Switched
 from harness.report.results import ReportDocument
@@ -129,6 +129,7 @@ SCHEMAS: dict[str, Any] = {
     "history-prune": PrunedDocument,
     "history-show": History,
     "nightly": NightDocument,
+    "nightly-quarantine-status": list[QuarantineStatus],
     "postmortem": PostmortemDocument,
     "power": Switched,
     "replay": Judgement,

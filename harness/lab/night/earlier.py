@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -21,18 +21,23 @@ _KNOWN: Final = 60
 """Nights that are looked at, the newest."""
 
 
-def earlier_nights(directory: Path) -> Iterator[NightDocument]:
+def earlier_nights(directory: Path, name: str) -> Iterator[NightDocument]:
     """What came of the nights before that in ``directory``, as far as it can be read."""
-    for folder in _before(directory):
+    yield from documents(_before(directory, name))
+
+
+def documents(folders: Iterable[Path]) -> Iterator[NightDocument]:
+    """What came of nights, as far as it can be read."""
+    for folder in folders:
         try:
             yield msgspec.json.decode((folder / DOCUMENT).read_bytes(), type=NightDocument)
         except (OSError, msgspec.DecodeError):
             continue
 
 
-def unstored_nights(directory: Path) -> Iterator[Path]:
+def unstored_nights(directory: Path, name: str) -> Iterator[Path]:
     """Nights that were over before the one in ``directory``, and are not in the history."""
-    for folder in _before(directory):
+    for folder in _before(directory, name):
         try:
             records, _ = read_journal(folder / JOURNAL)
         except (OSError, HarnessError):
@@ -60,5 +65,6 @@ def keep_late(
     return notes, trouble
 
 
-def _before(directory: Path) -> list[Path]:
-    return [folder for folder in nights(directory.parent) if folder.name < directory.name][-_KNOWN:]
+def _before(directory: Path, name: str) -> list[Path]:
+    of_it = nights(directory.parent, name)
+    return [folder for folder in of_it if folder.name < directory.name][-_KNOWN:]

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final
 
 from harness import __version__
 from harness.check.history.baseline import parse_baseline
-from harness.errors import HarnessError, Owner
+from harness.errors import HarnessError, Owner, UsageError
 from harness.lab.baseline import HistoryRef
 from harness.lab.given import load_given
 from harness.lab.judge import judged_path
 from harness.lab.night.commands import Commands
-from harness.lab.night.earlier import DOCUMENT, earlier_nights, keep_late, unstored_nights
+from harness.lab.night.earlier import (
+    DOCUMENT,
+    documents,
+    earlier_nights,
+    keep_late,
+    unstored_nights,
+)
+from harness.lab.night.folder import nights
 from harness.lab.night.journal import Record, Stored
 from harness.lab.night.keeping import history_url, keep_results
 from harness.lab.night.night import Night, Prepared, Stoppable, ended_attempts, open_night
@@ -76,7 +83,7 @@ def end_of(night: Night, effects: Stoppable) -> NightDocument:
     quarantine = no_quarantine(today)
     if plan.quarantine is not None:
         # What is wrong with it shows before anything is started.
-        earlier = outcomes_of_nights(earlier_nights(night.directory))
+        earlier = outcomes_of_nights(earlier_nights(night.directory, plan.name))
         quarantine = with_passes(path_of(document, plan.quarantine), earlier, today)
     for report in plan.reports:
         check_report_file(night.directory / report)
@@ -102,6 +109,22 @@ def end_of(night: Night, effects: Stoppable) -> NightDocument:
     write_document(night.directory, found)
     night.finish(found.exit_code)
     return found
+
+
+def quarantine_of(prepared: Prepared, today: date) -> tuple[QuarantineStatus, ...]:
+    """How the entries of a plan's quarantine stand after all nights that there were.
+
+    Raises:
+        UsageError: The plan names no quarantine, or its file is wrong.
+    """
+    plan = prepared.plan
+    if plan.quarantine is None:
+        raise UsageError(
+            f"{prepared.document.path} names no quarantine",
+            hint='say where it is with quarantine = "quarantine.toml"',
+        )
+    past = outcomes_of_nights(documents(nights(prepared.output, plan.name)))
+    return with_passes(path_of(prepared.document, plan.quarantine), past, today).status(())
 
 
 def summary_of(
@@ -148,7 +171,7 @@ def _keep(night: Night, effects: Stoppable) -> tuple[list[Trouble], list[str]]:
         return [], []
     url = history_url(night.prepared.document, plan.history)
     notes: list[str] = []
-    for folder in unstored_nights(night.directory):
+    for folder in unstored_nights(night.directory, plan.name):
         added, trouble = keep_late(folder, url, effects.utc, effects.sleep)
         notes += added
         if trouble is not None:
