@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from harness.board import board_names, load_board
+from harness.board import SerialTarget, board_names, load_board
 from harness.cli.common import Output, output_options
+from harness.flash.doctor import examine as flash_tools
 from harness.target.doctor import Finding, examine
 
 
@@ -15,26 +16,34 @@ from harness.target.doctor import Finding, examine
 def command(board: str | None, output: Output) -> int:
     """Say what this machine can do and what it lacks."""
     boards = [load_board(name)[0] for name in ([board] if board else board_names())]
-    findings = examine(boards)
+    needed, tools = examine(boards), flash_tools(boards)
+    findings = needed + tools
     if output.json:
         from harness.result import encode
 
         click.echo(encode(findings), nl=False)
     else:
-        _show(findings, output)
-    return 2 if board and any(finding.version is None for finding in findings) else 0
+        if needed:
+            _show(needed, output)
+        if tools:
+            _show(tools, output, "To flash with, one is enough")
+    lacks = any(finding.version is None for finding in needed)
+    if any(isinstance(item.target, SerialTarget) for item in boards):
+        lacks = lacks or all(tool.version is None for tool in tools)
+    return 2 if board and lacks else 0
 
 
-def _show(findings: list[Finding], output: Output) -> None:
+def _show(findings: list[Finding], output: Output, title: str = "") -> None:
     from harness.report.terminal import show_table
 
     rows = [
         (
-            "ok" if finding.version else "MISSING",
+            "ok" if finding.version else "missing" if title else "MISSING",
             finding.tool,
             finding.version or finding.remedy,
             ", ".join(finding.needed_by),
         )
         for finding in findings
     ]
-    show_table(output.console(), ("", "tool", "version or remedy", "needed by"), rows)
+    headers = ("", "tool", "version or remedy", "for" if title else "needed by")
+    show_table(output.console(), headers, rows, title=title)

@@ -10,7 +10,7 @@ from typing import Any
 from harness.board import Board, Flash
 from harness.errors import UsageError
 from harness.flash.image import Format
-from harness.flash.probes import Probe, choose_probe
+from harness.flash.probes import Probe, choose_probe, parse_selector
 from harness.flash.tool import Tool
 from harness.flash.tools import find_tool
 from harness.toml_file import read_document
@@ -141,5 +141,7 @@ def _with_probe(choice: Choice, selector: str, devices: Sequence[Probe]) -> Choi
     tool = choice.tool
     if not tool.selects_probe:
         return choice
+    if tool.bootloader and selector and not parse_selector(selector).is_of(tool.probes):
+        selector = ""
     probe = choose_probe(selector, tool.probes, devices, f"the board ({tool.name})")
     return Choice(tool, choice.options, choice.why, choice.others, probe)

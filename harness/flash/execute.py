@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from harness.errors import FlashError, InfrastructureError
-from harness.flash.signs import sign_of
+from harness.flash.signs import Sign, sign_of
 from harness.flash.tool import Step, Tool
 from harness.target.process import bound_to_us
 
@@ -80,7 +80,7 @@ def run_steps(
         except subprocess.TimeoutExpired:
             raise FlashError(
                 f"{name} had not ended after {timeout_s:g} s, while it was to {step.stage}: "
-                f"{_last_lines(_read_from(log.path, 0))}",
+                f"{_words(_read_from(log.path, 0))}",
                 hint=f"its log is {log.path}; is the board stuck? A power cycle may help, or "
                 "`timeout_s` in [flash] of the board file",
             ) from None
@@ -153,7 +153,6 @@ def _judge(name: str, step: Step, code: int, output: str, log: Log) -> None:
     proved = not step.proof or re.search(step.proof, output) is not None
     if code == 0 and proved and not denied:
         return
-    # Our notes are no part of it, and of the last of it the cause is what comes first.
     sign = sign_of(output)
     if code < 0:
         how = f"was killed by {signal.Signals(-code).name}"
@@ -163,7 +162,7 @@ def _judge(name: str, step: Step, code: int, output: str, log: Log) -> None:
         how = "exited with status 0, but " + ("said that it failed" if denied else "did not finish")
     what = f"{sign.what} ({how})" if sign else how
     raise FlashError(
-        f"{name} could not {step.stage}: {what}; it said: {_last_lines(output)}",
+        f"{name} could not {step.stage}: {what}; it said: {_words(output, sign)}",
         hint=f"{sign.hint}; the log is {log.path}" if sign else f"its log is {log.path}",
         again=sign is None or sign.again,
     )
@@ -184,6 +183,10 @@ def _read_from(path: Path, begin: int) -> str:
     return "\n".join(line for line in text.replace("\r", "\n").split("\n") if line[:1] != "#")
 
 
-def _last_lines(output: str) -> str:
+def _words(output: str, sign: Sign | None = None) -> str:
+    """The last that was said, and the line that tells most, where that stands before."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return " | ".join(lines[-_LAST_LINES:]) or "nothing"
+    last = lines[-_LAST_LINES:]
+    if sign and (telling := sign.line(output)) not in last:
+        last = [telling, "...", *last]
+    return " | ".join(last) or "nothing"

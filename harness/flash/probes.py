@@ -18,7 +18,9 @@ _SELECTOR: Final = re.compile(r"([0-9A-Fa-f]{1,4}):([0-9A-Fa-f]{1,4})(?::(.*))?"
 
 
 class Probe(NamedTuple):
-    """A USB device: its ids, its serial number ("" if it has none), where it is plugged in."""
+    """A USB device: its ids, its serial number ("" if it has none), where it is plugged in ("" if
+    that is not known, as of one that is only asked for).
+    """
 
     vid: int
     pid: int
@@ -35,11 +37,9 @@ class Probe(NamedTuple):
         """What it is chosen by."""
         return f"{self.ids}:{self.serial}" if self.serial else self.ids
 
-
-class _Selector(NamedTuple):
-    vid: int
-    pid: int
-    serial: str | None
+    def is_of(self, kinds: Collection[str]) -> bool:
+        """Whether it has one of these USB ids, VID:PID or VID."""
+        return self.ids in kinds or f"{self.vid:04x}" in kinds
 
 
 def connected(root: Path | None = None) -> list[Probe]:
@@ -77,7 +77,7 @@ def choose_probe(
         InfrastructureError: What the selector says is not connected.
     """
     if not selector:
-        fitting = [device for device in devices if _is_of(device, kinds)]
+        fitting = [device for device in devices if device.is_of(kinds)]
         if len(fitting) > 1:
             raise UsageError(
                 f"{len(fitting)} probes are connected, and nothing says which one is on {what}",
@@ -94,16 +94,16 @@ def choose_probe(
     if fitting:
         return fitting[0]
     if devices:
-        probes = [device for device in devices if _is_of(device, kinds)] or devices
+        probes = [device for device in devices if device.is_of(kinds)] or devices
         raise InfrastructureError(
             f"the probe {selector} of {what} is not connected",
             hint=f"plug it in; connected are: {_list(probes)}",
         )
     # Where sysfs cannot be read the tool will say whether it is there.
-    return Probe(wanted.vid, wanted.pid, wanted.serial or "")
+    return wanted
 
 
-def parse_selector(text: str) -> _Selector:
+def parse_selector(text: str) -> Probe:
     """Read VID:PID:Serial or VID:PID.
 
     Raises:
@@ -116,17 +116,13 @@ def parse_selector(text: str) -> _Selector:
             hint="write VID:PID:Serial, hexadecimal, such as 0483:374b:066DFF485550755187121723",
         )
     vid, pid, serial = match.groups()
-    return _Selector(int(vid, 16), int(pid, 16), serial or None)
+    return Probe(int(vid, 16), int(pid, 16), serial or "")
 
 
-def _fits(device: Probe, wanted: _Selector) -> bool:
+def _fits(device: Probe, wanted: Probe) -> bool:
     # Tools disagree about the case of serial numbers, which are mostly hexadecimal.
-    same = wanted.serial is None or device.serial.casefold() == wanted.serial.casefold()
+    same = not wanted.serial or device.serial.casefold() == wanted.serial.casefold()
     return (device.vid, device.pid) == (wanted.vid, wanted.pid) and same
-
-
-def _is_of(device: Probe, kinds: Collection[str]) -> bool:
-    return device.ids in kinds or f"{device.vid:04x}" in kinds
 
 
 def _list(devices: Sequence[Probe]) -> str:

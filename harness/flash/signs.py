@@ -25,6 +25,11 @@ class Sign(NamedTuple):
     hint: str
     again: bool = False
 
+    def line(self, output: str) -> str:
+        """The first line of an output that has the pattern; "" if none has."""
+        search = re.compile(self.pattern, re.IGNORECASE).search
+        return next((line.strip() for line in output.splitlines() if search(line)), "")
+
 
 _UDEV: Final = (
     "give your user the right to use it: a udev rule for its VID:PID (docs/flashing.md), "
@@ -38,7 +43,7 @@ _PLUG: Final = (
 SIGNS: Final = (
     Sign(
         r"permission denied|LIBUSB_ERROR_ACCESS|insufficient permissions|access denied|"
-        r"cannot open device.*\[-3\]",
+        r"cannot open device.*\[-3\]|check your permissions",
         "this user may not use the probe or the port",
         _UDEV,
     ),
@@ -53,7 +58,7 @@ SIGNS: Final = (
     Sign(
         r"readout.?protect|read.?out protection|RDP level|flash is (read|write).?protected|"
         r"\bAPPROTECT\b|device is (secured|locked)|(chip|target) is locked|is read protected|"
-        r"write.?protected",
+        r"write.?protected|Got NACK from device on command 0x(11|31|43|44)",
         "the chip is locked against reading or writing",
         "unlock it, which erases everything on it: with the tool's own mass erase or recover "
         "command; this is never done by itself",
@@ -71,9 +76,9 @@ SIGNS: Final = (
         r"no (connected )?(debug )?(probes?|programmers?|emulators?)\b|"
         r"couldn'?t find any ST-?Link|"
         r"unable to find a matching CMSIS-DAP|No J-Link device found|"
-        r"No DFU capable USB device|no (accessible )?RP\w* devices? (in BOOTSEL mode )?"
+        r"No DFU capable USB device|no (accessible )?RP\S* devices? (in BOOTSEL mode )?"
         r"(was|were) found|no probes? (was|were) found|No target device available|"
-        r"Cannot connect to J-Link|connecting to J-Link via USB\.\.\.\s*FAILED|"
+        r"Cannot connect to J-Link|connecting to J-Link via USB\.\.\. *FAILED|"
         r"unable to open ftdi|no device found|Error: open failed",
         "no probe is connected, or not the one that was asked for",
         _PLUG,
@@ -138,7 +143,4 @@ SIGNS: Final = (
 
 def sign_of(output: str) -> Sign | None:
     """What a tool's output means; None if nothing in it is known."""
-    for sign in SIGNS:
-        if re.search(sign.pattern, output, re.IGNORECASE):
-            return sign
-    return None
+    return next((sign for sign in SIGNS if sign.line(output)), None)

@@ -151,6 +151,8 @@ class Tool(ABC, Generic[Options]):
         verifies: It can read back and compare.
         resets: It lets the board run afterwards.
         needs_port: It works over the board's serial port.
+        bootloader: Its probes are the board itself in another state: a debug probe that the board
+            has, too, does not matter to it.
         settles: The board goes on after the tool has ended.
     """
 
@@ -164,6 +166,7 @@ class Tool(ABC, Generic[Options]):
     verifies: ClassVar[bool] = True
     resets: ClassVar[bool] = True
     needs_port: ClassVar[bool] = False
+    bootloader: ClassVar[bool] = False
     settles: ClassVar[bool] = False
 
     @abstractmethod
@@ -173,6 +176,10 @@ class Tool(ABC, Generic[Options]):
         Raises:
             UsageError: Something that it needs to know was not said.
         """
+
+    def reads_back(self, _options: Options) -> bool:
+        """Whether it can verify, told this."""
+        return self.verifies
 
     def missing(self) -> str | None:
         """How to get what is not installed; None if everything is."""

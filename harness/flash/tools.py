@@ -7,10 +7,27 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from harness.errors import UsageError, did_you_mean
+from harness.flash.copy import Copy
+from harness.flash.custom import Command
+from harness.flash.dfu_util import DfuUtil
+from harness.flash.esptool import Esptool
 from harness.flash.gdb import Gdb
+from harness.flash.jlink import JLink
+from harness.flash.openocd import OpenOcd
+from harness.flash.picotool import Picotool
+from harness.flash.probe_rs import ProbeRs
+from harness.flash.pyocd import PyOcd
+from harness.flash.st_flash import StFlash
+from harness.flash.stm32flash import Stm32Flash
 from harness.flash.tool import Tool
+from harness.flash.west import West
 
-TOOLS: Final[Mapping[str, Tool[Any]]] = MappingProxyType({tool.name: tool for tool in (Gdb(),)})
+_ALL: Final[tuple[Tool[Any], ...]] = (
+    *(Gdb(), OpenOcd(), PyOcd(), ProbeRs(), JLink(), StFlash(), Stm32Flash(), Esptool()),
+    *(DfuUtil(), Picotool(), Copy(), West(), Command()),
+)
+
+TOOLS: Final[Mapping[str, Tool[Any]]] = MappingProxyType({tool.name: tool for tool in _ALL})
 
 
 def find_tool(name: str, where: str) -> Tool[Any]:

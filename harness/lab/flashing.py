@@ -176,7 +176,7 @@ def plan(request: FlashRequest, *, dry: bool = False, stages: Stages = lambda *_
         image=image,
         work=(request.output / "flash_files").absolute(),
         options=choice.options,
-        verify=flash.verify and tool.verifies,
+        verify=flash.verify and tool.reads_back(choice.options),
         probe=choice.probe,
         port=port or None,
         server="GDBSERVER" if isinstance(board.target, QemuTarget) else None,

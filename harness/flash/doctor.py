@@ -1,0 +1,25 @@
+"""Finds the flashing tools that boards name on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from harness.board import Board
+from harness.flash.execute import version_of
+from harness.flash.tools import find_tool
+from harness.target.doctor import Finding
+
+
+def examine(boards: Iterable[Board]) -> list[Finding]:
+    """Look for every tool that one of ``boards`` can be flashed with; one of them is enough."""
+    findings: dict[str, Finding] = {}
+    for board in boards:
+        for name in board.flash.order if board.flash else ():
+            if name not in findings:
+                tool = find_tool(name, f"board {board.name}")
+                missing = tool.missing()
+                path = tool.programs[0].find() if tool.programs else None
+                version = None if missing else (path and version_of(tool, path)) or "is here"
+                findings[name] = Finding(name, version, missing or "")
+            findings[name].needed_by.append(board.name)
+    return list(findings.values())

@@ -1,0 +1,56 @@
+"""esptool 5: the bootloader in the ROM of Espressif's chips, over a serial port."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from harness.board import Strict
+from harness.flash.image import Format
+from harness.flash.tool import RESET, VERIFY, WRITE, Job, Program, Step, Tool
+
+
+class EsptoolOptions(Strict, frozen=True):
+    """``chip`` as esptool calls it; ``baud`` while writing; ``offset`` is where an application
+    begins in the flash; ``before`` and ``after`` are its resets.
+    """
+
+    chip: str
+    offset: int = 0x1_0000
+    baud: int = 460_800
+    before: str = "default-reset"
+    after: str = "hard-reset"
+
+
+class Esptool(Tool[EsptoolOptions]):
+    """Makes an application image of an ELF file; a ``.bin`` has to be one, or a merged one."""
+
+    name = "esptool"
+    programs = (Program("esptool", "pip install 'esptool>=5'"),)
+    formats: ClassVar = (Format.ELF, Format.BIN)
+    options_type = EsptoolOptions
+    version = ("version",)
+    needs_port = True
+
+    def commands(self, job: Job[EsptoolOptions]) -> tuple[Step, ...]:
+        """Convert, write, compare, reset; the last with what the board file says."""
+        options, port = job.options, job.needed_port()
+        image = job.image_as(*self.formats)
+        path, steps = image.path, []
+        if image.format is Format.ELF:
+            path = job.work / f"{image.path.stem}.app.bin"
+            make = ("--chip", options.chip, "elf2image", "--output", str(path), str(image.path))
+            steps.append(Step("convert", (job.program, *make)))
+
+        def call(after: str, *what: str) -> tuple[str, ...]:
+            line = ("--port", port, "--baud", str(options.baud))
+            resets = ("--before", options.before, "--after", after)
+            return (job.program, "--chip", options.chip, *line, *resets, *what)
+
+        place = (hex(options.offset), str(path))
+        written = r"Hash of data verified"
+        steps.append(Step(WRITE, call("no-reset", "write-flash", *place), {}, written))
+        if job.verify:
+            matched = r"Verification successful"
+            steps.append(Step(VERIFY, call("no-reset", "verify-flash", *place), {}, matched))
+        steps.append(Step(RESET, call(options.after, "read-mac")))
+        return tuple(steps)

@@ -1,0 +1,70 @@
+"""SEGGER's J-Link Commander."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from harness.board import Strict
+from harness.errors import UsageError
+from harness.flash import usb
+from harness.flash.image import Format
+from harness.flash.tool import Job, Program, Step, Tool
+
+
+class JLinkOptions(Strict, frozen=True):
+    """``device`` as SEGGER calls the chip; ``interface`` SWD or JTAG; ``speed`` in kHz; ``address``
+    is where a flat image belongs.
+    """
+
+    device: str
+    interface: str = "SWD"
+    speed: int = 4000
+    address: int | None = None
+
+
+class JLink(Tool[JLinkOptions]):
+    """It runs a script, and has exited with 0 after failures: what it prints has to prove it."""
+
+    name = "jlink"
+    programs = (Program("JLinkExe", "see https://www.segger.com/downloads/jlink", ("JLink",)),)
+    formats: ClassVar = (Format.HEX, Format.BIN)
+    options_type = JLinkOptions
+    version = None
+    selects_probe = True
+    probes = usb.J_LINK
+
+    def commands(self, job: Job[JLinkOptions]) -> tuple[Step, ...]:
+        """One script: reset, write, compare every piece, let it run."""
+        options = job.options
+        image = job.image_as(*self.formats)
+        pieces = {
+            job.work / f"piece-{segment.address:08x}.bin": segment.data
+            for segment in (job.image.segments if job.verify else ())
+        }
+        where = f", {job.image.address:#x}" if image.format is Format.BIN else ""
+        script = ["r", "h", f"loadfile {_plain(str(image.path))}{where}"]
+        for segment, path in zip(job.image.segments, pieces, strict=False):
+            script.append(f"verifybin {_plain(str(path))}, {segment.address:#x}")
+        script += ["r", "g", "qc"]
+        path = job.work / "load.jlink"
+        files = {**image.files, **pieces, path: "".join(f"{line}\n" for line in script).encode()}
+        argv = [job.program, "-NoGui", "1", "-ExitOnError", "1", "-AutoConnect", "1"]
+        argv += ["-Device", options.device, "-If", options.interface]
+        argv += ["-Speed", str(options.speed)]
+        if job.probe is not None and job.probe.serial:
+            # Its serial numbers are decimal; on USB they are filled up with zeros.
+            argv += ["-USB", job.probe.serial.lstrip("0") or "0"]
+        argv += ["-CommandFile", str(path)]
+        proof = r"(?s)Downloading file.*O\.K\..*" + r"Verify successful\..*" * len(pieces)
+        denial = (
+            r"(?i)Verify failed|\*{2,} ?Error|Error while programming|Failed to (download|open)|"
+            r"Cannot connect|Could not (connect|open|find)|Unknown command|Unspecified error"
+        )
+        stage = "write, verify, reset" if job.verify else "write, reset"
+        return (Step(stage, tuple(argv), files, proof, denial),)
+
+
+def _plain(path: str) -> str:
+    if "," in path or '"' in path:
+        raise UsageError(f"J-Link Commander cannot be told the path {path!r}")
+    return f'"{path}"' if " " in path else path

@@ -1,0 +1,47 @@
+"""picotool: the bootloaders of RP2040 and RP2350, over USB."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from harness.board import Strict
+from harness.flash import usb
+from harness.flash.image import Format
+from harness.flash.tool import Job, Program, Step, Tool
+
+
+class PicotoolOptions(Strict, frozen=True):
+    """``force``: have firmware that can do so start the bootloader; ``address`` is where a flat
+    image belongs.
+    """
+
+    force: bool = False
+    address: int | None = None
+
+
+class Picotool(Tool[PicotoolOptions]):
+    """Loads, verifies and executes in one go."""
+
+    name = "picotool"
+    programs = (Program("picotool", "see https://github.com/raspberrypi/picotool/releases"),)
+    formats: ClassVar = (Format.ELF, Format.UF2, Format.BIN)
+    options_type = PicotoolOptions
+    version = ("version",)
+    selects_probe = True
+    probes = usb.RP_BOOT
+    bootloader = True
+
+    def commands(self, job: Job[PicotoolOptions]) -> tuple[Step, ...]:
+        """One call."""
+        image = job.image_as(*self.formats)
+        argv = [job.program, "load", *(("-v",) if job.verify else ()), "-x", str(image.path)]
+        argv += ["-t", image.format]
+        if image.format is Format.BIN:
+            argv += ["-o", hex(job.image.address)]
+        if job.options.force:
+            argv.append("-f")
+        if job.probe is not None and job.probe.serial:
+            argv += ["--ser", job.probe.serial]
+        stage = "write, verify, reset" if job.verify else "write, reset"
+        proof = "OK" if job.verify else ""
+        return (Step(stage, tuple(argv), image.files, proof),)

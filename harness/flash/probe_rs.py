@@ -1,0 +1,55 @@
+"""probe-rs, with CMSIS-DAP probes, ST-Links, J-Links, FTDI adapters and Espressif's own."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from harness.board import Strict
+from harness.flash import usb
+from harness.flash.image import Format
+from harness.flash.tool import RESET, Job, Program, Step, Tool
+
+
+class ProbeRsOptions(Strict, frozen=True):
+    """``chip`` as ``probe-rs chip list`` calls it; ``protocol`` swd or jtag; ``speed`` in kHz;
+    ``under_reset``: connect while reset is held. ``address`` is where a flat image belongs.
+    """
+
+    chip: str
+    protocol: str = ""
+    speed: int | None = None
+    under_reset: bool = False
+    address: int | None = None
+
+
+class ProbeRs(Tool[ProbeRsOptions]):
+    """It takes selectors as we do, VID:PID:Serial."""
+
+    name = "probe-rs"
+    programs = (Program("probe-rs", "see https://probe.rs/docs/getting-started/installation"),)
+    formats: ClassVar = (Format.ELF, Format.HEX, Format.UF2, Format.BIN)
+    options_type = ProbeRsOptions
+    selects_probe = True
+    probes = (*usb.CMSIS_DAP, *usb.ST_LINK, *usb.J_LINK, *usb.FTDI, *usb.ESP_JTAG)
+
+    def commands(self, job: Job[ProbeRsOptions]) -> tuple[Step, ...]:
+        """Download, with its own verification, and reset."""
+        options = job.options
+        common = ["--non-interactive", "--chip", options.chip]
+        if job.probe is not None:
+            common += ["--probe", job.probe.selector]
+        if options.protocol:
+            common += ["--protocol", options.protocol]
+        if options.speed:
+            common += ["--speed", str(options.speed)]
+        if options.under_reset:
+            common += ["--connect-under-reset"]
+        image = job.image_as(*self.formats)
+        where = ["--base-address", hex(job.image.address)] if image.format is Format.BIN else []
+        download = ["--disable-progressbars", *(("--verify",) if job.verify else ())]
+        download += ["--binary-format", image.format, *where, str(image.path)]
+        stage = "write, verify" if job.verify else "write"
+        return (
+            Step(stage, (job.program, "download", *common, *download), image.files),
+            Step(RESET, (job.program, "reset", *common)),
+        )

@@ -1,0 +1,70 @@
+"""pyOCD, with CMSIS-DAP probes, ST-Links and J-Links."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from harness.board import Strict
+from harness.flash import usb
+from harness.flash.image import Format
+from harness.flash.tool import RESET, VERIFY, WRITE, Job, Program, Step, Tool
+
+
+class PyOcdOptions(Strict, frozen=True):
+    """``target`` as ``pyocd list --targets`` calls the chip; ``frequency`` of the wire, Hz;
+    ``pack`` is the file of a CMSIS pack with the chip; ``connect`` as of its ``--connect``.
+    ``address`` is where a flat image belongs.
+    """
+
+    target: str
+    frequency: int | None = None
+    pack: str = ""
+    connect: str = ""
+    address: int | None = None
+
+
+class PyOcd(Tool[PyOcdOptions]):
+    """Writes pages that differ, reads all of them back, and resets.
+
+    Its selector is any part of a serial number, so it is given the whole. Without one it would ask
+    on the terminal when there are several, so one is always chosen before.
+    """
+
+    name = "pyocd"
+    programs = (Program("pyocd", "pip install pyocd"),)
+    formats: ClassVar = (Format.ELF, Format.HEX, Format.BIN)
+    options_type = PyOcdOptions
+    selects_probe = True
+    probes = (*usb.CMSIS_DAP, *usb.ST_LINK, *usb.J_LINK)
+
+    def commands(self, job: Job[PyOcdOptions]) -> tuple[Step, ...]:
+        """Load without a reset, compare each piece, reset."""
+        options = job.options
+        common = ["--no-config", "--no-wait", "--target", options.target]
+        if job.probe is not None and job.probe.serial:
+            common += ["--uid", job.probe.serial]
+        if options.frequency:
+            common += ["--frequency", str(options.frequency)]
+        if options.pack:
+            common += ["--pack", options.pack]
+        if options.connect:
+            common += ["--connect", options.connect]
+        image = job.image_as(*self.formats)
+        where = ["--base-address", hex(job.image.address)] if image.format is Format.BIN else []
+        load = ["load", *common, "--no-reset", "--format", image.format, *where, str(image.path)]
+        steps = [Step(WRITE, (job.program, *load), image.files)]
+        if job.verify:
+            steps.append(self._compare(job, common))
+        return (*steps, Step(RESET, (job.program, "reset", *common)))
+
+    def _compare(self, job: Job[PyOcdOptions], common: list[str]) -> Step:
+        pieces = {
+            job.work / f"piece-{segment.address:08x}.bin": segment.data
+            for segment in job.image.segments
+        }
+        argv = [job.program, "commander", *common]
+        for segment, path in zip(job.image.segments, pieces, strict=True):
+            argv += ["--command", f'compare {segment.address:#x} "{path}"']
+        # It says so, and exits with 0 either way.
+        proof = r"(?s)" + r"All \d+ bytes match.*" * len(pieces)
+        return Step(VERIFY, tuple(argv), pieces, proof, "Mismatched byte")

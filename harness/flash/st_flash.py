@@ -1,0 +1,47 @@
+"""st-flash of the stlink tools, with an ST-Link."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from harness.board import Strict
+from harness.flash import usb
+from harness.flash.image import Format
+from harness.flash.tool import Job, Program, Step, Tool
+
+
+class StFlashOptions(Strict, frozen=True):
+    """``under_reset``: connect while reset is held; ``frequency`` in kHz; ``address`` is where a
+    flat image belongs.
+    """
+
+    under_reset: bool = False
+    frequency: int | None = None
+    address: int | None = None
+
+
+class StFlash(Tool[StFlashOptions]):
+    """It always compares what it has written, and says so."""
+
+    name = "st-flash"
+    programs = (Program("st-flash", "apt-get install stlink-tools"),)
+    formats: ClassVar = (Format.HEX, Format.BIN)
+    options_type = StFlashOptions
+    selects_probe = True
+    probes = usb.ST_LINK
+
+    def commands(self, job: Job[StFlashOptions]) -> tuple[Step, ...]:
+        """One call."""
+        image = job.image_as(*self.formats)
+        argv = [job.program, "--reset"]
+        if job.options.under_reset:
+            argv.append("--connect-under-reset")
+        if job.options.frequency:
+            argv.append(f"--freq={job.options.frequency}")
+        if job.probe is not None and job.probe.serial:
+            argv += ["--serial", job.probe.serial]
+        if image.format is Format.HEX:
+            argv += ["--format", "ihex", "write", str(image.path)]
+        else:
+            argv += ["write", str(image.path), hex(job.image.address)]
+        return (Step("write, verify, reset", tuple(argv), image.files, r"written and verified"),)

@@ -1,0 +1,44 @@
+"""west: the runners of a Zephyr workspace, for firmware that was built in it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from harness.board import Strict
+from harness.flash import usb
+from harness.flash.image import Format
+from harness.flash.tool import Job, Program, Step, Tool
+
+
+class WestOptions(Strict, frozen=True):
+    """``build_dir`` is the firmware's build directory; ``runner`` one of its runners; ``arguments``
+    are further ones of that runner.
+    """
+
+    build_dir: str
+    runner: str = ""
+    arguments: tuple[str, ...] = ()
+
+
+class West(Tool[WestOptions]):
+    """Whether a runner verifies is the runner's matter, so it is not counted as verified."""
+
+    name = "west"
+    programs = (Program("west", "pip install west"),)
+    formats: ClassVar = (Format.ELF, Format.HEX, Format.BIN)
+    options_type = WestOptions
+    selects_probe = True
+    probes = (*usb.CMSIS_DAP, *usb.ST_LINK, *usb.J_LINK)
+    verifies = False
+
+    def commands(self, job: Job[WestOptions]) -> tuple[Step, ...]:
+        """One call, of the image that was given and nothing that it would build."""
+        options = job.options
+        image = job.image_as(*self.formats)
+        argv = [job.program, "flash", "--skip-rebuild", "--build-dir", options.build_dir]
+        if options.runner:
+            argv += ["--runner", options.runner]
+        argv += [f"--{image.format}-file", str(image.path)]
+        if job.probe is not None and job.probe.serial:
+            argv += ["--dev-id", job.probe.serial]
+        return (Step("write, reset", (*argv, *options.arguments), image.files),)

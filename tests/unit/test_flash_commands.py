@@ -1,0 +1,366 @@
+"""What each flashing tool would be told, word by word; and how tool and probe are chosen."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.board import board_names, load_board
+from harness.errors import InfrastructureError, UsageError
+from harness.flash.choose import check_flash, choose_tool
+from harness.flash.image import Format, Image, Segment
+from harness.flash.probes import Probe, choose_probe, connected, parse_selector
+from harness.flash.tool import Job
+from harness.flash.tools import TOOLS
+from harness.resources import data_directory
+
+ELF = Image(
+    Path("/i/f.elf"), Format.ELF, (Segment(0x800_0000, b"code"), Segment(0x800_0010, b"d")), ""
+)
+BIN = Image(Path("/i/f.bin"), Format.BIN, (Segment(0x800_0000, b"code"),), "")
+ST_LINK = Probe(0x0483, 0x374B, "066DFF48", "1-4.1")
+J_LINK = Probe(0x1366, 0x1015, "000683123456", "1-2")
+ST_DFU = Probe(0x0483, 0xDF11, "3271", "1-3")
+PICO = Probe(0x2E8A, 0x000F, "A1B2", "1-5")
+
+
+def commands(
+    tool: str,
+    image: Image = ELF,
+    *,
+    probe: Probe | None = None,
+    port: str | None = None,
+    verify: bool = True,
+    **options: Any,
+) -> list[str]:
+    chosen = TOOLS[tool]
+    job: Job[Any] = Job(
+        board="b",
+        image=image,
+        work=Path("/w"),
+        options=msgspec.convert(options, chosen.options_type),
+        probe=probe,
+        port=port,
+        verify=verify,
+        program=chosen.programs[0].name if chosen.programs else "",
+    )
+    return [shlex.join(step.argv) for step in chosen.commands(job)]
+
+
+def test_gdb() -> None:
+    [call] = commands("gdb", server="localhost:3333")
+    assert call == "gdb-multiarch -nx -batch -x /w/load.gdb /i/f.elf"
+
+
+def test_openocd() -> None:
+    config = ["interface/stlink.cfg", "target/stm32f4x.cfg"]
+    assert commands("openocd", probe=ST_LINK, config=config) == [
+        "openocd -f interface/stlink.cfg -f target/stm32f4x.cfg -c 'adapter serial {066DFF48}' "
+        "-c 'program {/i/f.elf} verify reset exit'"
+    ]
+    [call] = commands("openocd", verify=False, config=config, before=["transport select swd"])
+    assert "-c 'transport select swd' -c 'program {/i/f.elf} reset exit'" in call
+
+
+@pytest.mark.parametrize("serial", ["a}", "{b", "c\\", "d\n; exec reboot"])
+def test_openocd_is_told_no_serial_number_that_would_be_a_command(serial: str) -> None:
+    with pytest.raises(UsageError, match="cannot be told"):
+        commands("openocd", probe=Probe(1, 2, serial), config=["a.cfg"])
+
+
+def test_pyocd() -> None:
+    common = "--no-config --no-wait --target stm32f446retx --uid 066DFF48 --frequency 4000000"
+    assert commands("pyocd", probe=ST_LINK, target="stm32f446retx", frequency=4_000_000) == [
+        f"pyocd load {common} --no-reset --format elf /i/f.elf",
+        f"pyocd commander {common} --command 'compare 0x8000000 \"/w/piece-08000000.bin\"' "
+        "--command 'compare 0x8000010 \"/w/piece-08000010.bin\"'",
+        f"pyocd reset {common}",
+    ]
+    [load, _] = commands("pyocd", BIN, verify=False, target="t")
+    assert "--format bin --base-address 0x8000000 /i/f.bin" in load
+
+
+def test_probe_rs() -> None:
+    common = "--non-interactive --chip STM32F446RETx --probe 0483:374b:066DFF48"
+    assert commands("probe-rs", probe=ST_LINK, chip="STM32F446RETx") == [
+        f"probe-rs download {common} --disable-progressbars --verify --binary-format elf /i/f.elf",
+        f"probe-rs reset {common}",
+    ]
+    [load, reset] = commands(
+        "probe-rs", BIN, verify=False, chip="c", protocol="swd", speed=1000, under_reset=True
+    )
+    assert "--binary-format bin --base-address 0x8000000 /i/f.bin" in load
+    how = "--protocol swd --speed 1000 --connect-under-reset"
+    assert reset == f"probe-rs reset --non-interactive --chip c {how}"
+
+
+def test_jlink() -> None:
+    assert commands("jlink", probe=J_LINK, device="nRF52840_xxAA") == [
+        "JLinkExe -NoGui 1 -ExitOnError 1 -AutoConnect 1 -Device nRF52840_xxAA -If SWD -Speed 4000 "
+        "-USB 683123456 -CommandFile /w/load.jlink"
+    ]
+    with pytest.raises(UsageError, match="cannot be told the path"):
+        commands("jlink", Image(Path("/a,b.bin"), Format.BIN, BIN.segments, ""), device="d")
+
+
+def test_the_script_of_jlink_compares_every_piece() -> None:
+    tool = TOOLS["jlink"]
+    options = msgspec.convert({"device": "d"}, tool.options_type)
+    [step] = tool.commands(Job("b", ELF, Path("/w"), options, program="JLinkExe"))
+    script = step.files[Path("/w/load.jlink")].decode()
+    assert script.splitlines() == [
+        *("r", "h", "loadfile /w/f.hex"),
+        "verifybin /w/piece-08000000.bin, 0x8000000",
+        "verifybin /w/piece-08000010.bin, 0x8000010",
+        *("r", "g", "qc"),
+    ]
+    assert step.files[Path("/w/piece-08000010.bin")] == b"d"
+
+
+def test_st_flash() -> None:
+    assert commands("st-flash", probe=ST_LINK, under_reset=True, frequency=1800) == [
+        "st-flash --reset --connect-under-reset --freq=1800 --serial 066DFF48 --format ihex write "
+        "/w/f.hex"
+    ]
+    assert commands("st-flash", BIN) == ["st-flash --reset write /i/f.bin 0x8000000"]
+
+
+def test_stm32flash() -> None:
+    assert commands("stm32flash", port="/dev/ttyUSB0", gpio="rts,dtr") == [
+        "stm32flash -b 115200 -i rts,dtr -R -w /w/f.bin -S 0x8000000 -v -g 0x8000000 /dev/ttyUSB0"
+    ]
+    with pytest.raises(UsageError, match="over a serial port, and none was named"):
+        commands("stm32flash")
+
+
+def test_esptool() -> None:
+    common = "esptool --chip esp32s3 --port /dev/ttyUSB0 --baud 460800 --before default-reset"
+    assert commands("esptool", port="/dev/ttyUSB0", chip="esp32s3") == [
+        "esptool --chip esp32s3 elf2image --output /w/f.app.bin /i/f.elf",
+        f"{common} --after no-reset write-flash 0x10000 /w/f.app.bin",
+        f"{common} --after no-reset verify-flash 0x10000 /w/f.app.bin",
+        f"{common} --after hard-reset read-mac",
+    ]
+    [write, reset] = commands("esptool", BIN, port="p", verify=False, chip="c", offset=0)
+    assert write.endswith("write-flash 0x0 /i/f.bin")
+    assert reset.endswith("read-mac")
+
+
+def test_dfu_util() -> None:
+    device = "dfu-util --device 0483:df11 --serial 3271 --alt 0 --dfuse-address"
+    assert commands("dfu-util", probe=ST_DFU) == [
+        f"{device} 0x8000000 --download /w/f.bin",
+        "rm -f /w/read-back.bin",
+        f"{device} 0x8000000:17 --upload /w/read-back.bin",
+        "cmp /w/f.bin /w/read-back.bin",
+        "rm -f /w/leave.bin",
+        f"{device} 0x8000000:4:leave --upload /w/leave.bin",
+    ]
+    assert "--device 0403:6010 --alt 1 " in commands("dfu-util", vid=0x403, pid=0x6010, alt=1)[0]
+
+
+def test_picotool() -> None:
+    assert commands("picotool", probe=PICO, force=True) == [
+        "picotool load -v -x /i/f.elf -t elf -f --ser A1B2"
+    ]
+    assert commands("picotool", BIN, verify=False) == [
+        "picotool load -x /i/f.bin -t bin -o 0x8000000"
+    ]
+
+
+def test_west() -> None:
+    assert commands("west", probe=J_LINK, build_dir="build", runner="jlink", arguments=["-v"]) == [
+        "west flash --skip-rebuild --build-dir build --runner jlink --elf-file /i/f.elf "
+        "--dev-id 000683123456 -v"
+    ]
+
+
+def test_copy() -> None:
+    [call] = commands("copy", format="uf2", family=0xE48BFF59, mount="/m")
+    assert call.endswith(" copy /w/f.uf2 /m/firmware.uf2")
+    with pytest.raises(UsageError, match="cannot be made of it"):
+        commands("copy", format="uf2", mount="/m")
+    with pytest.raises(UsageError, match="on which drive"):
+        commands("copy", format="hex")
+
+
+def test_a_command_of_ones_own() -> None:
+    argv = ["prog", "{image}", "--at={address}", "{probe}/{serial}", "{port}", "{board}", "100%{}"]
+    with pytest.raises(UsageError, match=r"unknown placeholder \{\}"):
+        commands("command", write=argv, probe=ST_LINK, port="/dev/x")
+    assert commands("command", write=argv[:-1], reset=["r"], probe=ST_LINK, port="/dev/x") == [
+        "prog /i/f.elf --at=0x8000000 0483:374b:066DFF48/066DFF48 /dev/x b",
+        "r",
+    ]
+    with pytest.raises(UsageError, match=r"unknown placeholder \{imgae\}") as caught:
+        commands("command", write=["x", "{imgae}"])
+    assert "did you mean 'image'?" in caught.value.hint
+    with pytest.raises(UsageError, match="no probe is connected"):
+        commands("command", write=["x", "{probe}"])
+    assert not TOOLS["command"].reads_back(
+        msgspec.convert({"write": ["x"]}, TOOLS["command"].options_type)
+    )
+
+
+def test_a_flat_image_needs_to_be_told_where_it_belongs() -> None:
+    unplaced = Image(Path("/i/f.bin"), Format.BIN, (Segment(0, b"code"),), "", placed=False)
+    for tool, options in (("st-flash", {}), ("stm32flash", {"port": "p"}), ("dfu-util", {})):
+        with pytest.raises(UsageError, match="does not say at which address"):
+            commands(tool, unplaced, **options)
+    placed = unplaced.at(0x800_0000)
+    assert commands("st-flash", placed) == ["st-flash --reset write /i/f.bin 0x8000000"]
+    assert ELF.at(0).address == 0x800_0000
+
+
+@pytest.mark.parametrize("name", board_names())
+def test_boards_that_come_along_say_of_tools_what_these_know(name: str) -> None:
+    board, file = load_board(name)
+    if board.flash is None:
+        return
+    check_flash(board.flash, file)
+    for tool in board.flash.order:
+        choice = choose_tool(board, file, named=tool, dry=True)
+        assert choice.tool.name == tool
+
+
+def board_file(directory: Path, flash: str) -> Path:
+    text = (data_directory("boards") / "native.toml").read_text().replace('"native"', '"ours"', 1)
+    text = text.replace('budget = "budgets/native.toml"\n', "")
+    path = directory / "ours.toml"
+    path.write_text(text + flash)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("flash", "said"),
+    [
+        ('order = ["opnocd"]', "did you mean 'openocd'"),
+        ("order = []\n[flash.options.jlnik]\na = 1", "did you mean 'jlink'"),
+        ('order = []\n[flash.options.jlink]\ndevcie = "x"', "ours.toml:13:1: "),
+        ('order = []\n[flash.options.jlink]\ndevice = "x"\nspeed = "4"', "ours.toml:14:1: "),
+    ],
+)
+def test_what_is_wrong_with_a_board_file_is_said_by_its_place(
+    tmp_path: Path, flash: str, said: str
+) -> None:
+    path = board_file(tmp_path, f"[flash]\n{flash}\n")
+    board, _ = load_board(str(path))
+    with pytest.raises(UsageError) as caught:
+        choose_tool(board, path, dry=True)
+    assert said in caught.value.message + caught.value.hint
+
+
+def test_the_first_tool_that_is_here_is_taken_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = board_file(
+        tmp_path,
+        '[flash]\norder = ["probe-rs", "gdb", "st-flash"]\n'
+        '[flash.options]\nprobe-rs = { chip = "x" }\n',
+    )
+    board, _ = load_board(str(path))
+    (tmp_path / "st-flash").write_text("#!/bin/sh\n")
+    (tmp_path / "st-flash").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    choice = choose_tool(board, path, image_format=Format.HEX)
+    assert choice.tool.name == "st-flash"
+    assert set(choice.others) == {"probe-rs", "gdb"}
+    assert choice.others["gdb"] == "not installed (apt-get install gdb-multiarch)"
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    with pytest.raises(UsageError, match="no tool here can flash board ours: probe-rs: not inst"):
+        choose_tool(board, path)
+    with pytest.raises(UsageError, match="gdb cannot flash board ours: not installed"):
+        choose_tool(board, path, named="gdb")
+    assert choose_tool(board, path, dry=True).tool.name == "probe-rs"
+
+
+def test_a_debug_probe_that_a_unit_has_does_not_matter_to_its_bootloader(tmp_path: Path) -> None:
+    path = board_file(tmp_path, '[flash]\norder = ["dfu-util", "st-flash"]\n')
+    board, _ = load_board(str(path))
+    devices = [ST_LINK, ST_DFU]
+    for tool, probe in (("dfu-util", ST_DFU), ("st-flash", ST_LINK)):
+        choice = choose_tool(
+            board, path, named=tool, selector=ST_LINK.selector, devices=devices, dry=True
+        )
+        assert choice.probe == probe
+
+
+KINDS = ("0483:374b", "1366")
+serials = st.text("0123456789ABCDEFabcdef:-_ ", max_size=6)
+devices = st.lists(
+    st.builds(
+        Probe,
+        st.sampled_from([0x0483, 0x1366, 0x1D6B]),
+        st.sampled_from([0x374B, 0x1015, 2]),
+        serials,
+        st.sampled_from(["1-1", "1-2.3", "2-1"]),
+    ),
+    max_size=4,
+)
+
+
+@given(devices)
+def test_without_a_selector_only_a_single_probe_is_taken(there: list[Probe]) -> None:
+    known = [device for device in there if device.is_of(KINDS)]
+    if len(known) > 1:
+        with pytest.raises(UsageError) as caught:
+            choose_probe("", KINDS, there, "x")
+        assert all(device.selector in caught.value.hint for device in known)
+    else:
+        assert choose_probe("", KINDS, there, "x") == (known[0] if known else None)
+
+
+@given(devices, st.data())
+def test_a_selector_takes_what_it_says_and_nothing_else(
+    there: list[Probe], data: st.DataObject
+) -> None:
+    wanted = data.draw(st.sampled_from([*there, Probe(0x0483, 0x374B, "0")]))
+    selector = data.draw(st.sampled_from([wanted.selector, wanted.ids, wanted.ids.upper()]))
+    meant = parse_selector(selector)
+    fitting = [
+        device
+        for device in there
+        if device.ids == meant.ids
+        and (not meant.serial or device.serial.casefold() == meant.serial.casefold())
+    ]
+    if len(fitting) > 1:
+        with pytest.raises(UsageError, match=r"connected"):
+            choose_probe(selector, KINDS, there, "x")
+    elif fitting:
+        assert choose_probe(selector, KINDS, there, "x") == fitting[0]
+    elif there:
+        with pytest.raises(InfrastructureError, match="is not connected"):
+            choose_probe(selector, KINDS, there, "x")
+    else:
+        assert choose_probe(selector, KINDS, there, "x") == meant
+
+
+@pytest.mark.parametrize("text", ["", "0483", "0483:", "ST-Link", "12345:1", "0483:374b066D:x:"])
+def test_what_is_no_selector_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="selects no probe"):
+        parse_selector(text)
+
+
+def test_connected_devices_are_read_from_sysfs(tmp_path: Path) -> None:
+    folder = tmp_path / "sys/bus/usb/devices"
+    for name, texts in {
+        "usb1": {"idVendor": "1d6b", "idProduct": "0002", "serial": "0000:00:14.0"},
+        "1-4.1": {"idVendor": "0483", "idProduct": "374b", "serial": "066DFF48"},
+        "1-4.1:1.0": {"bInterfaceClass": "ff"},
+        "1-2": {"idVendor": "1366", "idProduct": "1015"},
+    }.items():
+        (folder / name).mkdir(parents=True)
+        for key, text in texts.items():
+            (folder / name / key).write_text(f"{text}\n")
+    assert connected(tmp_path) == [
+        ST_LINK,
+        Probe(0x1366, 0x1015, "", "1-2"),
+        Probe(0x1D6B, 2, "0000:00:14.0", "usb1"),
+    ]
+    assert connected(tmp_path / "nowhere") == []
