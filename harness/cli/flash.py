@@ -75,6 +75,7 @@ def command(
         unit=chosen.unit or "",
         identity=not no_identity,
         if_needed=if_needed,
+        leased=chosen.leased,
     )
     with output.stages() as stages:
         if dry_run:

@@ -76,16 +76,16 @@ def _find(
     clear: bool,
 ) -> Finding | None:
     board = load_board(chosen.board)[0] if chosen else None
-    port = chosen.port if chosen else None
+    on_port = chosen is not None and chosen.port is not None
     lookup: Lookup | None = None
     if image is not None:
         lookup = symbols_of_image(image)
     elif board is not None:
         lookup = symbols_of_board(board)
-    if path is not None and port is None:
+    if path is not None and not on_port:
         return postmortem_of_path(path, lookup)
-    if path is None and port is not None and board is not None and lookup is not None:
-        return postmortem_of_board(board, port, baud, lookup, clear=clear)
+    if path is None and chosen is not None and on_port and board is not None and lookup:
+        return postmortem_of_board(board, chosen, baud, lookup, clear=clear)
     raise UsageError(
         "it is not clear what to look at",
         hint="give either PATH, or --unit, or --board and --port, of a board that is running",

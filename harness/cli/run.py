@@ -189,6 +189,7 @@ def command(
         when_full=WHEN_FULL[when_full],
         time_scales=time_scales,
         unit=chosen.unit,
+        leased=chosen.leased,
         commit=commit,
         session=session,
         flash=HowToFlash(image, flash_tool, probe or chosen.probe) if flash else None,

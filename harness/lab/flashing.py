@@ -40,15 +40,17 @@ from harness.flash.tool import Job, Step
 from harness.lab.directory import FLASH, FLASH_LOG
 from harness.lab.flash_record import FlashAttempt, FlashRecord
 from harness.lab.identity import refuse_other_target
+from harness.lab.leases import hold_if
 from harness.link.answers import TargetInfo
 from harness.link.session import Session
 from harness.result import Failure, encode
 from harness.target import Target, start_target
 from harness.target.build import build_firmware
+from harness.target.lease.hold import hold
+from harness.target.lease.places import Place, place_of_port, place_of_probe
 from harness.target.ports import describe, device_of
 from harness.target.qemu import start_empty
-from harness.target.unit_lock import hold_unit
-from harness.unit import UsbPort
+from harness.unit import Unit, UsbPort
 
 _log = logging.getLogger(__name__)
 
@@ -88,6 +90,7 @@ class FlashRequest:
         unit: What the board is called; "" for its port or type.
         identity: Ask the board for its build id afterwards.
         if_needed: Ask before, too, and leave it at that when it is right.
+        leased: The unit of the lab that it is, which is held meanwhile; None for none.
     """
 
     board: str
@@ -97,6 +100,7 @@ class FlashRequest:
     unit: str = ""
     identity: bool = True
     if_needed: bool = False
+    leased: Unit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +289,7 @@ class Flashing:
 
     def _bring_up(self, stack: ExitStack) -> Target | None:
         board, request, job = self.plan.board, self.request, self.plan.job
+        wait_s = board.deadlines.unit_s
         machine: Target | None = None
         if isinstance(board.target, QemuTarget):
             # Not in the output: the path of a socket may have no more than 107 bytes.
@@ -292,8 +297,9 @@ class Flashing:
             machine = stack.enter_context(start_empty(board, board.target, folder / "gdb"))
             job = dataclasses.replace(job, server=str(folder / "gdb"))
         else:
-            for place in _places(job):
-                stack.enter_context(hold_unit(place, board.deadlines.unit_s))
+            stack.enter_context(hold_if(self.request.leased, reason="flash", timeout_s=wait_s))
+            if places := _places(job):
+                stack.enter_context(hold(places, wait_s, reason="flash"))
             if request.if_needed and self._has_it():
                 self._learn(skipped=True, exit_code=0, failure=None)
                 return self._greeted(stack)
@@ -421,10 +427,10 @@ class SilentBoardError(FlashError):
     """The tool says that it has written the image, but the board does not answer."""
 
 
-def _places(job: Job[Any]) -> list[str]:
+def _places(job: Job[Any]) -> list[Place]:
     """What nobody else may use meanwhile: the port and the probe."""
-    probe = [f"usb:{job.probe.selector}"] if job.probe else []
-    return ([job.port] if job.port else []) + probe
+    port = [place_of_port(job.port)] if job.port else []
+    return port + ([place_of_probe(job.probe.selector)] if job.probe else [])
 
 
 @contextmanager

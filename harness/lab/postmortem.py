@@ -21,6 +21,8 @@ from harness.lab.directory import (
     RESULT,
     RunDirectory,
 )
+from harness.lab.leases import hold_if
+from harness.lab.units import Chosen
 from harness.link.session import Session
 from harness.link.wire import Region, Reset
 from harness.report.postmortem import PostmortemDocument, postmortem_document
@@ -29,7 +31,6 @@ from harness.target import start_target
 from harness.target.build import build_firmware
 from harness.target.symbols import Symbols
 from harness.timebase import ClockDomain
-from harness.unit import UsbPort
 from harness.view.crash import places
 
 _log = logging.getLogger(__name__)
@@ -186,15 +187,18 @@ def postmortem_of_path(path: Path, lookup: Lookup | None = None) -> Finding:
 
 
 def postmortem_of_board(
-    board: Board, port: UsbPort | str, baud: int | None, lookup: Lookup, *, clear: bool
+    board: Board, chosen: Chosen, baud: int | None, lookup: Lookup, *, clear: bool
 ) -> Finding | None:
-    """Read what the board on ``port`` keeps, and make it forget that if asked to; None: nothing.
+    """Read what a board that is running keeps, and make it forget that if asked to; None: nothing.
 
     Raises:
         FormatError: What it sent is no postmortem.
         InfrastructureError: The port cannot be opened, or nobody answers on it.
     """
-    with start_target(attached(board, baud), None, port=port) as target:
+    with (
+        hold_if(chosen.leased, reason="postmortem", timeout_s=board.deadlines.unit_s),
+        start_target(attached(board, baud), None, port=chosen.port) as target,
+    ):
         session = Session(target.transport, deadline_s=board.deadlines.request_s)
         session.hello(board.deadlines.boot_s)
         finding = fetch(session, lookup)

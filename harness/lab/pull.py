@@ -15,6 +15,7 @@ from harness.errors import TargetError
 from harness.lab.attach import attached
 from harness.lab.collect import describe_target, pull_trace, record_pings, steadiness_of
 from harness.lab.directory import CONSOLE, RunDirectory
+from harness.lab.leases import hold_if
 from harness.lab.run import Outcome
 from harness.lab.time_scales import on_time_scales
 from harness.lab.units import Chosen
@@ -43,7 +44,10 @@ def pull(
     port = describe(chosen.port) if chosen.port is not None else None
     directory = RunDirectory.create(output)
     console = bytearray()
-    with start_target(attached(board, baud), None, port=chosen.port) as target:
+    with (
+        hold_if(chosen.leased, reason="pull", timeout_s=board.deadlines.unit_s),
+        start_target(attached(board, baud), None, port=chosen.port) as target,
+    ):
         session = Session(
             target.transport, deadline_s=board.deadlines.request_s, console=console.extend
         )

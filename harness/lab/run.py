@@ -49,6 +49,7 @@ from harness.lab.directory import CONSOLE, PARTIAL, RunDirectory
 from harness.lab.flashing import FlashRequest, HowToFlash, flashed
 from harness.lab.identity import refuse_other_target
 from harness.lab.judge import judged, recorded, with_evidence
+from harness.lab.leases import hold_if
 from harness.lab.method import delegate_calls, planned_sizes, read_method
 from harness.lab.origin import SESSION_VARIABLE, current_commit
 from harness.lab.postmortem import explain, keep_earlier, symbols_of_board
@@ -68,7 +69,7 @@ from harness.target.build import build_firmware
 from harness.target.ports import describe
 from harness.target.size import image_size
 from harness.trace import Trace
-from harness.unit import UsbPort
+from harness.unit import Unit, UsbPort
 
 if TYPE_CHECKING:
     import numpy as np
@@ -110,6 +111,7 @@ class RunRequest:
             says in ``ETHARNESS_SESSION``, or else for this run alone.
         against: The history that the run is held against; None for none.
         flash: How to bring firmware onto the board first; None to leave on it what is there.
+        leased: The unit of the lab that it is, which is held while it runs; None for none.
     """
 
     board: str
@@ -136,6 +138,7 @@ class RunRequest:
     session: str | None = None
     against: HistoryRef | None = None
     flash: HowToFlash | None = None
+    leased: Unit | None = None
 
     @property
     def unit_name(self) -> str | None:
@@ -280,6 +283,9 @@ class _Run:
     def execute(self) -> Trace:
         deadlines = self.board.deadlines
         with ExitStack() as stack:
+            reason = f"run of {self.request.model.name}"
+            leased = self.request.leased
+            stack.enter_context(hold_if(leased, reason=reason, timeout_s=deadlines.unit_s))
             target, build_id = self._start(stack)
             _log.info("started %s", target.description)
             session = Session(

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from harness.board import load_board
 from harness.errors import UsageError
+from harness.lab.leases import places_of
+from harness.target.lease.places import place_of_port
 from harness.target.ports import describe
 from harness.unit import Unit, UsbPort, find_unit, load_units, units_file
 
@@ -19,18 +21,19 @@ class Chosen:
         board: Its type: the name of a board or a board file.
         port: What to find its serial port by; None for a board that is started here.
         unit: What it is called; None for its port.
-        described: The unit as the lab's file describes it; None if that does not.
+        leased: The unit of the lab whose lease it needs, also when only its port was named; None if
+            the lab describes none there.
     """
 
     board: str
     port: UsbPort | str | None = None
     unit: str | None = None
-    described: Unit | None = None
+    leased: Unit | None = None
 
     @property
     def probe(self) -> str:
         """Its debug probe, VID:PID:Serial; "" if that is not said."""
-        return self.described.probe if self.described else ""
+        return self.leased.probe if self.leased else ""
 
 
 def choose(
@@ -54,7 +57,7 @@ def choose(
                 "it is not said which board this is for",
                 hint="give --unit (see `etharness units`), or --board (see `etharness boards`)",
             )
-        return Chosen(board, port, unit)
+        return Chosen(board, port, unit, _on_port(port, units))
     if board is not None:
         _refuse_other_board(found, board)
     if port is not None and port != found.port:
@@ -74,6 +77,15 @@ def _unit(board: str | None, name: str | None, units: Path | None) -> Unit | Non
         known = load_units(file) if file else ()
         return next((unit for unit in known if unit.id == name), None)
     return find_unit(name, units)
+
+
+def _on_port(port: str | None, units: Path | None) -> Unit | None:
+    """The unit of the lab that is on a port; None if there is no lab, or none is."""
+    file = units or units_file()
+    if port is None or file is None:
+        return None
+    place = place_of_port(port)
+    return next((unit for unit in load_units(file) if place in places_of(unit)), None)
 
 
 def _refuse_other_board(unit: Unit, board: str) -> None:

@@ -42,12 +42,14 @@ class Unit:
         file: The file that describes it.
         name: Which board of its type it is; the type's name for one that is simulated.
         port: Its serial port, or what to find it by; None for what is started here.
+        leased: The unit of the lab that it is; None if the lab describes none.
     """
 
     board: Board
     file: Path
     name: str
     port: UsbPort | str | None = None
+    leased: LabUnit | None = None
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,7 @@ def lab_units(settings: Settings) -> list[LabUnit]:
 def _units(name: str, settings: Settings) -> list[Unit]:
     board, file = _load(name)
     ours = [unit for unit in lab_units(settings) if _load(unit.board)[0] == board]
-    of_lab = [Unit(board, file, unit.id, unit.port) for unit in ours]
+    of_lab = [Unit(board, file, unit.id, unit.port, unit) for unit in ours]
     if not isinstance(board.target, SerialTarget):
         return of_lab or [Unit(board, file, board.name)]
     ports, names = (

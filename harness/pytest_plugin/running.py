@@ -30,6 +30,7 @@ from harness.lab.history.adding import add_reported
 from harness.lab.history.place import default_history
 from harness.lab.identity import refuse_other_target
 from harness.lab.judge import judged_path
+from harness.lab.leases import hold
 from harness.lab.origin import SESSION_VARIABLE
 from harness.lab.run import RunRequest, run_model
 from harness.lab.source import Source, load_source
@@ -41,8 +42,9 @@ from harness.report.reported import Reported
 from harness.result import Result
 from harness.target import start_target
 from harness.target.build import build_firmware
+from harness.target.lease.hold import hold as hold_places
+from harness.target.lease.places import place_of_port
 from harness.target.ports import device_of
-from harness.target.unit_lock import hold_unit
 
 _log = logging.getLogger(__name__)
 
@@ -172,8 +174,10 @@ def holding(unit: Unit, wait_s: float) -> Iterator[None]:
         InfrastructureError: It was not free in time.
     """
     with ExitStack() as stack:
-        if unit.port is not None:
-            stack.enter_context(hold_unit(device_of(unit.port), wait_s))
+        if unit.leased is not None:
+            stack.enter_context(hold(unit.leased, reason="tests", timeout_s=wait_s))
+        elif unit.port is not None:
+            stack.enter_context(hold_places([place_of_port(device_of(unit.port))], wait_s))
         yield
 
 

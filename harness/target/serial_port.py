@@ -9,9 +9,60 @@ from harness.board import Board, SerialTarget
 from harness.errors import UsageError
 from harness.link.ports import open_port
 from harness.link.reopen import ReopeningTransport
+from harness.link.transport import Transport
+from harness.target.lease.hold import Lease, hold
+from harness.target.lease.places import Place, place_of_port
 from harness.target.ports import describe, device_of
-from harness.target.unit_lock import hold_unit
 from harness.unit import UsbPort
+
+
+class Line:
+    """The line to a board: found, held and opened, again whenever it has ended.
+
+    What is on USB may come back by another name, and plugged in elsewhere.
+    """
+
+    def __init__(self, port: UsbPort | str, baud: int, wait_s: float) -> None:
+        """Name a port.
+
+        Args:
+            port: Its device or address, or what to find it by.
+            baud: Bits per second.
+            wait_s: Longest wait for another process to let it go when it is first opened, seconds.
+        """
+        self._port, self._baud, self._wait_s = port, baud, wait_s
+        self._place: Place | None = None
+        self._held = ExitStack()
+        self._lease: Lease | None = None
+
+    def open(self) -> Transport:
+        """Open it.
+
+        Raises:
+            BusyError: Another process holds it.
+            PortError: It is not there, or cannot be opened.
+        """
+        device = device_of(self._port)
+        place = place_of_port(device)
+        if place != self._place:
+            held = ExitStack()
+            self._lease = held.enter_context(hold([place], self._wait_s))
+            self._held.close()
+            self._place, self._held, self._wait_s = place, held, 0.0
+        return open_port(device, self._baud)
+
+    def check(self) -> None:
+        """Do nothing while it is held.
+
+        Raises:
+            BusyError: Somebody has taken it.
+        """
+        if self._lease is not None:
+            self._lease.check()
+
+    def close(self) -> None:
+        """Let it go."""
+        self._held.close()
 
 
 class SerialPortTarget:
@@ -22,10 +73,10 @@ class SerialPortTarget:
         description: Which port at which rate.
     """
 
-    def __init__(self, transport: ReopeningTransport, description: str, held: ExitStack) -> None:
+    def __init__(self, transport: ReopeningTransport, description: str, line: Line) -> None:
         self.transport = transport
         self.description = description
-        self._held = held
+        self._line = line
 
     def __enter__(self) -> Self:
         return self
@@ -34,7 +85,12 @@ class SerialPortTarget:
         self.close()
 
     def check_alive(self) -> None:
-        """Do nothing: whether a board on a wire lives, only the link can tell."""
+        """Do nothing while it is ours: whether a board on a wire lives, only the link can tell.
+
+        Raises:
+            BusyError: Somebody has taken it.
+        """
+        self._line.check()
 
     def console_tail(self) -> str:
         """Return an empty string: what a board says comes over the link."""
@@ -42,20 +98,20 @@ class SerialPortTarget:
 
     def close(self) -> None:
         """Close the port and let the unit go."""
-        with self._held:
+        try:
             self.transport.close()
+        finally:
+            self._line.close()
 
 
 def open_serial_port(
     board: Board, target: SerialTarget, port: UsbPort | str | None
 ) -> SerialPortTarget:
-    """Open the port a board is on, and hold the unit until it is closed.
-
-    What is on USB is looked for each time the port is opened: it may come back by another name.
+    """Open the port a board is on, and hold it until it is closed.
 
     Raises:
         UsageError: No port was named, or this is no address of one.
-        InfrastructureError: It cannot be opened, or another process holds the unit.
+        InfrastructureError: It cannot be found or opened, or another process holds it.
     """
     if port is None:
         raise UsageError(
@@ -64,10 +120,11 @@ def open_serial_port(
             "ports` lists those of this host",
         )
     deadlines = board.deadlines
-    with ExitStack() as stack:
-        stack.enter_context(hold_unit(device_of(port), deadlines.unit_s))
-        transport = ReopeningTransport(
-            lambda: open_port(device_of(port), target.baud), deadlines.reopen_s
-        )
-        rate = f" at {transport.baud} baud" if transport.baud else ""
-        return SerialPortTarget(transport, f"{describe(port)}{rate}", stack.pop_all())
+    line = Line(port, target.baud, deadlines.unit_s)
+    try:
+        transport = ReopeningTransport(line.open, deadlines.reopen_s)
+    except BaseException:
+        line.close()
+        raise
+    rate = f" at {transport.baud} baud" if transport.baud else ""
+    return SerialPortTarget(transport, f"{describe(port)}{rate}", line)

@@ -29,7 +29,8 @@ from harness.pytest_plugin.cases import OPTIONS, Unit
 from harness.pytest_plugin.running import Runs
 from harness.result import Failure
 from harness.target.build import build_firmware
-from harness.target.unit_lock import hold_unit
+from harness.target.lease.hold import hold
+from harness.target.lease.places import place_of_port
 from tests.conftest import MODELS
 from tests.support.inner_pytest import inner, run_directories
 from tests.unit.test_pytest_plugin import SERIAL
@@ -331,7 +332,7 @@ def test_a_unit_that_another_process_holds_is_waited_for_until_the_deadline(
         @pytest.mark.etharness(board="native.toml")
         def test_session(etharness_session): ...
     """)
-    with hold_unit(serial_unit, 5):
+    with hold([place_of_port(serial_unit)], 5):
         result = project.runpytest_subprocess(
             f"--etharness-port={serial_unit}", "--etharness-wait=0.2"
         )
@@ -372,7 +373,7 @@ def test_the_command_line_and_tests_share_a_unit(
 ) -> None:
     """While one process runs on the port, another says who that is, waits, and has its turn."""
     arguments = ["run", "--board", "native.toml", "--model", "small.pte", "--port", serial_unit]
-    with hold_unit(serial_unit, 5):
+    with hold([place_of_port(serial_unit)], 5):
         waiting = subprocess.Popen(
             [sys.executable, "-c", "from harness.cli import main; main()", *arguments],
             cwd=project.path,

@@ -313,7 +313,7 @@ def test_it_can_be_turned_off(inner: pytest.Pytester, monkeypatch: pytest.Monkey
 
 
 def test_markers_know_every_option_of_a_run() -> None:
-    said_otherwise = {"board", "model", "output", "port", "unit", "budget", "against"}
+    said_otherwise = {"board", "model", "output", "port", "unit", "leased", "budget", "against"}
     of_ours = {"commit", "session", "flash"}
     assert {item.name for item in fields(RunRequest)} == {*OPTIONS, *said_otherwise, *of_ours}
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from harness.errors import HarnessError, Owner
 from harness.lab.directory import RunDirectory
+from harness.lab.leases import hold
 from harness.lab.night.child import Children, Ending
 from harness.lab.night.classify import Examined, command_failed
 from harness.lab.night.plan import Plan, model_file, options_of
@@ -62,8 +63,9 @@ class Commands:
 
     def lease(self, unit: NightUnit, timeout_s: float) -> AbstractContextManager[object]:
         """Hold a unit alone."""
-        del unit, timeout_s
-        return nullcontext()
+        if unit.unit is None:
+            return nullcontext()
+        return hold(unit.unit, reason="night", timeout_s=timeout_s)
 
     @contextmanager
     def slot(self, unit: NightUnit) -> Iterator[None]:

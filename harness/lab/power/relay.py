@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from harness.link.ports import open_port
+from harness.target.lease.hold import hold
+from harness.target.lease.places import place_of_port
 from harness.target.ports import describe, device_of
-from harness.target.unit_lock import hold_unit
 from harness.unit import RelayPower
 
 _WAIT_S: Final = 30.0
@@ -29,7 +30,7 @@ class RelaySwitch:
         """
         data = bytes.fromhex(self._power.on if on else self._power.off)
         device = device_of(self._power.port)
-        with hold_unit(device, _WAIT_S):
+        with hold([place_of_port(device)], _WAIT_S, reason="power"):
             port = open_port(device, self._power.baud)
             try:
                 port.write(data, _WRITE_S)

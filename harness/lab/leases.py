@@ -1,0 +1,132 @@
+"""Leases of units: who may talk to them at the moment, and who does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from harness.errors import BusyError, PortError, UsageError
+from harness.target.lease.book import Busy
+from harness.target.lease.hold import Lease, known_tokens, open_book
+from harness.target.lease.hold import hold as hold_places
+from harness.target.lease.notes import Note
+from harness.target.lease.places import Place, place_of_port, place_of_unit
+from harness.target.ports import device_of
+from harness.unit import Unit
+
+WAIT_S = 60.0
+"""Longest wait for a unit that somebody holds, unless another is given, seconds."""
+
+
+def places_of(unit: Unit) -> list[Place]:
+    """What a lease of a unit holds: its name and, where it is plugged in now, its port.
+
+    The port, so that nobody gets it who calls it by the device; the name, as a board keeps that
+    when it is somewhere else.
+    """
+    places = [place_of_unit(unit.id)]
+    if unit.port is not None:
+        with suppress(PortError):  # whoever opens it finds it, and holds it then
+            places.append(place_of_port(device_of(unit.port)))
+    return places
+
+
+@contextmanager
+def hold(
+    unit: Unit,
+    *,
+    owner: str | None = None,
+    reason: str = "",
+    timeout_s: float = WAIT_S,
+    expires_s: float | None = None,
+) -> Iterator[Lease]:
+    """Hold a unit for as long as this lasts; processes that are started meanwhile act under it.
+
+    Args:
+        unit: What to hold.
+        owner: Who holds it; None for ``$ETHARNESS_OWNER`` or this user.
+        reason: What for.
+        timeout_s: Longest wait for whoever holds it, seconds.
+        expires_s: After how long the lease's ``check`` says that it is over, seconds; None: never.
+
+    Raises:
+        BusyError: It was not free in time; the message says who held it since when.
+        InfrastructureError: The directory of leases cannot be used.
+    """
+    with hold_places(
+        places_of(unit), timeout_s, owner=owner, reason=reason, expires_s=expires_s
+    ) as lease:
+        yield lease
+
+
+@contextmanager
+def hold_if(unit: Unit | None, *, reason: str, timeout_s: float) -> Iterator[None]:
+    """Hold a unit, if there is one; a board that no lab describes is held by its port alone."""
+    if unit is None:
+        yield
+        return
+    with hold(unit, reason=reason, timeout_s=timeout_s):
+        yield
+
+
+def lease(units: Sequence[Unit], seconds: float, *, reason: str = "") -> list[Note]:
+    """Lease units to this person, with no process behind it; all or none of them.
+
+    Returns:
+        The note of each, with the token that lets others act under it.
+
+    Raises:
+        BusyError: Somebody else holds one.
+        UsageError: A unit is not this host's to lease.
+    """
+    book = open_book()
+    notes: list[Note] = []
+    done: list[Place] = []
+    for unit in _ours(units):
+        for place in places_of(unit):
+            got = book.lend(place, seconds, known_tokens(), reason)
+            if isinstance(got, Busy):
+                for each in done:
+                    book.release(each, {note.token for note in notes})
+                raise BusyError(
+                    f"unit {unit.id!r} is held by {got.said}",
+                    hint="wait for that to end, or ask them; `etharness who` says more",
+                )
+            done.append(place)
+            if place == place_of_unit(unit.id):
+                notes.append(got)
+    return notes
+
+
+def release(units: Sequence[Unit], *, force: bool = False) -> list[tuple[str, list[str]]]:
+    """End the leases of units: a person's at once, a process's when it notices.
+
+    Args:
+        units: Which.
+        force: Also those of others, and of processes.
+
+    Returns:
+        Of each unit whose leases were ended, in words; none where nobody held it.
+
+    Raises:
+        BusyError: One is another's, and ``force`` is not given.
+        UsageError: A unit is not this host's to release.
+    """
+    book = open_book()
+    ended = []
+    for unit in _ours(units):
+        said: dict[str, None] = {}
+        for place in places_of(unit):
+            said |= dict.fromkeys(book.release(place, known_tokens(), force=force))
+        ended.append((unit.id, list(said)))
+    return ended
+
+
+def _ours(units: Sequence[Unit]) -> Sequence[Unit]:
+    for unit in units:
+        if unit.lease != "local":
+            raise UsageError(
+                f"unit {unit.id!r} is leased by {unit.lease}, not here",
+                hint="a run waits for it; a person reserves it there",
+            )
+    return units

@@ -1,0 +1,351 @@
+"""One board, one user at a time: who holds it is said, and no death leaves it held."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import serial
+from msgspec.structs import replace
+
+from harness.board import Deadlines, SerialTarget, load_board
+from harness.errors import BusyError, InfrastructureError, PortError, UsageError
+from harness.lab.leases import hold, lease, places_of, release
+from harness.link.streams import open_serial
+from harness.target import start_target
+from harness.target.lease.clock import is_alive, own_start, start_of
+from harness.target.lease.hold import lock_directory, open_book
+from harness.target.lease.places import place_of_port, place_of_unit
+from harness.unit import Unit, UsbPort
+from tests.support.leases import FREE, another_process, hold_port, holder
+from tests.support.sysfs import FakeHost
+
+PORT = "/dev/serial/by-id/usb-nowhere"
+UNIT = Unit("shelf-1", "native")
+HERE = os.uname().nodename
+
+
+@pytest.fixture(autouse=True)
+def own_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETHARNESS_LOCK_DIR", str(tmp_path / "locks"))
+    monkeypatch.setenv("ETHARNESS_OWNER", "ada")
+    monkeypatch.delenv("ETHARNESS_LEASE", raising=False)
+
+
+def test_a_held_board_says_by_whom(caplog: pytest.LogCaptureFixture) -> None:
+    with (
+        another_process(PORT, ETHARNESS_OWNER="bob") as process,
+        pytest.raises(BusyError) as caught,
+        hold_port(PORT, 0.3),
+    ):
+        pytest.fail("two processes hold one unit")
+    said = caught.value.message
+    assert said.startswith(
+        f"{PORT} was not free within 0.3 s: it is held by bob on {HERE} since 20"
+    )
+    assert said.endswith(f" (a test), process {process.pid} (-c)")
+    assert caught.value.exit_code == 75
+    assert "goes with the process" in caught.value.hint
+    assert f"waiting up to 0.3 s for {PORT}, held by bob on {HERE} since" in caplog.text
+
+
+def test_a_board_is_let_go_when_its_holder_is_killed() -> None:
+    with another_process(PORT) as process:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert holder(PORT) == FREE  # although its note is there still
+        assert list(lock_directory().glob("*.json"))
+        with hold_port(PORT, 5):
+            assert f"process {os.getpid()} " in holder(PORT)
+    assert holder(PORT) == FREE
+    assert not list(lock_directory().glob("*.json"))
+
+
+def test_who_waits_gets_it() -> None:
+    with another_process(PORT) as process:
+        assert process.stdin is not None
+        threading.Timer(0.3, process.stdin.close).start()
+        with hold_port(PORT, 30):
+            assert process.wait(5) == 0
+
+
+def test_one_thread_may_ask_again_another_may_not() -> None:
+    refused = []
+
+    def other() -> None:
+        try:
+            with hold_port(PORT, 0.1):
+                pass
+        except BusyError as error:
+            refused.append(error)
+
+    with hold_port(PORT, 1):
+        with hold_port(PORT, 0):
+            assert holder(PORT).count(", lent to ") == 1
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    assert len(refused) == 1
+    assert holder(PORT) == FREE
+
+
+def test_children_act_under_a_lease_and_theirs_too() -> None:
+    with hold_port(PORT, 1), another_process(PORT, PORT) as process:
+        assert holder(PORT).count(", lent to ") == 2
+        # Each lends it to one at a time.
+        with pytest.raises(BusyError, match=f"process {process.pid} "), hold_port(PORT, 0.1):
+            pass
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(10) == 0
+    assert "ETHARNESS_LEASE" not in os.environ
+
+
+def test_what_was_lent_is_kept_by_a_child_that_outlives_its_parent() -> None:
+    with another_process(PORT, PORT) as process:
+        process.kill()
+        process.wait()
+        with pytest.raises(BusyError, match="a test"), hold_port(PORT, 0.2):
+            pass
+        assert process.stdin is not None
+        process.stdin.close()  # of the grandchild, which ends with it
+        with hold_port(PORT, 10):
+            pass
+
+
+def test_one_token_is_good_for_one_board() -> None:
+    with (
+        hold_port(PORT, 1) as lease,
+        hold_port("socket://shelf:1", 1),
+        pytest.raises(AssertionError),
+        another_process("socket://shelf:1", WAIT="0.1", **lease.environment),
+    ):
+        pass
+
+
+def test_a_fork_does_not_end_what_its_parent_holds() -> None:
+    with hold_port(PORT, 1) as lease:
+        if (child := os.fork()) == 0:
+            lease.release()
+            os._exit(0)
+        os.waitpid(child, 0)
+        lease.check()
+        assert f"process {os.getpid()} " in holder(PORT)
+
+
+def test_all_names_of_a_line_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETHARNESS_SYSROOT", str(tmp_path))
+    host = FakeHost(tmp_path)
+    device = host.plug("ttyACM0", link="usb-ST")
+    other = host.plug("ttyACM1", interface=4)
+    with hold(Unit("a", "native", port=UsbPort(0x0483, 0x374E, "0024", 2)), reason="night"):
+        for name in (device, str(host.by_id / "usb-ST")):
+            assert f"(night), process {os.getpid()}" in holder(name)
+        host.unplug("ttyACM0")
+        assert "(night)" in holder(host.plug("ttyACM9"))  # the same socket: the same board
+        assert holder(other) == FREE
+    with hold_port("socket://Bench:4001", 1):
+        assert holder("rfc2217://bench:4001") != FREE
+        assert holder("socket://bench:4002") == FREE
+    with hold_port("socket://localhost:4001", 1):
+        assert holder("socket://127.0.0.1:4001") != FREE
+
+
+def test_a_port_is_opened_once() -> None:
+    """What pyserial does by itself, either way round, and what a lease adds to it."""
+    master, slave = os.openpty()
+    path = os.ttyname(slave)
+    ours = open_serial(path, 9600)
+    with pytest.raises(PortError, match="cannot open"):
+        open_serial(path, 9600)
+    stranger = serial.Serial(path, 9600)  # its locks are advisory: this succeeds
+    stranger.close()
+    ours.close()
+    board = replace(load_board("native")[0], target=SerialTarget(), deadlines=Deadlines(unit_s=0.2))
+    with start_target(board, None, port=path) as target:
+        assert f"process {os.getpid()} " in holder(path)
+        target.close()
+        assert holder(path) == FREE
+        target.close()
+    with another_process(path), pytest.raises(BusyError, match="held by ada"):
+        start_target(board, None, port=path)
+    with pytest.raises(InfrastructureError, match="cannot open the serial port"):
+        start_target(board, None, port="/dev/nowhere")
+    assert holder("/dev/nowhere") == FREE
+    os.close(master)
+    os.close(slave)
+
+
+def test_a_person_leases_without_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    [note] = lease([UNIT], 7200, reason="soldering")
+    with hold(UNIT, timeout_s=0):  # the same user, here
+        pass
+    monkeypatch.setenv("ETHARNESS_OWNER", "bob")
+    with pytest.raises(BusyError) as caught, hold(UNIT, timeout_s=0):
+        pass
+    until = "held by ada on .* since .* until .* \\(soldering\\)$"
+    assert caught.match(f"unit 'shelf-1' was not free within 0 s: it is {until}")
+    with pytest.raises(BusyError, match=until):
+        lease([UNIT], 60)
+    with pytest.raises(BusyError, match="cannot be released: it is held by ada") as refused:
+        release([UNIT])
+    assert "--force" in refused.value.hint
+    monkeypatch.setenv("ETHARNESS_LEASE", note.token)
+    with hold(UNIT, timeout_s=0):  # another user, who was told the token
+        pass
+    monkeypatch.delenv("ETHARNESS_LEASE")
+    [(unit, [whose])] = release([UNIT], force=True)
+    assert (unit, whose.startswith("ada on ")) == ("shelf-1", True)
+    with hold(UNIT, timeout_s=0):
+        pass
+    assert release([UNIT]) == [("shelf-1", [])]
+
+
+def test_several_units_are_leased_all_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Unit("shelf-2", "native", port="socket://bench:1")
+    with another_process("socket://bench:1"), pytest.raises(BusyError, match="unit 'shelf-2'"):
+        lease([UNIT, other], 60)
+    monkeypatch.setenv("ETHARNESS_OWNER", "bob")
+    with hold(UNIT, timeout_s=0):
+        pass
+    with pytest.raises(UsageError, match="leased by labgrid, not here"):
+        lease([Unit("far", "native", lease="labgrid")], 60)
+
+
+def test_a_lease_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    lease([UNIT], 0.2)
+    monkeypatch.setenv("ETHARNESS_OWNER", "bob")
+    with hold(UNIT, timeout_s=10), hold(UNIT, expires_s=0.05) as ours:
+        ours.check()
+        time.sleep(0.06)
+        with pytest.raises(BusyError, match="your lease of unit 'shelf-1' is lost: it has expired"):
+            ours.check()
+
+
+def test_a_process_is_told_that_its_lease_was_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    with hold(UNIT, timeout_s=1) as ours:
+        with pytest.raises(BusyError, match="cannot be released: it is held by ada"):
+            release([UNIT])
+        monkeypatch.setenv("ETHARNESS_OWNER", "bob")
+        [(_, [whose])] = release([UNIT], force=True)
+        assert f"process {os.getpid()} " in whose
+        with pytest.raises(BusyError, match=f"is lost: it was taken by bob on {HERE}"):
+            ours.check()
+        # It has the board until it has noticed, and lends it to nobody any more.
+        with pytest.raises(BusyError, match="held by ada"), hold(UNIT, timeout_s=0):
+            pass
+    with hold(UNIT, timeout_s=0) as theirs:
+        theirs.check()
+
+
+def test_a_lease_whose_files_were_removed_is_lost() -> None:
+    with hold(UNIT, timeout_s=1) as ours:
+        for file in lock_directory().glob("*.lock"):
+            file.unlink()
+        with pytest.raises(BusyError, match=r"somebody has removed .*lock"):
+            ours.check()
+        ours.beat()
+
+
+def test_a_session_ends_when_its_board_is_taken() -> None:
+    master, slave = os.openpty()
+    path = os.ttyname(slave)
+    board = replace(load_board("native")[0], target=SerialTarget())
+    with start_target(board, None, port=path) as target:
+        target.check_alive()
+        open_book().release(place_of_port(path), force=True)
+        with pytest.raises(BusyError, match="it was taken by ada"):
+            target.check_alive()
+    os.close(master)
+    os.close(slave)
+
+
+def test_heartbeats_are_counted_and_a_full_disk_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object) -> None:
+        raise InfrastructureError("no space left")
+
+    with hold(UNIT, timeout_s=1) as ours:
+        ours.beat()
+        [note] = open_book().processes(place_of_unit(UNIT.id))
+        assert note is not None
+        assert note.beats == 1
+        with monkeypatch.context() as patched:
+            patched.setattr("harness.target.lease.book.write_note", full)
+            ours.beat()
+        assert "no space left" in caplog.text
+        ours.check()
+
+
+@pytest.mark.parametrize("garbage", [b"", b"[1, 2", b"\xff\x00", b"{}", b"[" * 100_000])
+def test_what_cannot_be_read_is_never_two_holders(garbage: bytes) -> None:
+    """The kernel says whether a process is there; of a person nothing else could."""
+    place = place_of_unit(UNIT.id)
+    with another_process("socket://bench:1"):
+        [note] = lock_directory().glob("port*.0.json")
+        note.write_bytes(garbage)
+        with (
+            pytest.raises(BusyError, match="a process that has left no note"),
+            hold_port("socket://bench:1", 0),
+        ):
+            pass
+    lease([UNIT], 3600)
+    (lock_directory() / f"{place.stem}.person.json").write_bytes(garbage)
+    with (
+        pytest.raises(BusyError, match=r"cannot be read: .*\.person\.json"),
+        hold(UNIT, timeout_s=0),
+    ):
+        pass
+    with pytest.raises(BusyError, match=r"cannot be released: .*\.person\.json"):
+        release([UNIT])
+    release([UNIT], force=True)
+    with hold(UNIT, timeout_s=0):
+        pass
+
+
+def test_a_directory_that_cannot_be_used_is_infrastructure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ETHARNESS_LOCK_DIR", str(tmp_path / "file/locks"))
+    with pytest.raises(InfrastructureError) as caught, hold(UNIT, timeout_s=0):
+        pass
+    assert "ETHARNESS_LOCK_DIR" in caught.value.hint
+
+
+def test_files_are_as_shared_as_their_directory(tmp_path: Path) -> None:
+    shared = lock_directory()
+    shared.mkdir(mode=0o770)
+    shared.chmod(0o770)
+    with hold(UNIT, timeout_s=1):
+        assert {file.stat().st_mode & 0o777 for file in shared.iterdir()} == {0o660}
+
+
+def test_a_process_is_told_from_a_later_one_of_the_same_id() -> None:
+    host = HERE
+    assert is_alive(host, os.getpid(), own_start())
+    assert is_alive(host, os.getpid(), own_start() - 1) is False
+    assert is_alive("elsewhere", os.getpid(), own_start()) is None
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    while start_of(process.pid) is not None:  # a zombie is none
+        time.sleep(0.01)
+    process.wait()
+    assert start_of(process.pid) is None
+
+
+def test_a_unit_that_is_not_plugged_in_is_held_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ETHARNESS_SYSROOT", str(tmp_path))
+    host = FakeHost(tmp_path)
+    unit = Unit("a", "native", port=UsbPort(0x0483, 0x374E))
+    assert places_of(unit) == [place_of_unit("a")]
+    device = host.plug("ttyACM0")
+    assert places_of(unit) == [place_of_unit("a"), place_of_port(device)]
