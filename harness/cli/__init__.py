@@ -25,6 +25,7 @@ COMMANDS = {
     "explain": "Say what checks mean, by the codes that a verdict gives.",
     "export": "Write a trace in another tool's format.",
     "flash": "Bring firmware onto a board, and see that the board runs it.",
+    "health": "Ask units how they are: their port, firmware, clock, crashes and line.",
     "history": "Keep results, and see how they changed.",
     "nightly": "Run models on all boards of a shelf, by a plan.",
     "postmortem": "Say what a board was doing when it crashed.",

@@ -58,6 +58,11 @@ class LinkStatistics:
         lost = self.retries + self.resent + self.holes + self.corrupt.total()
         return lost / max(1, lost + self.frames_received)
 
+    def since(self, earlier: LinkStatistics) -> LinkStatistics:
+        """Return what has come on top of an earlier copy of these."""
+        names = [f.name for f in fields(self)]
+        return LinkStatistics(**{n: getattr(self, n) - getattr(earlier, n) for n in names})
+
     def as_dict(self) -> dict[str, int]:
         """Return all counts by name; corrupt frames as ``corrupt_<reason>``."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "corrupt"}

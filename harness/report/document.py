@@ -18,6 +18,7 @@ from harness.report.budget import BudgetField
 from harness.report.clocks import ClockDocument, clock_documents
 from harness.report.compare import ComparisonDocument
 from harness.report.explain import CodeDocument
+from harness.report.health import Health
 from harness.report.history import PrunedDocument, TableDocument
 from harness.report.judgement import Judgement
 from harness.report.memory import MemoryDocument, memory_document
@@ -121,6 +122,7 @@ SCHEMAS: dict[str, Any] = {
     "doctor": list[Finding],
     "explain": list[CodeDocument],
     "export": ExportDocument,
+    "health": list[Health],
     "history-add": list[Added],
     "history-baseline": list[NamedBaseline],
     "history-export": TableDocument,

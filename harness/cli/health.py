@@ -1,0 +1,65 @@
+"""``etharness health``: how units of the lab are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from harness.cli.common import Output, output_options
+from harness.cli.where import units_option
+from harness.lab.health import examine, heal
+from harness.report.health import Health
+from harness.unit import Unit, find_unit, load_units
+
+
+@click.command(name="health")
+@click.argument("names", nargs=-1, metavar="[UNIT]...")
+@units_option
+@click.option("--line", is_flag=True, help="Measure what the line carries, at a run's rate.")
+@click.option("--rates", is_flag=True, help="The same at every rate, and say the best.")
+@click.option(
+    "--heal",
+    "healing",
+    is_flag=True,
+    help="If one is not well: open its port again, reset it, cycle its power, and look again.",
+)
+@output_options
+def command(
+    names: tuple[str, ...],
+    units: Path | None,
+    line: bool,
+    rates: bool,
+    healing: bool,
+    output: Output,
+) -> int:
+    """Ask units how they are: their port, firmware, clock, crashes and line.
+
+    All units of the lab if none is named. Exit code 0: all are well; else the largest of those of
+    their failures. What is on a board stays, except that --line and --rates bring their own model.
+    """
+    found = [find_unit(name, units) for name in names] if names else list(load_units(units))
+    with output.stages() as stages:
+        healths = []
+        for index, unit in enumerate(found):
+            stages(f"asking {unit.id}", index, len(found))
+            healths.append(_ask(unit, line=line, rates=rates, healing=healing))
+    if output.json:
+        from harness.result import encode
+
+        click.echo(encode(healths), nl=False)
+    else:
+        from harness.report.health import show_health
+
+        console = output.console()
+        for health in healths:
+            show_health(console, health, verbosity=output.verbosity)
+    return max((health.exit_code for health in healths), default=0)
+
+
+def _ask(unit: Unit, *, line: bool, rates: bool, healing: bool) -> Health:
+    def ask(unit: Unit) -> Health:
+        return examine(unit, goodput=line, rates=rates)
+
+    health = ask(unit)
+    return heal(unit, health, ask) if healing and not health.healthy else health

@@ -1,0 +1,73 @@
+"""Makes a unit well, step by step, as far as that can be done from here."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import replace
+
+from harness.board import load_board
+from harness.errors import HarnessError, Owner
+from harness.lab.health.examine import examine
+from harness.lab.power import switch
+from harness.link.session import Session
+from harness.link.wire import Reset
+from harness.report.health import Healing, Health, Step
+from harness.target import start_target
+from harness.unit import Unit
+
+_log = logging.getLogger(__name__)
+
+
+def heal(unit: Unit, health: Health, examine_: Callable[[Unit], Health] = examine) -> Health:
+    """Take steps until a unit is well, the mildest first; the caller holds it.
+
+    Its port is opened anew; a board that answers is told to restart; its power is taken away and
+    given back, where its file says how. After each it is examined again. What its file says wrong,
+    none of them heals.
+
+    Args:
+        unit: Which.
+        health: How it is.
+        examine_: Examines it again.
+
+    Returns:
+        How it is then, with all steps that were taken.
+    """
+    healing: list[Healing] = []
+    for step, act in _steps(unit, health):
+        if health.healthy or health.owner is Owner.TEST:
+            break
+        began = time.monotonic()
+        try:
+            said = act()
+        except HarnessError as error:
+            said = error.message
+        _log.info("%s: %s: %s", unit.id, step, said)
+        health = examine_(unit)
+        took = round(time.monotonic() - began, 3)
+        healing.append(Healing(step, said, health.healthy, took))
+    return replace(health, healing=tuple(healing))
+
+
+def _steps(unit: Unit, health: Health) -> Iterator[tuple[Step, Callable[[], str]]]:
+    yield "open again", lambda: "its port was closed and opened"
+    if any(each.part == "answer" and each.state == "ok" for each in health.findings):
+        yield "reset", lambda: _reset(unit)
+    if unit.power is not None:
+        yield "power cycle", lambda: "; ".join(switch(unit, "cycle").steps)
+
+
+def _reset(unit: Unit) -> str:
+    """Have the firmware restart, and see it come back; one that is started here does anyway."""
+    board = load_board(unit.board)[0]
+    if unit.port is None:
+        return "its firmware is started anew each time"
+    with start_target(board, None, port=unit.port) as target:
+        session = Session(target.transport, deadline_s=board.deadlines.request_s)
+        session.hello(board.deadlines.boot_s)
+        session.reset(Reset.REBOOT)
+        session.hello(board.deadlines.boot_s)
+    return "it was told to restart, and answers again"

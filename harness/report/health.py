@@ -1,0 +1,152 @@
+"""How a unit is, for people's eyes and as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from harness.errors import Owner
+from harness.report.terminal import show_line, show_table, show_wrapped
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Part = Literal["firmware", "port", "answer", "identity", "crash", "line"]
+"""What is asked of a unit: that its firmware builds, its port opens, somebody answers, it is the
+board that it should be, it keeps nothing of a crash, its line carries what it should.
+"""
+
+
+Step = Literal["open again", "reset", "power cycle"]
+"""What can be done to make a unit well, the mildest first."""
+
+
+class HealthFinding(msgspec.Struct, frozen=True):
+    """What was found of one part; ``owner`` has to look at what is not ok."""
+
+    part: Part
+    state: Literal["ok", "warn", "fail"]
+    said: str
+    duration_s: float
+    owner: Owner | None = None
+    hint: str = ""
+
+
+class RateQuality(msgspec.Struct, frozen=True):
+    """What a line does at a rate, bits per second, 0 when it has none.
+
+    ``heard`` says whether both ends heard each other at it; without, nothing was measured, and
+    ``said`` is why. ``round_trip_us`` are the median and the longest of ``pings`` answers,
+    microseconds. ``up_bytes_s`` and ``down_bytes_s`` are payload bytes per second of a model and of
+    a trace, digests included; null where none could be brought over. ``loss`` is the share of
+    ``frames`` that were lost or damaged, as far as is known; ``overruns`` is how often the board's
+    UART lost bytes.
+    """
+
+    baud: int
+    heard: bool
+    said: str = ""
+    pings: int = 0
+    round_trip_us: tuple[float, float] | None = None
+    up_bytes_s: float | None = None
+    down_bytes_s: float | None = None
+    frames: int = 0
+    loss: float = 0.0
+    overruns: int = 0
+
+
+class Healing(msgspec.Struct, frozen=True):
+    """A step to make a unit well: what was done, and whether it was well then."""
+
+    step: Step
+    said: str
+    healthy: bool
+    duration_s: float
+
+
+class Health(msgspec.Struct, frozen=True):
+    """What ``etharness health --json`` prints of a unit.
+
+    ``exit_code`` and ``owner`` are those of the failure, 0 and null if there is none. ``rates`` are
+    those that were measured; ``advised_baud`` is which of several is best, null when there was no
+    choice or none is good. ``healing`` are the steps that were taken, the last of which the
+    findings follow.
+    """
+
+    unit: str
+    board: str
+    port: str | None
+    healthy: bool
+    exit_code: int
+    owner: Owner | None
+    findings: tuple[HealthFinding, ...]
+    rates: tuple[RateQuality, ...] = ()
+    advised_baud: int | None = None
+    healing: tuple[Healing, ...] = ()
+
+    @property
+    def failure(self) -> HealthFinding | None:
+        """The finding that makes it unwell."""
+        return next((each for each in self.findings if each.state == "fail"), None)
+
+
+def show_health(console: Console, health: Health, *, verbosity: int = 0) -> None:
+    """Print how a unit is: all that was found, or only the end of it if ``verbosity`` is negative.
+
+    Args:
+        console: Where to.
+        health: What was found.
+        verbosity: Negative for the last line alone.
+    """
+    if verbosity >= 0:
+        rows = [
+            (each.state if each.state == "ok" else each.state.upper(), each.part, each.said)
+            for each in health.findings
+        ]
+        where = f" on {health.port}" if health.port else ""
+        show_table(
+            console, ("", "part", "found"), rows, title=f"{health.unit}, {health.board}{where}"
+        )
+        if health.rates:
+            _show_rates(console, health)
+        for step in health.healing:
+            became = "well" if step.healthy else "still not well"
+            show_line(console, f"{step.step}: {step.said}; it was {became} then")
+    failure = health.failure
+    if failure is None:
+        show_line(console, f"{health.unit} is well", style="bold green")
+        return
+    owner = f" ({failure.owner})" if failure.owner else ""
+    text = f"{health.unit} is NOT well{owner}: {failure.said}"
+    show_wrapped(console, text, indent=4, style="bold red")
+    if failure.hint:
+        show_wrapped(console, f"  try: {failure.hint}", indent=4)
+
+
+def _show_rates(console: Console, health: Health) -> None:
+    headers = ["baud", "round trip [us]", "longest", "up [kB/s]", "down [kB/s]", "frames"]
+    headers += ["loss [%]", "overruns", ""]
+    rows = []
+    for rate in health.rates:
+        typical, longest = rate.round_trip_us or (None, None)
+        rows.append(
+            (
+                str(rate.baud or "none"),
+                _number(typical),
+                _number(longest),
+                _number(rate.up_bytes_s, 1000, 1),
+                _number(rate.down_bytes_s, 1000, 1),
+                str(rate.frames),
+                f"{100 * rate.loss:.2f}",
+                str(rate.overruns),
+                rate.said,
+            )
+        )
+    show_table(console, headers, rows, title="Line", numbers=range(8))
+    if health.advised_baud is not None:
+        show_line(console, f"best for units.toml: baud = {health.advised_baud}")
+
+
+def _number(value: float | None, divisor: int = 1, decimals: int = 0) -> str:
+    return "-" if value is None else f"{value / divisor:.{decimals}f}"
