@@ -130,10 +130,13 @@ def generated_files() -> Iterator[tuple[Path, str]]:
     from harness.check import pages, rules
     from harness.export import document as events
     from harness.lab import bundle, flash_record
+    from harness.lab.night import plan, quarantine
     from harness.report import document
 
     schemas = {"result": result.json_schema(), "events": events.json_schema()}
     schemas["budget"] = rules.json_schema()
+    schemas["nightly-plan"] = msgspec.json.schema(plan.Plan)
+    schemas["quarantine"] = msgspec.json.schema(quarantine.File)
     schemas["bundle"] = msgspec.json.schema(bundle.Manifest)
     schemas["flash"] = flash_record.json_schema()
     schemas |= {name: document.json_schema(name) for name in document.SCHEMAS}

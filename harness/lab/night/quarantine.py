@@ -75,7 +75,9 @@ class Entry(Strict, frozen=True, kw_only=True):
         return ", ".join([*about, *kinds])
 
 
-class _File(Strict, frozen=True):
+class File(Strict, frozen=True):
+    """What a file of known failures holds."""
+
     schema: Annotated[int, msgspec.Meta(ge=1, le=1)]
     quarantine: tuple[Entry, ...] = ()
 
@@ -156,7 +158,7 @@ def load_quarantine(file: Path) -> tuple[Document, tuple[tuple[Entry, int], ...]
         UsageError: The file is missing or wrong, or an entry is about everything.
     """
     document = read_document(file)
-    entries = document.as_(_File).quarantine
+    entries = document.as_(File).quarantine
     found = []
     for index, entry in enumerate(entries):
         place = ("quarantine", index)
