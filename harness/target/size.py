@@ -53,7 +53,7 @@ def firmware_sizes(firmware: Firmware, preset: str) -> Iterator[Size]:
     """
     program = _program(preset)
     for room in ROOMS:
-        compiled = (firmware.directory / "CMakeFiles/firmware.dir/src" / room).iterdir()
+        compiled = (firmware.directory / "CMakeFiles/rooms.dir/src" / room).iterdir()
         objects = [path for path in compiled if path.suffix in (".o", ".obj")]
         yield _total(room, _measure(program, objects))
     yield image_size(firmware, preset)

@@ -32,9 +32,10 @@ void port_finish_sending(void);
 /* Changes the rate of the line to one that port_target lists; a port that lists none need not have it. */
 void port_set_baud(uint32_t baud);
 
-/* As in et_port. */
+/* As in et_port. A port whose chip cannot tell why it has started has no port_reset_reason. */
 uint32_t port_ticks(void);
 void port_restart_clock(void);
+uint32_t port_reset_reason(void) __attribute__((weak));
 
 /* The core. An interrupt that is masked wakes it from sleep all the same. */
 void core_start_interrupts(void);

@@ -77,6 +77,7 @@ int main(void) {
         .quiet = quiet,
         .overruns = overruns,
         .set_baud = set_baud,
+        .reset_reason = port_reset_reason,
         .stack_bottom = stack_bottom,
         .stack_top = stack_top,
     };

@@ -11,6 +11,7 @@
 #define NVIC_ENABLE(irq) REGISTER(0xE000E100u + (irq) / 32u * 4u)
 #define FIRST_IRQ 16
 
+#define VTOR 0xE000ED08u
 #define CPACR 0xE000ED88u
 #define CPACR_FPU_ON (15u << 20)
 
@@ -57,6 +58,13 @@ __attribute__((section(".vectors"), used)) static const uintptr_t vectors[] = {
 #endif
 };
 
+/* A boot loader may have left its own. Armv6-M need not have the register, and has its vectors at zero. */
+static void use_vectors(void) {
+#ifndef __ARM_ARCH_6M__
+    REGISTER(VTOR) = (uintptr_t)vectors;
+#endif
+}
+
 static void start_fpu(void) {
 #ifdef __ARM_FP
     REGISTER(CPACR) |= CPACR_FPU_ON;
@@ -82,6 +90,7 @@ static void guard_stack(void) {
 #endif
 
 _Noreturn void reset(void) {
+    use_vectors();
     start_fpu();
     guard_stack();
     port_start();

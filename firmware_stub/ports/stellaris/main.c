@@ -1,9 +1,6 @@
 /* LM3S6965 evaluation board: UART 0, which its debug interface shows as a serial port; SysTick as the
  * tick counter. The chip has 32-bit timers too, but QEMU does not let them be read. */
-#include "bare_metal.h"
-
-#define CLOCK_HZ 50000000u
-#define BAUD 115200u
+#include "pl011_uart.h"
 
 #define SYSCTL_RIS REGISTER(0x400FE050u)
 #define SYSCTL_RCC REGISTER(0x400FE060u)
@@ -27,23 +24,6 @@
 #define PORT_A_DIGITAL REGISTER(0x4000451Cu)
 #define PORT_A_UART 3u /* PA0 receives, PA1 sends */
 
-#define UART_DATA REGISTER(0x4000C000u)
-#define UART_FLAGS REGISTER(0x4000C018u)
-#define UART_IBRD REGISTER(0x4000C024u)
-#define UART_FBRD REGISTER(0x4000C028u)
-#define UART_LCRH REGISTER(0x4000C02Cu)
-#define UART_CTRL REGISTER(0x4000C030u)
-#define UART_MASK REGISTER(0x4000C038u)
-#define UART_CLEAR REGISTER(0x4000C044u)
-#define DATA_OVERRUN (1u << 11)
-#define FLAG_BUSY (1u << 3)
-#define FLAG_RX_EMPTY (1u << 4)
-#define FLAG_TX_FULL (1u << 5)
-#define LCRH_8_BITS_FIFO (3u << 5 | 1u << 4)
-#define CTRL_ON (1u << 9 | 1u << 8 | 1u)
-#define INT_RECEIVED (1u << 4 | 1u << 6) /* the FIFO filled, or bytes wait in it */
-#define INT_ROOM (1u << 5)
-
 #define SYSTICK_CTRL REGISTER(0xE000E010u)
 #define SYSTICK_RELOAD REGISTER(0xE000E014u)
 #define SYSTICK_VALUE REGISTER(0xE000E018u)
@@ -63,18 +43,6 @@ static void start_clock(void) {
     SYSCTL_RCC = rcc & ~RCC_BYPASS;
 }
 
-static const uint32_t bauds[] = {BAUD, 230400, 460800, 921600};
-
-void port_set_baud(uint32_t baud) {
-    /* The divider in 64ths of CLOCK_HZ / 16 / baud, rounded. */
-    uint32_t divider = (8 * CLOCK_HZ / baud + 1) / 2;
-    UART_CTRL = 0;
-    UART_IBRD = divider / 64;
-    UART_FBRD = divider % 64;
-    UART_LCRH = LCRH_8_BITS_FIFO;
-    UART_CTRL = CTRL_ON;
-}
-
 static void start_uart(void) {
     SYSCTL_RCGC1 |= RCGC1_UART0;
     SYSCTL_RCGC2 |= RCGC2_PORT_A;
@@ -82,39 +50,12 @@ static void start_uart(void) {
     (void)SYSCTL_RCGC2;
     PORT_A_FUNCTION |= PORT_A_UART;
     PORT_A_DIGITAL |= PORT_A_UART;
-    port_set_baud(BAUD);
+    pl011_uart_start();
 }
 
 void port_start(void) {
     start_clock();
     start_uart();
-}
-
-int32_t port_receive(void) {
-    UART_CLEAR = INT_RECEIVED;
-    if ((UART_FLAGS & FLAG_RX_EMPTY) != 0) {
-        return -1;
-    }
-    uint32_t received = UART_DATA;
-    return (int32_t)(received & 0xFFu) | ((received & DATA_OVERRUN) != 0 ? ET_UART_OVERRUN : 0);
-}
-
-bool port_send(uint8_t byte) {
-    UART_CLEAR = INT_ROOM;
-    if ((UART_FLAGS & FLAG_TX_FULL) != 0) {
-        return false;
-    }
-    UART_DATA = byte;
-    return true;
-}
-
-void port_interrupts(bool received, bool room) {
-    UART_MASK = (received ? INT_RECEIVED : 0) | (room ? INT_ROOM : 0);
-}
-
-void port_finish_sending(void) {
-    while ((UART_FLAGS & FLAG_BUSY) != 0) {
-    }
 }
 
 /* SysTick counts down. Clearing it leaves zero, which the next tick reloads. */
@@ -133,9 +74,9 @@ const et_target port_target = {
     .board = ET_BOARD,
     .cpu = ET_CPU,
     .clock_name = "SysTick",
-    .clock_hz_numerator = CLOCK_HZ,
+    .clock_hz_numerator = ET_CLOCK_HZ,
     .clock_hz_denominator = 1,
     .clock_bits = 24,
-    .baud_count = sizeof bauds / sizeof bauds[0],
-    .bauds = bauds,
+    .baud_count = PL011_UART_BAUDS,
+    .bauds = pl011_uart_bauds,
 };

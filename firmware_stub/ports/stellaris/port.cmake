@@ -1,7 +1,9 @@
 # TI (Luminary) Stellaris LM3S6965: Cortex-M3, 256 KiB of flash, 64 KiB of RAM.
 set(ET_CPU cortex-m3)
 include(ports/cortex_m/cortex_m.cmake)
-add_compile_definitions(ET_UART_IRQ=5 ET_RECEIVE_RING=512 ET_SEND_RING=512)
+list(APPEND ET_SHARED_PORT_SOURCES ports/cortex_m/pl011_uart.c)
+add_compile_definitions(ET_RECEIVE_RING=512 ET_SEND_RING=512 ET_CLOCK_HZ=50000000u
+  ET_UART=0x4000C000u ET_UART_IRQ=5 ET_UART_HZ=ET_CLOCK_HZ)
 
 set(ET_DELEGATES_DEFAULT none)
 set(ET_BOARD_DEFINITIONS

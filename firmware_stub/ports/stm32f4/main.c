@@ -1,105 +1,143 @@
-/* STM32F405: USART 1 on PB6 (sends) and PB7 (receives), which the Netduino Plus 2 has on its header as SCL
- * and SDA; TIM2 as the tick counter. Everything runs from the oscillator that is on after reset. */
-#include "bare_metal.h"
+/* STM32F4 with TIM2 as the tick counter. Two boards, chosen by port.cmake:
+ *
+ * NUCLEO-F446RE: USART 2 on PA2 (sends) and PA3, which the ST-LINK shows as a serial port. 180 MHz from the
+ * 8 MHz that the ST-LINK gives.
+ *
+ * Netduino Plus 2 (STM32F405): USART 1 on PB6 (sends) and PB7, which the board has on its header as SCL and
+ * SDA. Everything runs from the oscillator that is on after reset, because QEMU has no other. */
+#include "stm32f4.h"
 
-#define CLOCK_HZ 16000000u
 #define BAUD 115200u
 
-#define RCC_AHB1ENR REGISTER(0x40023830u)
-#define RCC_APB1ENR REGISTER(0x40023840u)
-#define RCC_APB2ENR REGISTER(0x40023844u)
-#define AHB1ENR_PORT_B (1u << 1)
-#define APB1ENR_TIM2 1u
-#define APB2ENR_USART1 (1u << 4)
-
-#define PORT_B_MODE REGISTER(0x40020400u)
-#define PORT_B_PULL REGISTER(0x4002040Cu)
-#define PORT_B_FUNCTION REGISTER(0x40020420u)
-#define MODE_MASK (15u << 12)
-#define MODE_FUNCTION (10u << 12)
-#define PULL_MASK (15u << 12)
-#define PULL_UP_PB7 (1u << 14)
-#define FUNCTION_MASK (0xFFu << 24)
-#define FUNCTION_USART1 (0x77u << 24)
-
-#define UART_STATE REGISTER(0x40011000u)
-#define UART_DATA REGISTER(0x40011004u)
-#define UART_DIVIDER REGISTER(0x40011008u)
-#define UART_CTRL REGISTER(0x4001100Cu)
-#define STATE_OVERRUN (1u << 3)
-#define STATE_RECEIVED (1u << 5)
-#define STATE_SENT (1u << 6)
-#define STATE_BUFFER_FREE (1u << 7)
-#define CTRL_ON (1u << 13 | 1u << 3 | 1u << 2)
-#define CTRL_INT_RECEIVED (1u << 5)
-#define CTRL_INT_ROOM (1u << 7)
-
-#define TIMER_CTRL REGISTER(0x40000000u)
-#define TIMER_EVENT REGISTER(0x40000014u)
-#define TIMER_COUNT REGISTER(0x40000024u)
-#define TIMER_PRESCALER REGISTER(0x40000028u)
-#define TIMER_RELOAD REGISTER(0x4000002Cu)
-#define TIMER_CTRL_ON 1u
-#define TIMER_EVENT_UPDATE 1u
-
+#ifdef ET_NUCLEO_F446RE
+#define UART 0x40004400u
+#define UART_HZ 45000000u
+#define UART_CLOCK RCC_APB1ENR
+#define UART_CLOCK_ON RCC_APB1ENR_USART2
+#define PINS 0u /* port A */
+#define PIN_SEND 2u
+static const uint32_t bauds[] = {BAUD, 230400, 460800, 921600};
+#else
+#define UART 0x40011000u
+#define UART_HZ 16000000u
+#define UART_CLOCK RCC_APB2ENR
+#define UART_CLOCK_ON RCC_APB2ENR_USART1
+#define PINS 1u /* port B */
+#define PIN_SEND 6u
 static const uint32_t bauds[] = {BAUD, 230400, 460800};
+#endif
+
+#define FUNCTION_USART 7u
+
+/* Fields of the two pins, the one that receives beside the one that sends. */
+#define TWO(bits, value) ((value) << (bits) * PIN_SEND | (value) << (bits) * (PIN_SEND + 1))
+
+#ifdef ET_NUCLEO_F446RE
+/* 8 MHz / 4 * 180 / 2 = 180 MHz, which needs the over-drive; the buses of USART 2 and TIM2 at a quarter,
+ * so that TIM2, which gets twice that, counts with 90 MHz (RM0390 chapters 5.1.4 and 6.2). */
+static void start_clock(void) {
+    RCC_APB1ENR |= RCC_APB1ENR_PWR;
+    (void)RCC_APB1ENR;
+    PWR_CR |= PWR_CR_VOS_SCALE_1;
+    RCC_CR |= RCC_CR_HSEBYP;
+    RCC_CR |= RCC_CR_HSEON;
+    while ((RCC_CR & RCC_CR_HSERDY) == 0) {
+    }
+    RCC_PLLCFGR = RCC_PLLCFGR_M(4u) | RCC_PLLCFGR_N(180u) | RCC_PLLCFGR_P_2 | RCC_PLLCFGR_HSE |
+                  RCC_PLLCFGR_Q(8u) | RCC_PLLCFGR_R(2u);
+    RCC_CR |= RCC_CR_PLLON;
+    PWR_CR |= PWR_CR_ODEN;
+    while ((PWR_CSR & PWR_CSR_ODRDY) == 0) {
+    }
+    PWR_CR |= PWR_CR_ODSWEN;
+    while ((PWR_CSR & PWR_CSR_ODSWRDY) == 0) {
+    }
+    while ((RCC_CR & RCC_CR_PLLRDY) == 0) {
+    }
+    FLASH_ACR = FLASH_ACR_5_WAIT_STATES | FLASH_ACR_PREFETCH_AND_CACHES;
+    while ((FLASH_ACR & 15u) != FLASH_ACR_5_WAIT_STATES) {
+    }
+    RCC_CFGR = RCC_CFGR_PPRE1_DIV_4 | RCC_CFGR_PPRE2_DIV_2;
+    RCC_CFGR = RCC_CFGR_PPRE1_DIV_4 | RCC_CFGR_PPRE2_DIV_2 | RCC_CFGR_SW_PLL;
+    while ((RCC_CFGR & RCC_CFGR_SWS_MASK) != RCC_CFGR_SWS_PLL) {
+    }
+}
+
+/* Every reset pulls the pin, so the pin is the reason only where there is no other. */
+uint32_t port_reset_reason(void) {
+    uint32_t flags = RCC_CSR;
+    RCC_CSR = flags | RCC_CSR_RMVF;
+    uint32_t reason = ET_POSTMORTEM_REASON_KNOWN;
+    reason |= (flags & (RCC_CSR_PORRSTF | RCC_CSR_BORRSTF)) != 0 ? ET_POSTMORTEM_REASON_POWER : 0u;
+    reason |= (flags & (RCC_CSR_IWDGRSTF | RCC_CSR_WWDGRSTF)) != 0 ? ET_POSTMORTEM_REASON_WATCHDOG : 0u;
+    reason |= (flags & RCC_CSR_SFTRSTF) != 0 ? ET_POSTMORTEM_REASON_SOFTWARE : 0u;
+    if (reason != ET_POSTMORTEM_REASON_KNOWN) {
+        return reason;
+    }
+    return (flags & RCC_CSR_PINRSTF) != 0 ? reason | ET_POSTMORTEM_REASON_PIN : 0u;
+}
+#else
+static void start_clock(void) {
+}
+#endif
 
 void port_set_baud(uint32_t baud) {
-    UART_DIVIDER = (CLOCK_HZ + baud / 2) / baud;
+    USART_BRR(UART) = (UART_HZ + baud / 2) / baud;
 }
 
 void port_start(void) {
-    RCC_AHB1ENR |= AHB1ENR_PORT_B;
-    RCC_APB2ENR |= APB2ENR_USART1;
+    start_clock();
+    RCC_AHB1ENR |= RCC_AHB1ENR_GPIO(PINS);
+    UART_CLOCK |= UART_CLOCK_ON;
     /* A device answers two cycles after its clock starts; a read takes that long. */
-    (void)RCC_APB2ENR;
-    PORT_B_FUNCTION = (PORT_B_FUNCTION & ~FUNCTION_MASK) | FUNCTION_USART1;
-    PORT_B_PULL = (PORT_B_PULL & ~PULL_MASK) | PULL_UP_PB7;
-    PORT_B_MODE = (PORT_B_MODE & ~MODE_MASK) | MODE_FUNCTION;
+    (void)UART_CLOCK;
+    GPIO_AFRL(PINS) = (GPIO_AFRL(PINS) & ~TWO(4, 15u)) | TWO(4, FUNCTION_USART);
+    GPIO_PUPDR(PINS) = (GPIO_PUPDR(PINS) & ~TWO(2, 3u)) | GPIO_PUPDR_UP << 2 * (PIN_SEND + 1);
+    GPIO_MODER(PINS) = (GPIO_MODER(PINS) & ~TWO(2, 3u)) | TWO(2, GPIO_MODER_FUNCTION);
     port_set_baud(BAUD);
-    UART_CTRL = CTRL_ON;
+    USART_CR1(UART) = USART_CR1_ON;
 }
 
 /* Reading the state and then the data forgets an overrun. */
 int32_t port_receive(void) {
-    uint32_t state = UART_STATE;
-    if ((state & STATE_RECEIVED) == 0) {
+    uint32_t state = USART_SR(UART);
+    if ((state & USART_SR_RXNE) == 0) {
         return -1;
     }
-    return (int32_t)(UART_DATA & 0xFFu) | ((state & STATE_OVERRUN) != 0 ? ET_UART_OVERRUN : 0);
+    return (int32_t)(USART_DR(UART) & 0xFFu) | ((state & USART_SR_ORE) != 0 ? ET_UART_OVERRUN : 0);
 }
 
 bool port_send(uint8_t byte) {
-    if ((UART_STATE & STATE_BUFFER_FREE) == 0) {
+    if ((USART_SR(UART) & USART_SR_TXE) == 0) {
         return false;
     }
-    UART_DATA = byte;
+    USART_DR(UART) = byte;
     return true;
 }
 
 void port_interrupts(bool received, bool room) {
-    UART_CTRL = CTRL_ON | (received ? CTRL_INT_RECEIVED : 0) | (room ? CTRL_INT_ROOM : 0);
+    USART_CR1(UART) = USART_CR1_ON | (received ? USART_CR1_RXNEIE : 0) | (room ? USART_CR1_TXEIE : 0);
 }
 
 void port_finish_sending(void) {
-    while ((UART_STATE & STATE_SENT) == 0) {
+    while ((USART_SR(UART) & USART_SR_TC) == 0) {
     }
 }
 
 uint32_t port_ticks(void) {
-    return TIMER_COUNT;
+    return TIM2_CNT;
 }
 
 void port_restart_clock(void) {
-    RCC_APB1ENR |= APB1ENR_TIM2;
+    RCC_APB1ENR |= RCC_APB1ENR_TIM2;
     (void)RCC_APB1ENR;
-    TIMER_CTRL = 0;
-    TIMER_PRESCALER = 0;
-    TIMER_RELOAD = UINT32_MAX;
+    TIM2_CR1 = 0;
+    TIM2_PSC = 0;
+    TIM2_ARR = UINT32_MAX;
     /* Takes these over and clears the prescaler. */
-    TIMER_EVENT = TIMER_EVENT_UPDATE;
-    TIMER_COUNT = 0;
-    TIMER_CTRL = TIMER_CTRL_ON;
+    TIM2_EGR = TIM2_EGR_UG;
+    TIM2_CNT = 0;
+    TIM2_CR1 = TIM2_CR1_CEN;
 }
 
 const et_target port_target = {

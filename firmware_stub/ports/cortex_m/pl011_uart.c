@@ -1,0 +1,66 @@
+/* Arm's PL011 (DDI 0183), which keeps 16 bytes or more in each direction; Stellaris and RP2350 have it. A
+ * port that adds this file to its sources defines ET_UART (its address) and ET_UART_HZ (its clock), calls
+ * pl011_uart_start in its port_start, and gets the other functions for its UART. */
+#include "pl011_uart.h"
+
+#define BAUD 115200u
+
+#define DATA REGISTER(ET_UART)
+#define FLAGS REGISTER(ET_UART + 0x18u)
+#define IBRD REGISTER(ET_UART + 0x24u)
+#define FBRD REGISTER(ET_UART + 0x28u)
+#define LCRH REGISTER(ET_UART + 0x2Cu)
+#define CTRL REGISTER(ET_UART + 0x30u)
+#define MASK REGISTER(ET_UART + 0x38u)
+#define CLEAR REGISTER(ET_UART + 0x44u)
+#define DATA_OVERRUN (1u << 11)
+#define FLAG_BUSY (1u << 3)
+#define FLAG_RX_EMPTY (1u << 4)
+#define FLAG_TX_FULL (1u << 5)
+#define LCRH_8_BITS_FIFO (3u << 5 | 1u << 4)
+#define CTRL_ON (1u << 9 | 1u << 8 | 1u)
+#define INT_RECEIVED (1u << 4 | 1u << 6) /* the FIFO filled, or bytes wait in it */
+#define INT_ROOM (1u << 5)
+
+const uint32_t pl011_uart_bauds[PL011_UART_BAUDS] = {BAUD, 230400, 460800, 921600};
+
+void port_set_baud(uint32_t baud) {
+    /* The divider in 64ths of its clock / 16 / baud, rounded. */
+    uint32_t divider = (8 * ET_UART_HZ / baud + 1) / 2;
+    CTRL = 0;
+    IBRD = divider / 64;
+    FBRD = divider % 64;
+    LCRH = LCRH_8_BITS_FIFO;
+    CTRL = CTRL_ON;
+}
+
+void pl011_uart_start(void) {
+    port_set_baud(BAUD);
+}
+
+int32_t port_receive(void) {
+    CLEAR = INT_RECEIVED;
+    if ((FLAGS & FLAG_RX_EMPTY) != 0) {
+        return -1;
+    }
+    uint32_t received = DATA;
+    return (int32_t)(received & 0xFFu) | ((received & DATA_OVERRUN) != 0 ? ET_UART_OVERRUN : 0);
+}
+
+bool port_send(uint8_t byte) {
+    CLEAR = INT_ROOM;
+    if ((FLAGS & FLAG_TX_FULL) != 0) {
+        return false;
+    }
+    DATA = byte;
+    return true;
+}
+
+void port_interrupts(bool received, bool room) {
+    MASK = (received ? INT_RECEIVED : 0) | (room ? INT_ROOM : 0);
+}
+
+void port_finish_sending(void) {
+    while ((FLAGS & FLAG_BUSY) != 0) {
+    }
+}

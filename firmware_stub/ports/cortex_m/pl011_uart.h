@@ -1,0 +1,13 @@
+#ifndef PL011_UART_H
+#define PL011_UART_H
+
+#include "bare_metal.h"
+
+/* For port_target. */
+#define PL011_UART_BAUDS 4
+extern const uint32_t pl011_uart_bauds[PL011_UART_BAUDS];
+
+/* Its clock runs and its pins are chosen. */
+void pl011_uart_start(void);
+
+#endif
