@@ -7,6 +7,7 @@ is true in one room only, so it has a file of its own that stays there.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -108,6 +109,12 @@ class Unit(Strict, frozen=True):
     match: dict[str, str] = msgspec.field(default_factory=dict)
     coordinator: str = ""
     note: str = ""
+
+    def rates(self, listed: Sequence[int]) -> tuple[int, ...]:
+        """Rates to move its line to, best first, of those that its board's file lists."""
+        if self.baud is None:
+            return tuple(listed)
+        return (self.baud, *(baud for baud in listed if baud < self.baud))
 
 
 class _File(Strict, frozen=True):

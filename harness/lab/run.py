@@ -98,7 +98,7 @@ class RunRequest:
         port: Serial port, or what to find it by, for boards that need one.
         budget: Budget file; None for the board's own.
         trace_limit: Bytes of log the device may use; 0 for all it has.
-        baud: Rate to move the line to; None for what the board file says.
+        baud: Rate to move the line to; None for what its unit's or board's file says.
         stream: Have it send the log while it runs, so that it may be longer than that.
         method: The method to run.
         values: Which values are logged.
@@ -394,16 +394,23 @@ class _Run:
         self.result = replace(self.result, **facts)
 
     def _raise_baud(self, session: Session, info: TargetInfo) -> None:
-        """Move to the rate that was asked for, or the best the board file lists."""
+        """Move to the rate that was asked for, or to the best that its unit or board file lists."""
         target, wanted = self.board.target, self.request.baud
         if wanted is None:
             listed = target.bauds if isinstance(target, SerialTarget) else ()
-            self._learn(baud=session.raise_baud(listed))
+            unit = self.request.leased
+            self._learn(baud=session.raise_baud(unit.rates(listed) if unit else listed))
             return
         if wanted not in info.bauds:
             rates = ", ".join(map(str, info.bauds)) or "one rate only"
             raise UsageError(f"{info.board} cannot do {wanted} baud", hint=f"it has {rates}")
         self._learn(baud=session.raise_baud([wanted]))
+        if not self.result.baud:
+            raise UsageError(
+                f"the connection to {info.board} has no rate that could be changed to {wanted} "
+                "baud",
+                hint="omit --baud, or have its server speak rfc2217://",
+            )
         if self.result.baud != wanted:
             raise LinkError(
                 f"{info.board} could not be heard at {wanted} baud, only at {self.result.baud}",

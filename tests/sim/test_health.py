@@ -14,6 +14,7 @@ import pytest
 from harness.errors import Owner
 from harness.lab.health import examine, heal
 from harness.lab.health.line import best_rate
+from harness.lab.leases import hold
 from harness.report.health import Health, RateQuality
 from harness.unit import Unit, UsbPort, find_unit
 from tests.conftest import CommandResult
@@ -32,7 +33,7 @@ description = "a native board that somebody else started"
 cpu = "host"
 timer = { source = "CLOCK_MONOTONIC", bits = 32, hz = HZ }
 target = { kind = "serial", bauds = [921_600] }
-deadlines = { boot_s = 0.5, reopen_s = 0.5, request_s = 0.5 }
+deadlines = { boot_s = 0.5, reopen_s = 0.5, request_s = 0.5, unit_s = 0.5 }
 """
 
 
@@ -40,6 +41,11 @@ deadlines = { boot_s = 0.5, reopen_s = 0.5, request_s = 0.5 }
 def units(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     with shelf(tmp_path_factory.mktemp("shelf"), units=2, seed=3) as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def own_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETHARNESS_LOCK_DIR", str(tmp_path / "locks"))
 
 
 @pytest.fixture
@@ -171,6 +177,26 @@ def test_a_port_that_somebody_else_has_opened(board: str) -> None:
     with device() as port, serial.Serial(port, exclusive=True):
         health = examine(Unit("n", board, port=port))
     assert health.owner is Owner.HOST
+
+
+def test_a_unit_that_somebody_else_holds(board: str) -> None:
+    held, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with hold(Unit("n", board)):
+            held.set()
+            leave.wait(60)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert held.wait(60)
+    with device() as port:
+        health = examine(Unit("n", board, port=port))
+        leave.set()
+        thread.join()
+    assert (health.exit_code, health.owner) == (75, Owner.HOST)
+    assert health.failure is not None
+    assert "held by" in health.failure.said
 
 
 def test_a_board_with_another_clock(tmp_path: Path) -> None:

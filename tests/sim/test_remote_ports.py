@@ -86,6 +86,39 @@ def test_a_whole_run(scheme: str, device: str, etharness: Etharness, tmp_path: P
     assert result["baud"] == (921_600 if scheme == "rfc2217" else 0)
 
 
+def test_a_rate_for_a_port_without_one_is_the_users_mistake(
+    device: str, etharness: Etharness, tmp_path: Path
+) -> None:
+    board = tmp_path / "native.toml"
+    board.write_text(BOARD)
+    with served(tmp_path, device, "socket") as server:
+        code, _, err = etharness(
+            *("run", "--board", board, "--port", server.address, "--model", MODEL),
+            *("-o", tmp_path / "run", "--baud", "921600"),
+        )
+    assert code == 2
+    assert "has no rate that could be changed to 921600 baud" in err
+    assert "rfc2217://" in err
+
+
+def test_the_rate_of_a_unit_is_the_one_that_its_file_says(
+    device: str, etharness: Etharness, tmp_path: Path
+) -> None:
+    (tmp_path / "native.toml").write_text(BOARD)
+    with served(tmp_path, device, "rfc2217") as server:
+        units = tmp_path / "units.toml"
+        units.write_text(
+            'schema = 1\n[[unit]]\nid = "far"\nboard = "native.toml"\nbaud = 3_000_000\n'
+            f'port = "{server.address}"\n'
+        )
+        code, out, err = etharness(
+            *("run", "--unit", "far", "--units", units, "--model", MODEL, "--json"),
+            *("-o", tmp_path / "run"),
+        )
+    assert code == 0, err
+    assert document("result", out)["baud"] == 3_000_000
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_byte_value_passes_both_ways(scheme: str, tmp_path: Path) -> None:
     with (

@@ -91,6 +91,11 @@ def uhubctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     return install
 
 
+@pytest.fixture(autouse=True)
+def own_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETHARNESS_LOCK_DIR", str(tmp_path / "locks"))
+
+
 @pytest.fixture
 def board(tmp_path: Path) -> str:
     path = tmp_path / "there.toml"

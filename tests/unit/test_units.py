@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.unit import CommandPower, UsbHubPower, UsbPort, find_unit, load_units, units_file
+from harness.unit import CommandPower, Unit, UsbHubPower, UsbPort, find_unit, load_units, units_file
 
 SHELF = """\
 schema = 1
@@ -112,3 +112,10 @@ def test_any_place_of_a_board_needs_no_file():
     unit = find_unit("labgrid:nucleo-f446re")
     assert (unit.id, unit.board, unit.lease) == ("nucleo-f446re", "nucleo-f446re", "labgrid")
     assert unit.match == {"board": "nucleo-f446re"}
+
+
+def test_a_unit_may_have_a_line_that_is_slower_or_faster_than_its_board() -> None:
+    listed = (921_600, 460_800, 115_200)
+    assert Unit("a", "b").rates(listed) == listed
+    assert Unit("a", "b", baud=460_800).rates(listed) == (460_800, 115_200)
+    assert Unit("a", "b", baud=3_000_000).rates(listed) == (3_000_000, *listed)

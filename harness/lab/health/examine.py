@@ -12,6 +12,7 @@ from harness.errors import FormatError, HarnessError, Owner
 from harness.lab.health.evidence import owner_of_port, owner_of_silence
 from harness.lab.health.line import GOOD_LOSS, WORST_LOSS, best_rate, measure, measure_rates
 from harness.lab.identity import refuse_other_target
+from harness.lab.leases import hold
 from harness.lab.postmortem import fetch
 from harness.link.answers import TargetInfo
 from harness.link.session import Session
@@ -26,7 +27,7 @@ _LOSS_CODE = 75
 
 
 def examine(unit: Unit, *, goodput: bool = False, rates: bool = False) -> Health:
-    """Examine a unit; the caller holds it.
+    """Examine a unit, and hold it meanwhile; that somebody else does is a finding, too.
 
     Nothing on the board is changed, unless its line is to be measured: a model and a trace that it
     had are lost then, while what it keeps of a crash is not.
@@ -59,9 +60,10 @@ class _Examination:
     def health(self) -> Health:
         """Ask all there is to ask."""
         try:
-            firmware = self._firmware()
-            with self._opened(firmware) as target:
-                self._ask(target, firmware)
+            with hold(self._unit, reason="health", timeout_s=self._board.deadlines.unit_s):
+                firmware = self._firmware()
+                with self._opened(firmware) as target:
+                    self._ask(target, firmware)
         except HarnessError as error:
             self._exit_code = error.exit_code
             self._found("fail", error.message, self._owner(error), error.hint)
@@ -172,8 +174,7 @@ class _Examination:
             times = (deadlines.boot_s, deadlines.execute_s)
             self._rates += measure_rates(session, info, bauds, *times)
         else:
-            wanted = listed if self._unit.baud is None else (self._unit.baud,)
-            baud = session.raise_baud(wanted)
+            baud = session.raise_baud(self._unit.rates(listed))
             quality = measure(session, info, baud, deadlines.execute_s, goodput=self._goodput)
             self._rates.append(quality)
             session.restore_baud()

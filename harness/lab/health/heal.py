@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from harness.board import load_board
 from harness.errors import HarnessError, Owner
 from harness.lab.health.examine import examine
+from harness.lab.leases import hold
 from harness.lab.power import switch
 from harness.link.session import Session
 from harness.link.wire import Reset
@@ -22,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 def heal(unit: Unit, health: Health, examine_: Callable[[Unit], Health] = examine) -> Health:
-    """Take steps until a unit is well, the mildest first; the caller holds it.
+    """Take steps until a unit is well, the mildest first.
 
     Its port is opened anew; a board that answers is told to restart; its power is taken away and
     given back, where its file says how. After each it is examined again. What its file says wrong,
@@ -35,20 +36,25 @@ def heal(unit: Unit, health: Health, examine_: Callable[[Unit], Health] = examin
 
     Returns:
         How it is then, with all steps that were taken.
+
+    Raises:
+        BusyError: Somebody else holds it.
     """
     healing: list[Healing] = []
-    for step, act in _steps(unit, health):
-        if health.healthy or health.owner is Owner.TEST:
-            break
-        began = time.monotonic()
-        try:
-            said = act()
-        except HarnessError as error:
-            said = error.message
-        _log.info("%s: %s: %s", unit.id, step, said)
-        health = examine_(unit)
-        took = round(time.monotonic() - began, 3)
-        healing.append(Healing(step, said, health.healthy, took))
+    unit_s = load_board(unit.board)[0].deadlines.unit_s
+    with hold(unit, reason="health", timeout_s=unit_s):
+        for step, act in _steps(unit, health):
+            if health.healthy or health.owner is Owner.TEST:
+                break
+            began = time.monotonic()
+            try:
+                said = act()
+            except HarnessError as error:
+                said = error.message
+            _log.info("%s: %s: %s", unit.id, step, said)
+            health = examine_(unit)
+            took = round(time.monotonic() - began, 3)
+            healing.append(Healing(step, said, health.healthy, took))
     return replace(health, healing=tuple(healing))
 
 

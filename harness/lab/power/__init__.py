@@ -8,6 +8,7 @@ from typing import Protocol
 
 from harness.board import load_board
 from harness.errors import InfrastructureError, NotBackError, UsageError
+from harness.lab.leases import hold
 from harness.lab.power.command import CommandSwitch
 from harness.lab.power.relay import RelaySwitch
 from harness.lab.power.usb_hub import UsbHubSwitch
@@ -35,30 +36,32 @@ class Switch(Protocol):
 
 
 def switch(unit: Unit, action: Action) -> Switched:
-    """Switch the power of a unit; ``cycle`` is off, a wait and on.
+    """Switch the power of a unit, and hold it meanwhile; ``cycle`` is off, a wait and on.
 
     After ``on`` and ``cycle`` its port must be there again, within the time that its board's file
-    allows for that. The caller holds the unit.
+    allows for that.
 
     Raises:
         UsageError: The unit has no power control, or what that needs is not installed.
+        BusyError: Somebody else holds the unit.
         PowerError: It could not be switched.
         NotBackError: The port did not come back.
         InfrastructureError: The port of a relay cannot be used.
     """
     began = time.monotonic()
     switch_ = switch_of(unit)
-    reopen_s = load_board(unit.board)[0].deadlines.reopen_s
+    deadlines = load_board(unit.board)[0].deadlines
     steps: list[str] = []
     went: bool | None = None
-    if action != "on":
-        steps.append(switch_.set(False))
-        time.sleep(unit.off_s)
-        went = _went(unit.port)
-    back_s = None
-    if action != "off":
-        steps.append(switch_.set(True))
-        back_s = _await_port(unit, reopen_s)
+    back_s: float | None = None
+    with hold(unit, reason="power", timeout_s=deadlines.unit_s):
+        if action != "on":
+            steps.append(switch_.set(False))
+            time.sleep(unit.off_s)
+            went = _went(unit.port)
+        if action != "off":
+            steps.append(switch_.set(True))
+            back_s = _await_port(unit, deadlines.reopen_s)
     duration_s = round(time.monotonic() - began, 3)
     return Switched(unit.id, action, tuple(steps), went, back_s, duration_s)
 
