@@ -143,7 +143,7 @@ class Account:
         results = self._results()
         ids = Counter(attempt.result for _, attempt in self.of.values() if attempt.result)
         with open_store(self.store) as store:
-            stored = Counter(entry.id for entry in store.results())
+            stored = Counter(entry.provenance.id for entry in store.results())
         told = {str(outcome.step) for outcome in self.document.outcomes}
         missing = [f"{len(told)} of {self.planned} steps"] if len(told) != self.planned else []
         return Books(
@@ -151,8 +151,7 @@ class Account:
             open_=sorted(self._unbalanced()),
             unaccounted=[str(place) for place in results if place not in self.of],
             not_stored=[own_id for own_id in ids if own_id not in stored],
-            twice=[own_id for own_id, count in (ids + stored).items() if count > 2]
-            + [own_id for own_id, count in ids.items() if count > 1],
+            twice=[own_id for each in (ids, stored) for own_id, count in each.items() if count > 1],
             strangers=[own_id for own_id in stored if own_id not in ids],
             unexplained=sorted(self._unexplained()),
         )

@@ -20,6 +20,7 @@ from harness.resources import data_directory
 from tests.support.shelf.shelf import Shelf
 
 MODELS = data_directory("firmware_stub") / "models"
+MODELS_RUN = ("small_int8", "kws_int8")
 PLAN = """\
 schema = 1
 name = "shelf"
@@ -81,7 +82,7 @@ class ShelfNight:
 
     shelf: Shelf
     repeats: int
-    models: Sequence[str] = ("small_int8", "kws_int8")
+    models: Sequence[str] = MODELS_RUN
     seed: int = 0
     attempt_s: float = 60.0
     lease_s: float = 5.0

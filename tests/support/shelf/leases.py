@@ -1,0 +1,71 @@
+"""Leases of units that others hold, and those that nobody should hold any more.
+
+python -m tests.support.shelf.leases hold UNITS_FILE UNIT...    # until its input ends
+python -m tests.support.shelf.leases held UNITS_FILE UNIT...    # which of them are
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from harness.errors import BusyError
+from harness.lab.leases import hold
+from harness.unit import find_unit
+from tests.support.shelf.night import ShelfNight
+
+OWNER = "somebody else"
+
+
+@contextmanager
+def taken(night: ShelfNight, units: Sequence[str]) -> Iterator[None]:
+    """Have another process hold units of a night's shelf."""
+    if not units:
+        yield
+        return
+    with _started(night, "hold", units) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        yield
+        holder.communicate()
+
+
+def leases_left(night: ShelfNight, units: Sequence[str]) -> list[str]:
+    """Units of a shelf that somebody holds."""
+    with _started(night, "held", units) as asked:
+        said, _ = asked.communicate()
+    assert not asked.returncode
+    return said.split()
+
+
+def _started(night: ShelfNight, what: str, units: Sequence[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", __name__, what, str(night.shelf.units_file), *units],
+        env=night.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def main() -> None:
+    what, file, *names = sys.argv[1:]
+    units = [find_unit(name, Path(file)) for name in names]
+    with ExitStack() as stack:
+        for unit in units:
+            try:
+                stack.enter_context(hold(unit, owner=OWNER, reason="a test", timeout_s=0))
+            except BusyError:
+                if what == "hold":
+                    raise
+                print(unit.id)
+        if what == "hold":
+            print("held", flush=True)
+            sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
