@@ -124,12 +124,16 @@ def unfinished(result: Result) -> bool:
 
 
 def refined(cause: Cause, examined: Examined, cycles: int) -> Cause:
-    """The same in the light of what the board answered, after so many power cycles."""
+    """The same in the light of what the board answered, after so many power cycles.
+
+    If it is not well, whose that is the failure is, too: a silent board's, but a line's from which
+    only noise comes, or whose server is gone.
+    """
     after = f" after {cycles} power cycle{'s' if cycles > 1 else ''}" if cycles else ""
     if examined.well:
         return replace(cause, evidence=(*cause.evidence, f"the board answers{after}"))
-    said = f"the board does not answer{after}: {examined.message}"
-    owner = Owner.HOST if examined.owner is Owner.HOST else Owner.BOARD
+    said = f"the board is not well{after}: {examined.message}"
+    owner = examined.owner or Owner.BOARD
     return replace(cause, owner=owner, evidence=(*cause.evidence, said))
 
 

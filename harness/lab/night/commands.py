@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from harness.errors import HarnessError, Owner
 from harness.lab.directory import RunDirectory
 from harness.lab.leases import hold
@@ -20,6 +22,7 @@ from harness.lab.night.classify import Examined, command_failed
 from harness.lab.night.plan import Plan, model_file, options_of
 from harness.lab.night.units import NightUnit
 from harness.lab.origin import SESSION_VARIABLE
+from harness.report.health import Health
 from harness.report.night import Step
 from harness.result import Result
 from harness.toml_file import Document
@@ -85,7 +88,9 @@ class Commands:
     def examine(self, unit: NightUnit) -> Examined:
         """Ask a unit how it is."""
         deadline = self._plan.deadlines.health_s
-        return self._asked(unit, "health", [unit.id], deadline, Owner.BOARD)
+        asked = self._asked(unit, "health", [unit.id, "--json", "-q"], deadline, Owner.BOARD)
+        told = None if asked.well else _told(self._log(unit, "health"))
+        return told or asked
 
     def power_cycle(self, unit: NightUnit) -> Examined:
         """Take its power away and give it back; whether that could be done."""
@@ -94,8 +99,9 @@ class Commands:
 
     def flash(self, unit: NightUnit, image: Path, *, again: bool) -> Ending:
         """Bring an image onto it, unless it is there; ``again`` whatever is there."""
-        command = ["flash", *self._unit(unit), f"--image={image}"]
         log = self._log(unit, "flash")
+        output = log.with_suffix("")
+        command = ["flash", *self._unit(unit), f"--image={image}", f"--output={output}"]
         needed = [] if again else ["--if-needed"]
         return self._call([*command, *needed], self._plan.deadlines.flash_s, log)
 
@@ -153,3 +159,14 @@ class Commands:
     ) -> Ending:
         command = [sys.executable, "-m", "harness", *arguments]
         return self._children.run(command, deadline_s, log=log, environment=environment)
+
+
+def _told(log: Path) -> Examined | None:
+    """What ``etharness health --json`` has told of a unit that is not well; None if nothing."""
+    try:
+        (health,) = msgspec.json.decode(log.read_bytes(), type=tuple[Health, ...])
+    except (OSError, ValueError, msgspec.DecodeError):
+        return None
+    failed = [finding for finding in health.findings if finding.state == "fail"]
+    said = "; ".join(f"{finding.part}: {finding.said}" for finding in failed)
+    return Examined(False, health.owner, said) if failed else None
