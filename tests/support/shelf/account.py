@@ -178,7 +178,16 @@ class Account:
                 yield f"{step}-{number}: {count} times"
 
     def _met(self, fault: Injected) -> tuple[StepOutcome, Attempt] | None:
-        """The attempt that met a fault: where it began, or the first one after that."""
+        """The attempt that met a fault; of one that stays, the first that was not cut off."""
+        met = self._first_met(fault)
+        if met is not None and _stays(fault.kind):
+            pairs = self.of_unit[fault.unit]
+            later = pairs[pairs.index(met) :]
+            return next((pair for pair in later if pair[1].outcome != "interrupted"), None)
+        return met
+
+    def _first_met(self, fault: Injected) -> tuple[StepOutcome, Attempt] | None:
+        """The attempt where a fault began, or the first one after that."""
         if fault.directory is not None:
             return self.of.get(fault.directory.resolve())
         attempts = self.of_unit[fault.unit]

@@ -46,13 +46,11 @@ class Effect:
         when: When it begins.
         lasts: What ends it.
         owner: Whose failure the run that meets it is; None when the run passes all the same.
-        again: Whether a run after it, of the same model on the same unit, passes; a retry, then.
     """
 
     when: When
     lasts: Lasts
     owner: Owner | None
-    again: bool
 
 
 class Kind(StrEnum):
@@ -79,7 +77,7 @@ class Kind(StrEnum):
     CRASHES = "crashes"
     """The firmware crashes in the model, whenever one is run."""
     OLD_FIRMWARE = "old-firmware"
-    """Somebody has put other firmware onto the board."""
+    """Somebody has put other firmware onto the board; a night that may flash it does."""
     UNFLASHABLE = "unflashable"
     """The same, and the tool says that it has flashed, but has not."""
     OTHER_BOARD = "other-board"
@@ -93,20 +91,20 @@ class Kind(StrEnum):
 
 
 _EFFECTS = {
-    Kind.BLINK: Effect(When.RUN, Lasts.MOMENT, None, again=True),
-    Kind.BLINK_PULL: Effect(When.PULL, Lasts.MOMENT, None, again=True),
-    Kind.NOISE: Effect(When.UPLOAD, Lasts.SESSION, None, again=True),
-    Kind.UNPLUGGED: Effect(When.RUN, Lasts.POWER, Owner.LINK, again=True),
-    Kind.GONE: Effect(When.RUN, Lasts.NIGHT, Owner.LINK, again=False),
-    Kind.GARBAGE: Effect(When.UPLOAD, Lasts.NIGHT, Owner.LINK, again=False),
-    Kind.HANG: Effect(When.RUN, Lasts.POWER, Owner.PRODUCT, again=True),
-    Kind.DEAD: Effect(When.RUN, Lasts.NIGHT, Owner.BOARD, again=False),
-    Kind.CRASH: Effect(When.RUN, Lasts.SESSION, Owner.PRODUCT, again=True),
-    Kind.CRASHES: Effect(When.RUN, Lasts.NIGHT, Owner.PRODUCT, again=False),
-    Kind.OLD_FIRMWARE: Effect(When.BEFORE, Lasts.FLASH, Owner.FLASH, again=True),
-    Kind.UNFLASHABLE: Effect(When.BEFORE, Lasts.NIGHT, Owner.FLASH, again=False),
-    Kind.OTHER_BOARD: Effect(When.BEFORE, Lasts.NIGHT, Owner.BOARD, again=False),
-    Kind.FULL_DISK: Effect(When.UPLOAD, Lasts.SESSION, Owner.HOST, again=True),
+    Kind.BLINK: Effect(When.RUN, Lasts.MOMENT, None),
+    Kind.BLINK_PULL: Effect(When.PULL, Lasts.MOMENT, None),
+    Kind.NOISE: Effect(When.UPLOAD, Lasts.SESSION, None),
+    Kind.UNPLUGGED: Effect(When.RUN, Lasts.POWER, Owner.LINK),
+    Kind.GONE: Effect(When.RUN, Lasts.NIGHT, Owner.LINK),
+    Kind.GARBAGE: Effect(When.UPLOAD, Lasts.NIGHT, Owner.LINK),
+    Kind.HANG: Effect(When.RUN, Lasts.POWER, Owner.PRODUCT),
+    Kind.DEAD: Effect(When.RUN, Lasts.NIGHT, Owner.BOARD),
+    Kind.CRASH: Effect(When.RUN, Lasts.SESSION, Owner.PRODUCT),
+    Kind.CRASHES: Effect(When.RUN, Lasts.NIGHT, Owner.PRODUCT),
+    Kind.OLD_FIRMWARE: Effect(When.BEFORE, Lasts.FLASH, None),
+    Kind.UNFLASHABLE: Effect(When.BEFORE, Lasts.NIGHT, Owner.FLASH),
+    Kind.OTHER_BOARD: Effect(When.BEFORE, Lasts.NIGHT, Owner.BOARD),
+    Kind.FULL_DISK: Effect(When.UPLOAD, Lasts.SESSION, Owner.HOST),
 }
 
 

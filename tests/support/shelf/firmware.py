@@ -25,7 +25,12 @@ class Image(Enum):
     OTHER_BOARD = auto()
 
 
-def images(directory: Path) -> dict[Image, Path]:
+def images_in(directory: Path) -> dict[Image, Path]:
+    """Where ``make_images`` puts them."""
+    return {image: directory / f"{image.name.lower()}.elf" for image in Image}
+
+
+def make_images(directory: Path) -> dict[Image, Path]:
     """The native firmware, and what it would be had other sources or another board's been built.
 
     These differ from it in nothing but the name that they say, which is as long.
@@ -44,9 +49,8 @@ def images(directory: Path) -> dict[Image, Path]:
         Image.OTHER_BUILD: whole.replace(own, other),
         Image.OTHER_BOARD: whole.replace(name, other_name),
     }
-    files = {}
+    files = images_in(directory)
     for image, data in made.items():
-        files[image] = directory / f"{image.name.lower()}.elf"
         files[image].write_bytes(data)
         files[image].chmod(0o755)
     return files

@@ -17,6 +17,8 @@ from typing import Final
 
 from harness.lab.night.journal import JOURNAL
 from harness.resources import data_directory
+from harness.unit import load_units
+from tests.support.shelf.firmware import Image, images_in
 from tests.support.shelf.shelf import Shelf
 
 MODELS = data_directory("firmware_stub") / "models"
@@ -32,9 +34,11 @@ reports = ["report.html", "report.xml"]
 run = {{ runs = 5 }}
 retry = {{ link = 2, flash = 1, board = 1, host = 2, backoff_s = 0.2 }}
 deadlines = {{ attempt_s = {attempt_s}, lease_s = {lease_s} }}
-
+"""
+BOARD = """
 [[board]]
 board = "native.toml"
+units = {units}
 {image}
 """
 MODEL = """
@@ -74,6 +78,7 @@ class ShelfNight:
         repeats: How often each unit runs each model.
         models: Names of the models.
         seed: Of the order.
+        flashed: Units whose firmware the plan names, so that they are flashed if need be.
         disturbances: What is done, once so many attempts have ended.
         samples: What was measured on the way, one whenever an attempt has ended.
         codes: How its processes ended.
@@ -86,7 +91,7 @@ class ShelfNight:
     seed: int = 0
     attempt_s: float = 60.0
     lease_s: float = 5.0
-    image: Path | None = None
+    flashed: Sequence[str] = ()
     disturbances: list[tuple[int, Callable[[ShelfNight], None]]] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     codes: list[int] = field(default_factory=list)
@@ -94,16 +99,19 @@ class ShelfNight:
 
     def __post_init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        image = "" if self.image is None else f'image = "{self.image}"'
         text = PLAN.format(
             repeats=self.repeats,
             seed=self.seed,
             attempt_s=self.attempt_s,
             lease_s=self.lease_s,
-            image=image,
         )
-        files = [MODEL.format(file=MODELS / f"{name}.pte") for name in self.models]
-        self.plan.write_text(text + "".join(files))
+        units = [unit.id for unit in load_units(self.shelf.units_file)]
+        for image in ("", f'image = "{images_in(self.place)[Image.RIGHT]}"'):
+            chosen = [unit for unit in units if (unit in self.flashed) is bool(image)]
+            if chosen:
+                text += BOARD.format(units=chosen, image=image)
+        text += "".join(MODEL.format(file=MODELS / f"{name}.pte") for name in self.models)
+        self.plan.write_text(text)
 
     @property
     def place(self) -> Path:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.support.shelf import control
 from tests.support.shelf.faults import Fault, Kind
-from tests.support.shelf.firmware import images
+from tests.support.shelf.firmware import make_images
 from tests.support.shelf.shelf import INJECTED, SESSIONS, SOCKET
 from tests.support.shelf.unit import HOST, SimulatedUnit
 
@@ -24,6 +24,7 @@ cpu = "host"
 timer = {{ source = "CLOCK_MONOTONIC", bits = 32, hz = 1_000_000_000 }}
 build = {{ preset = "native" }}
 target = {{ kind = "serial" }}
+flash = {{ order = ["command"], options = {{ command = {{ write = {flash} }} }} }}
 deadlines = {{ boot_s = {boot}, request_s = {request}, execute_s = {execute}, reopen_s = {reopen} }}
 """
 DEADLINES_S = {"boot": 3.0, "request": 0.6, "execute": 2.0, "reopen": 1.5}
@@ -53,7 +54,7 @@ class Serving:
         self._directory = directory.resolve()
         self._deadlines = {name: time * patience for name, time in DEADLINES_S.items()}
         self._ended = asyncio.Event()
-        made = images(self._directory)
+        made = make_images(self._directory)
         self._units = {
             name: SimulatedUnit(name, made, f"{seed} {name}", self._report) for name in names(units)
         }
@@ -81,18 +82,22 @@ class Serving:
                 unit.close()
 
     def _write_files(self) -> None:
-        switch = [sys.executable, "-S", control.__file__, str(self._directory / SOCKET), "power"]
+        program = [sys.executable, "-S", control.__file__, str(self._directory / SOCKET)]
         described = [
             UNIT.format(
                 name=unit.name,
                 host=HOST,
                 port=unit.port,
-                on=json.dumps([*switch, unit.name, "on"]),
-                off=json.dumps([*switch, unit.name, "off"]),
+                on=json.dumps([*program, "power", unit.name, "on"]),
+                off=json.dumps([*program, "power", unit.name, "off"]),
             )
             for unit in self._units.values()
         ]
-        (self._directory / "native.toml").write_text(BOARD.format(**self._deadlines))
+        (self._directory / "native.toml").write_text(
+            BOARD.format(
+                flash=json.dumps([*program, "flash", "{port}", "{image}"]), **self._deadlines
+            )
+        )
         (self._directory / "units.toml").write_text("schema = 1\n" + "".join(described))
 
     def _report(self, unit: SimulatedUnit, kind: Kind | None, directory: Path | None) -> None:
@@ -118,14 +123,15 @@ class Serving:
     async def _do(self, action: str, *words: str) -> object:
         """Do what was asked for.
 
-        power UNIT on|off, flash UNIT IMAGE; fault UNIT KIND for its next session, cure UNIT;
+        power UNIT on|off, flash PORT IMAGE; fault UNIT KIND for its next session, cure UNIT;
         status; stop.
         """
         match action, *words:
             case "power", unit, ("on" | "off") as state:
                 await self._units[unit].power(on=state == "on")
-            case "flash", unit, image:
-                await self._units[unit].flash(Path(image))
+            case "flash", port, image:
+                (unit,) = (u for u in self._units.values() if port.endswith(f":{u.port}"))
+                await unit.flash(Path(image))
             case "fault", unit, kind:
                 self._units[unit].meet(Kind(kind))
             case "cure", unit:

@@ -170,6 +170,8 @@ class SimulatedUnit:
         if self._firmware is not None:
             self._held += self._noisy("up", data)
             self._pass_on()
+        if self.fault is Kind.GARBAGE and self._client is not None:
+            self._client.transport.write(self._random.randbytes(len(data)))
         for item in self._decoder.feed(data):
             if isinstance(item, Frame):
                 self._watch(item)

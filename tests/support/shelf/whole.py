@@ -14,12 +14,13 @@ from enum import StrEnum
 from pathlib import Path
 
 from tests.support.shelf.account import Account, Books, Row
-from tests.support.shelf.faults import Fault
+from tests.support.shelf.faults import Fault, Kind
 from tests.support.shelf.leases import leases_left, taken
 from tests.support.shelf.night import MODELS_RUN, Sample, ShelfNight
 from tests.support.shelf.serve import names
 from tests.support.shelf.shelf import shelf
 
+ABOUT_FIRMWARE = (Kind.OLD_FIRMWARE, Kind.UNFLASHABLE)
 BUSY_S = 3.0
 KILLED = -9
 
@@ -134,7 +135,7 @@ def whole_night(place: Path, setting: Setting) -> Told:
             seed=setting.seed,
             attempt_s=60 * setting.patience,
             lease_s=5 * setting.patience,
-            image=place / "right.elf",
+            flashed=[f.unit for f in setting.faults if f.kind in ABOUT_FIRMWARE],
         )
         disturbed = _plan(night, setting)
         ids = names(setting.units)
