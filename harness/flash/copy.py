@@ -150,7 +150,10 @@ def _marks(drive: Path) -> bool:
 
 def _failure(drive: Path) -> str | None:
     file = drive / "FAIL.TXT"
-    return " | ".join(_text(file).split("\n")).strip(" |") if file.is_file() else None
+    if not file.is_file():
+        return None
+    text = " | ".join(_text(file).split("\n")).strip(" |")
+    return "".join(filter(str.isprintable, text))
 
 
 def _text(file: Path) -> str:

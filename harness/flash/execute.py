@@ -185,8 +185,10 @@ def _read_from(path: Path, begin: int) -> str:
 
 def _words(output: str, sign: Sign | None = None) -> str:
     """The last that was said, and the line that tells most, where that stands before."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    # Colours and what moves the cursor are no words.
+    plain = ("".join(filter(str.isprintable, line)).strip() for line in output.splitlines())
+    lines = [line for line in plain if line]
     last = lines[-_LAST_LINES:]
-    if sign and (telling := sign.line(output)) not in last:
+    if sign and (telling := sign.line("\n".join(lines))) and telling not in last:
         last = [telling, "...", *last]
     return " | ".join(last) or "nothing"

@@ -60,6 +60,7 @@ _Noreturn void et_app_main(const et_port *port, const et_target *target) {
         .mtu = ET_MTU,
     };
     et_server_init(&server, &config);
+    /* The host finds the build id of an image in this text (harness/flash/image.py): it must stay whole. */
     print(port, "etdump stub " ET_BUILD_ID " on ");
     print(port, target->board);
     print(port, server.postmortem == ET_POSTMORTEM_CONDITION_NONE
