@@ -27,13 +27,18 @@ COMMANDS = {
     "flash": "Bring firmware onto a board, and see that the board runs it.",
     "health": "Ask units how they are: their port, firmware, clock, crashes and line.",
     "history": "Keep results, and see how they changed.",
+    "lease": "Hold units for some time, with no process behind it.",
     "nightly": "Run models on all boards of a shelf, by a plan.",
+    "ports": "List the serial ports of this host, whose they are and who holds them.",
     "postmortem": "Say what a board was doing when it crashed.",
     "power": "Switch the power of a unit on or off.",
     "pull": "Read the last trace from a board that is already running.",
+    "release": "Let go what was leased.",
     "replay": "Judge again what is in a bundle, and compare with what was said then.",
     "report": "Judge runs again and write one report of them.",
     "run": "Run a model on a board, pull its trace and check it.",
+    "units": "List the units of the lab: where each is, and who holds it.",
+    "who": "Say who holds which boards, since when, and why.",
 }
 """Subcommands and their one-line help, here so that --help imports none of them."""
 

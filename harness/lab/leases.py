@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from harness.errors import BusyError, PortError, UsageError
+from harness.report.leases import LeasedDocument, ReleasedDocument
 from harness.target.lease.book import Busy
 from harness.target.lease.hold import Lease, known_tokens, open_book
 from harness.target.lease.hold import hold as hold_places
-from harness.target.lease.notes import Note
+from harness.target.lease.notes import day, new_token
 from harness.target.lease.places import Place, place_of_port, place_of_unit
 from harness.target.ports import device_of
 from harness.unit import Unit
@@ -69,36 +70,37 @@ def hold_if(unit: Unit | None, *, reason: str, timeout_s: float) -> Iterator[Non
         yield
 
 
-def lease(units: Sequence[Unit], seconds: float, *, reason: str = "") -> list[Note]:
+def lease(units: Sequence[Unit], seconds: float, *, reason: str = "") -> list[LeasedDocument]:
     """Lease units to this person, with no process behind it; all or none of them.
 
     Returns:
-        The note of each, with the token that lets others act under it.
+        What was leased, with the token of each that lets others act under it.
 
     Raises:
         BusyError: Somebody else holds one.
         UsageError: A unit is not this host's to lease.
     """
     book = open_book()
-    notes: list[Note] = []
+    leased: list[LeasedDocument] = []
     done: list[Place] = []
     for unit in _ours(units):
+        token = new_token()
         for place in places_of(unit):
-            got = book.lend(place, seconds, known_tokens(), reason)
+            got = book.lend(place, seconds, known_tokens(), reason=reason, token=token)
             if isinstance(got, Busy):
                 for each in done:
-                    book.release(each, {note.token for note in notes})
+                    book.release(each, known_tokens())
                 raise BusyError(
                     f"unit {unit.id!r} is held by {got.said}",
                     hint="wait for that to end, or ask them; `etharness who` says more",
                 )
             done.append(place)
-            if place == place_of_unit(unit.id):
-                notes.append(got)
-    return notes
+            until = day(got.until or got.since)
+        leased.append(LeasedDocument(unit.id, token, until, reason))
+    return leased
 
 
-def release(units: Sequence[Unit], *, force: bool = False) -> list[tuple[str, list[str]]]:
+def release(units: Sequence[Unit], *, force: bool = False) -> list[ReleasedDocument]:
     """End the leases of units: a person's at once, a process's when it notices.
 
     Args:
@@ -106,7 +108,7 @@ def release(units: Sequence[Unit], *, force: bool = False) -> list[tuple[str, li
         force: Also those of others, and of processes.
 
     Returns:
-        Of each unit whose leases were ended, in words; none where nobody held it.
+        Of each unit who held it.
 
     Raises:
         BusyError: One is another's, and ``force`` is not given.
@@ -118,7 +120,7 @@ def release(units: Sequence[Unit], *, force: bool = False) -> list[tuple[str, li
         said: dict[str, None] = {}
         for place in places_of(unit):
             said |= dict.fromkeys(book.release(place, known_tokens(), force=force))
-        ended.append((unit.id, list(said)))
+        ended.append(ReleasedDocument(unit.id, list(said)))
     return ended
 
 

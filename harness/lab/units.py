@@ -68,24 +68,28 @@ def choose(
     return Chosen(found.board, found.port, found.id, found)
 
 
+def lab_units(file: Path | None = None) -> tuple[Unit, ...]:
+    """The lab's units; none where no file describes any and none is named."""
+    found = file or units_file()
+    return load_units(found) if found else ()
+
+
 def _unit(board: str | None, name: str | None, units: Path | None) -> Unit | None:
     """The unit of this name; None if it is only a label for a board that is named, too."""
     if name is None:
         return None
     if units is None and board is not None:
-        file = units_file()
-        known = load_units(file) if file else ()
-        return next((unit for unit in known if unit.id == name), None)
+        return next((unit for unit in lab_units() if unit.id == name), None)
     return find_unit(name, units)
 
 
 def _on_port(port: str | None, units: Path | None) -> Unit | None:
     """The unit of the lab that is on a port; None if there is no lab, or none is."""
-    file = units or units_file()
-    if port is None or file is None:
+    lab = lab_units(units) if port is not None else ()
+    if port is None or not lab:
         return None
     place = place_of_port(port)
-    return next((unit for unit in load_units(file) if place in places_of(unit)), None)
+    return next((unit for unit in lab if place in places_of(unit)), None)
 
 
 def _refuse_other_board(unit: Unit, board: str) -> None:

@@ -21,6 +21,13 @@ from harness.report.explain import CodeDocument
 from harness.report.health import Health
 from harness.report.history import PrunedDocument, TableDocument
 from harness.report.judgement import Judgement
+from harness.report.leases import (
+    HolderDocument,
+    LeasedDocument,
+    PortDocument,
+    ReleasedDocument,
+    UnitDocument,
+)
 from harness.report.memory import MemoryDocument, memory_document
 from harness.report.night import NightDocument, QuarantineStatus
 from harness.report.postmortem import PostmortemDocument
@@ -130,12 +137,17 @@ SCHEMAS: dict[str, Any] = {
     "history-list": list[Entry],
     "history-prune": PrunedDocument,
     "history-show": History,
+    "lease": list[LeasedDocument],
     "nightly": NightDocument,
     "nightly-quarantine-status": list[QuarantineStatus],
+    "ports": list[PortDocument],
     "postmortem": PostmortemDocument,
     "power": Switched,
     "replay": Judgement,
+    "release": list[ReleasedDocument],
     "report": ReportDocument,
+    "units": list[UnitDocument],
+    "who": list[HolderDocument],
 }
 """Types of documents by the command that prints them; ``run`` and ``pull`` print a Result."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import re
 import shutil
 import subprocess
@@ -29,10 +28,9 @@ from harness.pytest_plugin.cases import OPTIONS, Unit
 from harness.pytest_plugin.running import Runs
 from harness.result import Failure
 from harness.target.build import build_firmware
-from harness.target.lease.hold import hold
-from harness.target.lease.places import place_of_port
 from tests.conftest import MODELS
 from tests.support.inner_pytest import inner, run_directories
+from tests.support.leases import another_process
 from tests.unit.test_pytest_plugin import SERIAL
 
 __all__ = ["inner"]
@@ -332,14 +330,14 @@ def test_a_unit_that_another_process_holds_is_waited_for_until_the_deadline(
         @pytest.mark.etharness(board="native.toml")
         def test_session(etharness_session): ...
     """)
-    with hold([place_of_port(serial_unit)], 5):
+    with another_process(serial_unit) as holder:
         result = project.runpytest_subprocess(
             f"--etharness-port={serial_unit}", "--etharness-wait=0.2"
         )
     result.assert_outcomes(errors=2)
-    said = [line for line in result.outlines if line.startswith("InfrastructureError: ")]
+    said = [line for line in result.outlines if "was not free within 0.2 s: it is held by " in line]
     assert len(said) == 2
-    assert all("was not free within 0.2 s: it is held by process " in line for line in said)
+    assert all(line.endswith(f" (a test), process {holder.pid} (-c)") for line in said), said
 
 
 def test_the_ten_lines_of_the_page(inner: pytest.Pytester) -> None:
@@ -373,7 +371,7 @@ def test_the_command_line_and_tests_share_a_unit(
 ) -> None:
     """While one process runs on the port, another says who that is, waits, and has its turn."""
     arguments = ["run", "--board", "native.toml", "--model", "small.pte", "--port", serial_unit]
-    with hold([place_of_port(serial_unit)], 5):
+    with another_process(serial_unit) as holder:
         waiting = subprocess.Popen(
             [sys.executable, "-c", "from harness.cli import main; main()", *arguments],
             cwd=project.path,
@@ -383,7 +381,8 @@ def test_the_command_line_and_tests_share_a_unit(
         )
         assert waiting.stderr is not None
         said = waiting.stderr.readline()
-    assert f"waiting up to 60 s for {serial_unit}, held by process {os.getpid()} " in said
+    assert f"waiting up to 60 s for {serial_unit}, held by " in said
+    assert f" (a test), process {holder.pid} (-c)" in said
     waiting.communicate(timeout=60)
     assert waiting.returncode == 0
 

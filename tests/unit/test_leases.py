@@ -200,11 +200,12 @@ def test_a_person_leases_without_a_process(monkeypatch: pytest.MonkeyPatch) -> N
     with hold(UNIT, timeout_s=0):  # another user, who was told the token
         pass
     monkeypatch.delenv("ETHARNESS_LEASE")
-    [(unit, [whose])] = release([UNIT], force=True)
-    assert (unit, whose.startswith("ada on ")) == ("shelf-1", True)
+    [released] = release([UNIT], force=True)
+    assert (released.unit, len(released.ended)) == ("shelf-1", 1)
+    assert released.ended[0].startswith("ada on ")
     with hold(UNIT, timeout_s=0):
         pass
-    assert release([UNIT]) == [("shelf-1", [])]
+    assert release([UNIT])[0].ended == []
 
 
 def test_several_units_are_leased_all_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,8 +234,8 @@ def test_a_process_is_told_that_its_lease_was_taken(monkeypatch: pytest.MonkeyPa
         with pytest.raises(BusyError, match="cannot be released: it is held by ada"):
             release([UNIT])
         monkeypatch.setenv("ETHARNESS_OWNER", "bob")
-        [(_, [whose])] = release([UNIT], force=True)
-        assert f"process {os.getpid()} " in whose
+        [released] = release([UNIT], force=True)
+        assert f"process {os.getpid()} " in released.ended[0]
         with pytest.raises(BusyError, match=f"is lost: it was taken by bob on {HERE}"):
             ours.check()
         # It has the board until it has noticed, and lends it to nobody any more.

@@ -21,7 +21,7 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -59,6 +59,14 @@ class Busy:
 
     note: Note | None
     said: str
+
+
+class Holder(NamedTuple):
+    """Who holds a place: of what kind, on which level, and what its note says, if it does."""
+
+    kind: Literal["process", "person"]
+    level: int
+    note: Note | None
 
 
 @dataclass(slots=True)
@@ -142,6 +150,7 @@ class Book:
         *,
         reason: str = "",
         expires_s: float | None = None,
+        token: str = "",
     ) -> Grip | Busy:
         """Take a place, if it is free or lent to us; without waiting.
 
@@ -150,6 +159,7 @@ class Book:
             tokens: Those of leases that we or whoever started us hold.
             reason: What for.
             expires_s: After how many seconds it ends even if we live; None for not at all.
+            token: That of a lease of several places; "" for one of its own.
 
         Raises:
             InfrastructureError: The directory cannot be used.
@@ -163,7 +173,12 @@ class Book:
         if not lock.take():
             return self._busy(place, level)
         note = new_note(
-            self.party, place.name, self.clock.now(), reason=reason, expires_s=expires_s
+            self.party,
+            place.name,
+            self.clock.now(),
+            reason=reason,
+            expires_s=expires_s,
+            token=token,
         )
         grip = Grip(self, place, level, lock, note)
         with contextlib.ExitStack() as undo:
@@ -183,11 +198,17 @@ class Book:
         return grip
 
     def lend(
-        self, place: Place, seconds: float, tokens: Collection[str] = (), reason: str = ""
+        self,
+        place: Place,
+        seconds: float,
+        tokens: Collection[str] = (),
+        *,
+        reason: str = "",
+        token: str = "",
     ) -> Note | Busy:
         """Lease a place to this person, without any process, for so many seconds.
 
-        A lease of theirs that is there already is replaced.
+        A lease of theirs that is there already is replaced. ``token`` as for `take`.
 
         Raises:
             InfrastructureError: The directory cannot be used.
@@ -201,6 +222,7 @@ class Book:
                 kind="person",
                 reason=reason,
                 expires_s=seconds,
+                token=token,
             )
             with self._changing(place):
                 write_note(self._person_file(place), note)
@@ -256,14 +278,27 @@ class Book:
             return None
         return note
 
-    def processes(self, place: Place) -> list[Note | None]:
-        """The processes that hold a place, who was lent it after who lent it; None for unknown."""
-        held: list[Note | None] = []
+    def holders(self, place: Place) -> list[Holder]:
+        """All who hold a place: a person first, then processes, lenders before who they lent it to.
+
+        Among them those of other hosts whose notes say that they live, whatever locks there are.
+        """
+        held = []
+        if person := self.person(place):
+            held.append(Holder("person", 0, None if person == "damaged" else person))
+        now = self.clock.now()
         for level in self._levels(place):
-            if Flock(self._lock_file(place, level)).is_taken():
-                note = read_note(self.note_file(place, level), Note)
-                held.append(note if isinstance(note, Note) else None)
+            read = read_note(self.note_file(place, level), Note)
+            note = read if isinstance(read, Note) else None
+            elsewhere = note is not None and note.host != self.party.host
+            beats = note is not None and note.beat.seconds_until(now) < STALE_S
+            if (elsewhere and beats) or Flock(self._lock_file(place, level)).is_taken():
+                held.append(Holder("process", level, note))
         return held
+
+    def processes(self, place: Place) -> list[Note | None]:
+        """The notes of processes that hold a place; None of one that has left none."""
+        return [holder.note for holder in self.holders(place) if holder.kind == "process"]
 
     def places(self) -> list[Place]:
         """Every place that anybody has ever held, with the name that is known for it now."""

@@ -10,8 +10,9 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ from harness.errors import BusyError, InfrastructureError
 from harness.resources import user_cache
 from harness.target.lease.book import BEAT_S, Book, Busy, Grip
 from harness.target.lease.clock import Clock, Party, host_name, own_start
+from harness.target.lease.notes import new_token
 from harness.target.lease.places import Place
 
 _log = logging.getLogger(__name__)
@@ -36,6 +38,10 @@ _AT_ONCE_S: Final = 0.05
 """What is not free by then is being waited for, which is worth saying."""
 
 _POLL_S: Final = 0.1
+
+
+_Take = Callable[[Place, Collection[str]], Grip | Busy]
+"""Takes a place without waiting, with the tokens that are known."""
 
 
 class _Held(threading.local):
@@ -80,24 +86,23 @@ class Lease:
 
     Attributes:
         what: What is held, as people call it.
-        token: The first of its tokens, by which children act under it.
+        token: By which children act under it.
     """
 
-    def __init__(self, grips: Sequence[Grip], what: str) -> None:
+    def __init__(self, grips: Sequence[Grip], what: str, token: str) -> None:
         self.what = what
         self._grips = list(grips)
-        self._tokens = {grip.note.token for grip in grips}
-        self.token = grips[0].note.token if grips else ""
+        self.token = token
         self._mine = _held.tokens
         self._pid = os.getpid()
-        self._mine |= self._tokens
-        _publish(self._tokens)
+        self._mine.add(token)
+        _publish(token)
         _pulse.add(self)
 
     @property
     def environment(self) -> dict[str, str]:
         """What a child's environment says so that it acts under this lease and no other."""
-        return {VARIABLE: ",".join(sorted(self._tokens))}
+        return {VARIABLE: self.token}
 
     def check(self) -> None:
         """Do nothing while everything is held.
@@ -123,8 +128,8 @@ class Lease:
     def release(self) -> None:
         """Let everything go; further calls do nothing."""
         _pulse.remove(self)
-        self._mine -= self._tokens
-        _withdraw(self._tokens)
+        self._mine.discard(self.token)
+        _withdraw(self.token)
         for grip in reversed(self._grips):
             if os.getpid() == self._pid:
                 grip.release()
@@ -156,22 +161,22 @@ def hold(
         InfrastructureError: The directory of leases cannot be used.
     """
     book = open_book(owner)
-    lease = Lease(_wait(book, places, timeout_s, reason, expires_s), places[0].name)
+    token = new_token()
+    take = partial(book.take, reason=reason, expires_s=expires_s, token=token)
+    lease = Lease(_wait(take, places, timeout_s), places[0].name, token)
     try:
         yield lease
     finally:
         lease.release()
 
 
-def _wait(
-    book: Book, places: Sequence[Place], timeout_s: float, reason: str, expires_s: float | None
-) -> list[Grip]:
+def _wait(take: _Take, places: Sequence[Place], timeout_s: float) -> list[Grip]:
     """Take all places, or wait until that can be done."""
     tokens = known_tokens()
     began = time.monotonic()
     patient = False
     while True:
-        got = _take_all(book, places, tokens, reason, expires_s)
+        got = _take_all(take, places, tokens)
         if isinstance(got, list):
             return got
         place, busy = got
@@ -188,17 +193,13 @@ def _wait(
 
 
 def _take_all(
-    book: Book,
-    places: Sequence[Place],
-    tokens: Collection[str],
-    reason: str,
-    expires_s: float | None,
+    take: _Take, places: Sequence[Place], tokens: Collection[str]
 ) -> list[Grip] | tuple[Place, Busy]:
     """Take all places or, having let go what was had, say which one is held."""
     grips: list[Grip] = []
     try:
         for place in places:
-            got = book.take(place, tokens, reason=reason, expires_s=expires_s)
+            got = take(place, tokens)
             if isinstance(got, Busy):
                 blocked = (place, got)
                 break
@@ -243,17 +244,17 @@ class _Pulse:
 _pulse: Final = _Pulse()
 
 
-def _publish(tokens: Collection[str]) -> None:
-    """Have children act under these leases, too."""
+def _publish(token: str) -> None:
+    """Have children act under a lease, too."""
     with _environment:
-        _of_process.update(tokens)
-        _set({*_inherited(), *tokens})
+        _of_process.add(token)
+        _set(_inherited() | {token})
 
 
-def _withdraw(tokens: Collection[str]) -> None:
+def _withdraw(token: str) -> None:
     with _environment:
-        _of_process.difference_update(tokens)
-        _set(_inherited() - set(tokens))
+        _of_process.discard(token)
+        _set(_inherited() - {token})
 
 
 def _inherited() -> set[str]:

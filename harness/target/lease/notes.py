@@ -63,8 +63,8 @@ class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __str__(self) -> str:
         """By whom, since when, until when, and why."""
-        text = f"{self.owner} on {self.host} since {_day(self.since)}"
-        text += f" until {_day(self.until)}" if self.until is not None else ""
+        text = f"{self.owner} on {self.host} since {day(self.since)}"
+        text += f" until {day(self.until)}" if self.until is not None else ""
         text += f" ({self.reason})" if self.reason else ""
         if self.kind == "process":
             text += f", process {self.pid} ({self.command})"
@@ -86,6 +86,11 @@ Damaged = Literal["damaged"]
 _T = TypeVar("_T")
 
 
+def new_token() -> str:
+    """A token that nobody guesses."""
+    return uuid.uuid4().hex
+
+
 def new_note(
     party: Party,
     what: str,
@@ -94,10 +99,11 @@ def new_note(
     kind: Literal["process", "person"] = "process",
     reason: str = "",
     expires_s: float | None = None,
+    token: str = "",
 ) -> Note:
-    """A note of what begins now, with a token of its own."""
+    """A note of what begins now; with a token of its own, unless one is given."""
     return Note(
-        token=uuid.uuid4().hex,
+        token=token or new_token(),
         kind=kind,
         what=what,
         owner=party.owner,
@@ -149,5 +155,6 @@ def write_note(path: Path, note: Note | Taken) -> None:
         ) from error
 
 
-def _day(instant: Instant) -> str:
+def day(instant: Instant) -> str:
+    """The time of day, ISO 8601."""
     return datetime.fromtimestamp(instant.day_s, UTC).isoformat(timespec="seconds")

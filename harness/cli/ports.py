@@ -1,0 +1,28 @@
+"""``etharness ports``: the serial ports of this host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from harness.cli.common import Output, output_options
+from harness.cli.where import units_option
+from harness.lab import inventory
+from harness.lab.units import lab_units
+
+
+@click.command(name="ports")
+@units_option
+@output_options
+def command(units: Path | None, output: Output) -> None:
+    """List the serial ports of this host, whose they are and who holds them."""
+    found = inventory.ports(lab_units(units))
+    if output.json:
+        from harness.result import encode
+
+        click.echo(encode(found), nl=False)
+        return
+    from harness.report.leases import show_ports
+
+    show_ports(output.console(), found)

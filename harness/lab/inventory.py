@@ -1,0 +1,127 @@
+"""What there is in the lab, where it is now, and who holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.errors import PortError
+from harness.lab.leases import places_of
+from harness.report.leases import HolderDocument, PortDocument, UnitDocument
+from harness.target.lease.book import Book, Holder
+from harness.target.lease.clock import is_alive
+from harness.target.lease.hold import open_book
+from harness.target.lease.notes import day
+from harness.target.lease.places import Place, place_of_port
+from harness.target.ports import describe, device_of, list_ports
+from harness.unit import CommandPower, Power, RelayPower, Unit, UsbHubPower
+
+
+def ports(units: Sequence[Unit]) -> list[PortDocument]:
+    """Every serial port of this host, with the unit that is on it and who holds it."""
+    book = open_book()
+    names = _units_by_place(units)
+    found = []
+    for port in list_ports():
+        place = place_of_port(port.device)
+        unit = names.get(place)
+        holders = list(_holders(book, place, unit))
+        found.append(
+            PortDocument(
+                *(port.device, port.vid, port.pid, port.serial, port.interface, port.location),
+                links=port.links,
+                unit=unit,
+                holders=holders,
+            )
+        )
+    return found
+
+
+def units(lab: Sequence[Unit]) -> list[UnitDocument]:
+    """Every unit: where it is now, and who holds it."""
+    book = open_book()
+    found = []
+    for unit in lab:
+        device, problem = _whereabouts(unit)
+        found.append(
+            UnitDocument(
+                id=unit.id,
+                board=unit.board,
+                port=None if unit.port is None else describe(unit.port),
+                device=device,
+                problem=problem,
+                probe=unit.probe,
+                power=_power(unit.power),
+                lease=unit.lease,
+                note=unit.note,
+                holders=_all_holders(book, unit),
+            )
+        )
+    return found
+
+
+def who(lab: Sequence[Unit], asked: Sequence[Unit] | None = None) -> list[HolderDocument]:
+    """Who holds what: of all that anybody has ever held, or of the units that are asked for."""
+    book = open_book()
+    if asked is not None:
+        return [holder for unit in asked for holder in _all_holders(book, unit)]
+    names = _units_by_place(lab)
+    return [holder for place in book.places() for holder in _holders(book, place, names.get(place))]
+
+
+def _units_by_place(units: Sequence[Unit]) -> dict[Place, str]:
+    return {place: unit.id for unit in units for place in places_of(unit)}
+
+
+def _all_holders(book: Book, unit: Unit) -> list[HolderDocument]:
+    """Who holds a unit by its name or by its port; who holds both is told once."""
+    found: dict[object, HolderDocument] = {}
+    for place in places_of(unit):
+        for holder in _holders(book, place, unit.id):
+            key = (holder.kind, holder.owner, holder.host, holder.pid)
+            found.setdefault(key, holder)
+    return list(found.values())
+
+
+def _holders(book: Book, place: Place, unit: str | None) -> Iterator[HolderDocument]:
+    return (_document(book, place, unit, holder) for holder in book.holders(place))
+
+
+def _document(book: Book, place: Place, unit: str | None, holder: Holder) -> HolderDocument:
+    note = holder.note
+    if note is None:
+        nothing = ("", "", None, "", "", None, "", None, None)
+        return HolderDocument(place.name, unit, holder.kind, holder.level, *nothing)
+    silent = note.beat.seconds_until(book.clock.now())
+    process = note.kind == "process"
+    return HolderDocument(
+        *(place.name, unit, note.kind, holder.level, note.owner, note.host),
+        pid=note.pid if process else None,
+        command=note.command if process else "",
+        since_utc=day(note.since),
+        until_utc=None if note.until is None else day(note.until),
+        reason=note.reason,
+        alive=is_alive(note.host, note.pid, note.started) if process else None,
+        silent_s=round(max(0.0, silent), 1) if process else None,
+    )
+
+
+def _whereabouts(unit: Unit) -> tuple[str | None, str]:
+    """The device or address of a unit's port, and what is the matter with it."""
+    if unit.port is None:
+        return None, "started here"
+    try:
+        return device_of(unit.port), ""
+    except PortError as error:
+        return None, error.message
+
+
+def _power(power: Power | None) -> str:
+    match power:
+        case None:
+            return ""
+        case UsbHubPower():
+            return f"port {power.port} of hub {power.hub}"
+        case CommandPower():
+            return power.off[0] if power.off else "a command"
+        case RelayPower():
+            return f"relay on {describe(power.port)}"

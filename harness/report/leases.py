@@ -1,0 +1,171 @@
+"""Who holds which boards, for people's eyes and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from harness.report.terminal import show_line, show_table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class HolderDocument(msgspec.Struct, frozen=True):
+    """What ``etharness who --json`` prints of each who holds something.
+
+    ``unit`` is the lab's name for it, null where it has none. A ``process`` holds it until it ends,
+    a ``person`` until ``until_utc`` or a release. ``level`` 0 holds it itself, 1 what that has
+    started, and so on. ``alive`` says whether that very process is there still, null for persons
+    and other hosts; ``silent_s`` how long ago it last said so, seconds. What a damaged note did not
+    tell is "" or null.
+    """
+
+    what: str
+    unit: str | None
+    kind: Literal["process", "person"]
+    level: int
+    owner: str
+    host: str
+    pid: int | None
+    command: str
+    since_utc: str
+    until_utc: str | None
+    reason: str
+    alive: bool | None
+    silent_s: float | None
+
+
+class PortDocument(msgspec.Struct, frozen=True):
+    """What ``etharness ports --json`` prints of each serial port of this host.
+
+    Numbers are null where it is not on USB. ``unit`` is the one of the lab that is on it.
+    """
+
+    device: str
+    vid: int | None
+    pid: int | None
+    serial: str
+    interface: int | None
+    location: str
+    links: tuple[str, ...]
+    unit: str | None
+    holders: list[HolderDocument]
+
+
+class UnitDocument(msgspec.Struct, frozen=True):
+    """What ``etharness units --json`` prints of each unit of the lab.
+
+    ``port`` is what it is found by, ``device`` what that is now; ``problem`` why there is none.
+    """
+
+    id: str
+    board: str
+    port: str | None
+    device: str | None
+    problem: str
+    probe: str
+    power: str
+    lease: str
+    note: str
+    holders: list[HolderDocument]
+
+
+class LeasedDocument(msgspec.Struct, frozen=True):
+    """What ``etharness lease --json`` prints of each unit: ``$ETHARNESS_LEASE`` takes the token."""
+
+    unit: str
+    token: str
+    until_utc: str
+    reason: str
+
+
+class ReleasedDocument(msgspec.Struct, frozen=True):
+    """What ``etharness release --json`` prints of each unit: who held it."""
+
+    unit: str
+    ended: list[str]
+
+
+def show_holders(console: Console, holders: Sequence[HolderDocument]) -> None:
+    """Print who holds what."""
+    rows = [
+        (
+            holder.what if holder.unit is None else f"{holder.unit}: {holder.what}",
+            "  " * holder.level + (holder.owner or "unknown"),
+            holder.host,
+            "" if holder.pid is None else f"{holder.pid} {holder.command}",
+            holder.since_utc,
+            holder.until_utc or "",
+            holder.reason,
+            _life(holder),
+        )
+        for holder in holders
+    ]
+    headers = ("what", "held by", "host", "process", "since", "until", "reason", "process is")
+    if rows:
+        show_table(console, headers, rows)
+    else:
+        show_line(console, "nobody holds anything")
+
+
+def show_ports(console: Console, ports: Sequence[PortDocument]) -> None:
+    """Print the serial ports of this host."""
+    if not ports:
+        show_line(console, "no serial ports")
+        return
+    rows = [
+        (
+            port.device,
+            "" if port.vid is None or port.pid is None else f"{port.vid:04x}:{port.pid:04x}",
+            port.serial,
+            "" if port.interface is None else str(port.interface),
+            port.location,
+            port.unit or "",
+            _held(port.holders),
+            ", ".join(port.links),
+        )
+        for port in ports
+    ]
+    headers = ("device", "USB", "serial", "interface", "location", "unit", "held by", "also")
+    show_table(console, headers, rows)
+
+
+def show_units(console: Console, units: Sequence[UnitDocument]) -> None:
+    """Print the lab's units."""
+    if not units:
+        show_line(console, "no units")
+        return
+    rows = [
+        (
+            unit.id,
+            unit.board,
+            unit.device or unit.problem,
+            unit.probe,
+            unit.power,
+            _held(unit.holders) or ("free" if unit.lease == "local" else unit.lease),
+            unit.note,
+        )
+        for unit in units
+    ]
+    show_table(console, ("unit", "board", "port", "probe", "power", "held by", "note"), rows)
+
+
+def _held(holders: Sequence[HolderDocument]) -> str:
+    """Who holds something itself, in a few words."""
+    first = next(iter(holders), None)
+    if first is None:
+        return ""
+    text = f"{first.owner or 'unknown'} on {first.host}" if first.owner else "unknown"
+    text += f" until {first.until_utc}" if first.until_utc else f" since {first.since_utc}"
+    return text + (f" ({first.reason})" if first.reason else "")
+
+
+def _life(holder: HolderDocument) -> str:
+    if holder.kind == "person":
+        return "not needed"
+    if holder.alive is not None:
+        return "alive" if holder.alive else "gone"
+    return "unknown" if holder.silent_s is None else f"silent for {holder.silent_s:.0f} s"
