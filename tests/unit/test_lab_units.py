@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness.errors import UsageError
 from harness.lab.units import Chosen, choose
 from harness.resources import data_directory
-from harness.unit import UsbPort, find_unit
+from harness.unit import Unit, UsbPort, find_unit, load_units
 from tests.conftest import MODELS
 
 LAB = """\
@@ -98,3 +100,19 @@ def test_commands_take_units(etharness, tmp_path: Path) -> None:
         assert etharness(*command, "--unit", "shelf-9").code == 2
     code, _, err = etharness("postmortem")
     assert (code, "not clear what to look at" in err) == (2, True)
+
+
+def test_the_page_names_every_key_and_every_variable(tmp_path: Path) -> None:
+    """Its example is a file of a lab; its tables leave out no key of a unit and no variable."""
+    root = Path(__file__).parents[2]
+    page = (root / "docs/lab.md").read_text()
+    [example] = re.findall(r"^```toml file=units.toml\n(.*?)^```$", page, re.M | re.S)
+    (tmp_path / "example.toml").write_text(example)
+    assert [unit.id for unit in load_units(tmp_path / "example.toml")] == ["h743-a", "far"]
+    keys = {field.encode_name for field in msgspec.structs.fields(Unit)}
+    table = page.partition("## Keys of a unit")[2].partition("\n## ")[0]
+    assert keys <= set(re.findall(r"`(\w+)`", table))
+    sources = "".join(path.read_text() for path in (root / "harness").rglob("*.py"))
+    used = set(re.findall(r"\bETHARNESS_[A-Z_]+\b", sources))
+    table = page.partition("## Environment variables")[2]
+    assert used == set(re.findall(r"`(ETHARNESS_\w+)`", table))
