@@ -76,7 +76,7 @@ def _find(
     clear: bool,
 ) -> Finding | None:
     board = load_board(chosen.board)[0] if chosen else None
-    on_port = chosen is not None and chosen.port is not None
+    on_port = chosen is not None and chosen.is_on_port
     lookup: Lookup | None = None
     if image is not None:
         lookup = symbols_of_image(image)
@@ -93,6 +93,8 @@ def _find(
 
 
 def _name(chosen: Chosen | None) -> str:
+    if chosen is not None and chosen.unit:
+        return chosen.unit
     if chosen is None or chosen.port is None:
         return "it"
-    return chosen.unit or f"{chosen.board} on {describe(chosen.port)}"
+    return f"{chosen.board} on {describe(chosen.port)}"

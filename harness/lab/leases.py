@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from harness.errors import BusyError, PortError, UsageError
+from harness.lab.labgrid.place import HeldPlace, hold_place
 from harness.report.leases import LeasedDocument, ReleasedDocument
 from harness.target.lease.book import Busy
 from harness.target.lease.hold import Lease, known_tokens, open_book
@@ -40,8 +41,10 @@ def hold(
     reason: str = "",
     timeout_s: float = WAIT_S,
     expires_s: float | None = None,
-) -> Iterator[Lease]:
+) -> Iterator[Lease | HeldPlace]:
     """Hold a unit for as long as this lasts; processes that are started meanwhile act under it.
+
+    Who says whose it is, this host or a labgrid coordinator, stands in the unit.
 
     Args:
         unit: What to hold.
@@ -52,8 +55,13 @@ def hold(
 
     Raises:
         BusyError: It was not free in time; the message says who held it since when.
-        InfrastructureError: The directory of leases cannot be used.
+        InfrastructureError: The directory of leases cannot be used, or the coordinator does not
+            answer.
     """
+    if unit.lease == "labgrid":
+        with hold_place(unit, timeout_s) as place:
+            yield place
+        return
     with hold_places(
         places_of(unit), timeout_s, owner=owner, reason=reason, expires_s=expires_s
     ) as lease:
@@ -61,13 +69,18 @@ def hold(
 
 
 @contextmanager
-def hold_if(unit: Unit | None, *, reason: str, timeout_s: float) -> Iterator[None]:
-    """Hold a unit, if there is one; a board that no lab describes is held by its port alone."""
+def hold_if(unit: Unit | None, *, reason: str, timeout_s: float) -> Iterator[Unit | None]:
+    """Hold a unit, if there is one; a board that no lab describes is held by its port alone.
+
+    Yields:
+        The unit as it is where it was found: with the port that a coordinator says it has, and the
+        name of its place if it may be at several.
+    """
     if unit is None:
-        yield
+        yield None
         return
-    with hold(unit, reason=reason, timeout_s=timeout_s):
-        yield
+    with hold(unit, reason=reason, timeout_s=timeout_s) as held:
+        yield held.unit if isinstance(held, HeldPlace) else unit
 
 
 def lease(units: Sequence[Unit], seconds: float, *, reason: str = "") -> list[LeasedDocument]:

@@ -196,8 +196,8 @@ def postmortem_of_board(
         InfrastructureError: The port cannot be opened, or nobody answers on it.
     """
     with (
-        hold_if(chosen.leased, reason="postmortem", timeout_s=board.deadlines.unit_s),
-        start_target(attached(board, baud), None, port=chosen.port) as target,
+        hold_if(chosen.leased, reason="postmortem", timeout_s=board.deadlines.unit_s) as held,
+        start_target(attached(board, baud), None, port=chosen.at(held).port) as target,
     ):
         session = Session(target.transport, deadline_s=board.deadlines.request_s)
         session.hello(board.deadlines.boot_s)

@@ -41,13 +41,14 @@ def pull(
     """
     began = time.monotonic()
     board, _ = load_board(chosen.board)
-    port = describe(chosen.port) if chosen.port is not None else None
     directory = RunDirectory.create(output)
     console = bytearray()
     with (
-        hold_if(chosen.leased, reason="pull", timeout_s=board.deadlines.unit_s),
-        start_target(attached(board, baud), None, port=chosen.port) as target,
+        hold_if(chosen.leased, reason="pull", timeout_s=board.deadlines.unit_s) as held,
+        start_target(attached(board, baud), None, port=chosen.at(held).port) as target,
     ):
+        chosen = chosen.at(held)
+        port = describe(chosen.port) if chosen.port is not None else None
         session = Session(
             target.transport, deadline_s=board.deadlines.request_s, console=console.extend
         )

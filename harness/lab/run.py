@@ -285,7 +285,8 @@ class _Run:
         with ExitStack() as stack:
             reason = f"run of {self.request.model.name}"
             leased = self.request.leased
-            stack.enter_context(hold_if(leased, reason=reason, timeout_s=deadlines.unit_s))
+            held = hold_if(leased, reason=reason, timeout_s=deadlines.unit_s)
+            self._found(stack.enter_context(held))
             target, build_id = self._start(stack)
             _log.info("started %s", target.description)
             session = Session(
@@ -335,6 +336,16 @@ class _Run:
             finally:
                 self._learn(link=session.statistics.as_dict())
         return trace
+
+    def _found(self, unit: Unit | None) -> None:
+        """Go on with the port that a coordinator of units says, and with the unit's name there."""
+        if unit is None or unit.lease == "local":
+            return
+        name = unit.id if self.request.leased and self.request.leased.match else None
+        self.request = dataclasses.replace(
+            self.request, port=unit.port, unit=name or self.request.unit
+        )
+        self._learn(port=self.request.port_name, unit=self.request.unit_name)
 
     def _start(self, stack: ExitStack) -> tuple[Target, str | None]:
         """The running board, which ends with ``stack``, and the build id that it is to have."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.board import load_board
@@ -29,6 +29,17 @@ class Chosen:
     port: UsbPort | str | None = None
     unit: str | None = None
     leased: Unit | None = None
+
+    def at(self, held: Unit | None) -> Chosen:
+        """The same where it was found: ``held`` is what ``hold_if`` yields."""
+        if held is None or held.lease == "local":
+            return self
+        return replace(self, port=held.port, unit=held.id)
+
+    @property
+    def is_on_port(self) -> bool:
+        """Whether it runs by itself, on a port that is known or that a coordinator knows."""
+        return self.port is not None or bool(self.leased and self.leased.lease != "local")
 
     @property
     def probe(self) -> str:

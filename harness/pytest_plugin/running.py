@@ -8,7 +8,7 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -30,7 +30,7 @@ from harness.lab.history.adding import add_reported
 from harness.lab.history.place import default_history
 from harness.lab.identity import refuse_other_target
 from harness.lab.judge import judged_path
-from harness.lab.leases import hold
+from harness.lab.leases import hold_if
 from harness.lab.origin import SESSION_VARIABLE
 from harness.lab.run import RunRequest, run_model
 from harness.lab.source import Source, load_source
@@ -128,8 +128,8 @@ class Runs:
             against=self.against,
         )
         try:
-            with holding(unit, self._wait_s):
-                run_model(request)
+            with holding(unit, self._wait_s) as held:
+                run_model(replace(request, port=held.port, unit=held.name))
         except HarnessError as error:
             if not RunDirectory(path).is_one:
                 raise
@@ -167,18 +167,20 @@ def translated(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def holding(unit: Unit, wait_s: float) -> Iterator[None]:
-    """Hold a unit that others may want, for as long as this lasts.
+def holding(unit: Unit, wait_s: float) -> Iterator[Unit]:
+    """Hold a unit that others may want, for as long as this lasts; yield it where it was found.
 
     Raises:
         InfrastructureError: It was not free in time.
     """
     with ExitStack() as stack:
         if unit.leased is not None:
-            stack.enter_context(hold(unit.leased, reason="tests", timeout_s=wait_s))
+            held = stack.enter_context(hold_if(unit.leased, reason="tests", timeout_s=wait_s))
+            if held is not None and held.lease != "local":
+                unit = replace(unit, port=held.port, name=held.id)
         elif unit.port is not None:
             stack.enter_context(hold_places([place_of_port(device_of(unit.port))], wait_s))
-        yield
+        yield unit
 
 
 @contextmanager
@@ -198,8 +200,8 @@ def open_session(unit: Unit, wait_s: float, console: bytearray) -> Iterator[Sess
     board = unit.board
     firmware = None if isinstance(board.target, SerialTarget) else build_firmware(board)
     with (
-        holding(unit, wait_s),
-        start_target(board, firmware, port=unit.port) as target,
+        holding(unit, wait_s) as held,
+        start_target(board, firmware, port=held.port) as target,
     ):
         session = Session(
             target.transport,

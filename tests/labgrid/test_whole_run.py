@@ -31,7 +31,7 @@ UNITS = """\
 schema = 1
 [[unit]]
 id = "far"
-board = "board.toml"
+board = "native.toml"
 lease = "labgrid"
 match = { board = "terminal" }
 """
@@ -50,7 +50,7 @@ def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealCoordin
         with real_coordinator(tmp_path, terminal) as running:
             monkeypatch.setenv("ETHARNESS_LABGRID", str(VENV / "labgrid-client"))
             monkeypatch.setenv("LG_COORDINATOR", running.address)
-            (tmp_path / "board.toml").write_text(BOARD)
+            (tmp_path / "native.toml").write_text(BOARD)
             (tmp_path / "units.toml").write_text(UNITS)
             monkeypatch.chdir(tmp_path)
             yield running

@@ -69,6 +69,10 @@ class FakeCoordinator:
             resources={} if port is None else {"NetworkSerialPort": serial},
         )
 
+    def move(self, name: str, port: int) -> None:
+        """The place's serial port is another from now on."""
+        self._add(name, **{**SHELF[name], "port": port})
+
     def acquire(self, name: str, holder: str) -> None:
         self.change(name, acquired=holder)
 

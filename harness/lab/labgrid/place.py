@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec.structs import replace
+
 from harness.errors import BusyError, HarnessError, InfrastructureError, PortError, UsageError
 from harness.lab.labgrid.client import Client, RefusedError
 from harness.lab.labgrid.identity import Identity
@@ -47,12 +49,20 @@ class HeldPlace:
         name: Its name.
         port: Address of its serial port, as ``harness.link`` opens it.
         identity: As whom it is held, by this process or by one that started it.
+        wanted: The unit that it is held for.
     """
 
     name: str
     port: str
     identity: str
+    wanted: Unit
     _client: Client = field(repr=False)
+
+    @property
+    def unit(self) -> Unit:
+        """The unit as it is there: of several places that it may be, results tell which it was."""
+        name = self.name if self.wanted.match else self.wanted.id
+        return replace(self.wanted, id=name, port=self.port)
 
     def check(self) -> None:
         """Do nothing while it is ours.
@@ -119,7 +129,7 @@ def hold_place(unit: Unit, timeout_s: float, *, term_s: float = TERM_S) -> Itera
     client = Client.of(unit.coordinator)
     key = f"{unit.id} at {client.coordinator}"
     if (known := held_already(key)) is not None:
-        held = HeldPlace(known.place, known.port, known.identity, client)
+        held = HeldPlace(known.place, known.port, known.identity, unit, client)
         if known.pid != os.getpid():  # whoever it is may not have noticed
             held.check()
         yield held
@@ -130,7 +140,7 @@ def hold_place(unit: Unit, timeout_s: float, *, term_s: float = TERM_S) -> Itera
     try:
         port = port_at(client.resources(name), name, unit.port)
         with held_for_children(key, Inherited(name, port, str(identity), os.getpid())):
-            yield HeldPlace(name, port, str(identity), client)
+            yield HeldPlace(name, port, str(identity), unit, client)
     finally:
         keeper.stop()
         _give_back(client, name, identity)
