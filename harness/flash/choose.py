@@ -106,20 +106,27 @@ def choose_tool(
             raise UsageError(f"{tool.name} cannot flash board {board.name}: {refusal}")
         return _with_probe(Choice(tool, tool_options(tool, file), "asked for"), selector, devices)
     others: dict[str, str] = {}
+    here: list[Tool[Any]] = []
     for name in flash.order:
         tool = find_tool(name, str(file))
         refusal = _refusal(tool, image_format)
         if not refusal:
+            here.append(tool)
+            refusal = _sees_nothing(tool, selector, devices)
+        if not refusal:
             why = (
-                "the first of the board file's that is here" if others else "the board file's first"
+                "the board file's first that can do it here" if others else "the board file's first"
             )
             choice = Choice(tool, tool_options(tool, file), why, others)
             return _with_probe(choice, selector, devices)
         others[name] = refusal
-    if dry and flash.order:
-        tool = find_tool(flash.order[0], str(file))
-        why = "the board file's first; none is installed"
-        return _with_probe(Choice(tool, tool_options(tool, file), why), selector, devices)
+    if here or (dry and flash.order):
+        # The tool itself says best what it does not find; a dry run needs none to be there.
+        tool = here[0] if here else find_tool(flash.order[0], str(file))
+        others.pop(tool.name)
+        why = "the first that is installed; no probe is seen" if here else "none is installed"
+        choice = Choice(tool, tool_options(tool, file), why, others)
+        return _with_probe(choice, selector, devices)
     raise UsageError(
         f"no tool here can flash board {board.name}: "
         + ("; ".join(f"{name}: {why}" for name, why in others.items()) or "its file names none"),
@@ -137,11 +144,26 @@ def _refusal(tool: Tool[Any], image_format: Format | None) -> str:
     return ""
 
 
+def _sees_nothing(tool: Tool[Any], selector: str, devices: Sequence[Probe]) -> str:
+    """Why a tool has no board to flash, if that can be seen; "" if it may have one."""
+    if not tool.selects_probe or not devices or not tool.probes:
+        return ""
+    if _selector_for(tool, selector) or any(device.is_of(tool.probes) for device in devices):
+        return ""
+    return "nothing that it could use is connected"
+
+
+def _selector_for(tool: Tool[Any], selector: str) -> str:
+    """What a selector says to a tool: a debug probe's says nothing to one for bootloaders."""
+    if tool.bootloader and selector and not parse_selector(selector).is_of(tool.probes):
+        return ""
+    return selector
+
+
 def _with_probe(choice: Choice, selector: str, devices: Sequence[Probe]) -> Choice:
     tool = choice.tool
     if not tool.selects_probe:
         return choice
-    if tool.bootloader and selector and not parse_selector(selector).is_of(tool.probes):
-        selector = ""
+    selector = _selector_for(tool, selector)
     probe = choose_probe(selector, tool.probes, devices, f"the board ({tool.name})")
     return Choice(tool, choice.options, choice.why, choice.others, probe)

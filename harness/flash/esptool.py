@@ -25,7 +25,7 @@ class Esptool(Tool[EsptoolOptions]):
     """Makes an application image of an ELF file; a ``.bin`` has to be one, or a merged one."""
 
     name = "esptool"
-    programs = (Program("esptool", "pip install 'esptool>=5'"),)
+    programs = (Program("esptool", "pip install 'etdump-harness[flash]'"),)
     formats: ClassVar = (Format.ELF, Format.BIN)
     options_type = EsptoolOptions
     version = ("version",)

@@ -31,7 +31,7 @@ class PyOcd(Tool[PyOcdOptions]):
     """
 
     name = "pyocd"
-    programs = (Program("pyocd", "pip install pyocd"),)
+    programs = (Program("pyocd", "pip install 'etdump-harness[flash]'"),)
     formats: ClassVar = (Format.ELF, Format.HEX, Format.BIN)
     options_type = PyOcdOptions
     selects_probe = True

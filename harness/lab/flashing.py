@@ -173,7 +173,6 @@ def plan(request: FlashRequest, *, dry: bool = False, stages: Stages = lambda *_
             "what it runs",
             hint="give --unit, or --port such as /dev/ttyACM0, or --no-identity",
         )
-    port = request.port and (describe(request.port) if dry else device_of(request.port))
     program = tool.programs[0] if tool.programs else None
     job = Job(
         board=board.name,
@@ -182,7 +181,7 @@ def plan(request: FlashRequest, *, dry: bool = False, stages: Stages = lambda *_
         options=choice.options,
         verify=flash.verify and tool.reads_back(choice.options),
         probe=choice.probe,
-        port=port or None,
+        port=_port_now(request.port, needed=tool.needs_port and not dry),
         server="GDBSERVER" if isinstance(board.target, QemuTarget) else None,
         program=(program.find() or program.name) if program else "",
     )
@@ -425,6 +424,21 @@ def _is_flashing(error: HarnessError) -> bool:
 
 class SilentBoardError(FlashError):
     """The tool says that it has written the image, but the board does not answer."""
+
+
+def _port_now(port: UsbPort | str | None, *, needed: bool) -> str | None:
+    """The device that a port is at the moment; what it is found by, if it may still be missing: a
+    board may have its port only with the firmware that it is about to get.
+
+    Raises:
+        PortError: It is not there, and the tool works over it.
+    """
+    try:
+        return device_of(port) if port else None
+    except PortError:
+        if needed:
+            raise
+        return describe(port) if port else None
 
 
 def _places(job: Job[Any]) -> list[Place]:

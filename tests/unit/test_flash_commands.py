@@ -291,6 +291,28 @@ def test_a_debug_probe_that_a_unit_has_does_not_matter_to_its_bootloader(tmp_pat
         assert choice.probe == probe
 
 
+def test_a_tool_that_sees_nothing_gives_way_to_one_that_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Pico that is not in its bootloader, and the debug probe beside it."""
+    path = board_file(tmp_path, '[flash]\norder = ["picotool", "st-flash"]\n')
+    board, _ = load_board(str(path))
+    for name in ("picotool", "st-flash"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    both, probe_only, neither = [ST_LINK, PICO], [ST_LINK], [Probe(0x1D6B, 2, "", "usb1")]
+    assert choose_tool(board, path, devices=both).probe == PICO
+    choice = choose_tool(board, path, devices=probe_only, selector=ST_LINK.selector)
+    assert (choice.tool.name, choice.probe) == ("st-flash", ST_LINK)
+    assert choice.others == {"picotool": "nothing that it could use is connected"}
+    # Nobody knows all probes: the tool is asked, and says what it does not find.
+    choice = choose_tool(board, path, devices=neither)
+    assert (choice.tool.name, choice.probe) == ("picotool", None)
+    assert list(choice.others) == ["st-flash"]
+    assert choose_tool(board, path).tool.name == "picotool"
+
+
 KINDS = ("0483:374b", "1366")
 serials = st.text("0123456789ABCDEFabcdef:-_ ", max_size=6)
 devices = st.lists(
