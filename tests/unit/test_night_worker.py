@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from harness.lab.night.night import Night, Prepared, open_night, prepare
 from harness.lab.night.summary import counts_of, exit_code_of, outcomes_of, units_summary
 from harness.lab.night.units import NightUnit
 from harness.report.night import Step, StepOutcome, UnitOutcome
-from tests.support.night_world import World
+from tests.support.night_world import Killed, World
 from tests.support.nights import written_plan
 
 BOARD = """
@@ -48,7 +49,9 @@ file = "functions.pte"
 class Done:
     """A night that one unit has worked through."""
 
-    def __init__(self, home: Path, world: World, more: str = "", plan: str = PLAN) -> None:
+    def __init__(
+        self, home: Path, world: World, more: str = "", plan: str = PLAN, *, kill_at: int = 0
+    ) -> None:
         home.mkdir(parents=True, exist_ok=True)
         (home / "desk.toml").write_text(BOARD)
         (home / "units.toml").write_text(UNITS)
@@ -60,7 +63,12 @@ class Done:
         self.night: Night = open_night(self.prepared)
         self.world = world
         self.unit: NightUnit = self.prepared.units[0]
-        self.go_on()
+        world.kill_at = {kill_at}
+        with suppress(Killed):
+            self.go_on()
+        if world.points == kill_at:
+            world.kill_at = set()
+            self.go_on()
 
     def go_on(self) -> None:
         ends_at = self.world.clock + 10_000
@@ -182,6 +190,17 @@ def test_a_board_that_never_answers_again_is_benched(tmp_path: Path, how: str) -
     assert done.row.state == "benched"
     assert done.row.not_run == (1 if done.outcomes[0] == outcome else 0)
     assert done.exit_code == 4
+
+
+@pytest.mark.parametrize("kill_at", range(1, 14))
+def test_a_dead_board_is_dead_wherever_the_night_was_killed(tmp_path: Path, kill_at: int) -> None:
+    """Also between the end of the run and the question to the board."""
+    done = Done(tmp_path, dying("link", cures=False), kill_at=kill_at)
+    outcome = first(done)
+    assert outcome.attempts[-1].evidence[-1].startswith("the board is not well after 1 power")
+    assert outcome.owner is Owner.BOARD
+    assert done.row.state == "benched"
+    assert not done.night.progress.under_way
 
 
 def test_without_a_power_cycle_a_dead_board_is_dead(tmp_path: Path) -> None:

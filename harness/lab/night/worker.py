@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Literal
 
 from harness.errors import HarnessError, Owner
 from harness.lab.night.classify import Cause, Examined, cause_of, command_failed, refined
@@ -53,8 +54,7 @@ class Worker:
     def work(self, steps: Sequence[Step]) -> None:
         """Do all of ``steps`` that are not done, until nothing more can be."""
         retry = self._plan.retry
-        for step in steps:
-            self._settle(step)
+        unasked = [step for step in steps if not self._settle(step, "later")]
         pending = [step for step in steps if not self._progress.is_done(step, retry)]
         if not pending or self._effects.stopped:
             return
@@ -66,10 +66,14 @@ class Worker:
             try:
                 held.enter_context(self._lease())
             except HarnessError as error:
+                for step in unasked:
+                    self._settle(step, "never")
                 self._event("not leased", Owner.HOST, error.message)
                 return
             if self._unit.unit is not None:
                 self._event("leased")
+            for step in unasked:
+                self._settle(step, "now")
             if self._plan.heal.first and not self._make_well():
                 return
             for step in pending:
@@ -83,15 +87,28 @@ class Worker:
             stack.enter_context(self._effects.lease(self._unit, wait))
         return stack
 
-    def _settle(self, step: Step) -> None:
-        """Find out what became of an attempt that was under way when the night ended."""
+    def _settle(self, step: Step, ask: Literal["later", "now", "never"]) -> bool:
+        """Find out what became of an attempt that was under way when the night ended.
+
+        Args:
+            step: Of which step.
+            ask: When the board may be asked whether a failure is its own: once it is held.
+
+        Returns:
+            False when that is left for later.
+        """
         begun = self._progress.under_way.get(step)
         if begun is None:
-            return
+            return True
         result = self._effects.result(self._directory / begun.directory)
         cause = cause_of(None, result, 0.0)
+        if cause.asks and self._can_ask and ask != "never":
+            if ask == "later":
+                return False
+            cause = self._ask(cause)
         seconds = result.duration_s if result is not None and not cause.stopped else 0.0
         self._ended(begun, cause, seconds, "not seen", "" if cause.stopped else _id(result))
+        return True
 
     def _do(self, step: Step) -> bool:
         """Try a step until it is done; False when this unit does nothing more tonight."""
