@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import termios
 import threading
@@ -24,7 +25,7 @@ from harness.link.wire import Region
 from harness.target.build import build_firmware
 from tests.conftest import MODELS, CommandResult
 from tests.support.documents import document
-from tests.support.ser2net import served
+from tests.support.ser2net import configured, free_port, served
 
 Etharness = Callable[..., CommandResult]
 pytestmark = pytest.mark.sim
@@ -205,6 +206,31 @@ def test_a_server_that_is_killed_and_comes_back_is_no_failure(
             assert session.read(Region.TRACE, progress=progress) == whole
             restarted[0].join()
         assert line.reopened == 1
+
+
+def test_the_servers_of_the_page(tmp_path: Path) -> None:
+    """The configuration in docs/remote.md serves both ports, as it says."""
+    page = Path(__file__).parents[2] / "docs/remote.md"
+    [text] = re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
+    devices = re.findall(r"serialdev,([^,]+),", text)
+    ports = re.findall(r"127\.0\.0\.1,(\d+)", text)
+    assert len(devices) == len(ports) == 2
+    with terminal() as (first, first_name), terminal() as (second, second_name):
+        free = [free_port(), free_port()]
+        swaps = zip([*devices, *ports], [first_name, second_name, *map(str, free)], strict=True)
+        for shown, real in swaps:
+            text = text.replace(shown, real)
+        with configured(tmp_path, text, free[1]):
+            addresses = [
+                f"{scheme}://127.0.0.1:{port}"
+                for scheme, port in zip(("rfc2217", "socket"), free, strict=True)
+            ]
+            for master, address in zip((first, second), addresses, strict=True):
+                with closing(open_port(address, 115_200)) as port:
+                    port.write(b"up\xff", 5)
+                    assert os.read(master, 10) == b"up\xff"
+                    with pytest.raises(PortError):
+                        open_port(address, 115_200)
 
 
 def test_a_server_that_is_gone_is_infrastructure(etharness: Etharness, tmp_path: Path) -> None:

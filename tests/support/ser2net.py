@@ -37,20 +37,24 @@ def free_port() -> int:
 
 
 class Ser2net:
-    """A server of one device.
+    """A server by its configuration.
 
     Attributes:
-        address: What to give as ``--port``.
+        address: What to give as ``--port``, if it serves one device.
     """
 
-    def __init__(self, directory: Path, device: str, scheme: str) -> None:
+    def __init__(self, file: Path, port: int, address: str) -> None:
+        """Start it.
+
+        Args:
+            file: Its configuration.
+            port: A TCP port that it serves.
+            address: What to give as ``--port``.
+        """
         self._program = need_ser2net()
-        self._port = free_port()
-        self._file = directory / f"ser2net-{self._port}.yaml"
-        self._file.write_text(
-            CONFIGURATION.format(accepter=ACCEPTERS[scheme], port=self._port, device=device)
-        )
-        self.address = f"{scheme}://127.0.0.1:{self._port}"
+        self._port = port
+        self._file = file
+        self.address = address
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -89,7 +93,18 @@ class Ser2net:
 @contextmanager
 def served(directory: Path, device: str, scheme: str) -> Iterator[Ser2net]:
     """Serve a device in a way: ``socket`` or ``rfc2217``."""
-    server = Ser2net(directory, device, scheme)
+    port = free_port()
+    text = CONFIGURATION.format(accepter=ACCEPTERS[scheme], port=port, device=device)
+    with configured(directory, text, port, f"{scheme}://127.0.0.1:{port}") as server:
+        yield server
+
+
+@contextmanager
+def configured(directory: Path, text: str, port: int, address: str = "") -> Iterator[Ser2net]:
+    """Serve what a configuration says, which is up when it serves ``port``."""
+    file = directory / f"ser2net-{port}.yaml"
+    file.write_text(text)
+    server = Ser2net(file, port, address)
     try:
         yield server
     finally:
