@@ -100,7 +100,8 @@ class Rfc2217Transport:
             inner.close()
             raise PortError(
                 f"cannot set up the serial port {where}: {error.message}{self._said()}",
-                hint=error.hint or "is the port free, and does its server speak RFC 2217?",
+                hint=error.hint
+                or "has somebody else opened the port, and does its server speak RFC 2217?",
             ) from error
         self._baud = baud
 

@@ -235,7 +235,7 @@ def test_a_server_whose_port_is_taken_says_so(scheme: str, first: bytes) -> None
         pytest.raises(PortError, match="'Port already in use'") as caught,
     ):
         open_port(address, 9600)
-    assert "has somebody else opened the port" in caught.value.hint or first
+    assert "has somebody else opened the port" in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -249,9 +249,9 @@ def test_a_server_whose_port_is_taken_says_so(scheme: str, first: bytes) -> None
         ),
         ([negotiation(Command.DONT, 0)], "refuses to pass bytes as they are", ""),
         ([AGREED], r"did not confirm BAUDRATE 115200 within 0\.5 s", ""),
-        ([b"\xff\xfa" + bytes(5000)], "a subnegotiation did not end", "free"),
+        ([b"\xff\xfa" + bytes(5000)], "a subnegotiation did not end", "somebody else"),
         ([b"\x00\xff\x00"], "the byte 0 follows a 255", "socket://"),
-        ([bytes(3 << 20)], "more than 1048576 bytes came while", "free"),
+        ([bytes(3 << 20)], "more than 1048576 bytes came while", "somebody else"),
     ],
 )
 def test_servers_that_do_not_do_their_part(words: list[bytes], why: str, remedy: str) -> None:

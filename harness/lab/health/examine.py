@@ -12,7 +12,7 @@ from harness.errors import FormatError, HarnessError, Owner
 from harness.lab.health.evidence import owner_of_port, owner_of_silence
 from harness.lab.health.line import GOOD_LOSS, WORST_LOSS, best_rate, measure, measure_rates
 from harness.lab.identity import refuse_other_target
-from harness.lab.leases import hold
+from harness.lab.leases import hold_if
 from harness.lab.postmortem import fetch
 from harness.link.answers import TargetInfo
 from harness.link.session import Session
@@ -60,7 +60,10 @@ class _Examination:
     def health(self) -> Health:
         """Ask all there is to ask."""
         try:
-            with hold(self._unit, reason="health", timeout_s=self._board.deadlines.unit_s):
+            unit_s = self._board.deadlines.unit_s
+            with hold_if(self._unit, reason="health", timeout_s=unit_s) as found:
+                # With the port that a coordinator says it has, where one is asked.
+                self._unit = found or self._unit
                 firmware = self._firmware()
                 with self._opened(firmware) as target:
                     self._ask(target, firmware)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from harness.board import load_board
 from harness.errors import HarnessError, Owner
 from harness.lab.health.examine import examine
-from harness.lab.leases import hold
+from harness.lab.leases import hold_if
 from harness.lab.power import switch
 from harness.link.session import Session
 from harness.link.wire import Reset
@@ -42,7 +42,8 @@ def heal(unit: Unit, health: Health, examine_: Callable[[Unit], Health] = examin
     """
     healing: list[Healing] = []
     unit_s = load_board(unit.board)[0].deadlines.unit_s
-    with hold(unit, reason="health", timeout_s=unit_s):
+    with hold_if(unit, reason="health", timeout_s=unit_s) as found:
+        unit = found or unit
         for step, act in _steps(unit, health):
             if health.healthy or health.owner is Owner.TEST:
                 break

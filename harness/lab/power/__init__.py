@@ -8,7 +8,7 @@ from typing import Protocol
 
 from harness.board import load_board
 from harness.errors import InfrastructureError, NotBackError, UsageError
-from harness.lab.leases import hold
+from harness.lab.leases import hold_if
 from harness.lab.power.command import CommandSwitch
 from harness.lab.power.relay import RelaySwitch
 from harness.lab.power.usb_hub import UsbHubSwitch
@@ -54,7 +54,8 @@ def switch(unit: Unit, action: Action) -> Switched:
     steps: list[str] = []
     went: bool | None = None
     back_s: float | None = None
-    with hold(unit, reason="power", timeout_s=deadlines.unit_s):
+    with hold_if(unit, reason="power", timeout_s=deadlines.unit_s) as found:
+        unit = found or unit
         if action != "on":
             steps.append(switch_.set(False))
             time.sleep(unit.off_s)
