@@ -138,7 +138,7 @@ def generated_files() -> Iterator[tuple[Path, str]]:
     schemas["nightly-plan"] = msgspec.json.schema(plan.Plan)
     schemas["quarantine"] = msgspec.json.schema(quarantine.File)
     schemas["bundle"] = msgspec.json.schema(bundle.Manifest)
-    schemas["flash"] = flash_record.json_schema()
+    schemas |= flash_record.json_schemas()
     schemas |= {name: document.json_schema(name) for name in document.SCHEMAS}
     for name, schema in schemas.items():
         yield ROOT / f"schema/{name}.schema.json", json.dumps(schema, indent=2) + "\n"

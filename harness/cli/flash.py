@@ -86,13 +86,12 @@ def command(
 
 
 def _show_plan(output: Output, planned: Plan) -> None:
-    steps = planned.steps()
     if output.json:
         from harness.result import encode
 
-        click.echo(encode([step.argv for step in steps]), nl=False)
+        click.echo(encode(planned.document()), nl=False)
         return
-    for step in steps:
+    for step in planned.steps():
         for path, content in step.files.items():
             click.echo(f"# {path}, {len(content)} bytes, is made first{_lines(content)}")
         click.echo(shlex.join(step.argv))

@@ -57,6 +57,32 @@ class FlashRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: Literal[1] = 1
 
 
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of ``flash.json``."""
-    return msgspec.json.schema(FlashRecord)
+class PlannedStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A command that would be run; ``files`` are made for it first, with their bytes' number."""
+
+    stage: str
+    argv: tuple[str, ...]
+    files: dict[str, int]
+
+
+class FlashPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What ``etharness flash --dry-run --json`` prints; names as in ``flash.json``."""
+
+    board: str
+    tool: str
+    why: str
+    others: dict[str, str]
+    probe: str
+    image: str
+    image_format: str
+    image_bytes: int
+    build_id: str | None
+    steps: tuple[PlannedStep, ...]
+
+
+def json_schemas() -> dict[str, dict[str, Any]]:
+    """Return the JSON Schemas of ``flash.json`` and of a plan, by their names."""
+    return {
+        "flash": msgspec.json.schema(FlashRecord),
+        "flash-plan": msgspec.json.schema(FlashPlan),
+    }

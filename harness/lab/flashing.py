@@ -38,7 +38,7 @@ from harness.flash.image import Image, read_image
 from harness.flash.probes import connected
 from harness.flash.tool import Job, Step
 from harness.lab.directory import FLASH, FLASH_LOG
-from harness.lab.flash_record import FlashAttempt, FlashRecord
+from harness.lab.flash_record import FlashAttempt, FlashPlan, FlashRecord, PlannedStep
 from harness.lab.identity import refuse_other_target
 from harness.lab.leases import hold_if
 from harness.link.answers import TargetInfo
@@ -126,6 +126,29 @@ class Plan:
     def steps(self) -> tuple[Step, ...]:
         """The commands."""
         return self.choice.tool.commands(self.job)
+
+    def document(self) -> FlashPlan:
+        """The same as JSON."""
+        choice, image = self.choice, self.image
+        return FlashPlan(
+            board=self.board.name,
+            tool=choice.tool.name,
+            why=choice.why,
+            others=choice.others,
+            probe=choice.probe.selector if choice.probe else "",
+            image=str(image.path),
+            image_format=str(image.format),
+            image_bytes=image.nbytes,
+            build_id=self.build_id,
+            steps=tuple(
+                PlannedStep(
+                    step.stage,
+                    step.argv,
+                    {str(path): len(content) for path, content in step.files.items()},
+                )
+                for step in self.steps()
+            ),
+        )
 
 
 def plan(request: FlashRequest, *, dry: bool = False, stages: Stages = lambda *_: None) -> Plan:

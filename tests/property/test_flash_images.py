@@ -127,6 +127,45 @@ def test_the_build_id_is_found_in_every_format(
     assert image_of((Segment(0, b"no firmware of ours"),)).build_id() is None
 
 
+def test_what_is_no_image_is_refused_with_the_reason(tmp_path: Path) -> None:
+    good = image_of((Segment(0x1000, bytes(300)),))
+    wide = bytearray(elf32((Segment(0x1000, b"code"),)))
+    wide[5] = 2
+    uf2 = bytearray(good.as_uf2(RP2350_ARM))
+    uf2[600] ^= 1  # the second block's header
+    uf2[512] ^= 1
+    twice = b":0100000000FF\n:0100000000FF\n:00000001FF\n"
+    for name, data, said in (
+        ("big-endian", bytes(wide), "not of a little-endian machine"),
+        ("block", bytes(uf2), "not a UF2 block"),
+        ("twice.hex", twice, "puts two things at 0x0"),
+        ("nothing.bin", b"", "holds nothing"),
+        ("letter.txt", b"Dear board,", "is no ELF, Intel HEX or UF2 file"),
+        ("words.hex", b":00000001FF0\n", "line 1 is no record"),
+    ):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(FormatError, match=said) as caught:
+            read_image(tmp_path / name)
+        assert name in caught.value.message
+    with pytest.raises(UsageError, match="cannot read the image"):
+        read_image(tmp_path)
+
+
+def test_64_bit_files_and_both_kinds_of_addresses_in_hex_are_read(tmp_path: Path) -> None:
+    program = struct.pack("<IIQQQQQQ", 1, 5, 120, 0x9000, 0x8000_0000, 4, 8, 1)
+    header = b"\x7fELF\x02\x01\x01" + bytes(9)
+    header += struct.pack("<HHIQQQIHHHHHH", 2, 243, 1, 0, 64, 0, 0, 64, 56, 1, 64, 0, 0)
+    (tmp_path / "wide").write_bytes(header + program + b"code")
+    assert read_image(tmp_path / "wide").segments == (Segment(0x8000_0000, b"code"),)
+    lines = [":020000021000EC", ":0100100041AE", ":020000040001F9", ":01002000429D", ":00000001FF"]
+    text = "\r\n".join(lines).encode()
+    (tmp_path / "both.hex").write_bytes(text)
+    assert read_image(tmp_path / "both.hex").segments == (
+        Segment(0x10010, b"A"),
+        Segment(0x10020, b"B"),
+    )
+
+
 def test_an_image_of_several_firmwares_is_refused() -> None:
     banners = b"etdump stub one on \0 etdump stub two on \0"
     with pytest.raises(UsageError, match="'one', 'two'"):

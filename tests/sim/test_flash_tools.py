@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import FlashError
+from harness.errors import FlashError, UsageError
 from harness.flash.image import Image, Segment
+from harness.flash.probes import Probe
+from harness.flash.tools import TOOLS
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.flash import (
@@ -229,6 +231,29 @@ def test_a_drive_that_does_not_come_back_or_go_on_is_a_failure(tmp_path: Path, d
         copying(tmp_path, drive, away, settle_s=1)
 
 
+@pytest.mark.parametrize(
+    ("serial", "label"), [("AAAA", "MICROBIT"), ("bbbb", "MICROBIT1"), ("", ""), ("CCCC", "none")]
+)
+def test_drives_of_one_label_are_told_apart_by_the_probe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serial: str, label: str
+) -> None:
+    monkeypatch.setenv("ETHARNESS_SYSROOT", str(tmp_path))
+    for name, own in (("MICROBIT", "AAAA"), ("MICROBIT1", "BBBB"), ("MICROBITS", "CCCC")):
+        folder = tmp_path / "media/me" / name
+        folder.mkdir(parents=True)
+        (folder / "DETAILS.TXT").write_text(f"# DAPLink\r\nUnique ID: {own}\r\n")
+    (tmp_path / "media/me/MICROBIT2").mkdir()  # not mounted
+    probe = Probe(0x0D28, 0x0204, serial) if serial else None
+    job = job_of("copy", tmp_path, format="hex", label="MICROBIT", probe=probe)
+    if not label:
+        with pytest.raises(UsageError, match="2 drives may be that of the board"):
+            TOOLS["copy"].commands(job)
+        return
+    [step] = TOOLS["copy"].commands(job)
+    where = Path(step.argv[-1]).parent
+    assert where == tmp_path / "media/me" / label if label != "none" else not where.is_dir()
+
+
 def test_a_uf2_bootloader_goes_when_it_has_the_image(tmp_path: Path) -> None:
     drive = tmp_path / "RP2350"
     drive.mkdir()
@@ -316,6 +341,35 @@ def test_a_run_flashes_the_board_on_a_port_first(etharness: Etharness, tmp_path:
     record = record_of(tmp_path / "run")
     assert record["build_id_after"] == record["build_id"]
     assert record["verified"]
+
+
+def test_a_board_may_have_its_port_only_with_its_firmware(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    """The port appears a while after the tool has ended, as USB ports of boards do."""
+    port, written = tmp_path / "ttyACM0", tmp_path / "written"
+    with running_native() as behind:
+
+        def appear() -> None:
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline and not written.exists():
+                time.sleep(0.01)
+            time.sleep(0.3)
+            port.symlink_to(behind)
+
+        flash = f'order = ["command"]\noptions.command.write = ["touch", "{written}"]'
+        board = serial_native(tmp_path, flash)
+        thread = threading.Thread(target=appear)
+        thread.start()
+        result = etharness(
+            *("flash", "--board", board, "--port", port, "-o", tmp_path / "out", "--if-needed"),
+            *("--attempts", "1"),
+        )
+        thread.join()
+    assert result.code == 0, result.err
+    record = record_of(tmp_path / "out")
+    assert record["build_id_before"] is None
+    assert record["build_id_after"] == record["build_id"]
 
 
 def test_an_image_without_a_build_id_needs_to_be_allowed(

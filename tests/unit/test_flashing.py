@@ -78,6 +78,20 @@ def test_several_probes_and_no_selector_are_refused_with_their_selectors(
     assert "0d28:0204:CCCC of the board (openocd) is not connected" in result.err
 
 
+def test_a_plan_is_printed_as_json(etharness: Etharness, lab: Path) -> None:
+    board = serial_native(
+        lab, 'order = ["jlink", "st-flash"]\noptions.st-flash.address = 0x8000000'
+    )
+    stand_in(lab, "st-flash", "echo v1")
+    arguments = ("flash", "--board", board, "--port", "/dev/x", "--image", lab / "i.bin")
+    text = etharness(*arguments, "--dry-run").out
+    assert text == f"{lab}/st-flash --reset write {lab}/i.bin 0x8000000\n"
+    plan = document("flash-plan", etharness(*arguments, "--dry-run", "--json").out)
+    assert plan["steps"][0]["argv"] == shlex.split(text)
+    assert plan["build_id"] == "0123456789ab"
+    assert list(plan["others"]) == ["jlink"]
+
+
 def test_options_that_contradict_each_other_are_refused(etharness: Etharness, lab: Path) -> None:
     both = etharness("flash", "--unit", "desk", "--if-needed", "--no-identity")
     assert both.code == 2
