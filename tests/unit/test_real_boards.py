@@ -7,9 +7,11 @@ import re
 import tomllib
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from harness.board import Board, SerialTarget, board_names, load_board
+from harness.flash.tools import find_tool
 from harness.resources import data_directory
 from tests.conftest import CommandResult
 
@@ -63,6 +65,15 @@ def test_a_real_board_says_how_it_is_flashed_and_where_that_stands(name: str) ->
     comment = " ".join(line[2:] for line in text.splitlines() if line.startswith("# "))
     assert re.search(r"manual|datasheet|specification|RM\d{4}|UM\d{4}", comment, re.IGNORECASE)
     assert tomllib.loads(text)["tested"] == "no"
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_every_tool_of_a_real_board_takes_what_the_board_file_tells_it(name: str) -> None:
+    flash = board(name).flash
+    assert flash is not None
+    for tool in flash.order:
+        options_type = find_tool(tool, name).options_type
+        msgspec.convert(flash.options.get(tool, {}), options_type)
 
 
 def test_untested_boards_are_shown_as_such(etharness: Callable[..., CommandResult]) -> None:

@@ -68,10 +68,12 @@ static void start_caches(void) {
     __asm volatile("dsb\nisb" ::: "memory");
 }
 
+/* The rate changes while the UART is off; what may interrupt stays as it was. */
 void port_set_baud(uint32_t baud) {
+    uint32_t control = USART_CR1;
     USART_CR1 = 0;
     USART_BRR = (UART_HZ + baud / 2) / baud;
-    USART_CR1 = USART_CR1_ON;
+    USART_CR1 = control | USART_CR1_ON;
 }
 
 static void start_uart(void) {
