@@ -9,8 +9,9 @@ import click
 
 from harness.cli.common import Output, output_options
 from harness.cli.where import chosen_options
+from harness.lab.flash_plan import FlashRequest, HowToFlash, Plan, plan
 from harness.lab.flash_record import FlashRecord
-from harness.lab.flashing import FlashRequest, HowToFlash, Plan, flash_board, plan
+from harness.lab.flashing import flash_board
 from harness.lab.units import Chosen
 
 

@@ -18,7 +18,7 @@ from harness.cli.common import (
     write_reports,
 )
 from harness.cli.where import chosen_options
-from harness.lab.flashing import HowToFlash
+from harness.lab.flash_plan import HowToFlash
 from harness.lab.run import RunRequest, run_model
 from harness.lab.units import Chosen
 from harness.link.options import PROFILES, VALUES, WHEN_FULL

@@ -10,9 +10,8 @@ import dataclasses
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +19,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from harness import __version__
-from harness.board import Board, NativeTarget, QemuTarget, SerialTarget, load_board
+from harness.board import QemuTarget
 from harness.errors import (
     FlashError,
     HarnessError,
@@ -32,183 +31,27 @@ from harness.errors import (
     UsageError,
     WrongFirmwareError,
 )
-from harness.flash.choose import Choice, choose_tool, flash_of
 from harness.flash.execute import Log, run_steps, version_of
-from harness.flash.image import Image, read_image
-from harness.flash.probes import connected
 from harness.flash.tool import Job, Step
 from harness.lab.directory import FLASH, FLASH_LOG
-from harness.lab.flash_record import FlashAttempt, FlashPlan, FlashRecord, PlannedStep
+from harness.lab.flash_plan import FlashRequest, Plan, Stages, plan
+from harness.lab.flash_record import FlashAttempt, FlashRecord
 from harness.lab.identity import refuse_other_target
 from harness.lab.leases import hold_if
 from harness.link.answers import TargetInfo
 from harness.link.session import Session
 from harness.result import Failure, encode
 from harness.target import Target, start_target
-from harness.target.build import build_firmware
 from harness.target.lease.hold import hold
 from harness.target.lease.places import Place, place_of_port, place_of_probe
-from harness.target.ports import describe, device_of
+from harness.target.ports import describe
 from harness.target.qemu import start_empty
-from harness.unit import Unit, UsbPort
 
 _log = logging.getLogger(__name__)
 
 _TRY_PORT_S: Final = 0.2
 _PAUSE_S: Final = 0.5
 """Pause before another attempt: some probes need a moment after a failure."""
-
-Stages = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class HowToFlash:
-    """What to flash, and with what.
-
-    Attributes:
-        image: The image; None for one that is built here.
-        tool: The tool; None for the board file's first that is here.
-        probe: Which probe, VID:PID:Serial; "" if there is only one.
-        attempts: How often to try when infrastructure fails.
-    """
-
-    image: Path | None = None
-    tool: str | None = None
-    probe: str = ""
-    attempts: int = 3
-
-
-@dataclass(frozen=True, slots=True)
-class FlashRequest:
-    """Which board to flash.
-
-    Attributes:
-        board: Board name or board file.
-        output: Directory for the log, ``flash.json`` and files made for the tool.
-        how: What to flash, and with what.
-        port: The board's serial port.
-        unit: What the board is called; "" for its port or type.
-        identity: Ask the board for its build id afterwards.
-        if_needed: Ask before, too, and leave it at that when it is right.
-        leased: The unit of the lab that it is, which is held meanwhile; None for none.
-    """
-
-    board: str
-    output: Path
-    how: HowToFlash = HowToFlash()
-    port: UsbPort | str | None = None
-    unit: str = ""
-    identity: bool = True
-    if_needed: bool = False
-    leased: Unit | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What would be done.
-
-    Attributes:
-        board: The board type.
-        choice: The tool, and why.
-        image: What is written.
-        build_id: What the board is to report then; None if the image does not say.
-        job: What the tool is told.
-        timeout_s: How long the tool may take, seconds.
-    """
-
-    board: Board
-    choice: Choice
-    image: Image
-    build_id: str | None
-    job: Job[Any]
-    timeout_s: float
-
-    def steps(self) -> tuple[Step, ...]:
-        """The commands."""
-        return self.choice.tool.commands(self.job)
-
-    def document(self) -> FlashPlan:
-        """The same as JSON."""
-        choice, image = self.choice, self.image
-        return FlashPlan(
-            board=self.board.name,
-            tool=choice.tool.name,
-            why=choice.why,
-            others=choice.others,
-            probe=choice.probe.selector if choice.probe else "",
-            image=str(image.path),
-            image_format=str(image.format),
-            image_bytes=image.nbytes,
-            build_id=self.build_id,
-            steps=tuple(
-                PlannedStep(
-                    step.stage,
-                    step.argv,
-                    {str(path): len(content) for path, content in step.files.items()},
-                )
-                for step in self.steps()
-            ),
-        )
-
-
-def plan(request: FlashRequest, *, dry: bool = False, stages: Stages = lambda *_: None) -> Plan:
-    """Find out what would be done, and do nothing but build the firmware if there is no image.
-
-    Args:
-        request: What to flash.
-        dry: Only to show it: neither tool nor probe need to be here.
-        stages: Told what goes on.
-
-    Raises:
-        UsageError: The request, the board file or the image is wrong.
-        InfrastructureError: The probe that was asked for is not connected.
-    """
-    board, file = load_board(request.board)
-    if isinstance(board.target, NativeTarget):
-        raise UsageError(f"board {board.name} is a process of this host: it has nothing to flash")
-    flash = flash_of(board, file)
-    path = request.how.image
-    if path is None:
-        stages("building the firmware", 0, 0)
-        path = build_firmware(board).image
-    image = read_image(path)
-    choice = choose_tool(
-        board,
-        file,
-        named=request.how.tool,
-        image_format=image.format,
-        selector=request.how.probe,
-        devices=connected(),
-        dry=dry,
-    )
-    image = image.at(getattr(choice.options, "address", None))
-    build_id = image.build_id() if request.identity else None
-    if request.identity and build_id is None:
-        raise UsageError(
-            f"{path} does not say its build id, so nobody could tell whether the board runs it",
-            hint="is it a firmware with this project's server? With --no-identity it is flashed "
-            "without that question",
-        )
-    tool = choice.tool
-    if isinstance(board.target, SerialTarget) and request.port is None and request.identity:
-        raise UsageError(
-            f"board {board.name} is on a serial port, and none was named, so nobody could ask it "
-            "what it runs",
-            hint="give --unit, or --port such as /dev/ttyACM0, or --no-identity",
-        )
-    program = tool.programs[0] if tool.programs else None
-    job = Job(
-        board=board.name,
-        image=image,
-        work=(request.output / "flash_files").absolute(),
-        options=choice.options,
-        verify=flash.verify and tool.reads_back(choice.options),
-        probe=choice.probe,
-        port=_port_now(request.port, needed=tool.needs_port and not dry),
-        server="GDBSERVER" if isinstance(board.target, QemuTarget) else None,
-        program=(program.find() or program.name) if program else "",
-    )
-    return Plan(board, choice, image, build_id, job, flash.timeout_s)
 
 
 def flash_board(request: FlashRequest, stages: Stages = lambda *_: None) -> FlashRecord:
@@ -254,12 +97,18 @@ class Flashing:
     """
 
     def __init__(self, request: FlashRequest, plan: Plan, stages: Stages) -> None:
+        """Begin its log.
+
+        Raises:
+            InfrastructureError: Nothing can be written to the output directory.
+        """
         self.request, self.plan = request, plan
         self._stages = stages
         self._began = time.monotonic()
         image, choice = plan.image, plan.choice
         self._file = request.output / FLASH
-        self._log = Log(request.output / FLASH_LOG)
+        with _writing(request.output):
+            self._log = Log(request.output / FLASH_LOG)
         self.record = FlashRecord(
             tool_version=__version__,
             started_utc=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -357,7 +206,8 @@ class Flashing:
         tool, timeout_s = self.plan.choice.tool, self.plan.timeout_s
         self._stages(f"flashing with {tool.name}", 0, 0)
         try:
-            run_steps(tool.name, steps, self._log, timeout_s, job.work.parent, took)
+            with _writing(job.work.parent):
+                run_steps(tool.name, steps, self._log, timeout_s, job.work.parent, took)
             if tool.settles:
                 with _timed("settle", took):
                     tool.settle(job, timeout_s)
@@ -435,9 +285,10 @@ class Flashing:
         self._keep()
 
     def _keep(self) -> None:
-        partial = self._file.with_suffix(".partial")
-        partial.write_bytes(encode(self.record))
-        partial.rename(self._file)
+        with _writing(self._file):
+            partial = self._file.with_suffix(".partial")
+            partial.write_bytes(encode(self.record))
+            partial.rename(self._file)
 
 
 def _is_flashing(error: HarnessError) -> bool:
@@ -449,25 +300,20 @@ class SilentBoardError(FlashError):
     """The tool says that it has written the image, but the board does not answer."""
 
 
-def _port_now(port: UsbPort | str | None, *, needed: bool) -> str | None:
-    """The device that a port is at the moment; what it is found by, if it may still be missing: a
-    board may have its port only with the firmware that it is about to get.
-
-    Raises:
-        PortError: It is not there, and the tool works over it.
-    """
-    try:
-        return device_of(port) if port else None
-    except PortError:
-        if needed:
-            raise
-        return describe(port) if port else None
-
-
 def _places(job: Job[Any]) -> list[Place]:
     """What nobody else may use meanwhile: the port and the probe."""
     port = [place_of_port(job.port)] if job.port else []
     return port + ([place_of_probe(job.probe.selector)] if job.probe else [])
+
+
+@contextmanager
+def _writing(where: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InfrastructureError(
+            f"cannot write to {where}: {error.strerror}", hint="name another directory with -o"
+        ) from error
 
 
 @contextmanager

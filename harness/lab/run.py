@@ -46,7 +46,8 @@ from harness.lab.collect import (
     steadiness_of,
 )
 from harness.lab.directory import CONSOLE, PARTIAL, RunDirectory
-from harness.lab.flashing import FlashRequest, HowToFlash, flashed
+from harness.lab.flash_plan import FlashRequest, HowToFlash
+from harness.lab.flashing import flashed
 from harness.lab.identity import refuse_other_target
 from harness.lab.judge import judged, recorded, with_evidence
 from harness.lab.leases import hold_if

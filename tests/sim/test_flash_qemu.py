@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from harness.board import board_names, load_board
-from harness.lab.flashing import FlashRequest, flash_board
+from harness.lab.flash_plan import FlashRequest
+from harness.lab.flashing import flash_board
 from harness.resources import data_directory
 from harness.target.build import build_firmware
 from tests.conftest import MODELS, CommandResult

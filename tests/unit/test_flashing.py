@@ -92,6 +92,17 @@ def test_a_plan_is_printed_as_json(etharness: Etharness, lab: Path) -> None:
     assert list(plan["others"]) == ["jlink"]
 
 
+def test_an_output_that_cannot_be_written_is_said(etharness: Etharness, lab: Path) -> None:
+    board = serial_native(
+        lab, 'order = ["command"]\noptions.command = { write = ["true"], formats = ["bin"] }'
+    )
+    (lab / "file").write_text("")
+    arguments = ("flash", "--board", board, "--no-identity", "--image", lab / "i.bin")
+    result = etharness(*arguments, "--probe", "0d28:0204:AAAA", "-o", lab / "file/out")
+    assert result.code == 75
+    assert f"cannot write to {lab}/file/out: Not a directory" in result.err
+
+
 def test_options_that_contradict_each_other_are_refused(etharness: Etharness, lab: Path) -> None:
     both = etharness("flash", "--unit", "desk", "--if-needed", "--no-identity")
     assert both.code == 2
