@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -89,6 +89,7 @@ class Children:
         deadline_s: float,
         *,
         log: Path,
+        output: Path | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> Ending:
         """Run a program to its end or its deadline.
@@ -97,6 +98,7 @@ class Children:
             command: The program and its arguments.
             deadline_s: Longest time, seconds.
             log: File for all that it writes.
+            output: File for what it writes to standard output, if that is to be apart.
             environment: Variables besides ours.
 
         Raises:
@@ -104,15 +106,17 @@ class Children:
         """
         began = time.monotonic()
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("wb") as output:
+        with ExitStack() as files:
+            errors = files.enter_context(log.open("wb"))
+            written = errors if output is None else files.enter_context(output.open("wb"))
             with self._lock:
                 if self._stop.is_set():
                     return Ending(None, False, True, 0.0, "")
                 child = subprocess.Popen(
                     _bound_to_us(command),
                     stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
+                    stdout=written,
+                    stderr=errors,
                     env={**os.environ, **(environment or {})},
                     start_new_session=True,
                 )

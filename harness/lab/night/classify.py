@@ -134,6 +134,8 @@ def refined(cause: Cause, examined: Examined, cycles: int) -> Cause:
         return replace(cause, evidence=(*cause.evidence, f"the board answers{after}"))
     said = f"the board is not well{after}: {examined.message}"
     owner = examined.owner or Owner.BOARD
+    if cause.owner is Owner.PRODUCT and owner is Owner.LINK:
+        owner = Owner.PRODUCT  # a line that fails now says nothing of a crash before
     return replace(cause, owner=owner, evidence=(*cause.evidence, said))
 
 

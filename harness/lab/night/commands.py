@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -88,9 +89,19 @@ class Commands:
     def examine(self, unit: NightUnit) -> Examined:
         """Ask a unit how it is."""
         deadline = self._plan.deadlines.health_s
-        asked = self._asked(unit, "health", [unit.id, "--json", "-q"], deadline, Owner.BOARD)
-        told = None if asked.well else _told(self._log(unit, "health"))
-        return told or asked
+        answer = self._log(unit, "health").with_suffix(".json")
+        arguments = [unit.id, "--json"]
+        found = self._asked(unit, "health", arguments, deadline, Owner.BOARD, answer)
+        try:
+            [health] = msgspec.json.decode(answer.read_bytes(), type=list[Health])
+        except (OSError, ValueError):
+            return found  # it did not get as far as to say more
+        failed = [each for each in health.findings if each.state == "fail"]
+        said = [each.said for each in health.findings if each.state == "warn"]
+        if failed:
+            why = "; ".join(f"{each.part}: {each.said}" for each in failed)
+            return Examined(False, health.owner, why)
+        return replace(found, message="; ".join(said)) if found.well else found
 
     def power_cycle(self, unit: NightUnit) -> Examined:
         """Take its power away and give it back; whether that could be done."""
@@ -135,11 +146,17 @@ class Commands:
         return [f"--units={self._units_file}"] if self._units_file is not None else []
 
     def _asked(
-        self, unit: NightUnit, what: str, arguments: list[str], deadline_s: float, owner: Owner
+        self,
+        unit: NightUnit,
+        what: str,
+        arguments: list[str],
+        deadline_s: float,
+        owner: Owner,
+        output: Path | None = None,
     ) -> Examined:
         command = [what, *self._units, *arguments]
         try:
-            ending = self._call(command, deadline_s, self._log(unit, what))
+            ending = self._call(command, deadline_s, self._log(unit, what), output=output)
         except OSError as error:
             return Examined(False, Owner.HOST, f"{what}: {error.strerror or error}")
         cause = command_failed(ending, owner, what, deadline_s)
@@ -156,17 +173,9 @@ class Commands:
         deadline_s: float,
         log: Path,
         environment: Mapping[str, str] | None = None,
+        output: Path | None = None,
     ) -> Ending:
         command = [sys.executable, "-m", "harness", *arguments]
-        return self._children.run(command, deadline_s, log=log, environment=environment)
-
-
-def _told(log: Path) -> Examined | None:
-    """What ``etharness health --json`` has told of a unit that is not well; None if nothing."""
-    try:
-        (health,) = msgspec.json.decode(log.read_bytes(), type=tuple[Health, ...])
-    except (OSError, ValueError, msgspec.DecodeError):
-        return None
-    failed = [finding for finding in health.findings if finding.state == "fail"]
-    said = "; ".join(f"{finding.part}: {finding.said}" for finding in failed)
-    return Examined(False, health.owner, said) if failed else None
+        return self._children.run(
+            command, deadline_s, log=log, output=output, environment=environment
+        )

@@ -212,6 +212,9 @@ class Worker:
         if examined.well:
             self._event("well", None, examined.message)
             return True
+        if examined.owner is Owner.FLASH and any(self._unit.images.values()):
+            self._event("not well", Owner.FLASH, f"{examined.message}; it is flashed now")
+            return True
         after = f" after {cycles} power cycles" if cycles else ""
         self._bench(examined.owner or Owner.BOARD, f"not well{after}: {examined.message}")
         return False
