@@ -6,7 +6,6 @@ from typing import Final, Literal
 
 import msgspec
 
-from harness.check.history.comparison import HistoryComparison
 from harness.errors import Owner
 
 EXIT_CODES: Final = {
@@ -179,17 +178,45 @@ class UnitOutcome(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[UnitEvent, ...] = ()
 
 
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """A number that is not the same on both sides.
+
+    Attributes:
+        unit: On which unit.
+        what: Name of the operator or allocator, or what it is of the whole result.
+        statistic: Which statistic; "" for a size.
+        judgement: What became of it, as in ``HistoryComparison``.
+        before: Its level before, in ``counted_in``; null where there is none.
+        after: Its level now, likewise.
+        relative: The change as a share of the level before; null where that cannot be said.
+        counted_in: ``ns``, ``ticks`` or ``bytes``.
+        reason: Why it was judged so.
+    """
+
+    unit: str
+    what: str
+    statistic: str
+    judgement: str
+    before: float | None
+    after: float | None
+    relative: float | None
+    counted_in: str
+    reason: str
+
+
 class Sides(msgspec.Struct, frozen=True, kw_only=True):
-    """A variant held against the first one, within the night.
+    """A variant held against the first one within the night, or against earlier nights.
 
     Attributes:
         board: Type of board.
         model: Name of the model.
-        before: Label of the first variant.
+        before: Label of the first variant, or the baseline.
         after: Label of the other.
         passed: Nothing is slower or larger.
         said: In a sentence.
-        comparison: Number by number; null where there was nothing to compare.
+        units: Boards they were measured on; empty where there was nothing to compare.
+        counts: How many numbers became what.
+        changed: Numbers that are not the same, the worst first, as many as are shown.
     """
 
     board: str
@@ -198,7 +225,9 @@ class Sides(msgspec.Struct, frozen=True, kw_only=True):
     after: str
     passed: bool
     said: str
-    comparison: HistoryComparison | None = None
+    units: tuple[str, ...] = ()
+    counts: dict[str, int] = {}
+    changed: tuple[Changed, ...] = ()
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True):

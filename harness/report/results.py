@@ -51,7 +51,7 @@ def report_document(runs: Sequence[Reported], night: NightDocument | None = None
             passed=run.passed,
             events=None if run.subject is None else len(run.subject.trace),
             checks=run.verdict.checks,
-            comparison=run.comparison and with_printable_names(run.comparison),
+            comparison=run.comparison and _with_printable_names(run.comparison),
             result=run.result,
         )
         for run in runs
@@ -60,7 +60,7 @@ def report_document(runs: Sequence[Reported], night: NightDocument | None = None
     return encode(ReportDocument(passed, documents, night))
 
 
-def with_printable_names(comparison: HistoryComparison) -> HistoryComparison:
+def _with_printable_names(comparison: HistoryComparison) -> HistoryComparison:
     """The same with names of operators and allocators that JSON can hold."""
     numbers = []
     for number in comparison.numbers:

@@ -1,31 +1,150 @@
-"""Whose a failure is once the board has been asked."""
+"""Whose a failure is: by the result, by how the process ended, by what the board says then."""
 
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from harness.errors import Owner
-from harness.lab.night.classify import Cause, Examined, refined
+from harness.lab.night.child import Ending
+from harness.lab.night.classify import Cause, Examined, cause_of, command_failed, refined
+from harness.result import Failure, Result, Verdict
+from tests.support.reported import unmet
+from tests.support.results import made
 
-SILENT = Cause(owner=Owner.LINK, kind="LinkError", message="no answer", asks=True)
+RESULT = made("1" * 32).result
 
 
-@pytest.mark.parametrize("cycles", [0, 1])
-@pytest.mark.parametrize("owner", [Owner.LINK, Owner.PRODUCT])
-def test_a_board_that_answers_leaves_the_failure_where_it_was(owner: Owner, cycles: int) -> None:
-    cause = refined(Cause(owner=owner, asks=True), Examined(True), cycles)
+def ending(code: int | None = 0, said: str = "", *, expired: bool = False) -> Ending:
+    return Ending(code, expired, False, 1.0, said)
+
+
+def failed(kind: str, owner: Owner | None, code: int) -> Result:
+    return replace(RESULT, exit_code=code, failure=Failure(kind, "why", "do that", owner))
+
+
+UNFINISHED = failed("Unfinished", Owner.HOST, 75)
+
+
+@pytest.mark.parametrize(
+    ("how", "result", "owner", "asks"),
+    [
+        (ending(4), failed("TargetError", Owner.PRODUCT, 4), Owner.PRODUCT, True),
+        (ending(4), failed("TargetError", None, 4), Owner.PRODUCT, True),
+        (ending(4), failed("WrongBoardError", Owner.BOARD, 4), Owner.BOARD, False),
+        (ending(4), failed("WrongFirmwareError", Owner.FLASH, 4), Owner.FLASH, False),
+        (ending(75), failed("LinkError", Owner.LINK, 75), Owner.LINK, True),
+        (ending(75), failed("HostError", Owner.HOST, 75), Owner.HOST, False),
+        (ending(75), failed("OldError", None, 75), Owner.HOST, False),
+        (ending(2), failed("UsageError", Owner.TEST, 2), Owner.TEST, False),
+        (ending(130), failed("KeyboardInterrupt", Owner.HOST, 130), Owner.HOST, False),
+        (ending(-15, expired=True), UNFINISHED, Owner.PRODUCT, True),
+        (ending(-15, expired=True), None, Owner.HOST, False),
+        (ending(-9), UNFINISHED, Owner.HOST, False),
+        (ending(-11), None, Owner.HOST, False),
+        (ending(1, "Traceback\nKeyError: 'x'"), UNFINISHED, Owner.HOST, False),
+        (ending(1, "OSError: No space left on device"), None, Owner.HOST, False),
+        (ending(2, "error: no such model\n  try: another"), None, Owner.TEST, False),
+        (ending(3, "error: not comparable"), None, Owner.TEST, False),
+        (ending(4, "error: it is broken"), None, Owner.PRODUCT, True),
+        (ending(75, "error: it is held"), None, Owner.HOST, False),
+        (ending(0), None, Owner.HOST, False),
+        (ending(None), None, Owner.HOST, False),
+    ],
+)
+def test_every_ending_has_an_owner(
+    how: Ending, result: Result | None, owner: Owner, *, asks: bool
+) -> None:
+    cause = cause_of(how, result, 60.0)
+    assert not cause.passed
+    assert not cause.stopped
     assert cause.owner is owner
-    assert "answers" in cause.evidence[-1]
-    assert ("power cycle" in cause.evidence[-1]) == bool(cycles)
+    assert cause.asks is asks
+    assert cause.message
+    assert cause.kind
 
 
-@pytest.mark.parametrize("owner", [Owner.BOARD, Owner.LINK, Owner.HOST, Owner.FLASH])
-def test_one_that_is_not_well_says_whose_that_is(owner: Owner) -> None:
-    """A port that is gone and a line of noise are the link's, also when no board can be heard."""
-    cause = refined(SILENT, Examined(False, owner, "only noise came"), 1)
+def test_a_complete_result_is_believed_whatever_became_of_its_process() -> None:
+    assert cause_of(ending(0), RESULT, 60.0) == Cause(passed=True)
+    late = cause_of(ending(75), RESULT, 60.0)
+    assert late.passed
+    assert late.evidence == ("its result was complete when its process ended with exit 75",)
+    assert cause_of(ending(-9, expired=True), RESULT, 60.0).passed
+    found = cause_of(None, RESULT, 0.0)
+    assert found.passed
+    assert found.evidence == ("its result was found when the night went on",)
+
+
+def test_checks_that_failed_are_told() -> None:
+    verdict = Verdict(passed=False, budget="", checks=(unmet("B01", "one"), unmet("B01", "two")))
+    cause = cause_of(ending(1), replace(RESULT, exit_code=1, verdict=verdict), 60.0)
+    assert cause.owner is Owner.PRODUCT
+    assert cause.kind == "B01"
+    assert "B01 one: " in cause.message
+    assert "and 1 checks more" in cause.message
+
+
+@pytest.mark.parametrize("result", [None, UNFINISHED])
+def test_what_was_under_way_when_the_night_ended_is_nobodys(result: Result | None) -> None:
+    assert cause_of(None, result, 0.0).stopped
+    assert cause_of(Ending(-15, False, True, 1.0, ""), result, 0.0).stopped
+    interrupted = failed("KeyboardInterrupt", Owner.HOST, 130)
+    assert cause_of(Ending(130, False, True, 1.0, ""), interrupted, 0.0).stopped
+
+
+def test_what_a_command_printed_is_told() -> None:
+    cause = cause_of(ending(2, "noise\nerror: no such model\n  try: another\n"), None, 60.0)
+    assert (cause.message, cause.hint) == ("no such model", "another")
+    assert "memory may have run out" in cause_of(ending(-9), None, 60.0).hint
+    assert cause_of(ending(-99), None, 60.0).kind == "signal 99"
+
+
+ASKED = Cause(owner=Owner.LINK, asks=True, message="silence")
+
+
+@pytest.mark.parametrize(
+    ("first", "examined", "owner"),
+    [
+        (Owner.LINK, Examined(True), Owner.LINK),
+        (Owner.PRODUCT, Examined(True), Owner.PRODUCT),
+        (Owner.LINK, Examined(False, Owner.BOARD, "silent"), Owner.BOARD),
+        (Owner.LINK, Examined(False, None, "silent"), Owner.BOARD),
+        (Owner.PRODUCT, Examined(False, Owner.BOARD, "silent"), Owner.BOARD),
+        (Owner.PRODUCT, Examined(False, Owner.HOST, "in use"), Owner.HOST),
+        (Owner.PRODUCT, Examined(False, Owner.LINK, "noise"), Owner.PRODUCT),
+        (Owner.LINK, Examined(False, Owner.LINK, "noise"), Owner.LINK),
+        (Owner.LINK, Examined(False, Owner.FLASH, "text"), Owner.FLASH),
+    ],
+)
+def test_the_board_says_the_rest(first: Owner, examined: Examined, owner: Owner) -> None:
+    cause = refined(Cause(owner=first, asks=True, message="silence"), examined, 2)
     assert cause.owner is owner
-    assert cause.evidence[-1].endswith("only noise came")
+    assert "after 2 power cycles" in cause.evidence[-1]
+    assert cause.message == "silence"
 
 
-def test_one_of_which_nothing_is_known_is_the_boards() -> None:
-    assert refined(SILENT, Examined(False), 0).owner is Owner.BOARD
+@pytest.mark.parametrize(
+    ("how", "owner"),
+    [
+        (ending(75, "error: the probe is gone"), Owner.FLASH),
+        (ending(74, "error: the probe is gone"), Owner.FLASH),
+        (ending(4, "error: another build id"), Owner.FLASH),
+        (ending(2, "error: no such image"), Owner.TEST),
+        (ending(75, "error: No space left on device"), Owner.HOST),
+        (ending(-9), Owner.HOST),
+        (ending(-15, expired=True), Owner.FLASH),
+    ],
+)
+def test_flashing_fails_by_its_owner(how: Ending, owner: Owner) -> None:
+    cause = command_failed(how, Owner.FLASH, "flashing x.elf", 60.0)
+    assert cause is not None
+    assert cause.owner is owner
+    assert cause.message.startswith("flashing x.elf")
+    assert not cause.asks
+
+
+def test_flashing_that_worked_or_was_stopped_is_no_failure() -> None:
+    assert command_failed(ending(0), Owner.FLASH, "flashing", 60.0) is None
+    stopped = command_failed(Ending(-15, False, True, 1.0, ""), Owner.FLASH, "flashing", 60.0)
+    assert stopped is not None
+    assert stopped.stopped

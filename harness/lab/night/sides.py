@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from harness.check.budget import load_budget
-from harness.check.history.comparison import HistoryComparison
+from harness.check.history.comparison import Compared, HistoryComparison
 from harness.check.history.hold import NO_LIMITS, hold_against
 from harness.check.history.samples import History, Measured, Metric, Sample, Series
 from harness.check.history.settings import HistoryLimits
@@ -23,9 +24,14 @@ from harness.lab.baseline import HistoryRef
 from harness.lab.directory import RunDirectory
 from harness.lab.history.adding import kept_subject
 from harness.lab.history.entries import provenance_of
-from harness.report.night import Sides, StepOutcome
-from harness.report.results import with_printable_names
+from harness.report.night import Changed, Sides, StepOutcome
+from harness.report.text import printable
 from harness.result import Result
+
+_MOST: Final = 50
+"""Numbers that are told of one comparison."""
+
+_UNCHANGED: Final = ("same", "too little")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +155,10 @@ def _sides(names: tuple[str, str, str, str], comparison: HistoryComparison | Non
         said = "there is nothing to compare: one of them has no whole result"
         passed = True
     else:
-        comparison = with_printable_names(comparison)
         passed = not any(number.judgement == "regression" for number in comparison.numbers)
         said = in_words(comparison)
+    numbers = comparison.numbers if comparison else ()
+    changed = [number for number in numbers if number.judgement not in _UNCHANGED]
     return Sides(
         board=board,
         model=model,
@@ -159,7 +166,23 @@ def _sides(names: tuple[str, str, str, str], comparison: HistoryComparison | Non
         after=after,
         passed=passed,
         said=said,
-        comparison=comparison,
+        units=comparison.units if comparison else (),
+        counts=dict(Counter(number.judgement for number in numbers)),
+        changed=tuple(map(_changed, changed[:_MOST])),
+    )
+
+
+def _changed(number: Compared) -> Changed:
+    return Changed(
+        unit=number.board_unit,
+        what=printable(number.metric.name),
+        statistic=number.metric.statistic,
+        judgement=number.judgement,
+        before=number.baseline.value if number.baseline else None,
+        after=number.current,
+        relative=number.relative,
+        counted_in=number.metric.unit,
+        reason=printable(number.reason),
     )
 
 
@@ -176,5 +199,5 @@ def in_words(comparison: HistoryComparison) -> str:
     worst = comparison.numbers[0] if comparison.numbers else None
     if worst is not None and worst.judgement == "regression":
         more = "" if worst.relative is None else f" {100 * worst.relative:+.1f} %"
-        text += f"; worst: {worst.metric.name}{more} on {worst.board_unit}"
+        text += f"; worst: {printable(worst.metric.name)}{more} on {worst.board_unit}"
     return text
