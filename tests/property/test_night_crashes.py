@@ -83,6 +83,8 @@ def whole(prepared: Prepared, world: World) -> Night:
     while not go_on(prepared, world):
         assert not world.leases
         world.kill_at = {at for at in world.kill_at if at > world.points}
+        if folder.nights(prepared.output) and not folder.unfinished_night(prepared.output, "night"):
+            break  # it was killed when all was done: the next would be another night
     world.kill_at = set()
     [place] = folder.nights(prepared.output)
     journal = FragileJournal.open(place)
