@@ -19,6 +19,11 @@ from harness.unit import Unit, find_unit, load_units
 @click.option("--line", is_flag=True, help="Measure what the line carries, at a run's rate.")
 @click.option("--rates", is_flag=True, help="The same at every rate, and say the best.")
 @click.option(
+    "--image",
+    type=click.Path(path_type=Path),
+    help="The firmware that they should run; --heal flashes it where another runs.",
+)
+@click.option(
     "--heal",
     "healing",
     is_flag=True,
@@ -30,6 +35,7 @@ def command(
     units: Path | None,
     line: bool,
     rates: bool,
+    image: Path | None,
     healing: bool,
     output: Output,
 ) -> int:
@@ -38,12 +44,19 @@ def command(
     All units of the lab if none is named. Exit code 0: all are well; else the largest of those of
     their failures. What is on a board stays, except that --line and --rates bring their own model.
     """
+
+    def ask(unit: Unit) -> Health:
+        return examine(unit, goodput=line, rates=rates, image=image)
+
     found = [find_unit(name, units) for name in names] if names else list(load_units(units))
     with output.stages() as stages:
         healths = []
         for index, unit in enumerate(found):
             stages(f"asking {unit.id}", index, len(found))
-            healths.append(_ask(unit, line=line, rates=rates, healing=healing))
+            health = ask(unit)
+            if healing and not health.healthy:
+                health = heal(unit, health, ask, image)
+            healths.append(health)
     if output.json:
         from harness.result import encode
 
@@ -55,11 +68,3 @@ def command(
         for health in healths:
             show_health(console, health, verbosity=output.verbosity)
     return max((health.exit_code for health in healths), default=0)
-
-
-def _ask(unit: Unit, *, line: bool, rates: bool, healing: bool) -> Health:
-    def ask(unit: Unit) -> Health:
-        return examine(unit, goodput=line, rates=rates)
-
-    health = ask(unit)
-    return heal(unit, health, ask) if healing and not health.healthy else health

@@ -119,5 +119,6 @@ class ReopeningTransport:
             return
         raise TransportClosedError(
             f"{error.message}, and it did not come back within {self._deadline_s:g} s",
-            hint="plug it in again; name the port by its path in /dev/serial/by-id, which stays",
+            hint="plug it in again, or see to the host that serves it; name a device by its path "
+            "in /dev/serial/by-id, which stays",
         ) from error

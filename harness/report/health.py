@@ -18,8 +18,8 @@ board that it should be, it keeps nothing of a crash, its line carries what it s
 """
 
 
-Step = Literal["open again", "reset", "power cycle"]
-"""What can be done to make a unit well, the mildest first."""
+Step = Literal["open again", "flash", "reset", "power cycle"]
+"""What can be done to make a unit well."""
 
 
 class HealthFinding(msgspec.Struct, frozen=True):

@@ -22,6 +22,7 @@ from tests.sim.test_postmortem import crashed_native
 from tests.support.boards import started
 from tests.support.documents import document
 from tests.support.shelf import Kind, Shelf, shelf
+from tests.support.shelf.firmware import Image, images_in
 
 pytestmark = pytest.mark.sim
 
@@ -33,7 +34,7 @@ description = "a native board that somebody else started"
 cpu = "host"
 timer = { source = "CLOCK_MONOTONIC", bits = 32, hz = HZ }
 target = { kind = "serial", bauds = [921_600] }
-deadlines = { boot_s = 0.5, reopen_s = 0.5, request_s = 0.5, unit_s = 0.5 }
+deadlines = { boot_s = BOOT, reopen_s = 0.5, unit_s = 0.5 }
 """
 
 
@@ -53,9 +54,15 @@ def board(tmp_path: Path) -> str:
     return board_file(tmp_path)
 
 
-def board_file(tmp_path: Path, hz: int = 1_000_000_000) -> str:
+@pytest.fixture
+def mute_board(tmp_path: Path) -> str:
+    """One that nobody waits for: it does not answer."""
+    return board_file(tmp_path, boot_s=0.5)
+
+
+def board_file(tmp_path: Path, hz: int = 1_000_000_000, boot_s: float = 20) -> str:
     path = tmp_path / "native.toml"
-    path.write_text(BOARD.replace("HZ", str(hz)))
+    path.write_text(BOARD.replace("HZ", str(hz)).replace("BOOT", str(boot_s)))
     return str(path)
 
 
@@ -141,9 +148,11 @@ def test_what_a_crash_has_left_is_told_and_stays(board: str) -> None:
         (bytes(range(2, 256)), Owner.LINK, "bytes were received, but no frame"),
     ],
 )
-def test_a_device_that_does_not_answer(says: bytes, owner: Owner, why: str, board: str) -> None:
+def test_a_device_that_does_not_answer(
+    says: bytes, owner: Owner, why: str, mute_board: str
+) -> None:
     with device(says) as port:
-        health = examine(Unit("n", board, port=port))
+        health = examine(Unit("n", mute_board, port=port))
     assert (health.exit_code, health.owner) == (75, owner)
     assert health.failure is not None
     assert health.failure.part == "answer"
@@ -239,6 +248,25 @@ def test_a_unit_that_was_unplugged_is_healed_by_its_power(
     [health] = document("health", out)
     steps = [(step["step"], step["healthy"]) for step in health["healing"]]
     assert steps == [("open again", False), ("power cycle", True)]
+
+
+def test_a_unit_with_other_firmware_is_flashed(
+    units: Shelf, etharness: Etharness, tmp_path: Path
+) -> None:
+    image = images_in(units.directory)[Image.RIGHT]
+    units.fault("u02", Kind.OLD_FIRMWARE)
+    examine(find_unit("u02", units.units_file), goodput=True)
+    ask = ("health", "u02", "--units", units.units_file, "--image", image)
+    code, out, _ = etharness(*ask, "--json")
+    assert code == 4
+    [health] = document("health", out)
+    assert health["owner"] == "flash"
+    code, out, _ = etharness(*ask, "--heal")
+    assert code == 0, out
+    assert f"flash: {image} was flashed with command; it was well then" in out
+    nothing = tmp_path / "nothing.elf"
+    nothing.write_bytes(b"\x7fELF" + bytes(100))
+    assert etharness(*ask[:-1], nothing).code == 2
 
 
 def test_a_board_that_answers_is_reset_before_its_power_is_taken(tmp_path: Path) -> None:

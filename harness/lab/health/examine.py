@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Literal
 
 from harness.board import Board, SerialTarget, load_board
-from harness.errors import FormatError, HarnessError, Owner
+from harness.errors import FormatError, HarnessError, Owner, UsageError
+from harness.flash.image import read_image
 from harness.lab.health.evidence import owner_of_port, owner_of_silence
 from harness.lab.health.line import GOOD_LOSS, WORST_LOSS, best_rate, measure, measure_rates
 from harness.lab.identity import refuse_other_target
@@ -26,7 +28,9 @@ from harness.unit import Unit
 _LOSS_CODE = 75
 
 
-def examine(unit: Unit, *, goodput: bool = False, rates: bool = False) -> Health:
+def examine(
+    unit: Unit, *, goodput: bool = False, rates: bool = False, image: Path | None = None
+) -> Health:
     """Examine a unit, and hold it meanwhile; that somebody else does is a finding, too.
 
     Nothing on the board is changed, unless its line is to be measured: a model and a trace that it
@@ -36,11 +40,17 @@ def examine(unit: Unit, *, goodput: bool = False, rates: bool = False) -> Health
         unit: Which.
         goodput: Bring a model up and a trace down, at the rate that a run would use.
         rates: The same at all rates that the board offers.
+        image: The firmware that it should run, by the build id that stands in it; None for any, or
+            for what is built where the board is started here.
 
     Raises:
-        UsageError: Its board is none.
+        UsageError: Its board is none, or the image is none or says no build id.
     """
-    return _Examination(unit, load_board(unit.board)[0], goodput=goodput, rates=rates).health()
+    build_id = read_image(image).build_id() if image is not None else None
+    if image is not None and build_id is None:
+        raise UsageError(f"{image} does not say its build id, so no board can be held against it")
+    examination = _Examination(unit, load_board(unit.board)[0], goodput=goodput, rates=rates)
+    return examination.health(build_id)
 
 
 class _Examination:
@@ -57,8 +67,8 @@ class _Examination:
         self._began = time.monotonic()
         self._exit_code = 0
 
-    def health(self) -> Health:
-        """Ask all there is to ask."""
+    def health(self, build_id: str | None) -> Health:
+        """Ask all there is to ask; the firmware should be of that build, if one is given."""
         try:
             unit_s = self._board.deadlines.unit_s
             with hold_if(self._unit, reason="health", timeout_s=unit_s) as found:
@@ -66,7 +76,7 @@ class _Examination:
                 self._unit = found or self._unit
                 firmware = self._firmware()
                 with self._opened(firmware) as target:
-                    self._ask(target, firmware)
+                    self._ask(target, build_id or (firmware.build_id if firmware else None))
         except HarnessError as error:
             self._exit_code = error.exit_code
             self._found("fail", error.message, self._owner(error), error.hint)
@@ -118,7 +128,7 @@ class _Examination:
             self._found("ok", f"opens: {target.description}")
             yield target
 
-    def _ask(self, target: Target, firmware: Firmware | None) -> None:
+    def _ask(self, target: Target, build_id: str | None) -> None:
         if self._unit.health == "none":
             self._begin("answer")
             self._found("ok", "not asked, as its file says")
@@ -137,7 +147,7 @@ class _Examination:
         info = session.hello(deadlines.boot_s)
         self._found("ok", f"answers after {time.monotonic() - self._began:.2f} s")
         self._begin("identity")
-        refuse_other_target(info, self._board, firmware.build_id if firmware else None)
+        refuse_other_target(info, self._board, build_id)
         clock = info.clocks[0]
         self._found(
             "ok",

@@ -5,11 +5,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from msgspec.structs import replace
 
 from harness.board import load_board
 from harness.errors import HarnessError, Owner
+from harness.lab.flash_plan import FlashRequest, HowToFlash
+from harness.lab.flashing import flash_board
 from harness.lab.health.examine import examine
 from harness.lab.leases import hold_if
 from harness.lab.power import switch
@@ -22,17 +26,23 @@ from harness.unit import Unit
 _log = logging.getLogger(__name__)
 
 
-def heal(unit: Unit, health: Health, examine_: Callable[[Unit], Health] = examine) -> Health:
+def heal(
+    unit: Unit,
+    health: Health,
+    examine_: Callable[[Unit], Health] = examine,
+    image: Path | None = None,
+) -> Health:
     """Take steps until a unit is well, the mildest first.
 
-    Its port is opened anew; a board that answers is told to restart; its power is taken away and
-    given back, where its file says how. After each it is examined again. What its file says wrong,
-    none of them heals.
+    Its port is opened anew; other firmware is replaced; a board that answers is told to restart;
+    its power is taken away and given back, where its file says how. After each it is examined
+    again. What its file says wrong, none of them heals.
 
     Args:
         unit: Which.
         health: How it is.
         examine_: Examines it again.
+        image: The firmware that it should have; None to flash nothing.
 
     Returns:
         How it is then, with all steps that were taken.
@@ -44,7 +54,7 @@ def heal(unit: Unit, health: Health, examine_: Callable[[Unit], Health] = examin
     unit_s = load_board(unit.board)[0].deadlines.unit_s
     with hold_if(unit, reason="health", timeout_s=unit_s) as found:
         unit = found or unit
-        for step, act in _steps(unit, health):
+        for step, act in _steps(unit, health, image):
             if health.healthy or health.owner is Owner.TEST:
                 break
             began = time.monotonic()
@@ -59,12 +69,26 @@ def heal(unit: Unit, health: Health, examine_: Callable[[Unit], Health] = examin
     return replace(health, healing=tuple(healing))
 
 
-def _steps(unit: Unit, health: Health) -> Iterator[tuple[Step, Callable[[], str]]]:
+def _steps(
+    unit: Unit, health: Health, image: Path | None
+) -> Iterator[tuple[Step, Callable[[], str]]]:
     yield "open again", lambda: "its port was closed and opened"
+    if health.owner is Owner.FLASH and image is not None:
+        # It runs what it was not given: neither a reset nor its power changes that.
+        yield "flash", lambda: _flash(unit, image)
     if any(each.part == "answer" and each.state == "ok" for each in health.findings):
         yield "reset", lambda: _reset(unit)
     if unit.power is not None:
         yield "power cycle", lambda: "; ".join(switch(unit, "cycle").steps)
+
+
+def _flash(unit: Unit, image: Path) -> str:
+    how = HowToFlash(image, probe=unit.probe)
+    with TemporaryDirectory() as output:
+        record = flash_board(
+            FlashRequest(unit.board, Path(output), how, port=unit.port, unit=unit.id, leased=unit)
+        )
+    return f"{record.image} was flashed with {record.tool}"
 
 
 def _reset(unit: Unit) -> str:
