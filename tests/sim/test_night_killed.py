@@ -26,7 +26,7 @@ repeats = 2
 history = "runs.sqlite"
 [[board]]
 board = "native"
-count = 2
+units = ["a", "b"]
 [[model]]
 file = "small_int8.pte"
 runs = 2
@@ -37,7 +37,32 @@ commit = "aaaa1111"
 label = "new"
 commit = "bbbb2222"
 """
+UNITS = """
+schema = 1
+[[unit]]
+id = "a"
+board = "native"
+[[unit]]
+id = "b"
+board = "native"
+"""
 STEPS = 8
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The plan, in a lab of its own."""
+    (tmp_path / "units.toml").write_text(UNITS)
+    monkeypatch.setenv("ETHARNESS_UNITS", str(tmp_path / "units.toml"))
+    monkeypatch.setenv("ETHARNESS_LOCK_DIR", str(tmp_path / "locks"))
+    return written_plan(tmp_path, PLAN)
+
+
+def held() -> list[object]:
+    """Who holds what, as anybody may ask."""
+    command = [sys.executable, "-m", "harness", "who", "--json"]
+    found: list[object] = json.loads(subprocess.check_output(command))
+    return found
 
 
 def started(plan: Path) -> subprocess.Popen[str]:
@@ -72,13 +97,12 @@ def night_of(plan: Path) -> dict[str, object]:
     return found
 
 
-def test_killed_again_and_again_it_loses_and_repeats_nothing(tmp_path: Path) -> None:
+def test_killed_again_and_again_it_loses_and_repeats_nothing(plan: Path, tmp_path: Path) -> None:
     seed = int(os.environ.get("NIGHT_SEED", random.SystemRandom().randrange(10**6)))
     print(f"NIGHT_SEED={seed}")
     chance = random.Random(seed)
-    plan = written_plan(tmp_path, PLAN)
     kills = 0
-    for delay in (chance.uniform(0.3, 2.5) for _ in range(6)):
+    for delay in (chance.uniform(0.3, 2.5) for _ in range(4)):
         night = started(plan)
         try:
             night.wait(delay)
@@ -109,25 +133,27 @@ def test_killed_again_and_again_it_loses_and_repeats_nothing(tmp_path: Path) -> 
     ]
     assert sorted(finished) == sorted(kept), "what was finished is in the history"
     assert not left_behind(tmp_path)
+    assert held() == []
 
 
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"]
 )
 def test_ended_by_a_signal_it_ends_its_children_and_can_go_on(
-    tmp_path: Path, number: signal.Signals, code: int
+    plan: Path, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
-    plan = written_plan(tmp_path, PLAN)
     night = started(plan)
     ends = time.monotonic() + 60
     while not any(tmp_path.glob("out/*/runs/**/result.json")):
         assert night.poll() is None
         assert time.monotonic() < ends
         time.sleep(0.02)
+    assert held()
     night.send_signal(number)
     output, _ = night.communicate(timeout=60)
     assert night.returncode == code, output
     assert not left_behind(tmp_path)
+    assert held() == []
     records, torn = read_journal(next((tmp_path / "out").glob(f"*/{JOURNAL}")))
     assert isinstance(records[-1], Interrupted)
     assert torn == (next((tmp_path / "out").glob(f"*/{JOURNAL}"))).stat().st_size

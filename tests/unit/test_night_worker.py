@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from harness.errors import Owner
+from harness.lab.night.child import Ending
 from harness.lab.night.classify import Examined
+from harness.lab.night.journal import JournalError
 from harness.lab.night.night import Night, Prepared, open_night, prepare
 from harness.lab.night.summary import counts_of, exit_code_of, outcomes_of, units_summary
 from harness.lab.night.units import NightUnit
@@ -292,3 +295,62 @@ def test_nothing_is_begun_once_the_night_is_stopped(tmp_path: Path) -> None:
     done = Done(tmp_path, stopped)
     assert done.did("run") == 0
     assert done.row.state == "interrupted"
+
+
+class Broken(World):
+    """A world that fails as nobody expects."""
+
+    error: Exception = RuntimeError("a defect")
+
+    def run(self, unit: NightUnit, step: Step, directory: Path, deadline_s: float) -> Ending:
+        raise self.error
+
+
+def test_a_disk_that_is_full_before_a_run_begins_is_the_hosts(tmp_path: Path) -> None:
+    full = Broken()
+    full.error = OSError(errno.ENOSPC, "No space left on device", "/tmp/x")
+    done = Done(tmp_path, full, "[retry]\nhost = 0\n")
+    assert first(done).owner is Owner.HOST
+    assert first(done).why == "No space left on device /tmp/x"
+
+
+TWO = UNITS + '[[unit]]\nid = "b"\nboard = "desk.toml"\nport = "/dev/zero"\n'
+
+
+def test_a_defect_of_ours_loses_one_unit_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.unit.test_night_worker.UNITS", TWO)
+    done = Done(tmp_path, world("pass"))
+
+    class OnlyOne(Broken):
+        def run(self, unit: NightUnit, step: Step, directory: Path, deadline_s: float) -> Ending:
+            if unit.id == "a":
+                raise self.error
+            return World.run(self, unit, step, directory, deadline_s)
+
+    night = open_night(done.prepared, fresh=True)
+    night.work(OnlyOne())
+    outcomes = outcomes_of(done.prepared.all_steps, night.progress)
+    rows = {row.unit: row for row in units_summary(done.prepared.units, outcomes, night.progress)}
+    assert rows["a"].state == "lost"
+    assert "a defect" in rows["a"].why
+    assert rows["b"].state == "well"
+    assert rows["b"].passed == 2
+
+
+def test_a_journal_that_cannot_be_kept_ends_the_night(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = Done(tmp_path, world("pass"))
+    night = open_night(done.prepared, fresh=True)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("harness.lab.night.journal.os.fsync", full)
+    other = World()
+    with pytest.raises(JournalError, match="No space left"):
+        night.work(other)
+    assert other.stopped
+    assert other.completed == {}
