@@ -1,0 +1,163 @@
+"""Attempts at one board, interleaved between any two of their steps on the disk."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.target.lease import book as book_module
+from harness.target.lease.book import Book, Grip
+from harness.target.lease.clock import Clock, Party
+from harness.target.lease.flock import Flock
+from harness.target.lease.notes import read_note, write_note
+from harness.target.lease.places import Place
+
+BOARD = Place("board", "the board")
+ATTEMPTS = 2
+HELD_STEPS = 10
+MOST_STEPS = 80
+"""Of those among which the order changes; later ones are of whoever has it last."""
+
+
+class Actor(threading.Thread):
+    """Does something, and stops before every step of it until it is told to go on."""
+
+    def __init__(self, name: str, act: Callable[[], None]) -> None:
+        super().__init__(name=name, daemon=True)
+        self._act = act
+        self._go, self._stopped = threading.Semaphore(0), threading.Semaphore(0)
+        self.over = False
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        self.pause()
+        try:
+            self._act()
+        except BaseException as error:
+            self.failure = error
+        self.over = True
+        self._stopped.release()
+
+    def pause(self) -> None:
+        self._stopped.release()
+        assert self._go.acquire(timeout=60)
+
+    def step(self) -> None:
+        """Have it go on to its next step, or its end."""
+        self._go.release()
+        self.wait()
+
+    def wait(self) -> None:
+        assert self._stopped.acquire(timeout=60)
+
+
+def _pausing(function: Callable[..., object]) -> Callable[..., object]:
+    def paused(*arguments: object) -> object:
+        actor = threading.current_thread()
+        if isinstance(actor, Actor):
+            actor.pause()
+        return function(*arguments)
+
+    return paused
+
+
+@contextmanager
+def stepwise() -> Iterator[None]:
+    """Every look at the disk that decides something is a step."""
+    with (
+        patch.object(Flock, "take", _pausing(Flock.take)),
+        patch.object(Flock, "is_taken", _pausing(Flock.is_taken)),
+        patch.object(Flock, "release", _pausing(Flock.release)),
+        patch.object(book_module, "read_note", _pausing(read_note)),
+        patch.object(book_module, "write_note", _pausing(write_note)),
+    ):
+        yield
+
+
+class Contest:
+    """A holder that ends, what it has started, and strangers; who has the board at the moment."""
+
+    def __init__(self, directory: Path, strangers: int, *, killed: bool) -> None:
+        self.directory = directory
+        self.having: list[tuple[str, str, frozenset[str]]] = []
+        """Name, token, and the tokens that it was taken with."""
+        self.had: list[str] = []
+        self._killed = killed
+        grip = self.book("parent").take(BOARD)
+        assert isinstance(grip, Grip)
+        self._grip = grip
+        self._enter("parent", grip, frozenset())
+        token = frozenset({grip.note.token})
+        acts = {"parent": self._end}
+        acts |= {f"child {n}": self._trying(f"child {n}", token) for n in range(2)}
+        acts |= {f"stranger {n}": self._trying(f"stranger {n}") for n in range(strangers)}
+        self.actors = [Actor(name, act) for name, act in acts.items()]
+
+    def book(self, name: str) -> Book:
+        return Book(self.directory, Party(name, "here", 1, 1, name), Clock())
+
+    def _enter(self, name: str, grip: Grip, tokens: frozenset[str]) -> None:
+        for other, token, _ in self.having:
+            assert token in tokens, f"{name} has it beside {other}"
+        self.having.append((name, grip.note.token, tokens))
+        self.had.append(name)
+
+    def _leave(self, name: str) -> None:
+        self.having = [each for each in self.having if each[0] != name]
+
+    def _end(self) -> None:
+        self._leave("parent")
+        if self._killed:
+            self._grip.lock.release()
+        else:
+            self._grip.release()
+
+    def _trying(self, name: str, tokens: frozenset[str] = frozenset()) -> Callable[[], None]:
+        def act() -> None:
+            for _ in range(ATTEMPTS):
+                grip = self.book(name).take(BOARD, tokens)
+                if isinstance(grip, Grip):
+                    self._enter(name, grip, tokens)
+                    actor = threading.current_thread()
+                    assert isinstance(actor, Actor)
+                    for _ in range(HELD_STEPS):
+                        actor.pause()
+                    self._leave(name)
+                    grip.release()
+
+        return act
+
+
+@settings(max_examples=150)
+@given(st.data(), st.integers(1, 2), st.booleans())
+def test_no_order_of_steps_makes_two_holders(
+    data: st.DataObject, strangers: int, killed: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as directory, stepwise():
+        contest = Contest(Path(directory), strangers, killed=killed)
+        going = contest.actors
+        for actor in going:
+            actor.start()
+            actor.wait()
+        # Each goes on as long as it can, but for a few places where it has to wait for all others.
+        order = list(data.draw(st.permutations(going)))
+        interrupted = data.draw(st.sets(st.integers(1, MOST_STEPS), max_size=4))
+        done = 0
+        while order := [actor for actor in order if not actor.over]:
+            order[0].step()
+            done += 1
+            if done in interrupted:
+                order.append(order.pop(0))
+        for actor in contest.actors:
+            if actor.failure is not None:
+                raise actor.failure
+        last = contest.book("last").take(BOARD)
+        assert isinstance(last, Grip), "it stays held although all have ended"
+        last.release()
