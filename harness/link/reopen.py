@@ -30,6 +30,7 @@ class ReopeningTransport:
         open_: Callable[[], Transport],
         deadline_s: float,
         *,
+        check: Callable[[], None] = lambda: None,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -38,6 +39,7 @@ class ReopeningTransport:
         Args:
             open_: Opens it; called again each time it has ended.
             deadline_s: How long it may be gone, seconds; 0 for not at all.
+            check: Called before every read and write; what it raises ends them.
             now: The monotonic clock, seconds.
             sleep: Waits so many seconds.
 
@@ -47,7 +49,7 @@ class ReopeningTransport:
         self.reopened = 0
         self._open = open_
         self._deadline_s = deadline_s
-        self._now, self._sleep = now, sleep
+        self._now, self._sleep, self._check = now, sleep, check
         self._transport = open_()
 
     @property
@@ -61,6 +63,7 @@ class ReopeningTransport:
         Raises:
             TransportClosedError: It ended and did not come back.
         """
+        self._check()
         try:
             return self._transport.read(timeout)
         except TransportClosedError as error:
@@ -74,6 +77,7 @@ class ReopeningTransport:
             TransportClosedError: It ended and did not come back.
             LinkError: Not everything could be sent in time.
         """
+        self._check()
         try:
             self._transport.write(data, timeout)
         except TransportClosedError as error:

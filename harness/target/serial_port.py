@@ -60,6 +60,15 @@ class Line:
         if self._lease is not None:
             self._lease.check()
 
+    def glance(self) -> None:
+        """The same by what the last heartbeat has found, as often as one likes.
+
+        Raises:
+            BusyError: Somebody has taken it.
+        """
+        if self._lease is not None:
+            self._lease.glance()
+
     def close(self) -> None:
         """Let it go."""
         self._held.close()
@@ -122,7 +131,7 @@ def open_serial_port(
     deadlines = board.deadlines
     line = Line(port, target.baud, deadlines.unit_s)
     try:
-        transport = ReopeningTransport(line.open, deadlines.reopen_s)
+        transport = ReopeningTransport(line.open, deadlines.reopen_s, check=line.glance)
     except BaseException:
         line.close()
         raise

@@ -20,7 +20,7 @@ from harness.lab.leases import hold, lease, places_of, release
 from harness.link.streams import open_serial
 from harness.target import start_target
 from harness.target.lease.clock import is_alive, own_start, start_of
-from harness.target.lease.hold import lock_directory, open_book
+from harness.target.lease.hold import lock_directory, open_book, pulse
 from harness.target.lease.places import place_of_port, place_of_unit
 from harness.unit import Unit, UsbPort
 from tests.support.leases import FREE, another_process, hold_port, holder
@@ -263,6 +263,13 @@ def test_a_session_ends_when_its_board_is_taken() -> None:
         open_book().release(place_of_port(path), force=True)
         with pytest.raises(BusyError, match="it was taken by ada"):
             target.check_alive()
+        assert target.transport.read(0) == b""  # it is not asked at every byte,
+        for lease in list(pulse.leases):
+            lease.beat()
+        with pytest.raises(BusyError, match="it was taken by ada"):
+            target.transport.read(0)  # but after the next heartbeat
+        with pytest.raises(BusyError, match="it was taken by ada"):
+            target.transport.write(b"x", 1)
     os.close(master)
     os.close(slave)
 

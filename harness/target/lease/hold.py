@@ -95,9 +95,10 @@ class Lease:
         self.token = token
         self._mine = _held.tokens
         self._pid = os.getpid()
+        self._lost: BusyError | None = None
         self._mine.add(token)
         _publish(token)
-        _pulse.add(self)
+        pulse.add(self)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -117,8 +118,24 @@ class Lease:
                     hint="`etharness who` says who holds what",
                 )
 
+    def glance(self) -> None:
+        """As `check`, by what the last heartbeat has found: it costs nothing, and may be late.
+
+        Raises:
+            BusyError: Something was lost by then.
+        """
+        if self._lost is not None:
+            raise self._lost
+
     def beat(self) -> None:
-        """Write down that this process lives; what cannot be written is said and tried again."""
+        """Write down that this process lives, and find out whether everything is held.
+
+        What cannot be written is said and tried again.
+        """
+        try:
+            self.check()
+        except BusyError as error:
+            self._lost = error
         for grip in self._grips:
             try:
                 grip.beat()
@@ -127,7 +144,7 @@ class Lease:
 
     def release(self) -> None:
         """Let everything go; further calls do nothing."""
-        _pulse.remove(self)
+        pulse.remove(self)
         self._mine.discard(self.token)
         _withdraw(self.token)
         for grip in reversed(self._grips):
@@ -214,34 +231,38 @@ def _take_all(
 
 
 class _Pulse:
-    """One thread for all heartbeats of this process, which does not keep it from ending."""
+    """One thread for all heartbeats of this process, which does not keep it from ending.
+
+    Attributes:
+        leases: What is held.
+    """
 
     def __init__(self) -> None:
-        self._leases: weakref.WeakSet[Lease] = weakref.WeakSet()
+        self.leases: weakref.WeakSet[Lease] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._pid = 0
 
     def add(self, lease: Lease) -> None:
         with self._lock:
-            self._leases.add(lease)
+            self.leases.add(lease)
             if self._pid != os.getpid():  # none yet, or it stayed with the parent of a fork
                 self._pid = os.getpid()
                 threading.Thread(target=self._beat, name="heartbeats", daemon=True).start()
 
     def remove(self, lease: Lease) -> None:
         with self._lock:
-            self._leases.discard(lease)
+            self.leases.discard(lease)
 
     def _beat(self) -> None:
         while True:
             time.sleep(BEAT_S)
             with self._lock:
-                leases = list(self._leases)
+                leases = list(self.leases)
             for lease in leases:
                 lease.beat()
 
 
-_pulse: Final = _Pulse()
+pulse: Final = _Pulse()
 
 
 def _publish(token: str) -> None:
