@@ -20,7 +20,7 @@ from harness.link.com_port import LineState, Setting
 from harness.link.ports import NetworkPort, open_port, parse_address, port_identity
 from harness.link.rfc2217 import Rfc2217Transport
 from harness.link.streams import SocketTransport
-from harness.link.telnet import Command, Subnegotiation, TelnetDecoder, negotiation
+from harness.link.telnet import Command, Subnegotiation, TelnetDecoder, escape, negotiation
 from harness.link.transport import RatedTransport
 
 EVERYTHING = bytes(range(256)) * 512
@@ -72,16 +72,18 @@ def hanging_up(connection: socket.socket) -> None:
 
 
 def agreeing(connection: socket.socket, **wrong: int) -> None:
-    """Agree to RFC 2217 and confirm all that is asked for, except what is to be wrong."""
+    """Agree to RFC 2217, confirm all that is asked for but what is to be wrong; echo data."""
     connection.sendall(AGREED)
     decoder = TelnetDecoder()
     while data := connection.recv(65536):
         for item in decoder.feed(data):
-            if isinstance(item, Subnegotiation):
+            if isinstance(item, bytes):
+                connection.sendall(escape(item))
+            elif isinstance(item, Subnegotiation):
                 setting, value = Setting(item.body[0]), item.body[1:]
                 if setting.name in wrong:
                     value = wrong[setting.name].to_bytes(len(value), "big")
-                if setting <= Setting.CONTROL:
+                if setting <= Setting.CONTROL or setting is Setting.PURGE:
                     connection.sendall(com_port.answer(setting, value))
 
 
@@ -213,6 +215,18 @@ def test_pyserials_server_passes_everything_both_ways_and_changes_its_rate() -> 
         assert read_all(port, len(data)) == data
         port.set_baud(921_600)
         assert port.baud == 921_600
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:serial")
+def test_pyserials_client_understands_what_we_write() -> None:
+    data = EVERYTHING[: 1 << 12]
+    with (
+        server(agreeing, "rfc2217") as address,
+        serial.serial_for_url(address.partition("?")[0], 57_600, timeout=20) as port,
+    ):
+        port.write(data)
+        assert port.read(len(data)) == data
+        port.baudrate = 115_200
 
 
 def test_the_ports_of_a_host_that_is_not_there() -> None:
