@@ -159,6 +159,19 @@ def test_a_board_that_still_runs_another_build_is_refused(
     assert len(record["attempts"]) == 2
 
 
+def test_an_image_of_another_board_is_refused_though_its_build_is_the_same(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    image = build_firmware(load_board("qemu-mps2-an386")[0]).image
+    result = etharness("flash", "--board", "qemu-mps2-an500", "--image", image, "-o", tmp_path)
+    record = json.loads((tmp_path / "flash.json").read_text())
+    assert result.code == 4
+    assert record["build_id_after"] == record["build_id"]
+    assert record["failure"]["kind"] == "WrongBoardError"
+    assert len(record["attempts"]) == 1
+    assert "the target says it is 'qemu-mps2-an386'" in result.err
+
+
 @pytest.mark.parametrize("share", [0.3, 0.99])
 def test_an_image_that_is_cut_off_is_refused_before_anything_is_started(
     etharness: Etharness, tmp_path: Path, share: float
