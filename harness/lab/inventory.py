@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 
-from harness.errors import PortError
+from harness.errors import HarnessError, PortError
+from harness.lab.labgrid import holders as labgrid
 from harness.lab.leases import places_of
 from harness.report.leases import HolderDocument, PortDocument, UnitDocument
 from harness.target.lease.book import Book, Holder
@@ -14,6 +16,8 @@ from harness.target.lease.notes import day
 from harness.target.lease.places import Place, place_of_port
 from harness.target.ports import describe, device_of, list_ports
 from harness.unit import CommandPower, Power, RelayPower, Unit, UsbHubPower
+
+_log = logging.getLogger(__name__)
 
 
 def ports(units: Sequence[Unit]) -> list[PortDocument]:
@@ -41,6 +45,9 @@ def units(lab: Sequence[Unit]) -> list[UnitDocument]:
     book = open_book()
     found = []
     for unit in lab:
+        if unit.lease == "labgrid":
+            found.append(_of_labgrid(unit))
+            continue
         device, problem = _whereabouts(unit)
         found.append(
             UnitDocument(
@@ -65,7 +72,38 @@ def who(lab: Sequence[Unit], asked: Sequence[Unit] | None = None) -> list[Holder
     if asked is not None:
         return [holder for unit in asked for holder in _all_holders(book, unit)]
     names = _units_by_place(lab)
-    return [holder for place in book.places() for holder in _holders(book, place, names.get(place))]
+    here = [holder for place in book.places() for holder in _holders(book, place, names.get(place))]
+    return [*here, *_elsewhere(lab)]
+
+
+def _elsewhere(lab: Sequence[Unit]) -> Iterator[HolderDocument]:
+    """Who holds units that a coordinator hands out; one that does not answer is said."""
+    for unit in lab:
+        if unit.lease == "labgrid":
+            try:
+                yield from labgrid.holders(unit)
+            except HarnessError as error:
+                _log.warning("unit %s: %s", unit.id, error.message)
+
+
+def _of_labgrid(unit: Unit) -> UnitDocument:
+    holders, problem = list[HolderDocument](), ""
+    try:
+        holders = labgrid.holders(unit)
+    except HarnessError as error:
+        problem = error.message
+    return UnitDocument(
+        id=unit.id,
+        board=unit.board,
+        port=labgrid.whereabouts(unit),
+        device=None,
+        problem=problem or "known when it is held",
+        probe=unit.probe,
+        power=_power(unit.power),
+        lease=unit.lease,
+        note=unit.note,
+        holders=holders,
+    )
 
 
 def _units_by_place(units: Sequence[Unit]) -> dict[Place, str]:
@@ -74,6 +112,8 @@ def _units_by_place(units: Sequence[Unit]) -> dict[Place, str]:
 
 def _all_holders(book: Book, unit: Unit) -> list[HolderDocument]:
     """Who holds a unit by its name or by its port; who holds both is told once."""
+    if unit.lease == "labgrid":
+        return labgrid.holders(unit)
     found: dict[object, HolderDocument] = {}
     for place in places_of(unit):
         for holder in _holders(book, place, unit.id):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -93,3 +94,38 @@ def test_a_place_that_is_taken_is_told_in_the_result(
     assert "none of the 2 places with board=native was free within 0.01 s" in done.err
     failure = json.loads(Path("out/result.json").read_text())["failure"]
     assert (failure["kind"], failure["owner"]) == ("BusyError", "host")
+
+
+def test_units_and_their_holders_are_shown(
+    place: FakeCoordinator,
+    etharness: Callable[..., CommandResult],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    any_ = find_unit("any")
+    with hold_if(any_, reason="a test", timeout_s=0):
+        shown = json.loads(etharness("who", "--json").out)
+        found = {item["what"]: item for item in shown if item["unit"] == "any"}
+        ours, theirs = found["labgrid place one"], found["labgrid place two"]
+        assert (ours["kind"], ours["pid"], ours["alive"]) == ("process", os.getpid(), True)
+        assert ours["since_utc"] < ours["until_utc"]
+        assert (theirs["kind"], theirs["owner"], theirs["host"]) == ("person", "somebody", "bench")
+        assert etharness("who", "fixed").out.count("labgrid place one") == 1
+        units = {item["id"]: item for item in json.loads(etharness("units", "--json").out)}
+        assert units["any"]["port"] == "labgrid: board=native"
+        assert len(units["any"]["holders"]) == 2
+    place.stop()
+    units = {item["id"]: item for item in json.loads(etharness("units", "--json").out)}
+    assert "cannot be reached" in units["fixed"]["problem"]
+    assert etharness("who").code == 0
+    assert "unit fixed: the labgrid coordinator at 127.0.0.1:1 cannot be reached" in caplog.text
+
+
+@pytest.mark.sim
+def test_health_is_asked_where_the_board_is(
+    etharness: Callable[..., CommandResult],
+) -> None:
+    done = etharness("health", "any", "--json")
+    assert done.code == 0, done.out
+    [health] = json.loads(done.out)
+    assert (health["unit"], health["healthy"]) == ("one", True)
+    assert health["port"].startswith("socket://127.0.0.1:")

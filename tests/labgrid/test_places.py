@@ -144,8 +144,8 @@ def test_what_is_expired_is_free_for_the_next(coordinator: Coordinator) -> None:
     "holder",
     [
         "bench/somebody",  # none of us: labgrid's own client has no expiry
-        str(Identity("elsewhere", "me", 1, 1, "0" * 12, 2**33, "0" * 8)),
-        str(Identity("elsewhere", "me", 0, 0, "0" * 12, 2**33, "0" * 8)),
+        str(Identity("elsewhere", "me", 1, 1, "0" * 12, 5, 2**33, "0" * 8)),
+        str(Identity("elsewhere", "me", 0, 0, "0" * 12, 5, 2**33, "0" * 8)),
     ],
 )
 def test_what_may_be_in_use_is_never_taken(fake: FakeCoordinator, holder: str) -> None:

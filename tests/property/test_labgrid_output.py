@@ -25,6 +25,7 @@ HOLDERS = st.builds(
     pid=st.integers(0, 2**31),
     started=st.integers(0, 2**63),
     system=st.text(DIGITS, min_size=12, max_size=12),
+    since=st.integers(0, 10**11),
     until=st.integers(0, 10**11),
     nonce=st.text(DIGITS, min_size=8, max_size=8),
 )

@@ -226,7 +226,7 @@ def real_coordinator(directory: Path, terminal: str = "") -> Iterator[RealCoordi
 
 def expired() -> Identity:
     """One of us on another host, whose time has been over for long."""
-    return Identity("elsewhere", "me", 1, 1, "0" * 12, int(time.time()) - 1000, "0" * 8)
+    return Identity("elsewhere", "me", 1, 1, "0" * 12, 5, int(time.time()) - 1000, "0" * 8)
 
 
 def holder_at(coordinator: Coordinator, name: str) -> str:

@@ -24,7 +24,7 @@ from typing import Final
 _MARK: Final = "etharness"
 _OURS: Final = re.compile(
     rf"(?P<node>[^/~]+)~{_MARK}~(?P<pid>\d{{1,10}})~(?P<started>\d{{1,20}})"
-    r"~(?P<system>[0-9a-f]{12})~(?P<until>\d{1,12})~(?P<nonce>[0-9a-f]{8})/(?P<user>[^/]+)"
+    r"~(?P<system>[0-9a-f]{12})~(?P<since>\d{1,12})~(?P<until>\d{1,12})~(?P<nonce>[0-9a-f]{8})/(?P<user>[^/]+)"
 )
 _PROLONGED: Final = re.compile(rf"{_MARK}~until~(\d{{1,12}})/")
 
@@ -42,6 +42,7 @@ class Identity:
         pid: The process; 0 when it is nobody's and only ends with its time.
         started: When that began, in ticks of its system: tells it from a later one of its number.
         system: Which boot of which system counts the processes.
+        since: When it was made, seconds since 1970.
         until: When it ends, seconds since 1970, unless it is prolonged.
         nonce: Tells the acquisitions of a process apart.
     """
@@ -51,6 +52,7 @@ class Identity:
     pid: int
     started: int
     system: str
+    since: int
     until: int
     nonce: str
 
@@ -64,6 +66,7 @@ class Identity:
             pid=pid,
             started=_start_of(pid) or 0,
             system=_this_system(),
+            since=int(time.time()),
             until=int(time.time() + term_s),
             nonce=secrets.token_hex(4),
         )
@@ -80,6 +83,7 @@ class Identity:
             pid=int(match["pid"]),
             started=int(match["started"]),
             system=match["system"],
+            since=int(match["since"]),
             until=int(match["until"]),
             nonce=match["nonce"],
         )
@@ -88,7 +92,8 @@ class Identity:
     def host(self) -> str:
         """What labgrid is told as the host."""
         return (
-            f"{self.node}~{_MARK}~{self.pid}~{self.started}~{self.system}~{self.until}~{self.nonce}"
+            f"{self.node}~{_MARK}~{self.pid}~{self.started}~{self.system}~{self.since}"
+            f"~{self.until}~{self.nonce}"
         )
 
     def __str__(self) -> str:
@@ -103,23 +108,31 @@ class Identity:
         told = [int(match[1]) for name in allowed if (match := _PROLONGED.match(name))]
         return max(self.until, *told) if told else self.until
 
+    @property
+    def lives(self) -> bool | None:
+        """Whether its process is there still; None for that of another system, or for none."""
+        if not self.pid or self.system != _this_system():
+            return None
+        return _start_of(self.pid) == self.started
+
     def is_over(self, allowed: Iterable[str]) -> str:
         """Why nobody needs it any more, "" if somebody may: provably, or it counts as needed."""
-        if self.pid and self.system == _this_system() and _start_of(self.pid) != self.started:
+        if self.lives is False:
             return f"process {self.pid} has ended"
         ends = self.ends(allowed)
         if ends + CLOCKS_DIFFER_S < time.time():
-            return f"it was for the time until {_when(ends)}"
+            return f"it was for the time until {utc(ends)}"
         return ""
 
     def describe(self, allowed: Iterable[str] = ()) -> str:
         """Who that is, for people."""
-        return (
-            f"process {self.pid} of {self.user} on {self.node}, until {_when(self.ends(allowed))}"
-        )
+        process = f"process {self.pid} of " if self.pid else ""
+        times = f"since {utc(self.since)}, until {utc(self.ends(allowed))}"
+        return f"{process}{self.user} on {self.node}, {times}"
 
 
-def _when(seconds: int) -> str:
+def utc(seconds: int) -> str:
+    """A time in seconds since 1970, ISO 8601."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(min(seconds, 253_402_300_799)))
 
 

@@ -105,7 +105,7 @@ def holder_of(place: Place) -> str:
     if identity is not None:
         return identity.describe(place.allowed)
     host, _, user = place.acquired.partition("/")
-    return f"{user} on {host}" if place.acquired else ""
+    return f"{user} on {host}, since {place.changed}" if place.acquired else ""
 
 
 @contextmanager
@@ -282,7 +282,7 @@ def _check_ours(client: Client, name: str, identity: str) -> None:
 
 def _busy(client: Client, unit: Unit, places: Sequence[Place], timeout_s: float) -> BusyError:
     held = "; ".join(
-        f"{place.name} is held by {printable(holder_of(place))} since {place.changed}"
+        f"{place.name} is held by {printable(holder_of(place))}"
         if holder_of(place)
         else f"{place.name} was free just now"
         for place in places
