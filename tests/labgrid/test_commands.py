@@ -59,6 +59,8 @@ def test_a_unit_is_held_where_its_board_is(place: FakeCoordinator) -> None:
         assert str(held.port).startswith("socket://127.0.0.1:")
         with hold_if(unit, reason="again", timeout_s=0) as same:
             assert same == held
+        with hold_if(held, reason="as what was found", timeout_s=0) as same:
+            assert same == held
     with hold_if(None, reason="nothing", timeout_s=0) as nothing:
         assert nothing is None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -56,15 +56,17 @@ def held_already(key: str) -> Inherited | None:
 
 
 @contextmanager
-def held_for_children(key: str, held: Inherited) -> Iterator[None]:
+def held_for_children(keys: Collection[str], held: Inherited) -> Iterator[None]:
     """Let this thread and processes that it starts have what is held, for as long as this lasts."""
-    _of_thread.places[key] = held
-    _publish({key: held})
+    known = dict.fromkeys(keys, held)
+    _of_thread.places.update(known)
+    _publish(known)
     try:
         yield
     finally:
-        del _of_thread.places[key]
-        _publish({}, without=key)
+        for key in keys:
+            del _of_thread.places[key]
+        _publish({}, without=keys)
 
 
 def _published() -> dict[str, Inherited]:
@@ -74,9 +76,9 @@ def _published() -> dict[str, Inherited]:
         raise UsageError(f"${VARIABLE} is not what a parent leaves there: {error}") from error
 
 
-def _publish(more: dict[str, Inherited], without: str = "") -> None:
+def _publish(more: dict[str, Inherited], without: Collection[str] = ()) -> None:
     with _environment:
-        told = {key: held for key, held in _published().items() if key != without} | more
+        told = {key: held for key, held in _published().items() if key not in without} | more
         if told:
             os.environ[VARIABLE] = msgspec.json.encode(told).decode()
         else:

@@ -61,8 +61,9 @@ class HeldPlace:
     @property
     def unit(self) -> Unit:
         """The unit as it is there: of several places that it may be, results tell which it was."""
-        name = self.name if self.wanted.match else self.wanted.id
-        return replace(self.wanted, id=name, port=self.port)
+        if not self.wanted.match:
+            return replace(self.wanted, port=self.port)
+        return replace(self.wanted, id=self.name, place=self.name, match={}, port=self.port)
 
     def check(self) -> None:
         """Do nothing while it is ours.
@@ -127,7 +128,7 @@ def hold_place(unit: Unit, timeout_s: float, *, term_s: float = TERM_S) -> Itera
         InfrastructureError: The coordinator does not answer.
     """
     client = Client.of(unit.coordinator)
-    key = f"{unit.id} at {client.coordinator}"
+    key = _key(unit, client)
     if (known := held_already(key)) is not None:
         held = HeldPlace(known.place, known.port, known.identity, unit, client)
         if known.pid != os.getpid():  # whoever it is may not have noticed
@@ -139,8 +140,11 @@ def hold_place(unit: Unit, timeout_s: float, *, term_s: float = TERM_S) -> Itera
     keeper.start()
     try:
         port = port_at(client.resources(name), name, unit.port)
-        with held_for_children(key, Inherited(name, port, str(identity), os.getpid())):
-            yield HeldPlace(name, port, str(identity), unit, client)
+        held = HeldPlace(name, port, str(identity), unit, client)
+        inherited = Inherited(name, port, held.identity, os.getpid())
+        # By either name: as what was looked for, and as what was found.
+        with held_for_children({key, _key(held.unit, client)}, inherited):
+            yield held
     finally:
         keeper.stop()
         _give_back(client, name, identity)
@@ -303,6 +307,11 @@ def _unusable(broken: dict[str, RefusedError]) -> PortError:
         hint="is labgrid-exporter running on the host of the board, and is the board plugged in? "
         "`labgrid-client resources` lists what there is",
     )
+
+
+def _key(unit: Unit, client: Client) -> str:
+    where = _tags(unit) if unit.match else unit.place or unit.id
+    return f"{unit.id}: {where} at {client.coordinator}"
 
 
 def _tags(unit: Unit) -> str:
