@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 
 from harness.board import SerialTarget, load_board
-from harness.errors import LinkError
+from harness.errors import LinkError, RestartedError
 from harness.flash.image import read_image
+from harness.lab.postmortem import fetch
 from harness.lab.tensors import from_bytes, to_bytes
 from harness.link.session import Session
 from harness.link.wire import Region, Reset
 from harness.target.size import image_size
+from harness.view.crash import reset_reasons
 from tests.conftest import MODELS
+from tests.support.boards import once
 from tests.support.chips.core import Chip, ChipError, ChipTransport
 from tests.support.chips.nrf import ArduinoNano33, MicrobitV1, MicrobitV2, Nrf52840Dk
 from tests.support.chips.registers import Registers
@@ -134,6 +137,23 @@ def test_the_firmware_starts_again_when_it_is_told_to(name: str) -> None:
     assert chip.resets == 1
 
 
+@pytest.mark.parametrize("name", sorted(CHIPS.keys() - RUNS_NO_MODEL))
+def test_what_was_running_is_known_after_a_reset_and_why_there_was_one(name: str) -> None:
+    chip = CHIPS[name](image_path(name))
+    session = session_with(chip)
+    session.hello(DEADLINE_S)
+    model = session.load_model((MODELS / "small_int8.pte").read_bytes())
+    session.set_input(0, bytes(model.inputs[0].nbytes))
+    with pytest.raises(RestartedError):
+        session.run(1000, timeout_s=DEADLINE_S, progress=once(chip.reset, at=3))
+    session.hello(DEADLINE_S)
+    found = fetch(session)
+    assert found is not None
+    tells = name not in ("microbit-v1", "rpi-pico2")
+    assert (found.found.count, found.found.completed >= 3) == (1000, True)
+    assert reset_reasons(found.found) == (("the firmware",) if tells else ())
+
+
 @pytest.mark.parametrize(("revision", "mended"), [(REVISION_Y, 1), (REVISION_V, 0)])
 def test_only_the_old_stm32h743_is_mended(revision: int, mended: int) -> None:
     chip = Stm32H743(image_path("nucleo-h743zi"), revision=revision)
@@ -172,7 +192,7 @@ class WithAnotherCrystal(Rp2350):
 def test_an_image_does_not_start_on_another_chip(name: str, chip: type[Chip], said: str) -> None:
     path: Path = image_path(name)
     with pytest.raises((ChipError, LinkError, AssertionError), match=said):
-        session_with(chip(path)).hello(0.5)
+        session_with(chip(path)).hello(DEADLINE_S)
 
 
 def test_registers_refuse_what_the_manual_does_not_describe() -> None:

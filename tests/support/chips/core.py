@@ -171,7 +171,7 @@ class Chip(ABC):
             self._take()
         self._run(SLICE)
         if self._resetting:
-            self._reset()
+            self.reset()
         elif self._uc.mem_read(self.pc - 2, 2) == _WFI:  # which ends a slice
             self._asleep = True
             self.sleeps += 1
@@ -219,8 +219,9 @@ class Chip(ABC):
         if self._wrong is not None:
             raise ChipError(f"{self._wrong} at {self.pc:#x}") from self._wrong
 
-    def _reset(self) -> None:
-        self._resetting = False
+    def reset(self) -> None:
+        """Reset the chip as its software can; memory keeps what is in it."""
+        self._resetting = self._asleep = False
         self.resets += 1
         self.registers.reset(keep=self.kept_by_reset)
         self.after_reset()
