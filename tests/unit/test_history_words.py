@@ -139,7 +139,7 @@ def test_an_earlier_version_that_may_not_be_written_is_refused(
     migrate(database, "base")
     database.close()
     monkeypatch.setattr("os.access", lambda *_: False)
-    with pytest.raises(UsageError, match=r"is a history of version None, .* may not be written"):
+    with pytest.raises(UsageError, match=r"is empty, .* it may not be written"):
         open_store(file)
 
 
