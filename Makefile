@@ -20,7 +20,7 @@ help:
 	@echo "make c-coverage lines of C that 'make test' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
-	@echo "make measure    regenerate what is measured in docs: networks, measurements, decoding, history, reports, verdicts, remote ports"
+	@echo "make measure    regenerate what is measured in docs: networks, measurements, decoding, history, reports, verdicts, remote ports, nights"
 
 demo:
 	@tools/setup demo
@@ -71,6 +71,7 @@ measure:
 	$(PYTHON) -m benchmarks.history
 	$(PYTHON) -m benchmarks.html_report
 	$(PYTHON) -m benchmarks.remote
+	$(PYTHON) -m benchmarks.night
 	$(PYTHON) -m benchmarks.verdict_pool out/verdicts.jsonl --sessions 300
 	$(PYTHON) -m benchmarks.verdicts out/verdicts.jsonl
 	.venv-oracle/bin/python -m benchmarks.measure

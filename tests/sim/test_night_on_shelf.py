@@ -1,28 +1,30 @@
-"""A small night on a shelf of simulated boards, with every fault once, killed and gone on with."""
+"""A small night on a shelf of simulated boards: every failure once, killed and gone on with."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.support.shelf import Fault, Kind
+from tests.support.shelf import Fault
 from tests.support.shelf.whole import Disturbance, Setting, Told, whole_night
 
 pytestmark = pytest.mark.sim
 
 SEED = 11
 FAULTS = (
-    *("u02:1:old-firmware", "u02:2:noise", "u02:3:unflashable"),
-    *("u03:1:blink-pull", "u03:2:unplugged", "u03:4:gone"),
+    *("u02:1:old-firmware", "u02:2:unflashable"),
+    *("u03:1:unplugged", "u03:3:gone"),
     *("u04:1:full-disk", "u04:3:crashes"),
-    *("u05:1:hang", "u05:2:blink", "u05:3:dead"),
+    *("u05:1:hang", "u05:2:dead"),
     *("u06:1:crash", "u06:2:garbage"),
     "u07:2:other-board",
 )
-"""Those that last come last on each unit; u01 is somebody else's all night."""
+"""Those that last come last on each unit; u01 is somebody else's all night. Of faults that pass,
+which test_shelf.py makes one by one, there is none here.
+"""
 DISTURBANCES = (
     (0.1, Disturbance.CLOCK_FORWARD),
-    (0.3, Disturbance.KILLED),
-    (0.5, Disturbance.CLOCK_BACK),
+    (0.2, Disturbance.KILLED),
+    (0.4, Disturbance.CLOCK_BACK),
     (0.6, Disturbance.STORE_BUSY),
 )
 
@@ -32,17 +34,21 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
     setting = Setting(
         seed=SEED,
         units=7,
-        repeats=3,
+        repeats=2,
         models=("small_int8",),
         faults=[Fault.parse(text) for text in FAULTS],
         disturbances=DISTURBANCES,
         long=1,
+        retries=1,
+        patience=2,
     )
     return whole_night(tmp_path_factory.mktemp("night") / "shelf", setting)
 
 
 def test_every_fault_is_the_failure_of_whose_it_is(told: Told) -> None:
-    assert {row.kind for row in told.rows} == set(Kind), told.said
+    assert {row.kind for row in told.rows} == {fault.kind for fault in told.setting.faults}, (
+        told.said
+    )
     assert {row.kind: row.elsewhere for row in told.rows if row.elsewhere} == {}, told.said
 
 
@@ -55,4 +61,4 @@ def test_the_night_went_on_after_it_was_killed(told: Told) -> None:
     assert told.codes[-1] > 0, "the exit code is that of the worst failure"
     assert all(told.disturbed[kind] for _, kind in DISTURBANCES)
     assert told.not_leased == ["u01"]
-    assert told.counts["not run"] >= 3
+    assert told.counts["not run"] >= 2

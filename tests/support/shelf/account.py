@@ -144,6 +144,12 @@ class Account:
         ids = Counter(attempt.result for _, attempt in self.of.values() if attempt.result)
         with open_store(self.store) as store:
             stored = Counter(entry.provenance.id for entry in store.results())
+        # `history add` of a folder takes these, too: as runs that were cut off.
+        cut_off = {
+            results[place].id
+            for place, (_, attempt) in self.of.items()
+            if attempt.outcome == "interrupted" and place in results
+        }
         told = {str(outcome.step) for outcome in self.document.outcomes}
         missing = [f"{len(told)} of {self.planned} steps"] if len(told) != self.planned else []
         return Books(
@@ -152,7 +158,7 @@ class Account:
             unaccounted=[str(place) for place in results if place not in self.of],
             not_stored=[own_id for own_id in ids if own_id not in stored],
             twice=[own_id for each in (ids, stored) for own_id, count in each.items() if count > 1],
-            strangers=[own_id for own_id in stored if own_id not in ids],
+            strangers=[own_id for own_id in stored if own_id not in ids and own_id not in cut_off],
             unexplained=sorted(self._unexplained()),
         )
 

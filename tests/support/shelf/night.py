@@ -32,7 +32,7 @@ seed = {seed}
 history = "results.sqlite"
 reports = ["report.html", "report.xml"]
 run = {{ runs = 5 }}
-retry = {{ link = 2, flash = 1, board = 1, host = 2, backoff_s = 0.2 }}
+retry = {{ link = {retries}, flash = {retries}, board = 1, host = 2, backoff_s = 0.2 }}
 deadlines = {{ attempt_s = {attempt_s}, lease_s = {lease_s} }}
 """
 BOARD = """
@@ -78,6 +78,7 @@ class ShelfNight:
         repeats: How often each unit runs each model.
         models: Names of the models.
         seed: Of the order.
+        retries: How often failures of links and of flashing are tried again.
         flashed: Units whose firmware the plan names, so that they are flashed if need be.
         disturbances: What is done, once so many attempts have ended.
         samples: What was measured on the way, one whenever an attempt has ended.
@@ -91,6 +92,7 @@ class ShelfNight:
     seed: int = 0
     attempt_s: float = 60.0
     lease_s: float = 5.0
+    retries: int = 2
     flashed: Sequence[str] = ()
     disturbances: list[tuple[int, Callable[[ShelfNight], None]]] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
@@ -102,6 +104,7 @@ class ShelfNight:
         text = PLAN.format(
             repeats=self.repeats,
             seed=self.seed,
+            retries=self.retries,
             attempt_s=self.attempt_s,
             lease_s=self.lease_s,
         )

@@ -50,6 +50,7 @@ class Setting:
         models: Names of the models.
         patience: By how much deadlines are longer than a quiet machine needs.
         short, long: How many units others take, for a moment and all night.
+        retries: How often failures of links and of flashing are tried again.
         timeout_s: Longest time for the whole.
     """
 
@@ -62,6 +63,7 @@ class Setting:
     patience: float = 1.0
     short: int = 0
     long: int = 0
+    retries: int = 2
     timeout_s: float = 600.0
 
     @property
@@ -135,6 +137,7 @@ def whole_night(place: Path, setting: Setting) -> Told:
             seed=setting.seed,
             attempt_s=60 * setting.patience,
             lease_s=5 * setting.patience,
+            retries=setting.retries,
             flashed=[f.unit for f in setting.faults if f.kind in ABOUT_FIRMWARE],
         )
         disturbed = _plan(night, setting)
