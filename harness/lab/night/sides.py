@@ -27,6 +27,7 @@ from harness.lab.history.entries import provenance_of
 from harness.report.night import Changed, Sides, StepOutcome
 from harness.report.text import printable
 from harness.result import Result
+from harness.trace import Losses
 
 _MOST: Final = 50
 """Numbers that are told of one comparison."""
@@ -90,7 +91,7 @@ def _pile(directory: Path, outcomes: Sequence[StepOutcome]) -> _Pile:
             subject, damage = kept_subject(run, result)
         except (HarnessError, OSError):
             continue  # the history says of it that it cannot be read
-        if subject is None or damage or _lossy(result):
+        if subject is None or damage or result.failure is not None or _lossy(subject.trace.losses):
             continue
         limits = limits or _limits(result)
         measured.append(Measured(provenance_of(result), numbers_of(subject, limits)))
@@ -98,18 +99,8 @@ def _pile(directory: Path, outcomes: Sequence[StepOutcome]) -> _Pile:
     return _Pile(tuple(measured), limits or NO_LIMITS)
 
 
-def _lossy(result: Result) -> bool:
-    trace = result.trace
-    return (
-        result.failure is not None
-        or trace is None
-        or bool(
-            trace.dropped_events
-            or trace.dropped_blocks
-            or trace.missing_chunks
-            or trace.missing_records
-        )
-    )
+def _lossy(losses: Losses) -> bool:
+    return bool(losses.events or losses.blocks or losses.chunks or losses.records or losses.damaged)
 
 
 def _limits(result: Result) -> HistoryLimits:

@@ -1,0 +1,87 @@
+"""Sides of a night: a variant that is slower than the first one is told, as is one that is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from harness.lab.night.sides import compare_sides
+from harness.report.night import Attempt, Sides, Step, StepOutcome
+from tests.support.results import made, run_directory, trace_with
+
+REPEATS = 8
+
+
+def night(home: Path, times: Mapping[str, Sequence[int]]) -> list[StepOutcome]:
+    """Runs of variants on one unit, in which an operator took so long, repeat by repeat."""
+    outcomes = []
+    for variant, durations in times.items():
+        for repeat, duration in enumerate(durations, start=1):
+            took = {"relu": [duration] * 5}
+            own = f"{variant}-{repeat}".encode().hex().rjust(32, "0")[:32]
+            run = made(own, trace_with(took), commit=f"commit-{variant}", session=f"night/{repeat}")
+            place = f"runs/{variant}/{repeat}"
+            run_directory(home / place, run, took)
+            attempt = Attempt(number=1, directory=place, started_utc="", outcome="pass", result=own)
+            step = Step("native", "native", "kws", variant, repeat)
+            outcomes.append(StepOutcome(step=step, outcome="pass", attempts=(attempt,)))
+    return outcomes
+
+
+def compared(home: Path, old: Sequence[int], new: Sequence[int]) -> Sides:
+    outcomes = night(home, {"old": old, "new": new})
+    [sides] = compare_sides(home, outcomes, ["old", "new"], None, [])
+    return sides
+
+
+BEFORE = [10_000 + 7 * n % 30 for n in range(REPEATS)]
+
+
+def test_a_regression_is_told(tmp_path: Path) -> None:
+    sides = compared(tmp_path, BEFORE, [time + 2_000 for time in BEFORE])
+    assert not sides.passed
+    assert sides.counts["regression"] >= 1
+    assert "regressions" in sides.said
+    assert "worst: relu +" in sides.said
+    worst = sides.changed[0]
+    assert (worst.what, worst.unit, worst.judgement) == ("relu", "native", "regression")
+    assert worst.relative == pytest.approx(0.2, rel=0.05)
+
+
+def test_an_improvement_passes(tmp_path: Path) -> None:
+    sides = compared(tmp_path, BEFORE, [time - 2_000 for time in BEFORE])
+    assert sides.passed
+    assert sides.counts["improvement"] >= 1
+    assert "improvements" in sides.said
+
+
+def test_what_did_not_change_is_said(tmp_path: Path) -> None:
+    sides = compared(tmp_path, BEFORE, BEFORE)
+    assert sides.passed
+    assert sides.changed == ()
+    assert "nothing changed" in sides.said
+
+
+def test_few_repeats_say_too_little(tmp_path: Path) -> None:
+    sides = compared(tmp_path, [10_000, 10_500], [12_000, 12_100])
+    assert sides.passed
+    assert "too little is known" in sides.said
+
+
+def test_a_side_without_any_whole_run_is_said(tmp_path: Path) -> None:
+    outcomes = [
+        StepOutcome(step=outcome.step, outcome="not run")
+        if outcome.step.variant == "new"
+        else outcome
+        for outcome in night(tmp_path, {"old": BEFORE, "new": BEFORE})
+    ]
+    [sides] = compare_sides(tmp_path, outcomes, ["old", "new"], None, [])
+    assert sides.passed
+    assert "nothing to compare" in sides.said
+
+
+def test_one_variant_alone_is_held_against_nothing(tmp_path: Path) -> None:
+    outcomes = night(tmp_path, {"old": BEFORE})
+    assert [*compare_sides(tmp_path, outcomes, ["old"], None, [])] == []
