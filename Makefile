@@ -20,7 +20,7 @@ help:
 	@echo "make c-coverage lines of C that 'make test' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
-	@echo "make measure    regenerate what is measured in docs: networks, measurements, decoding, history, reports, verdicts, remote ports, nights"
+	@echo "make measure    regenerate what is measured in docs: networks, measurements, decoding, history, reports, verdicts, remote ports, nights, scaling"
 
 demo:
 	@tools/setup demo
@@ -69,6 +69,7 @@ measure:
 	@tools/setup oracle
 	$(PYTHON) -m benchmarks.networks
 	$(PYTHON) -m benchmarks.history
+	$(PYTHON) -m benchmarks.scaling
 	$(PYTHON) -m benchmarks.html_report
 	$(PYTHON) -m benchmarks.remote
 	$(PYTHON) -m benchmarks.night

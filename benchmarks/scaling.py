@@ -35,12 +35,12 @@ def main() -> None:
         "queries": lambda given: scale_queries.measure(given.rows),
     }
     parser = argparse.ArgumentParser()
-    parser.add_argument("parts", nargs="*", choices=[*parts, []], default=[*parts])
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(parts)}; all by default")
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--page", action="store_true", help="only write the page")
     given = parser.parse_args()
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    for part in () if given.page else given.parts:
+    for part in () if given.page else given.parts or parts:
         kept.setdefault(part, []).append(parts[part](given))
         KEPT.parent.mkdir(exist_ok=True)
         KEPT.write_text(json.dumps(kept))
@@ -49,6 +49,10 @@ def main() -> None:
         return
     lines = [*of_units(kept["units"]), *of_store(kept["store"]), *of_queries(kept["queries"])]
     PAGE.write_text(PAGE.read_text().partition(MARK)[0] + MARK + "\n".join(lines) + "\n")
+
+
+def times(samples: Sequence[object]) -> str:
+    return "once" if len(samples) == 1 else f"{len(samples)} times"
 
 
 def paragraph(*parts: str) -> Iterator[str]:
@@ -73,9 +77,9 @@ def of_units(samples: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield ""
     yield from paragraph(
         f"`etharness run` of kws_int8, {scale_units.EXECUTIONS} executions, a board started for",
-        f"each run; {len(samples)} repeats.",
+        f"each run, measured {times(samples)}.",
     )
-    for board in scale_units.BOARDS:
+    for board, counts in scale_units.UNITS.items():
         of_board = [sample[board] for sample in samples]
         memory = spread([each["memory"] / MIB for each in of_board], 0)
         failed = sum(unit["failed"] for each in of_board for unit in each["units"].values())
@@ -84,7 +88,7 @@ def of_units(samples: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield ""
         yield "| units at once | runs per minute | CPU seconds per run |"
         yield "|---|---|---|"
-        for units in map(str, scale_units.UNITS):
+        for units in map(str, counts):
             measured = [each["units"][units] for each in of_board]
             rate = spread([60 * one["runs"] / one["s"] for one in measured])
             cpu = spread([one["cpu_s"] / one["runs"] for one in measured], 2)
@@ -97,8 +101,8 @@ def of_store(samples: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield ""
     yield from paragraph(
         "Each result has 500 rows of operators and is a transaction; each writer is a process. The",
-        "server has its defaults and is reached over TCP on the same host.",
-        f"{len(samples)} repeats.",
+        "server has its defaults and is reached over TCP on the same host;",
+        f"measured {times(samples)}.",
     )
     yield ""
     yield "| writers | SQLite | PostgreSQL |"

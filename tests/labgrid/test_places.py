@@ -219,7 +219,7 @@ def test_a_loss_does_not_hide_what_went_wrong_before(
 
 def test_an_exporter_that_is_gone_is_told(coordinator: Coordinator) -> None:
     with pytest.raises(PortError, match="has no matching remote resource") as caught:
-        hold_place(replace(UNIT, place="bare"), 60).__enter__()
+        hold_place(replace(UNIT, place="bare"), 250).__enter__()
     assert "labgrid-exporter" in caught.value.hint
 
 

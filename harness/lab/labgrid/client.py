@@ -42,7 +42,7 @@ class Client:
     """
 
     coordinator: str
-    deadline_s: float = 15.0
+    deadline_s: float = 30.0
 
     @classmethod
     def of(cls, coordinator: str = "") -> Client:
