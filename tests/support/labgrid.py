@@ -172,7 +172,7 @@ class RealCoordinator:
         if process is not None:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                process.wait(5)
+                process.wait(1)
             process.kill()
             process.wait()
 
