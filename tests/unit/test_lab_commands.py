@@ -34,7 +34,6 @@ id = "far"
 board = "native"
 port = "socket://bench-2:4001"
 power = { kind = "relay", port = "/dev/relay", on = "a0", off = "a1" }
-lease = "labgrid"
 [[unit]]
 id = "twin"
 board = "native"
@@ -63,7 +62,7 @@ def test_units_are_listed_with_where_they_are(etharness: Etharness, host: FakeHo
     assert "free" in lines["shelf-1"]
     assert "[red]" in lines["shelf-1"]
     assert "no serial port is 0483:374e:0025" in lines["shelf-2"]
-    assert "labgrid" in lines["far"]
+    assert "socket://bench-2:4001" in lines["far"]
     assert etharness("lease", "shelf-1", "--for=1h30m", "--reason=soldering").code == 0
     units = document("units", etharness("units", "--json").out)
     [holder] = units[0]["holders"]
