@@ -21,7 +21,8 @@ from pathlib import Path
 from benchmarks import clock_alignment, line_goodput, tracer_cost
 from harness.board import load_board
 from harness.etdump.log_format import HEADER_SIZE, RECORD_SIZE
-from harness.lab.run import RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import run_model
 from harness.link.session import Session
 from harness.link.wire import Region
 from harness.target import start_target

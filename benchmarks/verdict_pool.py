@@ -20,7 +20,8 @@ import msgspec
 from harness.check.history.measure import measure
 from harness.check.history.samples import Metric
 from harness.lab.judge import subject_of
-from harness.lab.run import RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import run_model
 from tests.support.sixty import sixty
 
 BASELINE, UNCHANGED = "baseline", "unchanged"

@@ -41,7 +41,8 @@ from harness.check.history.settings import HistoryLimits
 from harness.check.history.within import numbers_of
 from harness.lab.history.entries import provenance_of
 from harness.lab.judge import subject_of
-from harness.lab.run import RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import run_model
 from harness.trace import OPERATOR_CALL
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/verdicts.md"

@@ -19,7 +19,8 @@ from harness.cli.common import (
 )
 from harness.cli.where import chosen_options
 from harness.lab.flash_plan import HowToFlash
-from harness.lab.run import RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import run_model
 from harness.lab.units import Chosen
 from harness.link.options import PROFILES, VALUES, WHEN_FULL
 from harness.report.reported import Reported

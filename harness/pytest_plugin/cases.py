@@ -27,7 +27,7 @@ OPTIONS: Final = (
     *("runs", "inputs", "seed", "references", "rtol", "atol", "trace_limit", "method"),
     *("stream", "baud", "values", "profile", "when_full", "time_scales"),
 )
-"""What a marker may say of a run, as ``harness.lab.run.RunRequest`` has it."""
+"""What a marker may say of a run, as ``harness.lab.request.RunRequest`` has it."""
 
 _FILES: Final = ("inputs", "references")
 _MARKED: Final = ("board", "model", "exclude", "budget", *OPTIONS)

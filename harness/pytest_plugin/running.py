@@ -32,7 +32,8 @@ from harness.lab.identity import refuse_other_target
 from harness.lab.judge import judged_path
 from harness.lab.leases import hold_if
 from harness.lab.origin import SESSION_VARIABLE
-from harness.lab.run import RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import run_model
 from harness.lab.source import Source, load_source
 from harness.lab.time_scales import on_scales
 from harness.link.options import PROFILES, VALUES, WHEN_FULL

@@ -18,7 +18,8 @@ from executorch.exir import to_edge_transform_and_lower
 
 from harness.errors import TargetError
 from harness.etdump.compact import read_log, split_chunk
-from harness.lab.run import Outcome, RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import Outcome, run_model
 from harness.lab.source import load_source
 from harness.link.wire import DebugLevel, ProfilingLevel
 from harness.trace import Kind, Losses, TensorValue, Trace

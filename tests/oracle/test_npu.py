@@ -19,7 +19,8 @@ from executorch.exir import to_edge_transform_and_lower
 from firmware_stub.models.npu.export import EXAMPLES, Example, build, export
 from firmware_stub.models.npu.job import decode, execute
 from firmware_stub.models.npu.partitioner import NpuPartitioner
-from harness.lab.run import RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import run_model
 from harness.trace import Trace
 from harness.view.statistics import operator_statistics
 from tests.conftest import FIXTURES, MODELS

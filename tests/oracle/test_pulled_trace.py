@@ -15,7 +15,8 @@ pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
 from executorch.devtools import Inspector
 from executorch.devtools.inspector import TimeScale
 
-from harness.lab.run import RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import run_model
 from harness.view.statistics import operator_statistics
 from tests.conftest import FIXTURES, MODELS
 

@@ -15,7 +15,8 @@ from executorch.exir import to_edge
 from executorch.extension.pybindings import portable_lib
 
 from harness.etdump.ed00 import read_ed00
-from harness.lab.run import Outcome, RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import Outcome, run_model
 from harness.link.wire import DebugLevel
 from tests.conftest import FIXTURES, MODELS
 from tests.support.values import logged_tensors

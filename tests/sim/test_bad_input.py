@@ -13,7 +13,8 @@ import pytest
 from harness.board import board_names
 from harness.errors import TargetError
 from harness.etdump.log_format import HEADER_SIZE
-from harness.lab.run import RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import run_model
 from harness.resources import data_directory
 from tests.conftest import MODELS, CommandResult
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.lab.run import RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import run_model
 from harness.trace import Kind
 from tests.conftest import MODELS
 from tests.sim.test_models_on_boards import outputs

@@ -13,7 +13,8 @@ import pytest
 from harness.errors import RestartedError
 from harness.lab.replay import open_bundle
 from harness.lab.reports import write_report
-from harness.lab.run import RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import run_model
 from tests.conftest import MODELS, CommandResult
 from tests.support.debugger import Debugger
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.inspector import Inspector
-from harness.lab.run import RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import run_model
 from tests.conftest import MODELS, CommandResult
 from tests.support.documents import document
 

@@ -16,7 +16,8 @@ from harness.clock.host_times import host_times
 from harness.clock.ticks import durations
 from harness.errors import DeviceRefusedError
 from harness.etdump.ed00 import read_ed00
-from harness.lab.run import Outcome, RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import Outcome, run_model
 from harness.lab.tensors import from_bytes, to_bytes
 from harness.link.wire import Region
 from harness.trace import NO_NAME, Kind, Trace

@@ -10,7 +10,8 @@ import pytest
 
 from harness.export.document import read_json
 from harness.export.formats import FORMATS
-from harness.lab.run import RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import run_model
 from tests.conftest import MODELS, CommandResult
 
 pytestmark = pytest.mark.sim

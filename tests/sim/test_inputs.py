@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.lab.run import DebugLevel, RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import DebugLevel, run_model
 from harness.program.program import Tensor
 from harness.program.pte import read_program
 from harness.trace import NO_NAME

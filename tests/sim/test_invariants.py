@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.lab.run import RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import run_model
 from harness.link.wire import DebugLevel, ProfilingLevel, WhenFull
 from tests.conftest import FIXTURES, MODELS, CommandResult
 

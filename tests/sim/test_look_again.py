@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from harness.board import load_board
-from harness.lab.run import RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import run_model
 from harness.link.session import Session
 from harness.link.streams import open_serial
 from harness.target.build import build_firmware

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from harness.etdump.ed00 import read_ed00
-from harness.lab.run import RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import run_model
 from harness.lab.tensors import from_bytes, to_bytes
 from harness.link.wire import Region, State
 from harness.trace import Kind, Trace

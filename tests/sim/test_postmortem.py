@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import RestartedError
-from harness.lab.run import RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import run_model
 from harness.link.session import Session
 from harness.link.wire import Region, Reset
 from tests.conftest import MODELS, NATIVE_PRESET, CommandResult

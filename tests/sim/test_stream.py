@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import LinkError
-from harness.lab.run import RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import run_model
 from harness.lab.source import load_source
 from harness.resources import data_directory
 from tests.conftest import CommandResult

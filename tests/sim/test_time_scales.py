@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.lab.run import RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import run_model
 from harness.resources import data_directory
 from tests.conftest import MODELS, CommandResult
 from tests.support.documents import document

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from harness.clock.ticks import durations
-from harness.lab.run import Outcome, RunRequest, run_model
+from harness.lab.request import RunRequest
+from harness.lab.run import Outcome, run_model
 from harness.lab.source import load_source
 from harness.link.wire import DebugLevel
 from harness.trace import Kind, Losses, Trace

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness.lab.run import RunRequest
+from harness.lab.request import RunRequest
 from harness.pytest_plugin import Duration, ms, ns, s, us
 from harness.pytest_plugin.cases import OPTIONS
 from harness.resources import data_directory
