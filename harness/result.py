@@ -20,6 +20,9 @@ from harness.timebase import Ping
 
 SCHEMA: Final = 1
 
+UNFINISHED: Final = "Unfinished"
+"""The kind of failure that stands in a result until what it is of has ended."""
+
 
 class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A JSON object without unknown keys."""
@@ -176,6 +179,11 @@ class Result(_Record, frozen=True):
     verdict: Verdict | None = None
     failure: Failure | None = None
     schema: Literal[1] = SCHEMA
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether it was written before its run had ended, which may go on or have been cut off."""
+        return self.failure is not None and self.failure.kind == UNFINISHED
 
 
 def corrupt_frames(link: Mapping[str, int]) -> int:

@@ -40,7 +40,7 @@ from harness.lab.identity import refuse_other_target
 from harness.lab.leases import hold_if
 from harness.link.answers import TargetInfo
 from harness.link.session import Session
-from harness.result import Failure, encode
+from harness.result import UNFINISHED, Failure, encode
 from harness.target import Target, start_target
 from harness.target.lease.hold import hold
 from harness.target.lease.places import Place, place_of_port, place_of_probe
@@ -129,7 +129,7 @@ class Flashing:
             commands=(),
             log=str(self._log.path),
             exit_code=InfrastructureError.exit_code,
-            failure=Failure("Unfinished", "the flashing was cut off", "run it again", Owner.HOST),
+            failure=Failure(UNFINISHED, "the flashing was cut off", "run it again", Owner.HOST),
         )
         self._keep()
 

@@ -63,7 +63,7 @@ from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.wire import Region, Status
 from harness.report.reported import Reported
-from harness.result import Failure, Model, Result, Tensor
+from harness.result import UNFINISHED, Failure, Model, Result, Tensor
 from harness.target import Target, start_target
 from harness.target.build import build_firmware
 from harness.target.size import image_size
@@ -179,7 +179,7 @@ class _Run:
         self.console = bytearray()
         self._judged: Reported | None = None
         self.began = time.monotonic()
-        unfinished = Failure("Unfinished", "the run was cut off", "run it again", Owner.HOST)
+        unfinished = Failure(UNFINISHED, "the run was cut off", "run it again", Owner.HOST)
         own_id = uuid.uuid4().hex
         self.result = Result(
             id=own_id,

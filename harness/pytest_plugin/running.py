@@ -245,8 +245,7 @@ def _finished(path: Path) -> bool:
     run = RunDirectory(path)
     if not run.is_one:
         return False
-    failure = run.read_result().failure
-    return failure is None or failure.kind != "Unfinished"
+    return not run.read_result().unfinished
 
 
 def _load(path: Path) -> Source:

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.lab.night import folder
-from harness.lab.night.classify import unfinished
 from harness.lab.night.night import Night, Prepared, ended_attempts, open_night, prepare
 from harness.lab.night.progress import ended_of
 from harness.report.night import Step
@@ -97,7 +96,7 @@ def whole(prepared: Prepared, world: World) -> Night:
 def assert_complete(prepared: Prepared, world: World, night: Night) -> None:
     ended = ended_attempts(night)
     kept = [item.attempt.result for item in ended if item.attempt.result]
-    finished = [result.id for result in world.results.values() if not unfinished(result)]
+    finished = [result.id for result in world.results.values() if not result.unfinished]
     assert sorted(kept) == sorted(set(kept)), "a result counts once"
     assert set(finished) <= set(kept), "no finished result is lost"
     directories = [item.attempt.directory for item in ended]

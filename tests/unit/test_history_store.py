@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from harness.check.history.baseline import parse_baseline
 from harness.check.history.measure import TIME_STATISTICS, measure
@@ -10,7 +11,7 @@ from harness.clock.host_times import ClockQuality
 from harness.errors import NotComparableError, UsageError
 from harness.lab.history import open_store
 from harness.lab.history.entries import Selection, entry_of
-from harness.result import Failure
+from harness.result import UNFINISHED, Failure
 from harness.timebase import ClockDomain
 from harness.trace import Losses
 from harness.view.compare import EXECUTIONS
@@ -56,6 +57,19 @@ def test_a_result_is_kept_once(store_url: str) -> None:
     assert (entry.link.corrupt_frames, entry.link.retries) == (1, 2)
     assert entry.link.goodput == 250_000
     assert not entry.sound
+
+
+def test_a_result_takes_the_place_of_what_was_added_while_its_run_went_on(store_url: str) -> None:
+    whole = made("one", trace_with({"a": [1, 2]}, allocated=64))
+    begun = replace(whole.result, failure=Failure(UNFINISHED, "cut off", ""), exit_code=75)
+    with open_store(store_url) as store:
+        assert store.add(begun)
+        assert not store.add(begun)
+        assert store.has("one")
+        assert not store.has("one", over=True)
+        assert store.add(whole.result, whole.subject)
+        assert not store.add(begun)
+        assert store.results() == [entry_of(whole.result, whole.subject)[0]]
 
 
 @pytest.mark.parametrize("rate", [None, 1_000_000_000])

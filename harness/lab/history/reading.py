@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, func, select
@@ -19,6 +19,7 @@ from harness.lab.history.entries import Selection
 from harness.lab.history.interning import batches, known_metrics, known_names, name_digest
 from harness.lab.history.tables import BITS, CLOCK, CODE, METRIC, NAME, NUMBER, RESULT, TIME
 from harness.lab.times import microseconds
+from harness.result import UNFINISHED
 from harness.trace import Losses
 from harness.view.compare import Executions
 
@@ -56,11 +57,25 @@ def chosen(connection: Connection, selection: Selection) -> list[Row[Any]]:
     return [*connection.execute(newest_first)][::-1]
 
 
-def has(connection: Connection, own_id: str) -> bool:
-    """Whether a result of this id is there."""
+class Found(NamedTuple):
+    """A result that is there: its number, and whether its run had ended when it was added."""
+
+    number: int
+    over: bool
+
+
+def find(connection: Connection, own_id: str) -> Found | None:
+    """The result of this id, if it is there."""
     # What no text of a database can hold is the id of none.
-    query = select(RESULT.c.id).where(RESULT.c.own_id == own_id)
-    return own_id.isprintable() and connection.scalar(query) is not None
+    if not own_id.isprintable():
+        return None
+    query = (
+        select(RESULT.c.id, NAME.c.text)
+        .join(NAME, NAME.c.id == RESULT.c.failure_id)
+        .where(RESULT.c.own_id == own_id)
+    )
+    row = connection.execute(query).one_or_none()
+    return None if row is None else Found(row[0], row[1] != UNFINISHED)
 
 
 def commits(connection: Connection, selection: Selection, prefix: str) -> dict[str, int]:

@@ -74,7 +74,7 @@ class Store:
     def add(
         self, result: Result, subject: Subject | None = None, verdict: Verdict | None = None
     ) -> bool:
-        """Keep a result, whole or not at all.
+        """Keep a result, whole or not at all; in place of what was kept of its run before its end.
 
         Args:
             result: The run.
@@ -82,14 +82,14 @@ class Store:
             verdict: What the checks said; by default that of the result.
 
         Returns:
-            False when a result of this id is there already; nothing is changed then.
+            False when it is there already; nothing is changed then.
 
         Raises:
             FormatError: The id or the time of the result is none.
             UsageError: The store may not be written.
             InfrastructureError: It could not be written now.
         """
-        if self.has(result.id):  # without keeping other writers waiting
+        if self.has(result.id, over=not result.unfinished):  # without keeping other writers waiting
             return False
         entry, kept = entry_of(result, subject, verdict)
         learnt = self._database.write(
@@ -99,9 +99,10 @@ class Store:
             self._interned.update(learnt)
         return learnt is not None
 
-    def has(self, own_id: str) -> bool:
-        """Whether a result of this id is there."""
-        return self._database.read(lambda connection: reading.has(connection, own_id))
+    def has(self, own_id: str, *, over: bool = False) -> bool:
+        """Whether a result of this id is there; ``over``: and its run had ended."""
+        found = self._database.read(lambda connection: reading.find(connection, own_id))
+        return found is not None and (found.over or not over)
 
     def results(self, selection: Selection = Selection()) -> list[Entry]:  # noqa: B008 - frozen
         """Return the results that are meant, oldest first."""

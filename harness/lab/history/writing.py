@@ -14,21 +14,23 @@ from harness.check.history.samples import Metric
 from harness.check.history.stored import Entry
 from harness.errors import FormatError
 from harness.export.names import escaped
+from harness.lab.history.baselines import remove
 from harness.lab.history.interning import Interned, insert_new
-from harness.lab.history.reading import has
+from harness.lab.history.reading import find
 from harness.lab.history.tables import BITS, CLOCK, CODE, NUMBER, RESULT, TIME
 from harness.lab.times import microseconds
+from harness.result import UNFINISHED
 from harness.view.statistics import Summary
 
 _LONGEST_ID: Final = 200
 
 
 def add(connection: Connection, entry: Entry, kept: Kept, interned: Interned) -> Interned | None:
-    """Add a result.
+    """Add a result, in place of what was added of its run before its end.
 
     Returns:
-        What was numbered for it, to be known once it is committed; None when a result of this id
-        is there already, and nothing was added.
+        What was numbered for it, to be known once it is committed; None when it is there already,
+        and nothing was added.
 
     Raises:
         FormatError: Its id or its time is none.
@@ -36,8 +38,10 @@ def add(connection: Connection, entry: Entry, kept: Kept, interned: Interned) ->
     own_id = entry.provenance.id
     if not own_id or len(own_id) > _LONGEST_ID or not own_id.isprintable():
         raise FormatError(f"{own_id[:_LONGEST_ID]!r} is no id of a result")
-    if has(connection, own_id):
-        return None
+    if (earlier := find(connection, own_id)) is not None:
+        if earlier.over or entry.failure == UNFINISHED:
+            return None
+        remove(connection, [earlier.number])
     numbers = interned.intern(connection, _texts(entry), {*kept.times, *kept.numbers})
     names, metrics = numbers.names, numbers.metrics
     adding = insert_new(connection, RESULT).values(_result(entry, names)).returning(RESULT.c.id)

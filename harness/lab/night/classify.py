@@ -16,9 +16,6 @@ from harness.errors import Owner
 from harness.lab.night.child import Ending
 from harness.result import Result
 
-UNFINISHED: Final = "Unfinished"
-"""The kind of failure that stands in ``result.json`` until a run has ended."""
-
 _OF_CODES: Final = {
     2: Owner.TEST,
     3: Owner.TEST,
@@ -81,7 +78,7 @@ def cause_of(ending: Ending | None, result: Result | None, deadline_s: float) ->
         result: What its directory says.
         deadline_s: The deadline that it had, seconds.
     """
-    if result is not None and not unfinished(result):
+    if result is not None and not result.unfinished:
         return _by_result(ending, result)
     if ending is None or ending.stopped:
         return Cause(stopped=True, message="ended with the night")
@@ -116,11 +113,6 @@ def command_failed(ending: Ending, default: Owner, what: str, deadline_s: float)
     infrastructure = ending.code == 75 and not _NO_ROOM.search(ending.said)
     owner = default if infrastructure or ending.code == 4 else cause.owner
     return replace(cause, owner=owner, message=f"{what}: {cause.message}", asks=False)
-
-
-def unfinished(result: Result) -> bool:
-    """Whether a result was written before its run had ended."""
-    return result.failure is not None and result.failure.kind == UNFINISHED
 
 
 def refined(cause: Cause, examined: Examined, cycles: int) -> Cause:
