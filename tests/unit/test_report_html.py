@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.check.checks import Verdict
@@ -270,6 +270,7 @@ def test_everything_that_tells_a_run_from_another_is_said() -> None:
 
 
 @given(st.lists(st.integers(-5, 5), min_size=1, max_size=400), st.integers(3, 60))
+@example([0, -1, 1, 0] * 2, 6)
 def test_a_thinned_curve_keeps_its_ends_and_extremes(values: list[int], points: int) -> None:
     column = np.array(values, np.int64)
     kept = thinned(column, points)
@@ -281,6 +282,8 @@ def test_a_thinned_curve_keeps_its_ends_and_extremes(values: list[int], points: 
 
 
 @given(st.floats(-1e18, 1e18), st.floats(0, 1e18))
+@example(6.01e16, 13.0)
+@example(0.0, 5e-324)
 def test_labels_of_an_axis_are_few_and_within_it(low: float, span: float) -> None:
     found = axis([low, low + span], from_zero=False)
     ticks = found.ticks()

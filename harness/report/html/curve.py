@@ -84,7 +84,7 @@ class Axis:
         """Round numbers of ``unit`` along it."""
         low, high = self.low / unit, self.high / unit
         span = high - low
-        if not 0 < span < math.inf:
+        if not 1e-300 < span < math.inf:  # where floats end, logarithms do
             return [self.low]
         step = 10.0 ** math.floor(math.log10(span / _TICKS))
         step *= next((f for f in (1, 2, 5) if span / (step * f) <= _TICKS), 10)
@@ -95,7 +95,9 @@ def axis(values: Iterable[float], *, from_zero: bool) -> Axis:
     """An axis that holds ``values`` with a little room above and below, but not below 0."""
     found = [value for value in values if math.isfinite(value)] or [0.0]
     low, high = min(found), max(found)
-    room = (high - low) * 0.08 or abs(high) * 0.05 or 1.0
+    # What differs by less cannot be told apart in a picture, nor by floats in its labels.
+    size = max(abs(low), abs(high))
+    room = max((high - low) * 0.08, size * 1e-9) if high > low else size * 0.05 or 1.0
     bottom = 0.0 if from_zero else low - room
     return Axis(max(bottom, 0.0) if low >= 0 else bottom, high + room)
 
@@ -131,7 +133,7 @@ def thinned(values: npt.NDArray[np.int64], points: int) -> npt.NDArray[np.int64]
     count = len(values)
     if count <= points:
         return np.arange(count)
-    edges = np.linspace(0, count, max(points // 3, 1) + 1).astype(np.int64)
+    edges = np.linspace(0, count, max((points - 1) // 3, 1) + 1).astype(np.int64)
     kept = [0, count - 1]
     for first, behind in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         piece = values[first:behind]
