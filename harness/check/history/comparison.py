@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import msgspec
@@ -27,15 +28,32 @@ spread between sessions."""
 class Interval(msgspec.Struct, frozen=True):
     """An estimate and its confidence interval, in the metric's unit.
 
+    JSON knows no infinite numbers: there a bound of which nothing is known is null.
+
     Attributes:
         value: The estimate.
-        low: Lower bound, infinite where nothing is known of it.
-        high: Upper bound, likewise.
+        lowest: Lower bound; None, or infinite when it is made, where nothing is known of it.
+        highest: Upper bound, likewise.
     """
 
     value: float
-    low: float
-    high: float
+    lowest: float | None = msgspec.field(name="low")
+    highest: float | None = msgspec.field(name="high")
+
+    def __post_init__(self) -> None:
+        for name, bound in (("lowest", self.lowest), ("highest", self.highest)):
+            if bound is not None and math.isinf(bound):
+                msgspec.structs.force_setattr(self, name, None)
+
+    @property
+    def low(self) -> float:
+        """Lower bound, -inf where nothing is known of it."""
+        return -math.inf if self.lowest is None else self.lowest
+
+    @property
+    def high(self) -> float:
+        """Upper bound, inf where nothing is known of it."""
+        return math.inf if self.highest is None else self.highest
 
 
 class Mode(msgspec.Struct, frozen=True):
