@@ -289,7 +289,8 @@ def _hex(data: bytes) -> Iterator[Segment]:
             record = bytes.fromhex(line.removeprefix(b":").decode())
         except ValueError as error:
             raise FormatError(f"line {number} is no record") from error
-        if not line.startswith(b":") or len(record) != record[:1][0] + 5 or sum(record) & 0xFF:
+        whole = bool(record) and line.startswith(b":") and len(record) == record[0] + 5
+        if not whole or sum(record) & 0xFF:
             raise FormatError(f"line {number} is damaged: its checksum does not fit")
         kind, body = record[3], record[4:-1]
         if kind == _HEX_DATA:

@@ -98,6 +98,12 @@ def test_a_file_that_is_cut_off_or_changed_is_refused_or_says_the_same(
         read_image(path)
 
 
+def test_a_line_that_ends_after_its_colon_is_no_record(tmp_path: Path) -> None:
+    (tmp_path / "cut.hex").write_bytes(b":020000040001F9\n:0100000000FF\n:")
+    with pytest.raises(FormatError, match="line 3"):
+        read_image(tmp_path / "cut.hex")
+
+
 @given(segment_lists(), st.data())
 @IN_ONE_FOLDER
 def test_a_changed_digit_of_a_hex_file_is_noticed(
