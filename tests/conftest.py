@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +25,9 @@ MODELS = data_directory("firmware_stub") / "models"
 # A busy machine makes no test fail: an example may take as long as the test, which pytest limits.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
+# A shell that runs the tests in the background has them, and what they start, ignore interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 NATIVE_PRESET = os.environ.get("ET_NATIVE_PRESET", "native")
 """How the device's code is built for this host; ``coverage`` counts the lines it executes."""
 
