@@ -55,6 +55,7 @@ class World:
         results: What run directories say.
         well: Whether each unit answers when it is asked.
         cures: A power cycle makes it well.
+        flashings: What is wrong with each flashing, None if nothing; at their end nothing is.
         points: Points that were passed.
         kill_at: The points at which the process is killed.
         did: What was done to units, in order.
@@ -67,6 +68,7 @@ class World:
         self.leases: set[str] = set()
         self.well: dict[str, bool] = defaultdict(lambda: True)
         self.cures = True
+        self.flashings: Iterator[Failure | None] = iter(())
         self.busy: dict[str, str] = {}
         self.points = 0
         self.kill_at: set[int] = set()
@@ -124,11 +126,12 @@ class World:
         self.point()
         return Examined(True)
 
-    def flash(self, unit: NightUnit, image: Path, *, again: bool) -> Ending:
+    def flash(self, unit: NightUnit, image: Path, *, again: bool) -> tuple[Ending, Failure | None]:
         self.point()
         self.did.append((unit.id, f"flash {image.name}{' again' if again else ''}"))
         self.point()
-        return Ending(0, False, False, 1.0, "")
+        failure = next(self.flashings, None)
+        return Ending(0 if failure is None else 75, False, False, 1.0, ""), failure
 
     def run(self, unit: NightUnit, step: Step, directory: Path, deadline_s: float) -> Ending:
         self.point()

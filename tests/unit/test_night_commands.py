@@ -108,6 +108,18 @@ def test_firmware_is_flashed_if_needed_or_again(
     assert "--if-needed" not in always
 
 
+def test_what_a_flashing_wrote_down_is_of_this_time(
+    effects: Both, prepared: Prepared, tmp_path: Path
+) -> None:
+    night, _ = effects
+    told = tmp_path / "night" / "units" / "a" / "flash" / "flash.json"
+    told.parent.mkdir(parents=True)
+    told.write_bytes(b"of the time before")
+    _, failure = night.flash(prepared.units[0], tmp_path / "fw.elf", again=False)
+    assert failure is None
+    assert not told.exists()
+
+
 def health(*findings: HealthFinding, owner: Owner | None = None) -> bytes:
     healthy = owner is None
     found = Health("a", "desk", "/dev/null", healthy, 0 if healthy else 75, owner, findings)

@@ -16,6 +16,7 @@ from harness.lab.night.night import Night, Prepared, open_night, prepare
 from harness.lab.night.summary import counts_of, exit_code_of, outcomes_of, units_summary
 from harness.lab.night.units import NightUnit
 from harness.report.night import Step, StepOutcome, UnitOutcome
+from harness.result import Failure
 from tests.support.night_world import Killed, World
 from tests.support.nights import written_plan
 
@@ -287,6 +288,15 @@ def test_firmware_is_flashed_and_again_when_it_was_wrong(tmp_path: Path) -> None
     flashed = [did for _, did in done.world.did if did.startswith("flash")]
     assert sorted(flashed) == ["flash fw.elf", "flash fw.elf", "flash fw.elf again"]
     assert first(done).told == "passed on attempt 2 after flash"
+
+
+def test_a_board_without_a_line_is_not_the_flashings_failure(tmp_path: Path) -> None:
+    gone = world("pass")
+    gone.flashings = iter([Failure("PortError", "no such port", "plug it in", Owner.LINK)])
+    more = '[retry]\nlink = 1\nflash = 0\n[board]image = "fw.elf"\n'
+    done = Done(tmp_path, gone, more)
+    assert first(done).told == "passed on attempt 2 after link"
+    assert first(done).attempts[0].message == "flashing fw.elf: no such port"
 
 
 def test_nothing_is_begun_once_the_night_is_stopped(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from harness.errors import Owner
 from harness.lab.night.child import Ending
-from harness.result import Result
+from harness.result import UNFINISHED, Failure, Result
 
 _OF_CODES: Final = {
     2: Owner.TEST,
@@ -93,7 +93,9 @@ def cause_of(ending: Ending | None, result: Result | None, deadline_s: float) ->
     return _by_process(ending)
 
 
-def command_failed(ending: Ending, default: Owner, what: str, deadline_s: float) -> Cause | None:
+def command_failed(
+    ending: Ending, default: Owner, what: str, deadline_s: float, failure: Failure | None = None
+) -> Cause | None:
     """Say why another command than a run failed; None if it did not.
 
     Args:
@@ -101,6 +103,7 @@ def command_failed(ending: Ending, default: Owner, what: str, deadline_s: float)
         default: Whose it is unless its exit code says more.
         what: What it was to do, for people.
         deadline_s: The deadline that it had, seconds.
+        failure: What it has written down of that, if it does such a thing.
     """
     if ending.code == 0 and not ending.expired:
         return None
@@ -109,6 +112,10 @@ def command_failed(ending: Ending, default: Owner, what: str, deadline_s: float)
     if ending.expired:
         message = f"{what} did not end within {deadline_s:g} s"
         return Cause(owner=default, kind="Deadline", message=message)
+    if failure is not None and failure.owner is not None and failure.kind != UNFINISHED:
+        # A board whose port is gone cannot be flashed, which is no fault of the flashing.
+        texts = (failure.kind, f"{what}: {failure.message}", failure.hint)
+        return Cause(False, False, failure.owner, *texts, asks=failure.owner is Owner.LINK)
     cause = _by_process(ending)
     infrastructure = ending.code == 75 and not _NO_ROOM.search(ending.said)
     owner = default if infrastructure or ending.code == 4 else cause.owner

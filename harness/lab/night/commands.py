@@ -16,7 +16,8 @@ from typing import Final
 import msgspec
 
 from harness.errors import HarnessError, Owner
-from harness.lab.directory import RunDirectory
+from harness.lab.directory import FLASH, RunDirectory
+from harness.lab.flash_record import FlashRecord
 from harness.lab.leases import hold
 from harness.lab.night.child import Children, Ending
 from harness.lab.night.classify import Examined, command_failed
@@ -25,7 +26,7 @@ from harness.lab.night.units import NightUnit
 from harness.lab.origin import SESSION_VARIABLE
 from harness.report.health import Health
 from harness.report.night import Step
-from harness.result import Result
+from harness.result import Failure, Result
 from harness.toml_file import Document
 
 _POLL_S: Final = 0.5
@@ -108,13 +109,23 @@ class Commands:
         deadline = self._plan.deadlines.power_s
         return self._asked(unit, "power", [unit.id, "cycle"], deadline, Owner.HOST)
 
-    def flash(self, unit: NightUnit, image: Path, *, again: bool) -> Ending:
-        """Bring an image onto it, unless it is there; ``again`` whatever is there."""
+    def flash(self, unit: NightUnit, image: Path, *, again: bool) -> tuple[Ending, Failure | None]:
+        """Bring an image onto it, unless it is there; ``again`` whatever is there.
+
+        Returns:
+            How its process ended, and what it has written down of why it failed.
+        """
         log = self._log(unit, "flash")
         output = log.with_suffix("")
+        record = output / FLASH
+        record.unlink(missing_ok=True)  # of the time before
         command = ["flash", *self._unit(unit), f"--image={image}", f"--output={output}"]
         needed = [] if again else ["--if-needed"]
-        return self._call([*command, *needed], self._plan.deadlines.flash_s, log)
+        ending = self._call([*command, *needed], self._plan.deadlines.flash_s, log)
+        try:
+            return ending, msgspec.json.decode(record.read_bytes(), type=FlashRecord).failure
+        except (OSError, ValueError):
+            return ending, None  # it did not get as far as to say more
 
     def run(self, unit: NightUnit, step: Step, directory: Path, deadline_s: float) -> Ending:
         """Run a model."""

@@ -14,7 +14,7 @@ from harness.lab.night.child import Ending
 from harness.lab.night.classify import Examined
 from harness.lab.night.units import NightUnit
 from harness.report.night import Step
-from harness.result import Result
+from harness.result import Failure, Result
 
 
 class Effects(Protocol):
@@ -58,8 +58,12 @@ class Effects(Protocol):
         """Take its power away and give it back; whether that could be done."""
         ...
 
-    def flash(self, unit: NightUnit, image: Path, *, again: bool) -> Ending:
-        """Bring an image onto it, unless it is there; ``again`` whatever is there."""
+    def flash(self, unit: NightUnit, image: Path, *, again: bool) -> tuple[Ending, Failure | None]:
+        """Bring an image onto it, unless it is there; ``again`` whatever is there.
+
+        Returns:
+            How its process ended, and what it has written down of why it failed.
+        """
         ...
 
     def run(self, unit: NightUnit, step: Step, directory: Path, deadline_s: float) -> Ending:

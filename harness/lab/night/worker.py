@@ -165,9 +165,9 @@ class Worker:
         image = self._unit.images.get(step.variant)
         if image is None:
             return None, ""
-        ending = self._effects.flash(self._unit, image, again=self._flash_again)
-        deadline = self._plan.deadlines.flash_s
-        return command_failed(ending, Owner.FLASH, f"flashing {image.name}", deadline), ending.text
+        ending, failure = self._effects.flash(self._unit, image, again=self._flash_again)
+        what, deadline = f"flashing {image.name}", self._plan.deadlines.flash_s
+        return command_failed(ending, Owner.FLASH, what, deadline, failure), ending.text
 
     def _ended(
         self, begun: Started, cause: Cause, seconds: float, ended: str, result: str
