@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from harness.lab.request import RunRequest
-from harness.lab.run import DebugLevel, run_model
+from harness.lab.run import run_model
+from harness.link.wire import DebugLevel
 from harness.program.program import Tensor
 from harness.program.pte import read_program
 from harness.trace import NO_NAME
