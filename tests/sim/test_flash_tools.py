@@ -165,6 +165,7 @@ def drive(tmp_path: Path) -> Path:
 def copying(directory: Path, drive: Path, then: Callable[[Path], None], **told: object) -> None:
     """Copy onto the drive, with somebody doing ``then`` once the image is there."""
     target = drive / f"firmware.{told.get('format', 'hex')}"
+    target.unlink(missing_ok=True)  # of the time before, which would be taken for this one
 
     def watch() -> None:
         deadline = time.monotonic() + 20
