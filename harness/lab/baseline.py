@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from harness.check.history.baseline import DEFAULT_BASELINE, BaselineRef
 from harness.check.history.comparison import HistoryComparison
 from harness.check.history.hold import hold_against
 from harness.check.history.points import occasion_of, origin_of
-from harness.check.history.samples import History, Measured, Provenance, Series
+from harness.check.history.samples import History, Measured, Provenance
 from harness.check.history.settings import HistoryLimits
 from harness.check.history.within import durations_of, numbers_of
 from harness.check.subject import Subject
@@ -62,23 +62,22 @@ class HistoryRef:
             InfrastructureError: The store does not answer.
         """
         baseline = self.baseline
-        found: list[History] = []
-        with self._open() as store:
-            for statistic in limits.statistics:
-                try:
-                    history = store.history(
-                        *(judged.board, judged.model, judged.method),
-                        statistic=statistic,
-                        baseline=baseline,
-                        without=(judged.id, *also),
-                    )
-                except NotComparableError:
-                    if baseline.how != "last":
-                        raise
-                    return History(description=baseline.description)
-                found.append(history)
-        joined = _joined(found)
-        return _without_own(joined, judged) if baseline.how == "last" else joined
+        try:
+            with self._open() as store:
+                found = store.history(
+                    *(judged.board, judged.model, judged.method),
+                    statistics=limits.statistics,
+                    baseline=baseline,
+                    without=(judged.id, *also),
+                )
+        except NotComparableError:
+            if baseline.how != "last":
+                raise
+            return History(description=baseline.description)
+        # Scopes repeat the times of what they hold.
+        series = tuple(one for one in found.series if one.metric.name != OPERATOR_CALL)
+        history = msgspec.structs.replace(found, series=series)
+        return _without_own(history, judged) if baseline.how == "last" else history
 
     def check(self) -> None:
         """Open the store and close it again, to see whether it can be asked later.
@@ -92,14 +91,6 @@ class HistoryRef:
     def _open(self) -> Store:
         # The first night has nothing to be held against, and may begin the history.
         return open_store(self.url, create=self.baseline.how == "last")
-
-
-def _joined(histories: Sequence[History]) -> History:
-    """The same results with the statistics of all, but of scopes that repeat others' times."""
-    series: dict[object, Series] = {}
-    for history in histories:
-        series |= {i.metric: i for i in history.series if i.metric.name != OPERATOR_CALL}
-    return msgspec.structs.replace(histories[0], series=tuple(series.values()))
 
 
 def _without_own(history: History, judged: Provenance) -> History:

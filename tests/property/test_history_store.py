@@ -163,7 +163,7 @@ class HistoryMachine(RuleBasedStateMachine):
     @rule(
         board=BOARDS,
         model=MODELS,
-        statistic=st.sampled_from(TIME_STATISTICS),
+        statistics=st.lists(st.sampled_from(TIME_STATISTICS), min_size=1, max_size=3, unique=True),
         executions=st.sampled_from(EXECUTIONS),
         ref=REFS,
         unsound=st.booleans(),
@@ -171,7 +171,7 @@ class HistoryMachine(RuleBasedStateMachine):
         without=st.sets(IDS, max_size=1),
     )
     def ask(self, board: str, model: str, **asked: Any) -> None:
-        statistic, executions = asked["statistic"], asked["executions"]
+        statistics, executions = asked["statistics"], asked["executions"]
         scope = [
             item
             for item in self.ordered()
@@ -189,16 +189,20 @@ class HistoryMachine(RuleBasedStateMachine):
         results = [item for item in scope if item.result.id in ids]
         expected: dict[Any, list[Any]] = defaultdict(list)
         for place, item in enumerate(results):
-            for metric, sample in measure(item.subject, statistic, executions).items():
+            measured = {}
+            for statistic in statistics:
+                measured |= measure(item.subject, statistic, executions)
+            for metric, sample in measured.items():
                 expected[metric].append((place, sample))
         one, other = found
         assert one == other
         assert [origin.id for origin in one.results] == [item.result.id for item in results]
-        measured = {
+        there = {
             series.metric: [*zip(series.results, series.samples, strict=True)]
             for series in one.series
         }
-        assert measured == expected
+        assert there == expected
+        assert len(one.series) == len(there)
         baseline = [item.result.id for item in held or ()]
         assert [one.results[place].id for place in one.baseline] == baseline
 

@@ -80,12 +80,17 @@ def test_a_history_says_what_measuring_says(store_url: str, rate: int | None) ->
     )
     with open_store(store_url) as store:
         store.add(one.result, one.subject)
-        for statistic in TIME_STATISTICS:
-            for executions in EXECUTIONS:
-                found = store.history(*KWS, statistic=statistic, executions=executions)
+        for executions in EXECUTIONS:
+            together = store.history(*KWS, statistics=TIME_STATISTICS, executions=executions)
+            apart = {}
+            for statistic in TIME_STATISTICS:
+                found = store.history(*KWS, statistics=[statistic], executions=executions)
                 samples = {series.metric: series.samples for series in found.series}
                 expected = measure(one.subject, statistic, executions)
                 assert samples == {metric: (sample,) for metric, sample in expected.items()}
+                apart |= samples
+            assert {series.metric: series.samples for series in together.series} == apart
+            assert len(together.series) == len(apart), "what is no time is there once"
     units = {metric.unit for metric in expected if metric.kind == "operator"}
     assert units == {"ticks" if rate is None else "ns"}
 

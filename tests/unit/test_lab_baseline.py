@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness.check.history.baseline import BaselineRef
@@ -11,17 +12,18 @@ from harness.check.history.samples import History, Provenance
 from harness.check.history.settings import HistoryLimits
 from harness.errors import FormatError, NotComparableError, UsageError
 from harness.lab.baseline import HistoryRef, keep_history, kept_history
+from harness.trace import OPERATOR_CALL
 from tests.support.histories import HistoryBuilder, operator, provenance
 
 LIMITS = HistoryLimits()
 
 
 class FakeStore:
-    """A store of one history per statistic; one that means nothing for a baseline by name."""
+    """A store of one history, which counts what it is asked."""
 
     def __init__(self, history: History) -> None:
         self.kept = history
-        self.asked: list[str] = []
+        self.asked: list[tuple[str, ...]] = []
 
     def __enter__(self) -> FakeStore:
         return self
@@ -29,18 +31,20 @@ class FakeStore:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def history(self, *_: str, statistic: str, baseline: BaselineRef, **__: object) -> History:
-        self.asked.append(statistic)
+    def history(
+        self, *_: str, statistics: tuple[str, ...], baseline: BaselineRef, **__: object
+    ) -> History:
+        self.asked.append(statistics)
         if not self.kept.results:
             raise NotComparableError("nothing")
-        series = [s for s in self.kept.series if s.metric.statistic == statistic]
-        return History(self.kept.results, tuple(series), self.kept.baseline, str(baseline))
+        return History(self.kept.results, self.kept.series, self.kept.baseline, str(baseline))
 
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> FakeStore:
     builder = HistoryBuilder()
-    values = {operator(statistic="min"): 1.0, operator(statistic="p50"): 2.0}
+    scope = msgspec.structs.replace(operator(), name=OPERATOR_CALL)
+    values = {operator(statistic="min"): 1.0, operator(statistic="p50"): 2.0, scope: 2.0}
     builder.earlier("night/1", "a", values)
     builder.earlier("night/1", "b", values)
     fake = FakeStore(builder.history())
@@ -52,10 +56,13 @@ def judged() -> Provenance:
     return provenance(9, "night/2", "b")
 
 
-def test_statistics_are_joined_and_the_last_are_not_of_the_same_occasion(store: FakeStore) -> None:
+def test_it_asks_once_and_the_last_are_not_of_the_same_occasion(store: FakeStore) -> None:
     history = HistoryRef("x").fetch(judged(), LIMITS)
-    assert store.asked == ["min", "p50"]
-    assert [series.metric.statistic for series in history.series] == ["min", "p50"]
+    assert store.asked == [("min", "p50")]
+    assert [series.metric for series in history.series] == [
+        operator(statistic="min"),
+        operator(statistic="p50"),
+    ]
     assert history.baseline == (0,)
     named = HistoryRef("x", BaselineRef("name", "v1")).fetch(judged(), LIMITS)
     assert named.baseline == (0, 1)

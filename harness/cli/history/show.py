@@ -80,7 +80,7 @@ def command(
         found = store.history(
             *the_one(store.tested(), board, model, method),
             unit=unit,
-            statistic=statistic,
+            statistics=[statistic],
             executions=executions,
             baseline=baseline,
             window=window,

@@ -139,42 +139,43 @@ _NAMES_OF_RESULT: Final = (*_NAMES_OF_ORIGIN, "budget_id", "failure_id")
 def series(
     connection: Connection,
     rows: Sequence[Row[Any]],
-    statistic: str,
+    statistics: Sequence[str],
     executions: Executions = "all",
     pattern: str | None = None,
 ) -> tuple[Series, ...]:
-    """What was measured in results, in the order of the first that has it.
+    """What was measured in results: operators as they run, then allocators, then the rest.
 
     Args:
         connection: The store.
         rows: The results.
-        statistic: Which statistic of operators' times.
+        statistics: Which statistics of operators' times, each a series of its own.
         executions: Of which executions.
         pattern: ``fnmatch`` pattern on the name of the operator, allocator or number.
     """
     places = {row.id: place for place, row in enumerate(rows)}
     wanted = None if pattern is None else _matching(connection, pattern)
     time = select(
-        TIME.c.result_id,
-        TIME.c.metric_id,
-        TIME.c[statistic].label("value"),
-        TIME.c.count,
-        TIME.c.std,
+        *(TIME.c.result_id, TIME.c.metric_id, TIME.c.count, TIME.c.std),
+        *(TIME.c[statistic] for statistic in statistics),
     ).where(TIME.c.executions.bitwise_and(BITS[executions]) != 0)
     number = select(NUMBER.c.result_id, NUMBER.c.metric_id, NUMBER.c.value)
-    found: dict[int, dict[int, Sample]] = defaultdict(dict)
-    for query, table in ((time, TIME), (number, NUMBER)):
-        for result, metric, *sample in _measured(connection, query, table, [*places], wanted):
-            found[metric][places[result]] = Sample(*sample)
-    metrics = known_metrics(connection, found)
-    numbers = sorted(found, key=lambda number: _order(metrics[number]))
+    found: dict[tuple[int, str], dict[int, Sample]] = defaultdict(dict)
+    for result, metric, count, std, *values in _measured(connection, time, TIME, places, wanted):
+        for statistic, value in zip(statistics, values, strict=True):
+            found[metric, statistic][places[result]] = Sample(value, count, std)
+    for result, metric, value in _measured(connection, number, NUMBER, places, wanted):
+        found[metric, ""][places[result]] = Sample(value)
+    metrics = known_metrics(connection, {metric for metric, _ in found})
     return tuple(
         Series(
             _with_statistic(metrics[number], statistic, executions),
-            tuple(sorted(found[number])),
-            tuple(found[number][place] for place in sorted(found[number])),
+            tuple(sorted(samples)),
+            tuple(samples[place] for place in sorted(samples)),
         )
-        for number in numbers
+        # Statistics of one operator follow each other as they were asked for.
+        for (number, statistic), samples in sorted(
+            found.items(), key=lambda item: _order(metrics[item[0][0]])
+        )
     )
 
 
@@ -182,7 +183,7 @@ def _measured(
     connection: Connection,
     query: Select[Any],
     table: Table,
-    results: Sequence[int],
+    results: Iterable[int],
     metrics: Collection[int] | None,
 ) -> Iterator[Any]:
     """Rows of ``table`` that are of these results, and of these metrics where they are given."""

@@ -121,7 +121,7 @@ class Store:
         method: str,
         *,
         unit: str | None = None,
-        statistic: str = "p50",
+        statistics: Sequence[str] = ("p50",),
         executions: Executions = "all",
         baseline: BaselineRef | None = DEFAULT_BASELINE,
         without: Collection[str] = (),
@@ -137,7 +137,7 @@ class Store:
             model: Name of the model's file.
             method: Method that ran.
             unit: Only of this board of its type.
-            statistic: Which of ``TIME_STATISTICS`` stands for operators' times.
+            statistics: Which of ``TIME_STATISTICS`` stand for operators' times.
             executions: Of which executions.
             baseline: Which results a new one is held against; None for none.
             without: Ids of results that are left out, such as the one that is judged.
@@ -150,7 +150,9 @@ class Store:
             NotComparableError: The baseline means no result.
             UsageError: The baseline may mean several commits, or a statistic is unknown.
         """
-        _know(statistic, executions)
+        _know("executions", executions, EXECUTIONS)
+        for statistic in statistics:
+            _know("statistic", statistic, TIME_STATISTICS)
         sound = None if unsound else True
         scope = Selection(board, unit, model, method, before=before, sound=sound)
         excluded = frozenset(without)
@@ -165,7 +167,7 @@ class Store:
             of_baseline = {row.id for row in held}
             return History(
                 results=tuple(reading.provenances(connection, ordered)),
-                series=reading.series(connection, ordered, statistic, executions, pattern),
+                series=reading.series(connection, ordered, statistics, executions, pattern),
                 baseline=tuple(place for place, row in enumerate(ordered) if row.id in of_baseline),
                 description=baseline.description if baseline is not None else "",
             )
@@ -282,10 +284,6 @@ class Store:
         return self._database.read(read)
 
 
-def _know(statistic: str, executions: str) -> None:
-    for what, given, known in (
-        ("statistic", statistic, TIME_STATISTICS),
-        ("executions", executions, EXECUTIONS),
-    ):
-        if given not in known:
-            raise UsageError(f"{what} {given!r} is not known", hint=f"one of {', '.join(known)}")
+def _know(what: str, given: str, known: Sequence[str]) -> None:
+    if given not in known:
+        raise UsageError(f"{what} {given!r} is not known", hint=f"one of {', '.join(known)}")
