@@ -22,6 +22,8 @@
 #define INTERRUPT_RECEIVED 1u
 #define INTERRUPT_ROOM 2u
 #define FIFO_ON 1u
+/* Interrupts at 14 of its 16 bytes, and when it has held fewer for the time of four. */
+#define FIFO_AT_14 0xC0u
 #define FORMAT_8_BITS 3u
 #define FORMAT_DIVIDER 0x80u
 #define STATE_RECEIVED 1u
@@ -90,7 +92,7 @@ void port_set_baud(uint32_t baud) {
 
 void port_start(void) {
     port_set_baud(BAUD);
-    UART_FIFO = FIFO_ON;
+    UART_FIFO = FIFO_ON | FIFO_AT_14;
 }
 
 /* Reading the state forgets an overrun. */
