@@ -143,12 +143,13 @@ def test_no_order_of_steps_makes_two_holders(
     with tempfile.TemporaryDirectory() as directory, stepwise():
         contest = Contest(Path(directory), strangers, killed=killed)
         going = contest.actors
-        for actor in going:
-            actor.start()
-            actor.wait()
         # Each goes on as long as it can, but for a few places where it has to wait for all others.
         order = list(data.draw(st.permutations(going)))
         interrupted = data.draw(st.sets(st.integers(1, MOST_STEPS), max_size=4))
+        # Only now: an example that is given up while it is drawn leaves no thread behind.
+        for actor in going:
+            actor.start()
+            actor.wait()
         done = 0
         while order := [actor for actor in order if not actor.over]:
             order[0].step()
