@@ -15,10 +15,12 @@ from hypothesis import settings
 from harness.cli import main
 from harness.resources import data_directory
 from harness.target.build import build_directory, build_preset
+from tests.support.counting import pytest_runtest_protocol
 from tests.support.mirrors import load_library
 from tests.support.stores import empty_url, postgresql, store_url, templates
 
-__all__ = ["empty_url", "postgresql", "store_url", "templates"]  # fixtures, one server for all
+# A hook, and fixtures with one server for all.
+__all__ = ["empty_url", "postgresql", "pytest_runtest_protocol", "store_url", "templates"]
 
 FIXTURES = Path(__file__).parent / "fixtures"
 MODELS = data_directory("firmware_stub") / "models"

@@ -17,7 +17,7 @@ from harness.lab.history import open_store
 from harness.lab.night.journal import JOURNAL, Ended, Interrupted, read_journal
 from tests.support.nights import written_plan
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.uncounted]
 
 PLAN = """
 schema = 1
@@ -144,11 +144,11 @@ def test_ended_by_a_signal_it_ends_its_children_and_can_go_on(
 ) -> None:
     night = started(plan)
     ends = time.monotonic() + 60
-    while not any(tmp_path.glob("out/*/runs/**/result.json")):
+    # Between two runs on a unit nobody holds it.
+    while not (any(tmp_path.glob("out/*/runs/**/result.json")) and held()):
         assert night.poll() is None
         assert time.monotonic() < ends
         time.sleep(0.02)
-    assert held()
     night.send_signal(number)
     output, _ = night.communicate(timeout=60)
     assert night.returncode == code, output

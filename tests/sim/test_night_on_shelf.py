@@ -9,7 +9,7 @@ import pytest
 from tests.support.shelf import Fault
 from tests.support.shelf.whole import Disturbance, Setting, whole_night
 
-pytestmark = [pytest.mark.sim, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.sim, pytest.mark.uncounted, pytest.mark.timeout(600)]
 
 SEED = 11
 FAULTS = (
