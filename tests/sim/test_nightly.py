@@ -17,6 +17,7 @@ from harness.lab.night.journal import JOURNAL, Stored, read_journal
 from harness.resources import data_directory
 from tests.conftest import CommandResult
 from tests.support.nights import written_plan
+from tests.support.postgresql import Server
 
 pytestmark = pytest.mark.sim
 
@@ -137,6 +138,35 @@ def test_two_nights(plan: Path, etharness: Etharness, monkeypatch: pytest.Monkey
     status = etharness("nightly", plan, *units, "--quarantine-status")
     assert status.code == 0
     assert "its budget is too tight" in status.out
+
+
+def test_a_server_that_is_away_has_all_results_later_and_once(
+    plan: Path, etharness: Etharness, monkeypatch: pytest.MonkeyPatch, postgresql: Server
+) -> None:
+    monkeypatch.setattr(keeping, "_WAIT_S", 0.0)
+    url = postgresql.new_database()
+    plan.write_text(PLAN.replace("runs.sqlite", url))
+    only = ("--units", plan.parent / "units.toml", "--only", "a/small_int8")
+    assert etharness("nightly", plan, *only).code == 0
+    postgresql.stop()
+    try:
+        away = etharness("nightly", plan, *only)
+    finally:
+        postgresql.start()
+    assert away.code == 71, away.out + away.err
+    assert "2 results are not all in the history" in away.out + away.err
+    of_both = sorted(id_ for folder in nights(plan) for id_ in results(folder))
+    directories = [file.parent for file in plan.parent.glob("out/*/runs/**/result.json")]
+
+    # It comes back while somebody tries to add them.
+    postgresql.stop()
+    notes, trouble = keeping.keep_results(url, directories, lambda _: postgresql.start())
+    assert (notes, trouble) == ([], None)
+    assert etharness("nightly", plan, *only).code == 0
+    with open_store(url) as store:
+        stored = [entry.provenance.id for entry in store.results()]
+    assert len(of_both) == 4
+    assert sorted(stored) == sorted({*of_both, *results(nights(plan)[-1])})
 
 
 def assert_follows_its_schema(document: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -347,6 +348,35 @@ def test_a_defect_of_ours_loses_one_unit_and_says_so(
     assert "a defect" in rows["a"].why
     assert rows["b"].state == "well"
     assert rows["b"].passed == 2
+
+
+class OneStuck(World):
+    """A world whose unit ``a`` is stuck until its deadline, which comes when ``b`` has done all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.all_else = threading.Event()
+
+    def run(self, unit: NightUnit, step: Step, directory: Path, deadline_s: float) -> Ending:
+        if unit.id == "a":
+            assert self.all_else.wait(60), "the other unit waits for the stuck one"
+            return Ending(-9, True, False, deadline_s, "")
+        ending = super().run(unit, step, directory, deadline_s)
+        if sum(map(len, self.completed.values())) == 2:
+            self.all_else.set()
+        return ending
+
+
+def test_a_stuck_unit_delays_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.unit.test_night_worker.UNITS", TWO)
+    done = Done(tmp_path, world("pass"))
+    night = open_night(done.prepared, fresh=True)
+    night.work(OneStuck())
+    outcomes = outcomes_of(done.prepared.all_steps, night.progress)
+    assert [each.outcome for each in outcomes if each.step.unit == "b"] == ["pass", "pass"]
+    stuck = next(each for each in outcomes if each.step.unit == "a")
+    assert stuck.outcome == "fail"
+    assert "did not end within" in stuck.why
 
 
 def test_a_journal_that_cannot_be_kept_ends_the_night(
