@@ -8,10 +8,11 @@ PYTEST_FLAGS ?= --numprocesses $$(($$(nproc) + 1)) --maxprocesses 8 --dist works
 # The C code counts its executed lines while these run; `make c-coverage` shows them.
 test oracle: export ET_NATIVE_PRESET = coverage
 
-.PHONY: help demo test test-fast oracle exports labgrid c-coverage lint tidy measure
+.PHONY: help setup demo test test-fast oracle exports labgrid c-coverage lint tidy measure
 
 help:
 	@echo "make demo       run the int8 keyword-spotting model on the native board and check it"
+	@echo "make setup      install what all of these need; with -j side by side"
 	@echo "make test       every test, on simulated boards too"
 	@echo "make test-fast  unit and property tests only"
 	@echo "make oracle     compare with ExecuTorch's own tools (installs torch and executorch)"
@@ -21,6 +22,11 @@ help:
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
 	@echo "make measure    regenerate what is measured in docs: networks, measurements, decoding, history, reports, verdicts, remote ports, nights, scaling"
+
+# All that a machine needs, side by side: make -j setup
+setup: setup-test setup-oracle setup-tools setup-labgrid
+setup-%:
+	@tools/setup $*
 
 demo:
 	@tools/setup demo
