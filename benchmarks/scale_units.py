@@ -22,7 +22,7 @@ from harness.target.build import build_firmware
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "firmware_stub/models/kws_int8.pte"
-UNITS = {"native": (1, 2, 4, 8, 16, 32), "qemu-mps2-an385": (1, 2, 4)}
+UNITS = {"native": (1, 2, 4, 8, 16, 32), "qemu-mps2-an385": (1, 2, 4, 8, 16)}
 """How many at once; an emulated board takes more CPU than one that is a process."""
 EXECUTIONS = 20
 

@@ -16,6 +16,7 @@ from harness.unit import find_unit
 from tests.conftest import CommandResult
 from tests.support.boards import KWS
 from tests.support.labgrid import VENV, RealCoordinator, holder_at, real_coordinator
+from tests.support.nights import written_plan
 
 BOARD = """\
 schema = 1
@@ -34,6 +35,18 @@ id = "far"
 board = "native.toml"
 lease = "labgrid"
 match = { board = "terminal" }
+"""
+PLAN = """\
+schema = 1
+output = "out"
+repeats = 2
+history = "runs.sqlite"
+[[board]]
+board = "native.toml"
+units = ["far"]
+[[model]]
+file = "small_int8.pte"
+runs = 2
 """
 
 pytestmark = pytest.mark.labgrid
@@ -67,6 +80,20 @@ def test_a_run_on_a_board_of_another_host(
     assert result["unit"] == "tty"
     assert result["port"].startswith("rfc2217://127.0.0.1:")
     assert result["runs_completed"] == 2
+    assert holder_at(far, "tty") == ""
+
+
+def test_a_night_on_a_board_of_another_host(
+    far: RealCoordinator, etharness: Callable[..., CommandResult], tmp_path: Path
+) -> None:
+    """It holds the place throughout, and the processes that it starts use what it holds."""
+    written_plan(tmp_path, PLAN)
+    done = etharness("nightly", "plan.toml", "--json")
+    assert done.code == 0, done.out + done.err
+    night = json.loads(done.out)
+    assert night["counts"]["pass"] == 2
+    assert [(unit["unit"], unit["state"]) for unit in night["units"]] == [("far", "well")]
+    assert "tty" in etharness("history", "list", "--history", "runs.sqlite").out
     assert holder_at(far, "tty") == ""
 
 
