@@ -23,56 +23,42 @@ help:
 	@echo "make tidy       clang-tidy over the device's code"
 	@echo "make measure    regenerate what is measured in docs: networks, measurements, decoding, history, reports, verdicts, remote ports, nights, scaling"
 
-# All that a machine needs, side by side: make -j setup
 setup: setup-test setup-oracle setup-tools setup-labgrid
 setup-%:
 	@tools/setup $*
 
-demo:
-	@tools/setup demo
+demo: setup-demo
 	@.venv/bin/etharness run --board native --model $(MODEL) --runs 20 -o out/demo
 
-test:
-	@tools/setup test
+test: setup-test
 	$(PYTHON) -m coverage erase
 	$(PYTHON) tools/c_coverage.py erase
 	$(PYTHON) -m coverage run -m pytest $(PYTEST_FLAGS) -m "not oracle and not tools and not labgrid"
 	$(PYTHON) -m coverage combine --quiet
 	$(PYTHON) -m coverage report
 
-test-fast:
-	@tools/setup test
+test-fast: setup-test
 	$(PYTHON) -m pytest $(PYTEST_FLAGS) tests/unit tests/property
 
-oracle:
-	@tools/setup test
-	@tools/setup oracle
+oracle: setup-test setup-oracle
 	.venv-oracle/bin/python -m pytest $(PYTEST_FLAGS) tests/oracle
 
-exports:
-	@tools/setup tools
+exports: setup-tools
 	.venv-tools/bin/python -m pytest tests/tools
 
-labgrid:
-	@tools/setup test
-	@tools/setup labgrid
+labgrid: setup-test setup-labgrid
 	$(PYTHON) -m pytest $(PYTEST_FLAGS) -m labgrid tests/labgrid
 
-c-coverage:
-	@tools/setup test
+c-coverage: setup-test
 	$(PYTHON) tools/c_coverage.py report
 
-tidy:
-	@tools/setup test
+tidy: setup-test
 	tools/tidy
 
-lint:
-	@tools/setup test
+lint: setup-test
 	tools/lint
 
-measure:
-	@tools/setup test
-	@tools/setup oracle
+measure: setup-test setup-oracle
 	$(PYTHON) -m benchmarks.networks
 	$(PYTHON) -m benchmarks.history
 	$(PYTHON) -m benchmarks.scaling
