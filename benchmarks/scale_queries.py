@@ -194,9 +194,25 @@ def batches_of(items: Iterator[Any]) -> Iterator[list[Any]]:
 
 
 def insert_all(connection: Any, some: list[Any]) -> None:
-    connection.execute(insert(RESULT), [result for result, _, _ in some])
-    connection.execute(insert(TIME), [row for _, times, _ in some for row in times])
-    connection.execute(insert(NUMBER), [row for _, _, numbers in some for row in numbers])
+    of_tables = {
+        RESULT: [result for result, _, _ in some],
+        TIME: [row for _, times, _ in some for row in times],
+        NUMBER: [row for _, _, numbers in some for row in numbers],
+    }
+    for table, rows in of_tables.items():
+        if connection.dialect.name == "postgresql":
+            copy(connection, table, rows)
+        else:
+            connection.execute(insert(table), rows)
+
+
+def copy(connection: Any, table: Any, rows: list[dict[str, Any]]) -> None:
+    """Insert as PostgreSQL does it fastest; only the time of questions is measured."""
+    names = [column.name for column in table.columns]
+    statement = f"COPY {table.name} ({', '.join(names)}) FROM STDIN"
+    with connection.connection.cursor() as cursor, cursor.copy(statement) as rows_in:
+        for row in rows:
+            rows_in.write_row([row[name] for name in names])
 
 
 def example(board: str, model: str, own_id: str) -> Made:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 from harness.board import Board, QemuTarget
@@ -39,11 +40,15 @@ def start_empty(board: Board, machine: QemuTarget, gdbserver: Path) -> ProcessTa
         InfrastructureError: It cannot be started, or ended at once.
     """
     waiting = ("-S", "-gdb", f"unix:path={gdbserver},server=on,wait=off")
-    return _start(board, machine, waiting, "empty memory")
+    return _start(board, machine, waiting, "empty memory", gdbserver)
 
 
 def _start(
-    board: Board, machine: QemuTarget, contents: tuple[str, ...], what: str
+    board: Board,
+    machine: QemuTarget,
+    contents: tuple[str, ...],
+    what: str,
+    gdbserver: Path | None = None,
 ) -> ProcessTarget:
     program = shutil.which(machine.system)
     if program is None:
@@ -61,6 +66,12 @@ def _start(
         ]
         child = ChildProcess(f"{machine.system} ({board.name})", command)
         connection = _accept(server, child, board.deadlines.boot_s)
+    if gdbserver is not None:  # which it opens after its UART
+        try:
+            _await(child, gdbserver.exists, board.deadlines.boot_s, "gdbserver")
+        except InfrastructureError:
+            connection.close()
+            raise
     description = f"{what} on {machine.machine} ({machine.system}, process {child.pid})"
     return ProcessTarget(child, EmulatedUart(connection), description)
 
@@ -77,9 +88,15 @@ def _accept(server: socket.socket, child: ChildProcess, timeout_s: float) -> soc
         return True
 
     server.setblocking(False)
-    if child.wait_for(connected, timeout_s):
-        return accepted[0]
-    reason = child.describe_end() or f"{child.name} did not open its UART within {timeout_s:g} s"
+    _await(child, connected, timeout_s, "UART")
+    return accepted[0]
+
+
+def _await(child: ChildProcess, done: Callable[[], bool], timeout_s: float, what: str) -> None:
+    """Wait until QEMU has opened something; end it if it does not."""
+    if child.wait_for(done, timeout_s):
+        return
+    reason = child.describe_end() or f"{child.name} did not open its {what} within {timeout_s:g} s"
     child.close()
     raise InfrastructureError(reason)
 
