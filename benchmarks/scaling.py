@@ -68,9 +68,8 @@ def spread(values: Sequence[float], digits: int = 1, scale: float = 1.0) -> str:
 def of_units(samples: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield ""
     yield from paragraph(
-        f"Written by `benchmarks/scaling.py` on {machine()}. Other work ran there meanwhile:",
-        "what passed by the clock varies with that, CPU time less. Medians, and the range of all",
-        "repeats.",
+        f"Written by `benchmarks/scaling.py` on {machine()}. What passed by the clock varies with",
+        "other work there, CPU time less. Medians, and the range of all repeats.",
     )
     yield ""
     yield "## Simulated units on one host"
