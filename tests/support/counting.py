@@ -1,7 +1,7 @@
 """Whose lines are counted: those of tests that try something once.
 
-Counting makes Python half as fast. Where a test takes the same lines a thousand times, or starts
-fifty processes, it costs minutes and tells of few lines that others do not execute.
+Counting makes Python take half as long again. Where a test takes the same lines a thousand times,
+or starts fifty processes, it costs minutes and tells of few lines that others do not execute.
 """
 
 from __future__ import annotations
