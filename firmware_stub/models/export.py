@@ -21,8 +21,10 @@ from executorch.backends.cortex_m.edge_compile_config import cortex_m_edge_compi
 from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
 from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
 from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
-from executorch.exir import to_edge
+from executorch.exir import EdgeProgramManager, to_edge
 from networks import NETWORKS, SEED, Network, build
+from torch import nn
+from torch.export import ExportedProgram
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 CALIBRATION_INPUTS = 32
@@ -38,28 +40,49 @@ def export_float32(network: Network) -> tuple[bytes, Reference]:
 
 
 def export_int8(network: Network, cpu: CortexM = CortexM.M3) -> tuple[bytes, Reference]:
-    model = build(network).to(memory_format=torch.channels_last)
-    sample = _channels_last(torch.randn(network.input_shape))
-    prepared = prepare_pt2e(
-        torch.export.export(model, (sample,)).module(check_guards=False), CortexMQuantizer()
-    )
-    for _ in range(CALIBRATION_INPUTS):
-        prepared(_channels_last(torch.randn(network.input_shape)))
-    edge = to_edge(
-        torch.export.export(convert_pt2e(prepared), (sample,)),
-        compile_config=cortex_m_edge_compile_config(),
-    )
-    passes = CortexMPassManager(
-        edge.exported_program(),
-        CortexMPassManager.pass_list,
-        target_config=CortexMTargetConfig(cpu=cpu),
-    )
-    edge._edge_programs["forward"] = passes.transform()
+    quantized = quantize(build(network), lambda: torch.randn(network.input_shape))
+    edge = lower_int8(quantized, CortexMTargetConfig(cpu=cpu))
     reference = edge.exported_program().module(check_guards=False)
     return bytes(edge.to_executorch().buffer), reference
 
 
-def _channels_last(x: torch.Tensor) -> torch.Tensor:
+def quantize(
+    model: nn.Module, draw: Callable[[], torch.Tensor], *, explicit_layout: bool = False
+) -> ExportedProgram:
+    """Quantize a network, which is the same for every core.
+
+    ``draw`` gives inputs, of which the first is the sample and the others calibrate. Operators on
+    images take them channels last; with ``explicit_layout`` they name the dimensions in that order.
+    """
+    if not explicit_layout:
+        model, draw = model.to(memory_format=torch.channels_last), _in_channels_last(draw)
+    sample = draw()
+    prepared = prepare_pt2e(
+        torch.export.export(model, (sample,)).module(check_guards=False),
+        CortexMQuantizer(use_explicit_layout=explicit_layout),
+    )
+    for _ in range(CALIBRATION_INPUTS):
+        prepared(draw())
+    return torch.export.export(convert_pt2e(prepared), (sample,))
+
+
+def lower_int8(
+    quantized: ExportedProgram, target: CortexMTargetConfig, *, explicit_layout: bool = False
+) -> EdgeProgramManager:
+    """Lower for a core: operators' arguments differ from one to the other."""
+    edge = to_edge(quantized, compile_config=cortex_m_edge_compile_config())
+    passes = CortexMPassManager(
+        edge.exported_program(), target_config=target, use_explicit_layout=explicit_layout
+    )
+    edge._edge_programs["forward"] = passes.transform()
+    return edge
+
+
+def _in_channels_last(draw: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
+    return lambda: channels_last(draw())
+
+
+def channels_last(x: torch.Tensor) -> torch.Tensor:
     return x.to(memory_format=torch.channels_last) if x.dim() == 4 else x
 
 
@@ -71,7 +94,7 @@ def write_fixture(path: Path, network: Network, reference: Reference) -> None:
     np.savez_compressed(
         path,
         inputs=np.stack([x.numpy() for x in inputs]),
-        outputs=np.stack([reference(_channels_last(x)).numpy()[0] for x in inputs]),
+        outputs=np.stack([reference(channels_last(x)).numpy()[0] for x in inputs]),
     )
 
 
@@ -79,8 +102,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", type=Path, required=True, help="where the .pte files go")
     parser.add_argument("--fixtures", type=Path, required=True, help="where the .npz files go")
+    parser.add_argument("--network", action="append", help="only this one; may be repeated")
     arguments = parser.parse_args()
     for network in NETWORKS:
+        if arguments.network and network.name not in arguments.network:
+            continue
         for kind, export in (("f32", export_float32), ("int8", export_int8)):
             name = f"{network.name}_{kind}"
             program, reference = export(network)

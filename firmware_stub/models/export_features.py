@@ -246,6 +246,26 @@ def export_functions(modules: Modules) -> bytes:
     return bytes(program.to_executorch().buffer)
 
 
+class Scalars(nn.Module):
+    """Tensors without dimensions, in and out."""
+
+    def forward(self, x: torch.Tensor, gain: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (x * gain).sum(), x.mean(), gain * 2.0
+
+
+def make_scalars() -> Modules:
+    return {"forward": Scalars()}
+
+
+def scalar_inputs() -> tuple[torch.Tensor, ...]:
+    return sample(2, 3), sample()
+
+
+def export_scalars(modules: Modules) -> bytes:
+    program = to_edge(torch.export.export(modules["forward"], scalar_inputs()))
+    return bytes(program.to_executorch().buffer)
+
+
 def export_forward(modules: Modules, x: torch.Tensor, config: ExecutorchBackendConfig) -> bytes:
     program = to_edge(torch.export.export(modules["forward"], (x,)))
     return bytes(program.to_executorch(config).buffer)
@@ -284,6 +304,7 @@ FEATURES = (
         ),
     ),
     Feature("functions", make_functions, export_functions, (Case("whole", function_inputs()),)),
+    Feature("scalars", make_scalars, export_scalars, (Case("whole", scalar_inputs()),)),
 )
 
 

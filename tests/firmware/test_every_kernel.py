@@ -26,6 +26,22 @@ WITH_OUTPUTS = [  # that are not inputs, too
     if any(isinstance(value, Out) for value in call.arguments[1:])
 ]
 
+PER_CHANNEL = {
+    "aten::_native_batch_norm_legit_no_training.out": (1, 2, 3, 4),
+    "aten::convolution.out": (2,),
+    "cortex_m::quantized_activation.out": (1,),
+    "cortex_m::quantized_conv2d.out": (2, 8, 9),
+    "cortex_m::quantized_conv2d_nhwc.out": (2, 8, 9),
+    "cortex_m::quantized_depthwise_conv2d.out": (2, 9, 10),
+    "cortex_m::quantized_depthwise_conv2d_nhwc.out": (2, 9, 10),
+    "cortex_m::quantized_linear.out": (2,),
+    "cortex_m::quantized_transpose_conv2d.out": (2, 9, 10),
+    "cortex_m::quantized_transpose_conv2d_nhwc.out": (2, 9, 10),
+    "quantized_decomposed::dequantize_per_channel.out": (1, 2),
+    "quantized_decomposed::quantize_per_channel.out": (1, 2),
+}
+"""Arguments with one number for each channel, or each entry of a table."""
+
 
 def refusal(library: ct.CDLL, operator: str, arguments: list[Any]) -> str | None:
     """Why the kernel refuses the arguments, or None."""
@@ -63,6 +79,24 @@ def test_a_dynamic_output_gets_the_size_that_it_needs(etstub: ct.CDLL, operator:
         found.append(run_all(etstub, operator, *arguments))
     for exact, resized in zip(*found, strict=True):
         np.testing.assert_array_equal(resized, exact)
+
+
+@pytest.mark.parametrize(
+    ("operator", "index"),
+    [(name, index) for name, indexes in PER_CHANNEL.items() for index in indexes],
+)
+def test_numbers_per_channel_come_in_any_shape(etstub: ct.CDLL, operator: str, index: int) -> None:
+    """As many as there are channels, as an exporter has arranged them; no other number of them."""
+    arguments = fresh(CALLS[operator].arguments)
+    expected = run_all(etstub, operator, *arguments)
+    vector = np.asarray(arguments[index])
+    for shape in [(1, -1), (-1, 1), (1, 1, -1)]:
+        arguments = fresh(CALLS[operator].arguments)
+        arguments[index] = vector.reshape(shape)
+        for found, wanted in zip(run_all(etstub, operator, *arguments), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+        arguments[index] = np.concatenate([vector, vector[:1]]).reshape(shape)
+        assert refusal(etstub, operator, arguments) is not None
 
 
 @pytest.mark.parametrize("operator", CALLS)

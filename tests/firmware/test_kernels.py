@@ -174,12 +174,12 @@ def test_quantized_depthwise_conv2d(
 
 @pytest.mark.parametrize("with_sums", [False, True])
 def test_quantized_linear(etstub: ct.CDLL, with_sums: bool) -> None:
-    """With kernel sums, as for CPUs with MVE, and without; in two leading dimensions."""
+    """With kernel sums, as exported for CPUs with MVE, and without; in two leading dimensions."""
     x, w = int8s(2, 3, 10), int8s(4, 10)
     bias = np.array([100, -100, 2000, 0], np.int32)
     offset, filter_offset = 9, 0
     sums = (x.astype(np.int64) + offset) @ w.astype(np.int64).T + bias
-    folded = bias + offset * w.sum(1, dtype=np.int32)
+    folded = bias + offset * w.sum(1, dtype=np.int32)[np.newaxis]
     out = run(
         etstub,
         "cortex_m::quantized_linear",

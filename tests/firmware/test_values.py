@@ -82,6 +82,20 @@ def test_no_bit_of_a_bfloat16_is_lost(etstub: ct.CDLL, bits: list[int]) -> None:
     assert not np.any(found.view(np.uint32) & 0xFFFF)
 
 
+@pytest.mark.parametrize("scalar_type", sorted(STORED_AS))
+def test_a_tensor_without_dimensions_is_an_array_without(etstub: ct.CDLL, scalar_type: int) -> None:
+    stored = np.array(1).astype(STORED_AS[scalar_type])
+    tracer = tracer_with(etstub, 64)
+    log(tracer, array_value(stored, scalar_type))
+    value = only(read_log(tracer.image())).value
+    assert isinstance(value, TensorValue)
+    found = tensor_array(value, tracer.debug_bytes())
+    assert isinstance(found, np.ndarray)
+    assert found.shape == ()
+    expected = stored.astype(np.uint32) << 16 if scalar_type == BFLOAT16 else stored
+    assert found.tobytes() == expected.tobytes()
+
+
 @pytest.mark.parametrize("scalar_type", sorted(set(STORED_AS) - set(NUMPY_TYPES) - {BFLOAT16}))
 def test_types_that_numpy_has_not_come_as_they_are_stored(
     etstub: ct.CDLL, scalar_type: int

@@ -314,7 +314,7 @@ def test_quantized_linear(etstub: ct.CDLL, seed, shape, sizes, with_sums, offset
     inputs, outputs = sizes
     x, w = int8s(seed, *shape, 3, inputs), int8s(seed + 1, outputs, inputs)
     bias = np.random.default_rng(seed).integers(-9999, 9999, outputs, np.int32)
-    pair = [None, bias] if with_sums else [bias, None]
+    pair = [None, bias[np.newaxis]] if with_sums else [bias, None]  # shapes of the exporter
     tail = [*offsets, [scale[0]], [scale[1]], 127, -128]
     compare(etstub, "quantized_linear", x, w, *pair, *tail)
 

@@ -188,8 +188,9 @@ bool et_is(const et_tensor *tensor, uint8_t dtype, uint8_t ndim) {
     return et_is_type(tensor, dtype) && tensor->ndim == ndim && tensor->nbytes != 0;
 }
 
-bool et_is_vector(const et_tensor *tensor, uint8_t dtype, int32_t length) {
-    return et_is_type(tensor, dtype) && tensor->ndim == 1 && tensor->sizes[0] == length;
+bool et_has_elements(const et_tensor *tensor, uint8_t dtype, int32_t count) {
+    return et_is_type(tensor, dtype) && count >= 0 && et_numel(tensor) == (uint32_t)count &&
+           et_is_contiguous(tensor);
 }
 
 bool et_same_layout(const et_tensor *a, const et_tensor *b) {

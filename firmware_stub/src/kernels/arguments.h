@@ -56,8 +56,9 @@ bool et_is_type(const et_tensor *tensor, uint8_t dtype);
 /* Whether it has besides so many dimensions and at least one element. */
 bool et_is(const et_tensor *tensor, uint8_t dtype, uint8_t ndim);
 
-/* Whether it is one-dimensional, of this type and length. */
-bool et_is_vector(const et_tensor *tensor, uint8_t dtype, int32_t length);
+/* Whether it holds so many elements of this type, one after another. Of whatever shape: what kernels take as
+ * one number per channel or row, exporters also make as [1, N]. */
+bool et_has_elements(const et_tensor *tensor, uint8_t dtype, int32_t count);
 
 /* Whether elements with the same indexes have the same place in memory, counted in elements. */
 bool et_same_layout(const et_tensor *a, const et_tensor *b);

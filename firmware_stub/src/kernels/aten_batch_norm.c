@@ -6,7 +6,7 @@
 
 /* A per-channel parameter: absent, or a vector of one element per channel. */
 static bool parameter_is_sound(const et_call *call, uint32_t i, int32_t channels) {
-    return et_arg_is_none(call, i) || et_is_vector(et_arg_tensor(call, i), ET_FLOAT, channels);
+    return et_arg_is_none(call, i) || et_has_elements(et_arg_tensor(call, i), ET_FLOAT, channels);
 }
 
 static float parameter(const et_call *call, uint32_t i, uint32_t channel, float absent) {
@@ -28,8 +28,8 @@ static const char *batch_norm(const et_call *call) {
     }
     int32_t channels = input->sizes[1];
     if (!parameter_is_sound(call, 1, channels) || !parameter_is_sound(call, 2, channels) ||
-        !et_is_vector(et_arg_tensor(call, 3), ET_FLOAT, channels) ||
-        !et_is_vector(et_arg_tensor(call, 4), ET_FLOAT, channels) || !et_arg_number(call, 6, &epsilon)) {
+        !et_has_elements(et_arg_tensor(call, 3), ET_FLOAT, channels) ||
+        !et_has_elements(et_arg_tensor(call, 4), ET_FLOAT, channels) || !et_arg_number(call, 6, &epsilon)) {
         return "parameters";
     }
     et_blocks blocks = et_blocks_along(input, 1);

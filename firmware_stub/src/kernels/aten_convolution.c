@@ -37,7 +37,7 @@ static const char *read_arguments(const et_call *call, et_convolution *conv) {
         return "channels and groups";
     }
     conv->bias = et_arg_is_none(call, 2) ? NULL : et_arg_tensor(call, 2);
-    if (!et_arg_is_none(call, 2) && !et_is_vector(conv->bias, ET_FLOAT, weight[0])) {
+    if (!et_arg_is_none(call, 2) && !et_has_elements(conv->bias, ET_FLOAT, weight[0])) {
         return "bias";
     }
     return et_read_conv_axes(call, weight[2], weight[3], weight[0], &conv->window);

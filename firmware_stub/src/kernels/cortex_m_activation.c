@@ -12,7 +12,7 @@ static const char *quantized_activation(const et_call *call) {
     if (!et_is_type(input, ET_CHAR) || !et_is_type(out, ET_CHAR)) {
         return "only int8";
     }
-    if (!et_is_vector(table, ET_CHAR, ENTRIES)) {
+    if (!et_has_elements(table, ET_CHAR, ENTRIES)) {
         return "table";
     }
     if (!et_take_layout(out, input)) {

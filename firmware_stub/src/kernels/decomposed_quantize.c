@@ -79,7 +79,7 @@ static const char *read_per_tensor(const et_call *call, bool to_float, et_affine
 }
 
 static bool is_per_channel(const et_tensor *tensor, uint8_t one, uint8_t other, int32_t channels) {
-    return et_is_vector(tensor, one, channels) || et_is_vector(tensor, other, channels);
+    return et_has_elements(tensor, one, channels) || et_has_elements(tensor, other, channels);
 }
 
 /* (input, scales, zero_points?, axis, quant_min, quant_max, dtype, *, [out_dtype?,] out) */

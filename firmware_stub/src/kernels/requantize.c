@@ -16,13 +16,13 @@ int32_t et_requantize(int32_t value, int32_t multiplier, int32_t shift) {
     return (high >> right) + (((uint32_t)high & mask) > half ? 1 : 0);
 }
 
-bool et_read_int32s(const et_call *call, uint32_t i, int32_t length, const int32_t **numbers) {
+bool et_read_int32s(const et_call *call, uint32_t i, int32_t count, const int32_t **numbers) {
     const et_tensor *tensor = et_arg_tensor(call, i);
     if (et_arg_is_none(call, i)) {
         *numbers = NULL;
         return true;
     }
-    if (!et_is_vector(tensor, ET_INT, length)) {
+    if (!et_has_elements(tensor, ET_INT, count)) {
         return false;
     }
     *numbers = et_int32s(tensor);

@@ -29,8 +29,8 @@ typedef struct {
  * shifts, activation min and max. */
 bool et_read_output_stage(const et_call *call, uint32_t first, int32_t channels, et_output_stage *stage);
 
-/* Reads an optional int32 vector. */
-bool et_read_int32s(const et_call *call, uint32_t i, int32_t length, const int32_t **numbers);
+/* Reads so many int32s of an optional tensor. */
+bool et_read_int32s(const et_call *call, uint32_t i, int32_t count, const int32_t **numbers);
 
 /* The output for a sum without its bias. Sums are uint32_t: they wrap like the reference's, which signed ones
  * must not in C. */
