@@ -5,16 +5,20 @@ MODEL := firmware_stub/models/kws_int8.pte
 # One test more at once than the machine has cores, as a fifth of their time is waiting; `make test PYTEST_FLAGS=` runs one after the other.
 PYTEST_FLAGS ?= --numprocesses $$(($$(nproc) + 1)) --maxprocesses 8 --dist worksteal
 
+# Tests that `make test` leaves out, such as `EXCEPT="--ignore tests/property"`.
+EXCEPT ?=
+
 # The C code counts its executed lines while these run; `make c-coverage` shows them.
 test oracle: export ET_NATIVE_PRESET = coverage
 
-.PHONY: help setup demo test test-fast oracle exports labgrid c-coverage lint tidy measure
+.PHONY: help setup demo test test-fast fresh oracle exports labgrid c-coverage lint tidy measure
 
 help:
 	@echo "make demo       run the int8 keyword-spotting model on the native board and check it"
 	@echo "make setup      install what all of these need; with -j side by side"
 	@echo "make test       every test, on simulated boards too"
 	@echo "make test-fast  unit and property tests only"
+	@echo "make fresh      'make demo test' as a newcomer's first commands, in a bare Debian of its own; needs root"
 	@echo "make oracle     compare with ExecuTorch's own tools (installs torch and executorch)"
 	@echo "make exports    open what is exported in the tools it is for (installs them)"
 	@echo "make labgrid    hold places of a real labgrid coordinator (installs labgrid and ser2net)"
@@ -33,12 +37,16 @@ demo: setup-demo
 test: setup-test
 	$(PYTHON) -m coverage erase
 	$(PYTHON) tools/c_coverage.py erase
-	$(PYTHON) -m coverage run -m pytest $(PYTEST_FLAGS) -m "not oracle and not tools and not labgrid"
+	$(PYTHON) -m coverage run -m pytest $(PYTEST_FLAGS) $(EXCEPT) -m "not oracle and not tools and not labgrid"
 	$(PYTHON) -m coverage combine --quiet
 	$(PYTHON) -m coverage report
 
-test-fast: setup-test
+test-fast: setup-fast
 	$(PYTHON) -m pytest $(PYTEST_FLAGS) tests/unit tests/property
+
+# CI has no time for all tests twice.
+fresh:
+	tools/fresh $(if $(CI),demo test-fast,demo test)
 
 oracle: setup-test setup-oracle
 	.venv-oracle/bin/python -m pytest $(PYTEST_FLAGS) tests/oracle
@@ -69,3 +77,6 @@ measure: setup-test setup-oracle
 	$(PYTHON) -m benchmarks.verdicts out/verdicts.jsonl
 	.venv-oracle/bin/python -m benchmarks.measure
 	.venv-oracle/bin/python -m benchmarks.decoding
+	ETHARNESS_EVERY_MODEL=1 ETHARNESS_EVERY_BIT=1 $(PYTHON) -m pytest tests/sim/test_default_budgets.py
+	ETHARNESS_EVERY_MODEL=1 ETHARNESS_EVERY_BIT=1 .venv-oracle/bin/python -m pytest \
+		tests/oracle/test_flatbuffers_verifier.py tests/oracle/test_pulled_trace.py

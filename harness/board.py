@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from harness.errors import UsageError, did_you_mean
+from harness.files import absolute
 from harness.resources import data_directory
 from harness.toml_file import read_toml
 
@@ -160,7 +161,7 @@ def load_board(name: str) -> tuple[Board, Path]:
         UsageError: There is no such board; the hint lists what there is.
     """
     if name.endswith(".toml"):
-        path = Path(name)
+        path = absolute(name)
     else:
         known = board_names()
         if name not in known:

@@ -78,6 +78,12 @@ class FormatError(UsageError):
         self.field = field
 
 
+class DamagedError(UsageError):
+    """A file of a run is not the one that its result records."""
+
+    owner = Owner.HOST
+
+
 class NotComparableError(HarnessError):
     """Two results cannot be held against each other."""
 

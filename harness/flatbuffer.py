@@ -9,6 +9,9 @@ Tables may share vtables, and references may share targets.
 Positions are byte offsets in the whole file, int64 arrays. Position 0 stands for "absent": no
 table, vector or string can be there.
 
+Whatever FlatBuffers' own verifier refuses is refused, field by field as it is read, or by
+``verify`` in the whole buffer; docs/reading.md says what is, beyond that.
+
 What is wrong raises ``DefectError``, which knows all the entries that fail the same check. Who
 asked for a part of a larger set translates (``of_entries``), so that in the end a reader knows
 which of its own rows to leave out, when it is to read the rest.
@@ -16,11 +19,11 @@ which of its own rows to leave out, when it is to read the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +34,9 @@ Ints = npt.NDArray[np.int64]
 _Slot = TypeVar("_Slot", bound=IntEnum)
 _Child = TypeVar("_Child", bound=IntEnum)
 _Item = TypeVar("_Item")
+
+MAX_SIZE: Final = (1 << 31) - 1
+"""A buffer has fewer bytes than this: distances back have a sign."""
 
 
 class DefectError(FormatError):
@@ -68,13 +74,34 @@ def shared_by(inverse: Ints) -> Iterator[None]:
 class FlatBuffer:
     """The bytes of one buffer and checked ways to read them."""
 
-    def __init__(self, data: bytes, start: int, end: int, *, table_sizes: bool = True) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        start: int,
+        end: int,
+        *,
+        base: int | None = None,
+        table_sizes: bool = True,
+    ) -> None:
         """Read ``data[start:end]``; references are not followed out of it.
+
+        Fields are aligned to their sizes from ``base`` on, a multiple of 4 bytes from ``start``:
+        where the size prefix begins, if there is one; by default ``start``.
 
         ``table_sizes`` says whether vtables know the sizes of their tables. Those of flatbuffers'
         Python builder do not: tables of different sizes share one, when their fields begin at the
         same offsets. What is checked then is that fields lie in the buffer.
+
+        Raises:
+            FormatError: It is larger than any FlatBuffer.
         """
+        if end - start >= MAX_SIZE:
+            raise FormatError(
+                f"a FlatBuffer has less than {MAX_SIZE} bytes, this has {end - start}",
+                offset=start,
+                field="file",
+            )
+        self.base = start if base is None else base
         self.table_sizes = table_sizes
         self.data = data
         self.start = start
@@ -236,8 +263,11 @@ class Tables(Generic[_Slot]):
             buffer.require(good, vtables, f"{name} vtable", "impossible size")
             buffer.inside(vtables, sizes, f"{name} vtable", vtables)
         table_sizes = buffer.load("<u2", vtables + 2).astype(np.int64)
+        with _tables_of(vtable_of, len(positions)):
+            # Else a table would read as empty, whatever is in it: its first field is at byte 4.
+            buffer.require(table_sizes >= 4, vtables, f"{name} vtable", "impossible table size")
         of_each = table_sizes if vtable_of is None else table_sizes[vtable_of]
-        buffer.inside(positions, np.maximum(of_each, 4), name, positions)
+        buffer.inside(positions, of_each, name, positions)
         return cls(buffer, positions, name, vtables, vtable_of)
 
     def has(self, slot: _Slot) -> bool:
@@ -297,18 +327,25 @@ class Tables(Generic[_Slot]):
         fits = offsets >= 4
         if self.buffer.table_sizes:
             fits &= offsets + size <= self.buffer.load("<u2", self.vtables + 2)
-        good = fits | (offsets == 0)
+        absent = offsets == 0
         with _tables_of(self.vtable_of, len(self.positions)):
-            self.buffer.require(good, entries, self._field(slot), "field outside its table")
+            field = self._field(slot)
+            self.buffer.require(fits | absent, entries, field, "field outside its table")
+            # Tables are aligned to 4 bytes, so this is said by the vtable.
+            aligned = offsets % min(size, 4) == 0
+            self.buffer.require(aligned, entries, field, "misaligned field")
         if self.vtable_of is not None:
-            offsets = offsets[self.vtable_of]
+            offsets, absent = offsets[self.vtable_of], absent[self.vtable_of]
         places = self.positions + offsets
-        if not offsets.all():
-            places[np.broadcast_to(offsets == 0, places.shape)] = 0
+        if size > 4:
+            aligned = ((places - self.buffer.base) & (size - 1) == 0) | absent
+            self.buffer.require(aligned, places, field, "misaligned field")
+        if absent.any():
+            places[np.broadcast_to(absent, places.shape)] = 0
         if not self.buffer.table_sizes:
             present = np.flatnonzero(places)
             with of_entries(present):
-                self.buffer.inside(places[present], size, self._field(slot), places[present])
+                self.buffer.inside(places[present], size, field, places[present])
         return places
 
     def _entries(self, slot: _Slot) -> tuple[Ints, Ints]:
@@ -318,3 +355,83 @@ class Tables(Generic[_Slot]):
         entries = np.where(long_enough, self.vtables + entry, self.vtables)
         offsets = self.buffer.load("<u2", entries).astype(np.int64)
         return entries, np.where(long_enough, offsets, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """A field that is a vector.
+
+    Attributes:
+        of: The dtype of its numbers, or the slots of its tables.
+    """
+
+    of: str | type[IntEnum]
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """A field that is a union; the slot before it says by number which table it is.
+
+    Attributes:
+        of: The slots of the tables by their numbers.
+    """
+
+    of: Mapping[int, type[IntEnum]]
+
+
+Shape = str | type[str] | type[IntEnum] | Vector | Union
+"""What a field is: a number of this dtype, a string, a table with these slots, or one of those."""
+Layout = Mapping[type[IntEnum], Sequence[Shape]]
+"""The shapes of the fields of every type of table, in the order of the slots."""
+
+_Found = Iterator[tuple[type[IntEnum], Ints]]
+
+
+def verify(buffer: FlatBuffer, positions: Ints, root: type[IntEnum], layout: Layout) -> None:
+    """Check all that can be reached from tables, also what nobody reads.
+
+    Args:
+        buffer: Where they are.
+        positions: Where the tables of type ``root`` begin; at least 4 bytes are there.
+        root: The slots of these tables.
+        layout: What their fields are, and so on.
+
+    Raises:
+        DefectError: Something leads out of the buffer, is misaligned or is not terminated.
+    """
+    waiting = [(root, positions)]
+    verified: dict[type[IntEnum], Ints] = {}
+    while waiting:
+        slots, places = waiting.pop()
+        known = verified.get(slots, np.zeros(0, np.int64))
+        new = np.setdiff1d(places, known)  # shared ones once: else a small file takes any time
+        verified[slots] = np.union1d(known, new)
+        if len(new):
+            tables = Tables.at(buffer, new, slots)
+            for slot, shape in zip(slots, layout[slots], strict=True):
+                if tables.has(slot):
+                    waiting += _verify_field(tables, slot, shape)
+
+
+def _verify_field(tables: Tables[Any], slot: IntEnum, shape: Shape) -> _Found:
+    """Check a field of all tables, and yield the tables that it leads to."""
+    buffer, field = tables.buffer, f"{tables.name}.{slot.name.lower()}"
+    if isinstance(shape, str):
+        tables.scalars(slot, shape, 0)
+        return
+    targets = tables.references(slot)
+    if isinstance(shape, Union):
+        types = tables.scalars(type(slot)(slot - 1), "u1", 0)
+        for number, slots in shape.of.items():
+            yield slots, targets[(types == number) & (targets != 0)]
+        return
+    places = np.unique(targets[targets != 0])
+    if not isinstance(shape, Vector):
+        if issubclass(shape, str):
+            buffer.string_lengths(places, field)
+        else:
+            yield shape, places
+    elif isinstance(of := shape.of, str):
+        buffer.counts(places, np.dtype(of).itemsize, field)
+    else:
+        yield of, buffer.follow(buffer.items(places, 4, field)[0], field)

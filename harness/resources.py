@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from harness.files import absolute
+
 _PACKAGE = Path(__file__).resolve().parent
 _DATA = _PACKAGE / "_data"
 _CHECKOUT = {"checks": "docs/checks"}
@@ -21,10 +23,27 @@ def data_directory(name: str) -> Path:
     return packaged if packaged.is_dir() else _PACKAGE.parent / _CHECKOUT.get(name, name)
 
 
+def packaged_model(name: str) -> Path | None:
+    """Return the small model called ``name`` (``kws_int8``) that comes with the package, if any."""
+    models = data_directory("firmware_stub") / "models"
+    return {path.stem: path for path in models.glob("*.pte")}.get(name)
+
+
+def find_model(model: Path) -> Path:
+    """Return ``model``, or the model of the package that a bare name stands for.
+
+    A file of the working directory comes first, and only a name without a folder and without a
+    suffix can stand for a model of the package: a mistyped path never runs another model.
+    """
+    bare = model.suffix == "" and model.absolute().parent == Path.cwd()
+    packaged = packaged_model(model.name) if bare and not model.exists() else None
+    return packaged or model
+
+
 def user_cache(name: str) -> Path:
     """Return the directory ``name`` of what this package keeps for its user, which may not exist.
 
     It stands below ``$XDG_CACHE_HOME``, or else ``~/.cache``.
     """
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser() / "etdump-harness" / name
+    return absolute(Path(cache).expanduser()) / "etdump-harness" / name

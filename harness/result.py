@@ -6,6 +6,7 @@ nanoseconds or seconds as the names say; sizes are bytes.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Annotated, Any, Final, Literal
@@ -14,7 +15,7 @@ import msgspec
 
 from harness.check.checks import Check
 from harness.clock.host_times import ClockQuality
-from harness.errors import Owner, UsageError
+from harness.errors import DamagedError, Owner, UsageError
 from harness.target.size import Size
 from harness.timebase import Ping
 
@@ -22,6 +23,12 @@ SCHEMA: Final = 1
 
 UNFINISHED: Final = "Unfinished"
 """The kind of failure that stands in a result until what it is of has ended."""
+
+RESTORE: Final = (
+    "restore the file, or the whole directory with `etharness replay BUNDLE --out DIRECTORY`; "
+    "or run again"
+)
+"""What to try when a file of a run directory is damaged."""
 
 
 class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,7 +97,10 @@ class Model(_Record, frozen=True):
 
 
 class TraceSummary(_Record, frozen=True):
-    """The log that was pulled, and everything that is missing from it or from its ED00 copy."""
+    """The log that was pulled, and everything that is missing from it or from its ED00 copy.
+
+    ``executions`` are those in the log; null in results from before they were counted.
+    """
 
     events: int
     blocks: int
@@ -110,6 +120,7 @@ class TraceSummary(_Record, frozen=True):
     debug_bytes: int
     etdp_left_out_allocations: int
     etdp_left_out_values: int
+    executions: int | None = None
 
 
 class Verdict(_Record, frozen=True):
@@ -141,6 +152,13 @@ class Failure(_Record, frozen=True):
     owner: Owner | None = None
 
 
+class FileRecord(_Record, frozen=True):
+    """A file of a run directory as its run left it."""
+
+    nbytes: int
+    sha256: str
+
+
 class Result(_Record, frozen=True):
     """One run of one model on one target. What a failed run never got to know is null.
 
@@ -149,7 +167,11 @@ class Result(_Record, frozen=True):
     ``time_scales`` say what the ticks of delegates' events mean, by patterns (docs/clocks.md).
     ``id`` is the result's own. ``unit`` is the board of this type, ``commit`` what was tested, and
     ``session`` what results have in common that were made together. ``image`` is the size of the
-    firmware, where it was built here.
+    firmware, where it was built here. ``console_left_out`` are bytes of the board's text that are
+    not in console.log, which has its head and its tail.
+    ``files`` are the files of the run directory by name, null until the run has ended and in
+    results from before they were recorded. ``digest`` is the SHA-256 of this document without it
+    (``digest_of``), "" where ``files`` is null.
     """
 
     id: str
@@ -170,6 +192,7 @@ class Result(_Record, frozen=True):
     model: Model | None = None
     trace: TraceSummary | None = None
     baud: int = 0
+    console_left_out: int = 0
     link: dict[str, int] = {}
     pings: tuple[Ping, ...] = ()
     restart: Ping | None = None
@@ -178,6 +201,8 @@ class Result(_Record, frozen=True):
     reference: Reference | None = None
     verdict: Verdict | None = None
     failure: Failure | None = None
+    files: dict[str, FileRecord] | None = None
+    digest: str = ""
     schema: Literal[1] = SCHEMA
 
     @property
@@ -201,22 +226,50 @@ def encode(document: object) -> bytes:
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
 
+def digest_of(data: bytes) -> str:
+    """Return the SHA-256, in hex, of the JSON of a result, less its ``digest``.
+
+    It is that of the document with sorted keys and without white space, so that it does not depend
+    on how the file is laid out, nor on fields that another version has.
+    """
+    document = msgspec.json.decode(data)
+    document.pop("digest", None)
+    return sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
 def decode(data: bytes, where: str) -> Result:
     """Read the JSON of a result, also of one from before results had an id.
 
+    The digest of what can be read is not checked: ``RunDirectory.read_result`` does that.
+
     Raises:
         UsageError: It is no result of this version; the message names ``where`` and the key.
+        DamagedError: It is no JSON, or cannot be read and has another digest than it says.
     """
     try:
+        data.decode()  # msgspec does not look at the text of what it skips
         return msgspec.json.decode(data, type=Result)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         earlier = _before_ids(data)
         if earlier is None:
-            raise UsageError(f"{where}: not a result of this version: {error}") from error
+            raise _undecodable(data, where, error) from error
     try:
         return msgspec.convert(earlier, Result)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{where}: not a result of this version: {error}") from error
+        raise _undecodable(data, where, error) from error
+
+
+def _undecodable(data: bytes, where: str, error: Exception) -> UsageError:
+    """What there is to say of a result that cannot be read."""
+    try:
+        document = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return DamagedError(f"{where}: damaged: it is no JSON: {error}", hint=RESTORE)
+    records = isinstance(document, dict) and (document.get("files") or document.get("digest"))
+    if records and document.get("digest") != digest_of(data):
+        said = "its digest is not the one that it records"
+        return DamagedError(f"{where}: damaged: {said}: {error}", hint=RESTORE)
+    return UsageError(f"{where}: not a result of this version: {error}")
 
 
 def _before_ids(data: bytes) -> dict[str, Any] | None:
@@ -227,7 +280,7 @@ def _before_ids(data: bytes) -> dict[str, Any] | None:
     """
     try:
         document = msgspec.json.decode(data)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     if not isinstance(document, dict) or "id" in document:
         return None

@@ -15,6 +15,7 @@ import msgspec
 
 from harness.board import Positive, Seconds, Strict
 from harness.errors import UsageError, did_you_mean
+from harness.files import absolute, placed_word
 from harness.toml_file import read_toml
 
 VARIABLE: Final = "ETHARNESS_UNITS"
@@ -127,9 +128,9 @@ def units_file() -> Path | None:
     configuration directory; None if there is none.
     """
     if configured := os.environ.get(VARIABLE, "").strip():
-        return Path(configured)
+        return absolute(configured)
     home = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
-    found = (path / _FILE for path in (Path(), home / "etdump-harness"))
+    found = (absolute(path / _FILE) for path in (Path(), home / "etdump-harness"))
     return next((path for path in found if path.is_file()), None)
 
 
@@ -142,7 +143,7 @@ def load_units(path: Path | None = None) -> tuple[Unit, ...]:
     Raises:
         UsageError: There is no such file, something in it is wrong, or two units share an id.
     """
-    file = path or units_file()
+    file = absolute(path) if path else units_file()
     if file is None:
         raise UsageError(
             "no units are described on this host",
@@ -191,7 +192,14 @@ def _misplaced(unit: Unit) -> str:
 
 
 def _placed(unit: Unit, file: Path) -> Unit:
-    """The unit with the path of its board file as seen from here."""
-    if not unit.board.endswith(".toml"):
-        return unit
-    return msgspec.structs.replace(unit, board=str(file.parent / unit.board))
+    """The unit with the paths of its board file, and of programs that are beside its own file."""
+    if unit.board.endswith(".toml"):
+        unit = msgspec.structs.replace(unit, board=str(absolute(file.parent / unit.board)))
+    if isinstance(unit.power, CommandPower):
+        on, off = (
+            tuple(placed_word(word, file.parent) for word in argv)
+            for argv in (unit.power.on, unit.power.off)
+        )
+        power = msgspec.structs.replace(unit.power, on=on, off=off)
+        unit = msgspec.structs.replace(unit, power=power)
+    return unit

@@ -148,7 +148,7 @@ def _read_into(files: dict[Path, File], path: Path, home: Path, chain: tuple[Pat
 
 
 def _check_codes(document: Document, content: BudgetFile) -> None:
-    """Refuse severities of codes that do not exist.
+    """Refuse severities of codes that do not exist, or always have their own.
 
     Raises:
         UsageError: There is one.
@@ -162,6 +162,11 @@ def _check_codes(document: Document, content: BudgetFile) -> None:
                 raise UsageError(
                     f"{where}: no check has the code {code!r}",
                     hint=f"{did_you_mean(code, CODES)}there are {', '.join(CODES)}",
+                )
+            if CODES[code].fixed:
+                raise UsageError(
+                    f"{where}: the severity of {code} cannot be changed",
+                    hint=f"leave it out; `etharness explain {code}` says what {code} is for",
                 )
             if isinstance(said, Waiver) and said.severity is None:
                 raise UsageError(f"{where}: gives no severity for {code}")

@@ -19,11 +19,13 @@ class Code(msgspec.Struct, frozen=True):
             comparison with history. A code is never given to anything else.
         title: What holds when it passes, in a few words.
         severity: What it means when it does not hold, unless a budget says otherwise.
+        fixed: No budget may say otherwise.
     """
 
     code: str
     title: str
     severity: Severity
+    fixed: bool = False
 
 
 CODES: Final[dict[str, Code]] = {
@@ -41,6 +43,7 @@ CODES: Final[dict[str, Code]] = {
         Code("I10", "all runs log the same events", "error"),
         Code("I11", "outputs are their references", "error"),
         Code("I12", "as many runs ended as were asked for", "error"),
+        Code("I13", "an execution was measured", "error", fixed=True),
         Code("B01", "times are within their limits", "error"),
         Code("B02", "allocators hold no more than their limits", "error"),
         Code("B03", "no allocation was refused", "error"),

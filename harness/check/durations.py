@@ -12,6 +12,7 @@ import numpy.typing as npt
 from harness.check.rules import UNITS, Executions
 from harness.check.subject import Subject
 from harness.clock.ticks import Ticks, durations, event_nanoseconds
+from harness.clock.unwrap import ends_before_start
 from harness.timebase import ClockDomain
 from harness.trace import DELEGATE_CALL, Kind
 from harness.view.modules import Stack, module_times_by_block
@@ -38,8 +39,8 @@ class Values:
     """Some times, at least one.
 
     Attributes:
-        ns: In nanoseconds, shape (n,); None where the rate of a clock is unknown.
-        ticks: In ticks, same shape; None where they are of several clocks.
+        ns: In nanoseconds, shape (n,); None where the rate of a clock or a duration is unknown.
+        ticks: In ticks, same shape; None where they are of several clocks, or one is unknown.
         clock: The clock of these ticks.
     """
 
@@ -72,8 +73,15 @@ class Durations:
 
     @cached_property
     def ns(self) -> _Floats:
-        """Nanoseconds of every event, nan where the rate is unknown, shape (n,)."""
-        return event_nanoseconds(self.trace, self.ticks)
+        """Nanoseconds of every event, nan where rate or duration is unknown, shape (n,)."""
+        found = event_nanoseconds(self.trace, self.ticks)
+        found[self.unknown] = np.nan
+        return found
+
+    @cached_property
+    def unknown(self) -> npt.NDArray[np.bool_]:
+        """Events that nobody knows the duration of, shape (n,)."""
+        return ends_before_start(self.trace)
 
     @cached_property
     def orders(self) -> _Ints:
@@ -120,6 +128,8 @@ class Durations:
 
     def _values(self, rows: _Ints, place: _Ints) -> Values:
         """Values number ``place`` that are the sums of these rows."""
+        if self.unknown[rows].any():
+            return Values(None, None, None)
         ns = np.bincount(place, self.ns[rows]).astype(np.float64)
         known = None if np.isnan(ns).any() else ns
         numbers = np.unique(self.trace.clock[rows])

@@ -10,6 +10,7 @@ from harness.check.checks import Verdict
 from harness.check.history.checks import history_checks
 from harness.check.history.comparison import HistoryComparison
 from harness.check.invariants import invariant_checks
+from harness.check.invariants.completion import nothing_checked
 from harness.check.limits import limit_checks
 from harness.check.rules import Waiver
 from harness.check.subject import Subject
@@ -22,7 +23,7 @@ NO_LIMITS = Budget()
 def evaluate(
     subject: Subject, budget: Budget | None = None, comparison: HistoryComparison | None = None
 ) -> Verdict:
-    """Check ``subject`` by every rule there is for it.
+    """Check ``subject`` by every rule there is for it; without any, that is what fails.
 
     Args:
         subject: A trace and what is known beside it.
@@ -36,4 +37,4 @@ def evaluate(
     changed = ((Waiver(), check) for check in beside)
     found = chain(always, limit_checks(budget, subject), changed)
     checks = (waived(check, (rule, budget.waiver(check.code)), day) for rule, check in found)
-    return Verdict(tuple(check for check in checks if check is not None))
+    return Verdict(tuple(check for check in checks if check is not None) or (nothing_checked(),))

@@ -86,7 +86,7 @@ def _measure(rule: TimeRule, target: Target, unit: str, times: Durations) -> flo
     """The statistic in the unit of a limit, or why there is none."""
     if unit != "percent":
         measured = target.measure(rule.statistic, unit)
-        return _untold(target, unit) if measured is None else measured
+        return _untold(target, unit, times) if measured is None else measured
     whole = rule.of or EXECUTION
     found = times.sums_of(whole, rule.executions).get(target.block)
     if found is None:
@@ -101,7 +101,9 @@ def _measure(rule: TimeRule, target: Target, unit: str, times: Durations) -> flo
     return f"it does not compare with {whole!r}: on a clock of unknown rate, or that took no time"
 
 
-def _untold(target: Target, unit: str) -> str:
+def _untold(target: Target, unit: str, times: Durations) -> str:
+    if times.unknown.any():
+        return "events end before they start, so what they took is unknown: see I03 and I04"
     if unit == "ticks":
         return "it is on several clocks: limit its time"
     if target.clock is None:
@@ -152,6 +154,8 @@ def _operators(rule: TimeLimit, times: Durations) -> _Matched:
 def _measure_operator(
     operator: Operator, rule: TimeRule, times: Durations, statistic: str, unit: str
 ) -> float | None:
+    if operator.unknown:
+        return None
     if rule.executions == "all":
         summary = operator.ns if unit in UNITS else operator.ticks
         return None if summary is None else getattr(summary, statistic) / UNITS.get(unit, 1.0)

@@ -100,7 +100,7 @@ def _stack_checks(rule: StackLimit, subject: Subject, cite: Cite) -> Iterator[Ch
     stacks = subject.trace.stacks
     for limit, unit, cited in _share_limits(rule, cite):
         if not stacks and not rule.optional:
-            reason = "the board does not say how much of its stack is used"
+            reason = "the board does not report how much of its stack is used"
             yield guards_nothing("B04", "deepest stack", "stack", limit, unit, reason, cited)
         for stack in stacks:
             name = f"stack of tracer {stack.tracer}"

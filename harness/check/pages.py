@@ -13,7 +13,8 @@ _INDEX = """# Checks
 
 Every check has a code. `etharness explain CODE` prints its page. A check that does not hold and is
 an error makes the verdict a failure; a warning is to be looked at, a note is good to know. A budget
-may give a code another severity, or turn it off: `I05 = "off"` in its table `[severity]`.
+may give a code another severity, or turn it off: `I05 = "off"` in its table `[severity]`. Only
+I13 stays an error.
 
 Codes with an I always hold for a sound trace, B are limits of a budget, H compare with history.
 

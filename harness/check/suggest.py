@@ -271,7 +271,7 @@ def _delegate(op: Operator) -> str | None:
 
 
 def _total(op: Operator) -> float:
-    return (op.ns or op.ticks).total
+    return 0.0 if op.times is None else op.times.total
 
 
 def _by_clock(operators: Iterable[Operator]) -> Iterator[list[Operator]]:

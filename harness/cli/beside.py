@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness.cli.common import Reading, with_options
+from harness.cli.paths import FilePath
 from harness.errors import UsageError
 from harness.timebase import ClockDomain
 
@@ -93,7 +94,7 @@ def beside_options(function: _F) -> _F:
         return function(*args, beside=Beside(**given), **kwargs)
 
     scales = click.Choice(list(_SCALES))
-    file = click.Path(path_type=Path, dir_okay=False)
+    file = FilePath(dir_okay=False)
     return with_options(
         function,
         collect,

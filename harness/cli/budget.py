@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from harness.cli.common import Output, output_options
+from harness.cli.paths import FilePath
 from harness.errors import UsageError
 
 
 @click.command(name="budget")
-@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.argument("file", required=False, type=FilePath())
 @click.option("--board", default="", help="Board name, or board file, that the rules are for.")
 @click.option("--model", default="", help="The model that they are for: its file, or its name.")
 @click.option("--unit", default="", help="The board of this type that they are for.")

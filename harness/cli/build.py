@@ -9,6 +9,7 @@ import click
 
 from harness.board import load_board
 from harness.cli.common import Output, output_options
+from harness.cli.paths import FilePath
 from harness.target.build import build_firmware
 from harness.target.size import firmware_sizes
 
@@ -19,7 +20,7 @@ from harness.target.size import firmware_sizes
     "-o",
     "--output",
     "destination",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     help="Copy the image here; without it, only its place in the build cache is printed.",
 )
 @output_options

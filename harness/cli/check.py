@@ -17,6 +17,7 @@ from harness.cli.common import (
     report_option,
     write_reports,
 )
+from harness.cli.paths import FilePath, absolute_history
 from harness.errors import UsageError
 
 
@@ -32,22 +33,23 @@ def _share(_: click.Context, parameter: click.Parameter, text: str) -> float:
 
 
 @click.command(name="check")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH", type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, required=True, metavar="PATH", type=FilePath())
 @click.option(
     "--budget",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     help="Budget file.  [default: the one the run directory was checked against, if any]",
 )
 @click.option(
     "--etrecord",
     metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FilePath(dir_okay=False),
     help="What the model's exporter knew: limits on modules need it.",
 )
 @click.option("--board", default="", help="Board whose rules count, for a trace without a result.")
 @click.option("--model", default="", help="Model whose rules count, likewise; its file or name.")
 @click.option(
     "--history",
+    callback=absolute_history,
     metavar="URL",
     help="Hold the run against a history: SQLite file or postgresql:// URL.  "
     "[default with --baseline: $ETHARNESS_HISTORY, or .etharness/history.sqlite near the project]",
@@ -58,7 +60,7 @@ def _share(_: click.Context, parameter: click.Parameter, text: str) -> float:
     "--suggest",
     "suggested",
     metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FilePath(dir_okay=False),
     help="Write a first budget from what was measured instead; takes several PATHs.",
 )
 @click.option(

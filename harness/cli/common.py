@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from harness.cli.paths import FilePath
 from harness.errors import HarnessError, UsageError
+from harness.files import shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from harness.timebase import ClockDomain
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,28 +100,39 @@ class Reading:
 
     Attributes:
         clock: What the ticks count, where the file does not say.
+        clock_bits: Width of the counter of the tracer's own events, if not what the file says.
         salvage: Read what is intact of a damaged file.
         debug_buffer: Where the bytes of logged tensors are.
         time_scales: What the ticks of delegates' events mean, by patterns.
     """
 
     clock: ClockDomain | None
+    clock_bits: int | None
     salvage: bool
     debug_buffer: Path | None
     time_scales: dict[str, str]
 
     def load(self, path: Path) -> Source:
-        """Read what is at ``path``."""
+        """Read what is at ``path``; warn of counters that are narrower than the file says."""
+        from harness.clock.width import suspected_widths
         from harness.lab.given import load_given
 
-        return load_given(path, self.given())
+        source = load_given(path, self.given())
+        for suspicion in suspected_widths(source.trace, source.later_dumps):
+            _log.warning("%s: %s", path, suspicion.advice)
+        return source
 
     def given(self, etrecord: Path | None = None, board: str = "", model: str = "") -> Given:
         """The same for a verdict, with an ETRecord, and whose rules count, if that is said."""
         from harness.report.reported import Given
 
         return Given(
-            *(self.clock, self.salvage, self.debug_buffer, self.time_scales, etrecord),
+            clock=self.clock,
+            clock_bits=self.clock_bits,
+            salvage=self.salvage,
+            debug_buffer=self.debug_buffer,
+            time_scales=self.time_scales,
+            etrecord=etrecord,
             board=board,
             model=model,
         )
@@ -130,26 +144,27 @@ def reading_options(function: _F) -> _F:
     def collect(
         *args: Any,
         clock_hz: float | None,
-        clock_bits: int,
+        clock_bits: int | None,
         salvage: bool,
-        debug_buffer: str | None,
+        debug_buffer: Path | None,
         time_scales: dict[str, str],
         **kwargs: Any,
     ) -> Any:
-        from pathlib import Path
-
         from harness.timebase import ClockDomain
 
-        clock = ClockDomain("given", Fraction(clock_hz), clock_bits) if clock_hz else None
-        file = Path(debug_buffer) if debug_buffer else None
-        return function(*args, reading=Reading(clock, salvage, file, time_scales), **kwargs)
+        clock = ClockDomain("given", Fraction(clock_hz)) if clock_hz else None
+        reading = Reading(clock, clock_bits, salvage, debug_buffer, time_scales)
+        return function(*args, reading=reading, **kwargs)
 
     return with_options(
         function,
         collect,
         time_scale_option,
         click.option(
-            "--debug-buffer", metavar="FILE", help="Bytes of logged tensors, beside an ETDump."
+            "--debug-buffer",
+            metavar="FILE",
+            type=FilePath(),
+            help="Bytes of logged tensors, beside an ETDump.",
         ),
         click.option(
             "--salvage",
@@ -158,10 +173,10 @@ def reading_options(function: _F) -> _F:
         ),
         click.option(
             "--clock-bits",
-            default=64,
-            show_default=True,
+            metavar="N",
             type=click.IntRange(8, 64),
-            help="Counter width.",
+            help="Width of the counter, 8 to 64 bits: ticks wrap at 2**N.  [default: what the file "
+            "says; 64 for ED00 files]",
         ),
         click.option(
             "--clock-hz",
@@ -210,14 +225,12 @@ def _parse_time_scales(_: click.Context, __: click.Parameter, pairs: Any) -> dic
 
 def report_option(*names: str, required: bool = False) -> Callable[[_F], _F]:
     """An option of files to report to, passed as the tuple of paths ``reports``."""
-    from pathlib import Path
-
     return click.option(
         *(names or ("--report",)),
         "reports",
         multiple=True,
         required=required,
-        type=click.Path(path_type=Path),
+        type=FilePath(),
         callback=_check_reports,
         metavar="FILE",
         help="Write a report, too, of the kind that the suffix says (docs/reports.md): .html, "
@@ -288,7 +301,7 @@ def show_outcome(output: Output, outcome: Outcome, directory: Path) -> None:
         output.console(),
         outcome.result,
         outcome.trace,
-        str(directory),
+        shown(directory),
         verbosity=output.verbosity,
         comparison=outcome.comparison,
     )

@@ -7,12 +7,14 @@ from pathlib import Path
 import click
 
 from harness.cli.common import Output, Reading, output_options, reading_options
+from harness.cli.paths import FilePath
+from harness.files import shown
 from harness.view.compare import EXECUTIONS, STATISTICS, Executions, Statistic, compare
 
 
 @click.command(name="compare")
-@click.argument("before", type=click.Path(path_type=Path))
-@click.argument("after", type=click.Path(path_type=Path))
+@click.argument("before", type=FilePath())
+@click.argument("after", type=FilePath())
 @click.option(
     "--statistic",
     type=click.Choice(STATISTICS),
@@ -49,7 +51,7 @@ def command(
         from harness.report.compare import comparison_document, side
 
         old, new = (
-            side(str(path), source.trace.losses, source.damage)
+            side(shown(path), source.trace, source.damage, source.later_dumps)
             for path, source in zip((before, after), sources, strict=True)
         )
         click.echo(comparison_document(old, new, found), nl=False)

@@ -9,6 +9,7 @@ import click
 
 from harness.cli.beside import Beside, beside_options
 from harness.cli.common import Output, Reading, output_options, reading_options
+from harness.cli.paths import FilePath
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="decode")
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=FilePath())
 @click.option("--tree", is_flag=True, help="Print the call tree, with total and self times.")
 @click.option(
     "--memory", "with_memory", is_flag=True, help="Print memory over time: peaks and who was live."
@@ -53,7 +54,7 @@ def command(
             tree=tree,
             memory=_memory(source.trace, pools) if with_memory else None,
             pools=pools,
-            dumps=len(source.dumps),
+            later_dumps=source.later_dumps,
             damage=source.damage,
             symbols=known.symbols,
             arguments=known.arguments,

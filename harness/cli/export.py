@@ -8,6 +8,8 @@ from pathlib import Path
 import click
 
 from harness.cli.common import Output, Reading, output_options, reading_options
+from harness.cli.paths import FilePath
+from harness.clock.width import suspected_widths
 from harness.errors import UsageError
 from harness.export.formats import FORMATS, export
 from harness.lab.directory import RunDirectory
@@ -20,7 +22,7 @@ _FORMATS = "\n".join(f"  {name:<12}{format_.description}" for name, format_ in F
 
 
 @click.command(name="export", epilog=f"\b\nFormats (docs/exports.md):\n{_FORMATS}")
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=FilePath())
 @click.option(
     "-f",
     "--format",
@@ -35,14 +37,14 @@ _FORMATS = "\n".join(f"  {name:<12}{format_.description}" for name, format_ in F
     "--output",
     "file",
     required=True,
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     metavar="FILE",
     help="What to write.",
 )
 @click.option("--flavour", help="A variant of the format.")
 @click.option(
     "--model",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=FilePath(exists=True, dir_okay=False),
     help="The .pte that was executed: operands, data dependencies, names of delegates.",
 )
 @click.option("--method", help="Its method; by default the one that fits the trace.")
@@ -71,6 +73,9 @@ def command(
     RunDirectory(file.parent).write(file.name, exported.data)
     exported = replace(exported, notes=notes + exported.notes)
     if output.json:
+        suspected = suspected_widths(trace, source.later_dumps if dump is None else ())
+        suspicions = tuple(item.advice for item in suspected)
+        exported = replace(exported, notes=suspicions + exported.notes)
         from harness.report.document import export_document
 
         click.echo(export_document(str(file), name, exported), nl=False)

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from harness.cli.common import Output, output_options
+from harness.cli.paths import FilePath
 from harness.cli.where import chosen_options
 from harness.lab.flash_plan import FlashRequest, HowToFlash, Plan, plan
 from harness.lab.flash_record import FlashRecord
@@ -19,7 +20,7 @@ from harness.lab.units import Chosen
 @chosen_options
 @click.option(
     "--image",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     help="What to write: ELF, Intel HEX, UF2 or .bin.  [default: the board's firmware, built here]",
 )
 @click.option("--tool", help="Flashing tool.  [default: the board file's first that is here]")
@@ -35,7 +36,7 @@ from harness.lab.units import Chosen
     "directory",
     default=Path("out/flash"),
     show_default=True,
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     help="Directory for the tool's log and flash.json.",
 )
 @click.option(

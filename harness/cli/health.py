@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from harness.cli.common import Output, output_options
+from harness.cli.paths import FilePath
 from harness.cli.where import units_option
 from harness.lab.health import examine, heal
 from harness.report.health import Health
@@ -20,7 +21,7 @@ from harness.unit import Unit, find_unit, load_units
 @click.option("--rates", is_flag=True, help="The same at every rate, and say the best.")
 @click.option(
     "--image",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     help="The firmware that they should run; --heal flashes it where another runs.",
 )
 @click.option(

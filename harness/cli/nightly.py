@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.common import Output, output_options
+from harness.cli.paths import FilePath
 from harness.cli.where import units_option
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="nightly")
-@click.argument("plan", type=click.Path(path_type=Path))
+@click.argument("plan", type=FilePath())
 @units_option
 @click.option(
     "--only",

@@ -8,6 +8,7 @@ import click
 
 from harness.board import load_board
 from harness.cli.common import Output, output_options
+from harness.cli.paths import FilePath
 from harness.cli.where import optional_chosen_options
 from harness.errors import UsageError
 from harness.lab.postmortem import (
@@ -23,15 +24,15 @@ from harness.target.ports import describe
 
 
 @click.command(name="postmortem")
-@click.argument("path", required=False, type=click.Path(path_type=Path))
+@click.argument("path", required=False, type=FilePath())
 @optional_chosen_options
 @click.option("--baud", type=click.IntRange(min=1), help="Instead of the board file's.")
 @click.option(
     "--image",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     help="ELF file to look up functions and lines in, instead of the board's firmware.",
 )
-@click.option("-o", "--output", "saved", type=click.Path(path_type=Path), help="Save it here, too.")
+@click.option("-o", "--output", "saved", type=FilePath(), help="Save it here, too.")
 @click.option("--clear", is_flag=True, help="Make the board forget it; the next run does anyway.")
 @output_options
 def command(

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from harness.cli.common import Output, output_options, show_outcome
+from harness.cli.paths import FilePath
 from harness.cli.where import chosen_options
 from harness.lab.pull import pull
 from harness.lab.units import Chosen
@@ -21,7 +22,7 @@ from harness.lab.units import Chosen
     "directory",
     default=Path("out/pull"),
     show_default=True,
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     help="Run directory to make.",
 )
 @output_options

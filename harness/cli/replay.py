@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.common import Output, output_options, report_option, write_reports
+from harness.cli.paths import FilePath
 from harness.errors import NotComparableError
 
 if TYPE_CHECKING:
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
 
 
 @click.command(name="replay")
-@click.argument("bundle", type=click.Path(path_type=Path))
+@click.argument("bundle", type=FilePath())
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FilePath(file_okay=False),
     metavar="DIRECTORY",
     help="Unpack it here, too; a directory that is empty or not there yet.",
 )

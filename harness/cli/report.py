@@ -14,14 +14,15 @@ from harness.cli.common import (
     report_option,
     write_reports,
 )
+from harness.cli.paths import FilePath
 
 
 @click.command(name="report")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, required=True, type=FilePath())
 @report_option("-o", "--output")
 @click.option(
     "--budget",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     help="Budget file for all.  [default: for each the one it was checked against, if any]",
 )
 @reading_options
@@ -45,7 +46,7 @@ def command(
     with output.stages() as stages:
         for done, path in enumerate(paths):
             stages("judging", done, len(paths))
-            runs.append(judged_path(path, reading.load, budget))
+            runs.append(judged_path(path, reading.load, budget, reading.given()))
         stages("writing", 0, 0)
         write_reports(reports, runs)
     if output.json:

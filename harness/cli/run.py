@@ -17,6 +17,7 @@ from harness.cli.common import (
     time_scale_option,
     write_reports,
 )
+from harness.cli.paths import FilePath, absolute_history
 from harness.cli.where import chosen_options
 from harness.lab.flash_plan import HowToFlash
 from harness.lab.request import RunRequest
@@ -28,7 +29,12 @@ from harness.report.reported import Reported
 
 @click.command(name="run")
 @chosen_options
-@click.option("--model", required=True, type=click.Path(path_type=Path), help="The .pte file.")
+@click.option(
+    "--model",
+    required=True,
+    type=FilePath(),
+    help="The .pte file, or the name of a model that comes with the package, such as kws_int8.",
+)
 @click.option("--method", default="forward", show_default=True, help="Method of the model to run.")
 @click.option("--runs", default=1, show_default=True, type=click.IntRange(1, 1_000_000))
 @click.option(
@@ -37,21 +43,21 @@ from harness.report.reported import Reported
     "directory",
     default=Path("out/run"),
     show_default=True,
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     help="Run directory to make.",
 )
 @click.option(
     "--input",
     "inputs",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     help="A .npy file per model input, in order; without any, inputs are random.",
 )
 @click.option(
     "--reference",
     "references",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     help="A .npy file per model output, in order: what it should be.",
 )
 @click.option(
@@ -68,7 +74,7 @@ from harness.report.reported import Reported
 @click.option("--flash", is_flag=True, help="Bring firmware onto the board first.")
 @click.option(
     "--image",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     help="With --flash: what to bring there, instead of what is built here.",
 )
 @click.option("--tool", "flash_tool", help="With --flash: the tool to do it.")
@@ -80,7 +86,7 @@ from harness.report.reported import Reported
 )
 @click.option(
     "--budget",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     help="Budget file to check against, instead of the board's own.",
 )
 @click.option(
@@ -127,6 +133,7 @@ from harness.report.reported import Reported
 )
 @click.option(
     "--history",
+    callback=absolute_history,
     metavar="URL",
     envvar="ETHARNESS_HISTORY",
     help="Add the result to a history: SQLite file or postgresql:// URL.  "

@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 import click
 
 from harness.cli.common import with_options
+from harness.cli.paths import FilePath, absolute_name
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 units_option = click.option(
     "--units",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     help="The lab's units.  [default: $ETHARNESS_UNITS, ./units.toml, or "
     "~/.config/etdump-harness/units.toml]",
 )
@@ -49,7 +50,12 @@ def _with_chosen(function: _F, *, needed: bool) -> _F:
     return with_options(
         function,
         collect,
-        click.option("-p", "--port", help="Serial port of the board, if its unit does not say."),
+        click.option(
+            "-p",
+            "--port",
+            callback=absolute_name,
+            help="Serial port of the board, if its unit does not say.",
+        ),
         units_option,
         click.option(
             "--unit",
@@ -58,6 +64,7 @@ def _with_chosen(function: _F, *, needed: bool) -> _F:
         ),
         click.option(
             "--board",
+            callback=absolute_name,
             help="Board name (see `etharness boards`) or board file, if no unit of the lab says.",
         ),
     )

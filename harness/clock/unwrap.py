@@ -103,6 +103,21 @@ def unwrap(trace: Trace, jitter: int | None = None) -> Timeline:
     return Timeline(start, end, tuple(origins), tuple(backward_steps), tuple(reversed_events))
 
 
+def ends_before_start(trace: Trace) -> npt.NDArray[np.bool_]:
+    """Events whose duration is unknown, shape (n,): they end before they start, but not by a wrap.
+
+    The counter does not wrap within a session, so nobody knows which of its readings is wrong. One
+    narrower than is said, which did wrap, looks the same (``harness.clock.width``).
+    """
+    found = np.zeros(len(trace), np.bool_)
+    for number, domain in enumerate(trace.clocks):
+        if not does_wrap(domain):
+            rows = trace.clock == number
+            ticks = forward(domain, trace.start[rows], trace.end[rows])
+            found[rows] = ticks > np.uint64(domain.modulus // 2)
+    return found
+
+
 def signed_steps(domain: ClockDomain, ticks: Ticks, jitter: int) -> _Ints:
     """Read modular differences that are within ``jitter`` of a whole wrap as negative.
 

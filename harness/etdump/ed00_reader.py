@@ -49,6 +49,16 @@ class Window:
     end: int
     announced: int
 
+    @property
+    def base(self) -> int:
+        """From where on its fields are aligned: where its size prefix begins.
+
+        With its prefix, the size of a dump that has fields of 8 bytes is a multiple of 8, so the
+        length of one without a prefix tells whether that was cut off.
+        """
+        cut_off = self.begin == self.start and (self.end - self.start) % 8 == 4
+        return self.begin - 4 if cut_off else self.begin
+
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
@@ -146,7 +156,7 @@ class _Reader:
     def __init__(
         self, data: bytes, window: Window, clock: ClockDomain, damage: list[Damage] | None
     ) -> None:
-        self.buffer = FlatBuffer(data, window.start, window.end)
+        self.buffer = FlatBuffer(data, window.start, window.end, base=window.base)
         self.window, self.clock, self.damage = window, clock, damage
         self.events = EventReader(self.buffer)
         self.lost = 0

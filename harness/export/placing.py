@@ -1,4 +1,4 @@
-"""When every event of a trace was, on one clock: integer nanoseconds from the first one on.
+"""When every event of a trace was, on one clock: integer nanoseconds from the earliest one drawn.
 
 The tracer's own events are where its ticks say. A delegate's clock counts from somewhere else: what
 it logged in a call is placed within the call, where the calls of the whole trace together say that
@@ -44,16 +44,24 @@ def floor_nanoseconds(ticks: Ints, domain: ClockDomain) -> Ints:
     if int(np.abs(ticks).max(initial=0)) * p > _LATEST:
         exact = [tick * p // q for tick in ticks.tolist()]
         if max(map(abs, exact), default=0) > _LATEST:
-            raise UsageError(f"clock {domain.name!r} spans more nanoseconds than 63 bits hold")
+            raise _too_long(domain)
         return np.array(exact, np.int64)
     return ticks * np.int64(p) // np.int64(q)
+
+
+def _too_long(domain: ClockDomain) -> UsageError:
+    return UsageError(
+        f"clock {domain.name!r} spans more nanoseconds than 63 bits hold",
+        hint="correct its rate or width: --clock-hz, --clock-bits",
+    )
 
 
 class Placed:
     """Where every row of a trace is.
 
     Attributes:
-        start: Nanoseconds, int64; of what ``drawn`` or ``timed`` names.
+        start: Nanoseconds since the earliest instant of what ``drawn`` or ``timed`` names, int64,
+            never negative; of nothing else.
         end: Likewise.
         slack: How far a delegate's events may be from there.
         drawn: True for rows that become slices.
@@ -85,6 +93,7 @@ class Placed:
         self.drawn &= own | self.delegate
         self.reversed = int(np.count_nonzero(self.drawn & (self.end < self.start)))
         self.end = np.maximum(self.end, self.start)
+        self._begin_at_zero()
 
     def notes(self) -> tuple[str, ...]:
         """What is not as it should be, a line each."""
@@ -112,6 +121,21 @@ class Placed:
         instruction = np.where(of_delegate, trace.instruction[call], 0)
         tracer = trace.tracer[rows].astype(np.int64)
         return np.stack([tracer, of_delegate, chain, instruction], axis=1)
+
+    def _begin_at_zero(self) -> None:
+        """Count from the earliest instant that is drawn: a delegate's event may be before all else.
+
+        Raises:
+            UsageError: The latest is more than 63 bits of nanoseconds later.
+        """
+        shown = np.flatnonzero(self.drawn | self.timed)
+        if not len(shown):
+            return
+        zero, last = int(self.start[shown].min()), int(self.end[shown].max())
+        if last - zero > _LATEST:
+            raise _too_long(self.trace.clocks[_MAIN])
+        self.start[shown] -= zero
+        self.end[shown] -= zero
 
     def _rateless(self) -> _Bools:
         without = [number for number, clock in enumerate(self.trace.clocks) if clock.hz is None]
@@ -160,7 +184,7 @@ class Placed:
         low, high = int(self.start[first]), int(self.end[group].max())
         begin, room = int(self.start[call]), int(self.end[call] - self.start[call])
         if (lead := self._lead(call, group)) is not None:
-            shift = begin + lead - low
+            at = begin + lead
         else:
             spare = room - (high - low)
             latest = begin + max(spare, 0)
@@ -170,18 +194,21 @@ class Placed:
             self.slack[group] = within if spare >= 0 else -spare
             self.loose += 1
             self.too_long += spare < 0
-            shift = middle - low
-        self.start[group] += shift
-        self.end[group] += shift
+            at = middle
+        if at + (high - low) > _LATEST:
+            raise _too_long(self.trace.clocks[_MAIN])
+        self.start[group] = self.start[group] - low + at
+        self.end[group] = self.end[group] - low + at
 
     def _lead(self, call: int, group: Ints) -> int | None:
         """Nanoseconds from the start of a call to its delegate's first event.
 
         None when the delegate's ticks are not the caller's: of another clock, or not within the
-        call, as in a file that does not name clocks.
+        call, as in a file that does not name clocks. Nor does a call that ends before it starts
+        say where anything was.
         """
         trace = self.trace
-        if trace.clock[group[0]] != _MAIN:
+        if trace.clock[group[0]] != _MAIN or self.end[call] < self.start[call]:
             return None
         clock = trace.clocks[_MAIN]
         begin = trace.start[[call]]

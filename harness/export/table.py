@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from harness.clock.ticks import durations, to_nanoseconds
+from harness.clock.unwrap import ends_before_start
 from harness.errors import FormatError
 from harness.export.names import escaped, unescaped
 from harness.export.values import ValueDocument, debug_value, value_document
@@ -88,8 +89,9 @@ class EventRow(msgspec.Struct, frozen=True, gc=False):
         clock_name: Name of that domain.
         start: Raw start tick.
         end: Raw end tick.
-        ticks: Ticks from start to end, whatever the counter's width and direction.
-        ns: The same in nanoseconds, or null when the rate is unknown.
+        ticks: Ticks from start to end, whatever the counter's width and direction, or null for an
+            event that ends before it starts on a counter that does not wrap.
+        ns: The same in nanoseconds, or null when the rate is unknown, too.
         metadata: Delegate metadata as hexadecimal digits, or null.
         allocator: Allocator id of an allocation, else -1.
         allocator_name: Its name, escaped, or null.
@@ -114,7 +116,7 @@ class EventRow(msgspec.Struct, frozen=True, gc=False):
     clock_name: str | None
     start: int
     end: int
-    ticks: int
+    ticks: int | None
     ns: float | None
     metadata: str | None
     allocator: int
@@ -163,7 +165,6 @@ def columns(trace: Trace) -> dict[str, list[Any]]:
     """Every column of the table by its name, in order, each with one value per event."""
     names = [*map(escaped, trace.names), None]  # the last is what NO_NAME (-1) finds
     blocks = np.repeat(np.arange(len(trace.blocks)), [block.count for block in trace.blocks])
-    timed = trace.clock != NO_CLOCK
     clock_names = [escaped(clock.name) for clock in trace.clocks]
     clocks = [None if clock == NO_CLOCK else clock for clock in trace.clock.tolist()]
     values = [*map(value_document, trace.debug_values), None]
@@ -178,7 +179,7 @@ def columns(trace: Trace) -> dict[str, list[Any]]:
         "delegate_str": [names[index] for index in trace.delegate_str.tolist()],
         "clock": clocks,
         "clock_name": [None if clock is None else clock_names[clock] for clock in clocks],
-        "ticks": np.where(timed, durations(trace), 0).tolist(),
+        "ticks": _ticks(trace),
         "ns": _nanoseconds(trace),
         "metadata": _metadata(trace),
         "allocator_name": _allocator_names(trace, blocks.tolist()),
@@ -236,13 +237,18 @@ def trace_of(beside: Header, table: Mapping[str, Sequence[Any]]) -> Trace:
     return replace(trace, names=tuple(names)).sealed()
 
 
+def _ticks(trace: Trace) -> list[int | None]:
+    ticks = zip(durations(trace).tolist(), ends_before_start(trace).tolist(), strict=True)
+    return [None if unknown else value for value, unknown in ticks]
+
+
 def _nanoseconds(trace: Trace) -> list[float | None]:
     result: list[float | None] = [None] * len(trace)
-    ticks = durations(trace)
+    ticks, known = durations(trace), ~ends_before_start(trace)
     for number, clock in enumerate(trace.clocks):
         if clock.hz is None:
             continue
-        rows = np.flatnonzero(trace.clock == number)
+        rows = np.flatnonzero((trace.clock == number) & known)
         for row, value in zip(
             rows.tolist(), to_nanoseconds(ticks[rows], clock).tolist(), strict=True
         ):

@@ -84,7 +84,8 @@ class Drawing:
         trace: What was logged.
         tracks: Lines; ``track`` indexes them.
         row: Row in the trace of each slice.
-        start: Nanoseconds from the first event of the trace.
+        start: Nanoseconds from the earliest instant that is drawn, slice or allocation; the first
+            is at 0.
         end: Likewise; never before ``start``.
         track: Its line.
         parent: Slice around it, also on another line, -1 for none.

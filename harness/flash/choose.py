@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.board import Board, Flash
 from harness.errors import UsageError
+from harness.files import absolute
 from harness.flash.image import Format
 from harness.flash.probes import Probe, choose_probe, parse_selector
 from harness.flash.tool import Tool
@@ -55,7 +56,8 @@ def tool_options(tool: Tool[Any], file: Path) -> Any:
     Raises:
         UsageError: Something in it is wrong; the message names file, line and key.
     """
-    return read_document(file).as_(tool.options_type, ("flash", "options", tool.name))
+    options = read_document(file).as_(tool.options_type, ("flash", "options", tool.name))
+    return tool.placed(options, absolute(file).parent)
 
 
 def check_flash(flash: Flash, file: Path) -> None:

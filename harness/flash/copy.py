@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from harness.board import Strict
 from harness.errors import FlashError, UsageError
+from harness.files import read_regular
 from harness.flash import usb
 from harness.flash.image import Format
 from harness.flash.probes import Probe
@@ -59,6 +61,10 @@ class Copy(Tool[CopyOptions]):
     bootloader = True
     verifies = False
     settles = True
+
+    def placed(self, options: CopyOptions, folder: Path) -> CopyOptions:
+        """With where the drive is."""
+        return replace(options, mount=str(folder / options.mount)) if options.mount else options
 
     def commands(self, job: Job[CopyOptions]) -> tuple[Step, ...]:
         """Copy, and do not end before it is on the drive, or the drive has gone with it."""
@@ -158,6 +164,6 @@ def _failure(drive: Path) -> str | None:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_bytes()[:2000].decode("utf-8", errors="replace").replace("\r", "")
+        return read_regular(file, 2000).decode("utf-8", errors="replace").replace("\r", "")
     except OSError:
         return ""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from harness.board import Strict
 from harness.errors import UsageError, did_you_mean
+from harness.files import placed_word
 from harness.flash import usb
 from harness.flash.image import Format
 from harness.flash.tool import RESET, VERIFY, WRITE, Job, Step, Tool
@@ -43,6 +46,14 @@ class Command(Tool[CommandOptions]):
     version = None
     selects_probe = True
     probes = (*usb.CMSIS_DAP, *usb.ST_LINK, *usb.J_LINK, *usb.FTDI, *usb.ESP_JTAG)
+
+    def placed(self, options: CommandOptions, folder: Path) -> CommandOptions:
+        """With words such as ``./flash.sh``."""
+        words = {name: getattr(options, name) for name in ("write", "verify", "reset")}
+        return replace(
+            options,
+            **{name: tuple(placed_word(w, folder) for w in argv) for name, argv in words.items()},
+        )
 
     def commands(self, job: Job[CommandOptions]) -> tuple[Step, ...]:
         """What was said, filled in."""

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import signal
-import subprocess
 import time
+import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
+from harness.capped import CappedBuffer, CappedFile
 from harness.errors import FlashError, InfrastructureError
 from harness.flash.signs import Sign, sign_of
 from harness.flash.tool import Step, Tool
-from harness.target.process import bound_to_us
+from harness.target.process_group import (
+    Ended,
+    ProcessGroup,
+    bound_to_us,
+    ended_with,
+    run_program,
+)
 
 _READ: Final = 200_000
 """Bytes of output that are looked at; what matters comes last."""
@@ -28,24 +32,38 @@ _TOOLS_LANGUAGE: Final = {"LC_ALL": "C.UTF-8", "NO_COLOR": "1", "TERM": "dumb", 
 """So that what tools say can be recognised."""
 
 
-@dataclass(slots=True)
 class Log:
-    """The log of a flashing: every command and all it printed.
+    """The log of a flashing: every command and what it printed, of that the head and the tail.
 
     Attributes:
         path: The file, which is begun anew.
     """
 
-    path: Path
+    def __init__(self, path: Path) -> None:
+        """Begin it.
 
-    def __post_init__(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_bytes(b"")
+        Raises:
+            OSError: It cannot be written.
+        """
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = CappedFile(path)
+        # Also when a flashing ends early, and nobody closes it.
+        self.close = weakref.finalize(self, self._file.close)
+
+    def write(self, data: bytes) -> None:
+        """Add what a command printed."""
+        self._file.write(data)
 
     def note(self, text: str) -> None:
-        """Add a line of ours."""
-        with self.path.open("ab") as file:
-            file.write(f"# {text}\n".encode(errors="backslashreplace"))
+        """Add a line of ours.
+
+        Raises:
+            OSError: Something could not be written, now or before.
+        """
+        self.write(f"# {text}\n".encode(errors="backslashreplace"))
+        if self._file.error is not None:
+            raise self._file.error
 
 
 def run_steps(
@@ -76,17 +94,17 @@ def run_steps(
             _write(path, content)
         began = time.monotonic()
         try:
-            code, output = _run(step, log, deadline - began, directory)
-        except subprocess.TimeoutExpired:
-            raise FlashError(
-                f"{name} had not ended after {timeout_s:g} s, while it was to {step.stage}: "
-                f"{_words(_read_from(log.path, 0))}",
-                hint=f"its log is {log.path}; is the board stuck? A power cycle may help, or "
-                "`timeout_s` in [flash] of the board file",
-            ) from None
+            ended = _run(step, log, deadline - began, directory)
         finally:
             took[step.stage] = round(took.get(step.stage, 0.0) + time.monotonic() - began, 3)
-        _judge(name, step, code, output, log)
+        if ended.code is None:
+            raise FlashError(
+                f"{name} had not ended after {timeout_s:g} s, while it was to {step.stage}: "
+                f"{_words(_text(ended))}{ended.remains}",
+                hint=f"its log is {log.path}; is the board stuck? A power cycle may help, or "
+                "`timeout_s` in [flash] of the board file",
+            )
+        _judge(name, step, ended.code, _text(ended), log)
 
 
 def version_of(tool: Tool[Any], program: str) -> str:
@@ -94,58 +112,46 @@ def version_of(tool: Tool[Any], program: str) -> str:
     if tool.version is None:
         return ""
     try:
-        done = subprocess.run(
-            [program, *tool.version],
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=_VERSION_S,
-            check=False,
-            env=os.environ | _TOOLS_LANGUAGE,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = run_program([program, *tool.version], _VERSION_S, env=os.environ | _TOOLS_LANGUAGE)
+    except OSError as error:
         return f"does not run: {error}"
-    text = (done.stdout + done.stderr).decode(errors="replace")
-    found = _VERSION.search(text)
+    if done.code is None:
+        return f"does not run: had not ended after {_VERSION_S:g} s"
+    found = _VERSION.search(done.output)
     return found[1] if found else ""
 
 
-def _run(step: Step, log: Log, timeout_s: float, directory: Path) -> tuple[int, str]:
+def _run(step: Step, log: Log, timeout_s: float, directory: Path) -> Ended:
     log.note(" ".join(step.argv))
-    begin = log.path.stat().st_size
-    with log.path.open("ab") as file:
-        try:
-            process = _start(step.argv, file, directory)
-        except OSError as error:
-            raise FlashError(
-                f"cannot start {step.argv[0]}: {error.strerror}",
-                hint="install it again",
-                again=False,
-            ) from error
-        try:
-            code = process.wait(max(0.0, timeout_s))
-        finally:
-            _end_group(process)
+    output = CappedBuffer(0, _READ)
+
+    def keep(data: bytes) -> None:
+        output.extend(data)
+        log.write(data)
+
+    try:
+        group = ProcessGroup(
+            bound_to_us(step.argv), stdout=keep, cwd=directory, env=os.environ | _TOOLS_LANGUAGE
+        )
+    except OSError as error:
+        raise FlashError(
+            f"cannot start {step.argv[0]}: {error.strerror}",
+            hint="install it again",
+            again=False,
+        ) from error
+    try:
+        in_time = group.wait(timeout_s)
+    finally:
+        # Also what a tool that has ended has started: a server that stays would keep the probe.
+        code = group.end()
+    if group.complaint:
+        log.note(group.complaint)
     log.note(f"exit status {code}")
-    return code, _read_from(log.path, begin)
+    return Ended(code if in_time else None, output.kept, b"", group.complaint)
 
 
-def _start(argv: Sequence[str], output: IO[bytes], directory: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        bound_to_us(argv),
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        cwd=directory,
-        env=os.environ | _TOOLS_LANGUAGE,
-        start_new_session=True,
-    )
-
-
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """End what is left of it, with what it started: a server that stays would keep the probe."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+def _text(ended: Ended) -> str:
+    return ended.stdout.decode("utf-8", errors="replace").replace("\r", "\n")
 
 
 def _judge(name: str, step: Step, code: int, output: str, log: Log) -> None:
@@ -154,10 +160,8 @@ def _judge(name: str, step: Step, code: int, output: str, log: Log) -> None:
     if code == 0 and proved and not denied:
         return
     sign = sign_of(output)
-    if code < 0:
-        how = f"was killed by {signal.Signals(-code).name}"
-    elif code:
-        how = f"exited with status {code}"
+    if code:
+        how = ended_with(code)
     else:
         how = "exited with status 0, but " + ("said that it failed" if denied else "did not finish")
     what = f"{sign.what} ({how})" if sign else how
@@ -174,13 +178,6 @@ def _write(path: Path, content: bytes) -> None:
         path.write_bytes(content)
     except OSError as error:
         raise InfrastructureError(f"cannot write {path}: {error.strerror}") from error
-
-
-def _read_from(path: Path, begin: int) -> str:
-    with path.open("rb") as file:
-        file.seek(max(begin, path.stat().st_size - _READ))
-        text = file.read().decode("utf-8", errors="replace")
-    return "\n".join(line for line in text.replace("\r", "\n").split("\n") if line[:1] != "#")
 
 
 def _words(output: str, sign: Sign | None = None) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from harness.board import Strict
 from harness.errors import UsageError
@@ -30,6 +33,13 @@ class OpenOcd(Tool[OpenOcdOptions]):
     options_type = OpenOcdOptions
     selects_probe = True
     probes = (*usb.ST_LINK, *usb.J_LINK, *usb.CMSIS_DAP, *usb.FTDI, *usb.ESP_JTAG)
+
+    def placed(self, options: OpenOcdOptions, folder: Path) -> OpenOcdOptions:
+        """With scripts beside the board file; others are where openocd looks for them."""
+        config = (folder / script for script in options.config)
+        found = (str(path) if path.is_file() else "" for path in config)
+        names = zip(found, options.config, strict=True)
+        return replace(options, config=tuple(path or name for path, name in names))
 
     def commands(self, job: Job[OpenOcdOptions]) -> tuple[Step, ...]:
         """One call; the serial number is told it before it opens an adapter."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from harness.board import Strict
 from harness.flash import usb
@@ -36,6 +39,10 @@ class PyOcd(Tool[PyOcdOptions]):
     options_type = PyOcdOptions
     selects_probe = True
     probes = (*usb.CMSIS_DAP, *usb.ST_LINK, *usb.J_LINK)
+
+    def placed(self, options: PyOcdOptions, folder: Path) -> PyOcdOptions:
+        """With the file of the pack."""
+        return replace(options, pack=str(folder / options.pack)) if options.pack else options
 
     def commands(self, job: Job[PyOcdOptions]) -> tuple[Step, ...]:
         """Load without a reset, compare each piece, reset."""

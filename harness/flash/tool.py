@@ -16,6 +16,7 @@ from typing import ClassVar, Final, Generic, TypeVar
 
 from harness.board import Strict
 from harness.errors import UsageError
+from harness.files import absolute
 from harness.flash.image import Format, Image
 from harness.flash.probes import Probe
 
@@ -39,7 +40,8 @@ class Program:
         beside = str(Path(sys.executable).parent)
         for name in (self.name, *self.others):
             if found := shutil.which(name) or shutil.which(name, path=beside):
-                return found
+                # $PATH may have relative folders, and tools are started elsewhere.
+                return str(absolute(found))
         return None
 
 
@@ -176,6 +178,10 @@ class Tool(ABC, Generic[Options]):
         Raises:
             UsageError: Something that it needs to know was not said.
         """
+
+    def placed(self, options: Options, _folder: Path) -> Options:
+        """Options with the paths in them made absolute; they are relative to the board file."""
+        return options
 
     def reads_back(self, _options: Options) -> bool:
         """Whether it can verify, told this."""

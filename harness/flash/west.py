@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from harness.board import Strict
 from harness.flash import usb
@@ -30,6 +33,10 @@ class West(Tool[WestOptions]):
     selects_probe = True
     probes = (*usb.CMSIS_DAP, *usb.ST_LINK, *usb.J_LINK)
     verifies = False
+
+    def placed(self, options: WestOptions, folder: Path) -> WestOptions:
+        """With the build directory."""
+        return replace(options, build_dir=str(folder / options.build_dir))
 
     def commands(self, job: Job[WestOptions]) -> tuple[Step, ...]:
         """One call, of the image that was given and nothing that it would build."""

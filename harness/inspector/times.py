@@ -41,13 +41,16 @@ def of_readings(trace: Trace, hz: Fraction) -> Trace:
     """The trace on a counter of ``hz`` whose width is what its readings say.
 
     A counter that never reads more than 32 bits is taken for one of 32 bits: nothing but a wrap
-    tells. Delegates may stamp their events with another counter than ExecuTorch, so theirs is a
-    clock of its own.
+    tells. Delegates may stamp their events with another counter than ExecuTorch, or, as XNNPACK,
+    add to a reading in 64 bits; so theirs is a clock of its own.
     """
-    wide = bool((np.maximum(trace.start, trace.end) >= _SPAN_32).any())
-    clock = ClockDomain("given", hz, 64 if wide else 32)
+    wide = np.maximum(trace.start, trace.end) >= _SPAN_32
+    clocks = tuple(
+        ClockDomain(name, hz, 64 if (wide & (trace.delegated == delegated)).any() else 32)
+        for name, delegated in (("given", False), ("delegates", True))
+    )
     numbers = np.where(trace.clock == 0, trace.delegated, trace.clock).astype(np.uint8)
-    return replace(trace, clocks=(clock, replace(clock, name="delegates")), clock=numbers).sealed()
+    return replace(trace, clocks=clocks, clock=numbers).sealed()
 
 
 def event_times(trace: Trace, target: TimeScale, converter: Convert | None = None) -> Times:

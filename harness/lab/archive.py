@@ -30,6 +30,8 @@ _COMMENT_SIZE: Final = 71
 _LENGTH_SIZE: Final = 2
 """Of the length of the comment, which stands before it."""
 
+_AGAIN: Final = "copy it again from where it was made"
+
 _BROKEN: Final = (
     *(zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, NotImplementedError, RuntimeError),
     *(EOFError, OSError, ValueError, OverflowError),
@@ -71,45 +73,54 @@ def unpack(data: bytes, where: str) -> dict[str, bytes]:
     Raises:
         FormatError: It is none, is damaged, or holds what no archive of ours does.
     """
+    unsound = _unsound(data)
+    note = f". The archive {unsound}" if unsound else ""
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except _BROKEN as error:
-        raise FormatError(f"{where} is no bundle, or its end is damaged: {error}") from error
+        raise FormatError(
+            f"{where} is no bundle, or its end is damaged: {error}", hint=_AGAIN
+        ) from error
     with archive:
         members = archive.infolist()
-        _refuse_bombs(members, where)
+        _refuse_bombs(members, where, note)
         files: dict[str, bytes] = {}
         for member in members:
             name = member.filename
             problem = "is there twice" if name in files else _problem(name)
             if problem:
-                raise FormatError(f"{where} holds {name!r}, which {problem}: nothing was unpacked")
+                raise FormatError(
+                    f"{where} holds {name!r}, which {problem}: nothing was unpacked{note}"
+                )
             try:
                 files[name] = archive.read(member)
             except _BROKEN as error:
-                raise FormatError(f"{where}: {name} is damaged: {error}") from error
-    _verify(data, where)
+                raise FormatError(f"{where}: {name} is damaged: {error}", hint=_AGAIN) from error
+    if unsound:
+        raise FormatError(f"{where} {unsound}", hint=_AGAIN)
     return files
 
 
-def _refuse_bombs(members: list[zipfile.ZipInfo], where: str) -> None:
+def _refuse_bombs(members: list[zipfile.ZipInfo], where: str, note: str) -> None:
     total = sum(member.file_size for member in members)
     if total > MOST_BYTES or len(members) > MOST_FILES:
         raise FormatError(
             f"{where} would unpack to {len(members):,} files of {total:,} bytes: "
-            f"more than {MOST_FILES:,} files or {MOST_BYTES:,} bytes are refused"
+            f"more than {MOST_FILES:,} files or {MOST_BYTES:,} bytes are refused{note}"
         )
 
 
-def _verify(data: bytes, where: str) -> None:
+def _unsound(data: bytes) -> str:
+    """What is wrong with the digest of an archive, or ""."""
     comment = _COMMENT.fullmatch(data[-_COMMENT_SIZE:])
     length = data[-_COMMENT_SIZE - _LENGTH_SIZE : -_COMMENT_SIZE]
     # The digest is of a length of zero, so the length that stands there is checked by itself.
     if comment is None or int.from_bytes(length, "little") != _COMMENT_SIZE:
-        raise FormatError(f"{where} does not end with its digest: it was not made by etharness")
+        return "does not end with its digest: it was not made by etharness, or is damaged"
     body = data[: -_COMMENT_SIZE - _LENGTH_SIZE] + bytes(_LENGTH_SIZE)
     if hashlib.sha256(body).hexdigest().encode() != comment[1]:
-        raise FormatError(f"{where} is damaged: its files are sound, but what stands around is not")
+        return "is damaged: its SHA-256 is not the one at its end"
+    return ""
 
 
 def _problem(name: str) -> str:

@@ -106,7 +106,7 @@ def _without_own(history: History, judged: Provenance) -> History:
 
 def keep_history(directory: Path, history: History) -> None:
     """Keep the history that a run was judged by, so that it can be judged so again."""
-    RunDirectory(directory).write(HISTORY, write_copy(history))
+    RunDirectory(directory).write_late(HISTORY, write_copy(history))
 
 
 def kept_history(directory: Path) -> History | None:

@@ -77,6 +77,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         model: The model.
         firmware: The image, where it was built on the machine that made the bundle.
         clock: What the trace's ticks were taken to count, where that was given.
+        clock_bits: How wide its counter was said to be; null for what the trace says.
         salvage: Damaged places of the trace were left out.
         time_scales: What the ticks of delegates' events were said to mean.
         day: The day that waivers with an end were asked for.
@@ -97,6 +98,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     model: str = ""
     firmware: str = ""
     clock: Clock | None = None
+    clock_bits: int | None = None
     salvage: bool = False
     time_scales: dict[str, str] = {}
     day: str = ""
@@ -181,7 +183,8 @@ class _Contents:
         subject = self._run.subject
         if subject is not None and subject.day is not None:
             self._facts["day"] = subject.day.isoformat()
-        self._facts |= {"salvage": given.salvage, "time_scales": dict(given.time_scales)}
+        self._facts |= {"clock_bits": given.clock_bits, "salvage": given.salvage}
+        self._facts["time_scales"] = dict(given.time_scales)
         self._facts |= {"board": given.board, "of_model": given.model}
         self._model()
         self._facts["versions"] = _versions() | self._board()

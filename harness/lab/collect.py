@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Final
 
-import numpy as np
-
 from harness.board import Board
 from harness.clock.alignment import Steadiness
 from harness.clock.ticks import durations, without_wraps
@@ -23,7 +21,7 @@ from harness.lab.directory import (
     RunDirectory,
     from_clock_domain,
 )
-from harness.lab.source import is_device_log, read_trace
+from harness.lab.source import counts_of, is_device_log, read_trace
 from harness.link.answers import TargetInfo
 from harness.link.run import RunOutcome
 from harness.link.session import Session
@@ -119,20 +117,12 @@ def pull_trace(
         directory.write(ETDUMP, write_ed00(without_wraps(trace), allocation_events=False))
         skipped = left_out(trace, allocation_events=False)
     return trace, TraceSummary(
-        events=len(trace),
-        blocks=len(trace.blocks),
+        **counts_of(trace),
         log_bytes=len(image),
         sha256=hashlib.sha256(image).hexdigest(),
-        dropped_events=trace.losses.events,
-        dropped_blocks=trace.losses.blocks,
-        missing_chunks=trace.losses.chunks,
-        missing_records=trace.losses.records,
         streaming_ticks=_streaming_ticks(trace),
         stack_used=deepest.used,
         stack_size=deepest.size,
-        values=int(np.count_nonzero(trace.kind == Kind.DEBUG)),
-        dropped_values=trace.losses.values,
-        dropped_runs=trace.losses.runs,
         value_ticks=_value_ticks(trace),
         debug_bytes=len(buffer),
         etdp_left_out_allocations=skipped.allocations,

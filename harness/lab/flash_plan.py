@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.board import Board, NativeTarget, QemuTarget, SerialTarget, load_board
 from harness.errors import PortError, UsageError
+from harness.files import absolute
 from harness.flash.choose import Choice, choose_tool, flash_of
 from harness.flash.image import Image, read_image
 from harness.flash.probes import connected
@@ -132,7 +133,8 @@ def plan(request: FlashRequest, *, dry: bool = False, stages: Stages = lambda *_
     if path is None:
         stages("building the firmware", 0, 0)
         path = build_firmware(board).image
-    image = read_image(path)
+    # Tools are started elsewhere, where a relative path would mean another file.
+    image = read_image(absolute(path))
     choice = choose_tool(
         board,
         file,

@@ -156,6 +156,7 @@ class Flashing:
             self._learn(exit_code=130, failure=failure)
             raise
         finally:
+            self._log.close()
             self._learn(duration_s=round(time.monotonic() - self._began, 3))
 
     def _bring_up(self, stack: ExitStack) -> Target | None:

@@ -21,6 +21,7 @@ from harness.check.history.samples import History
 from harness.check.subject import Subject, model_name
 from harness.errors import FormatError, UsageError
 from harness.etdump.dumps import Dump
+from harness.files import read_tail, shown
 from harness.lab.baseline import HistoryRef, compare_with, keep_history, kept_history
 from harness.lab.directory import CONSOLE, POSTMORTEM, RunDirectory
 from harness.lab.history.entries import provenance_of
@@ -119,27 +120,28 @@ def judged_path(
 
     Raises:
         UsageError: There is nothing at the path, or the budget file is wrong.
+        DamagedError: A file of a run is not as its result records it, salvaged or not.
         FormatError: What is there is not what it should be, and no failed run left it so.
     """
     run = RunDirectory(path)
     directory = path if run.is_one else None
     result = run.read_result() if directory else None
     if result is not None and result.failure is not None:
-        nothing = Reported(str(path), None, Verdict(()), result, directory=directory, given=given)
-        unread = with_evidence(nothing)
+        unread = Reported(shown(path), None, Verdict(()), result, directory=directory, given=given)
         if run.trace_file is None:
-            return unread
+            run.load_result()
+            return with_evidence(unread)
         try:
-            source = load(path)
+            source = load(path).require_sound()
         except FormatError:  # the log may be what the run failed for
-            return unread
+            return with_evidence(unread)
     else:
-        source = load(path)
+        source = load(path).require_sound()
     known = source.result
     if budget is None and known is not None and known.verdict is not None:
         budget = Path(known.verdict.budget) if known.verdict.budget else None
     facts = (source.trace, known, budget, directory, given, history, source.later_dumps)
-    return with_evidence(judged(str(path), *facts))
+    return with_evidence(judged(shown(path), *facts))
 
 
 def with_evidence(run: Reported) -> Reported:
@@ -147,7 +149,7 @@ def with_evidence(run: Reported) -> Reported:
     if run.directory is None:
         return run
     console, crash = run.directory / CONSOLE, run.directory / POSTMORTEM
-    printed = console.read_bytes()[-_CONSOLE_END:] if console.is_file() else b""
+    printed = read_tail(console, _CONSOLE_END) if console.is_file() else b""
     document = None
     if crash.is_file():
         try:

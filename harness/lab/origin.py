@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 from typing import Final
+
+from harness.target.process_group import run_program
 
 _VARIABLES: Final = ("ETHARNESS_COMMIT", "GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT")
 """Ours, and those of GitHub Actions, GitLab and Jenkins."""
@@ -33,13 +34,7 @@ def current_commit(place: Path) -> str:
 
 def _git(where: Path, *arguments: str) -> str:
     try:
-        done = subprocess.run(
-            ["git", "-C", str(where), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=_DEADLINE_S,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
+        done = run_program(["git", "-C", str(where), *arguments], _DEADLINE_S)
+    except OSError:
         return ""
-    return done.stdout.strip()
+    return done.stdout.decode(errors="replace").strip() if done.code == 0 else ""

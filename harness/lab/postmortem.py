@@ -18,7 +18,6 @@ from harness.lab.directory import (
     LOG,
     POSTMORTEM,
     POSTMORTEM_IMAGE,
-    RESULT,
     RunDirectory,
 )
 from harness.lab.leases import hold_if
@@ -168,9 +167,15 @@ def postmortem_of_path(path: Path, lookup: Lookup | None = None) -> Finding:
 
     Raises:
         UsageError: There is none.
+        DamagedError: It is not as its run left it.
         FormatError: The file is none.
     """
     file = path / POSTMORTEM_IMAGE if path.is_dir() else path
+    run = RunDirectory(file.parent)
+    if run.is_one:
+        result, damaged = run.examine(None if path.is_dir() else (file.name,))
+        if damaged is not None:
+            raise damaged
     try:
         image = file.read_bytes()
     except OSError as error:
@@ -180,8 +185,8 @@ def postmortem_of_path(path: Path, lookup: Lookup | None = None) -> Finding:
         ) from error
     if not is_postmortem(image):
         raise FormatError(f"{file} is no postmortem: it does not begin with ETPM", offset=0)
-    if lookup is None and (file.parent / RESULT).is_file():
-        board, _ = load_board(RunDirectory(file.parent).read_result().board)
+    if lookup is None and run.is_one:
+        board, _ = load_board(result.board)
         lookup = symbols_of_board(board)
     return examine(image, lookup=lookup or no_symbols)
 

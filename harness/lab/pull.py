@@ -10,6 +10,7 @@ from pathlib import Path
 
 from harness import __version__
 from harness.board import load_board
+from harness.capped import CappedBuffer
 from harness.clock.host_times import quality_of_run
 from harness.errors import TargetError
 from harness.lab.attach import attached
@@ -42,7 +43,7 @@ def pull(
     began = time.monotonic()
     board, _ = load_board(chosen.board)
     directory = RunDirectory.create(output)
-    console = bytearray()
+    console = CappedBuffer()
     with (
         hold_if(chosen.leased, reason="pull", timeout_s=board.deadlines.unit_s) as held,
         start_target(attached(board, baud), None, port=chosen.at(held).port) as target,
@@ -80,6 +81,7 @@ def pull(
         runs_completed=status.completed,
         seed=0,
         exit_code=0,
+        console_left_out=console.left_out,
         target=describe_target(info),
         trace=summary,
         link=session.statistics.as_dict(),
@@ -87,5 +89,4 @@ def pull(
         time_scales=dict(board.time_scales),
         clock_quality=quality_of_run(trace, pings, steadiness=steadiness_of(board)),
     )
-    directory.write_result(result)
-    return Outcome(result, trace)
+    return Outcome(directory.finish(result), trace)

@@ -95,7 +95,9 @@ def open_bundle(file: Path) -> Bundle:
             raise FormatError(f"{file} lacks {name}, which its manifest lists")
         found = hashlib.sha256(files[name]).hexdigest()
         if found != entry.sha256:
-            raise FormatError(f"{file}: {name} has the digest {found}, not {entry.sha256}")
+            raise FormatError(
+                f"{file}: {name} has the digest {found}, not {entry.sha256}: it is damaged"
+            )
     # What is read must be what came in the bundle, whoever made it.
     known = {*files, RUN} if f"{RUN}/result.json" in files else set(files)
     named = (manifest.budget, manifest.etrecord, manifest.debug_buffer, manifest.history)
@@ -136,6 +138,7 @@ def replay(bundle: Bundle, directory: Path) -> Replayed:
 
     given = Given(
         clock=to_clock_domain(manifest.clock) if manifest.clock is not None else None,
+        clock_bits=manifest.clock_bits,
         salvage=manifest.salvage,
         debug_buffer=place(manifest.debug_buffer),
         time_scales=manifest.time_scales,

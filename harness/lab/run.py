@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from harness import __version__
 from harness.board import Board, SerialTarget, load_board
+from harness.capped import CappedBuffer
 from harness.check.budget import load_budget
 from harness.check.checks import Verdict
 from harness.check.history.comparison import HistoryComparison
@@ -37,6 +38,7 @@ from harness.errors import (
     TargetError,
     UsageError,
 )
+from harness.files import absolute, shown
 from harness.lab.collect import (
     describe_target,
     pull_trace,
@@ -63,6 +65,7 @@ from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.wire import Region, Status
 from harness.report.reported import Reported
+from harness.resources import find_model
 from harness.result import UNFINISHED, Failure, Model, Result, Tensor
 from harness.target import Target, start_target
 from harness.target.build import build_firmware
@@ -115,11 +118,19 @@ def run_model(
         InfrastructureError: Something between us and it failed.
     """
     board, board_file = load_board(request.board)
+    request = dataclasses.replace(request, model=find_model(request.model))
     try:
         model = request.model.read_bytes()
     except OSError as error:
-        raise UsageError(f"cannot read the model {request.model}: {error.strerror}") from error
-    budget_file = request.budget or (board_file.parent / board.budget if board.budget else None)
+        raise UsageError(
+            f"cannot read the model {shown(request.model)}: {error.strerror}",
+            hint="--model takes a .pte file, or the name of a model that comes with the package, "
+            "such as kws_int8",
+        ) from error
+    # Recorded with the verdict, and looked for again from any folder.
+    budget_file = absolute(request.budget) if request.budget else None
+    if budget_file is None and board.budget:
+        budget_file = board_file.parent / board.budget
     if budget_file:
         # What is wrong with it shows before anything is started.
         name = model_name(request.model.name)
@@ -176,7 +187,7 @@ class _Run:
         self.references = references
         self.request, self.board, self.model = request, board, model
         self.directory, self.stages = directory, stages
-        self.console = bytearray()
+        self.console = CappedBuffer()
         self._judged: Reported | None = None
         self.began = time.monotonic()
         unfinished = Failure(UNFINISHED, "the run was cut off", "run it again", Owner.HOST)
@@ -290,7 +301,7 @@ class _Run:
         self._learn(failure=None)
         path = self.directory.path
         self._judged = judged(
-            *(str(path), trace, self.result, budget_file, path), history=self.request.against
+            *(shown(path), trace, self.result, budget_file, path), history=self.request.against
         )
         verdict = recorded(self._judged)
         self._learn(verdict=verdict, exit_code=0 if verdict.passed else 1)
@@ -299,7 +310,7 @@ class _Run:
     def reported(self) -> Reported:
         """What there is to report of it."""
         path = self.directory.path
-        unjudged = Reported(str(path), None, Verdict(()), directory=path)
+        unjudged = Reported(shown(path), None, Verdict(()), directory=path)
         return with_evidence(dataclasses.replace(self._judged or unjudged, result=self.result))
 
     def fail(self, failure: Failure, exit_code: int) -> None:
@@ -307,11 +318,17 @@ class _Run:
 
     def finish(self) -> HostError | None:
         """Write what is left to write; what cannot be is said, and returned."""
-        self._learn(duration_s=round(time.monotonic() - self.began, 3))
+        self._learn(
+            duration_s=round(time.monotonic() - self.began, 3),
+            console_left_out=self.console.left_out,
+        )
         # The console first, as the result is the last file of a run; but it is worth less.
         console = self._keep("console", lambda: self.directory.write(CONSOLE, bytes(self.console)))
-        result = self._keep("result", lambda: self.directory.write_result(self.result))
+        result = self._keep("result", self._finish_directory)
         return result or console
+
+    def _finish_directory(self) -> None:
+        self.result = self.directory.finish(self.result)
 
     def _keep(self, what: str, write: Callable[[], None]) -> HostError | None:
         try:
@@ -396,7 +413,7 @@ class _Run:
         method = read_method(self.model, self.request.method)
         self._learn(
             model=Model(
-                file=str(self.request.model),
+                file=shown(self.request.model),
                 sha256=hashlib.sha256(self.model).hexdigest(),
                 nbytes=len(self.model),
                 planned_bytes=info.planned_bytes,

@@ -10,20 +10,21 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.errors import UsageError
+from harness.errors import DamagedError, FormatError, UsageError
 from harness.etdump.dumps import Dump, is_device_log, read_dumps
 from harness.lab.directory import (
     DEBUG_BUFFER,
     ETDUMP,
     LOG,
+    RESULT,
     RunDirectory,
     to_clock_domain,
 )
 from harness.result import Result
 from harness.timebase import ClockDomain
-from harness.trace import Damage, Trace, concatenate
+from harness.trace import EXECUTION, Damage, Kind, Trace, concatenate
 
-__all__ = ["Source", "is_device_log", "load_source", "read_trace"]
+__all__ = ["Source", "counts_of", "is_device_log", "load_source", "read_trace"]
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,24 @@ class Source:
         dumps: Traces in the order of the file, each with its debug buffer.
         result: The result of the run when a run directory stands behind it.
         damage: What was left out of them because it is damaged.
+        damaged: A file of the run directory is not as its run left it, so that no verdict may rest
+            on these traces; None when all are. Only ever there when they were salvaged.
     """
 
     dumps: tuple[Dump, ...]
     result: Result | None = None
     damage: tuple[Damage, ...] = ()
+    damaged: DamagedError | None = None
+
+    def require_sound(self) -> Source:
+        """Return the same.
+
+        Raises:
+            DamagedError: It was salvaged from a run directory whose files are not as recorded.
+        """
+        if self.damaged is not None:
+            raise self.damaged
+        return self
 
     @cached_property
     def trace(self) -> Trace:
@@ -80,6 +94,10 @@ def load_source(
     the result beside it. ``clock`` overrides them; an ED00 file says nothing about its clock and
     is taken as nanoseconds, as ExecuTorch does.
 
+    Every load of a run passes here, so here its files are held against ``result.json``: length and
+    digest of each (of a single file of a run directory and its debug buffer), and what is counted
+    in the log.
+
     Args:
         source: A run directory, a file, or what a file holds.
         clock: What the ticks count.
@@ -89,24 +107,60 @@ def load_source(
 
     Raises:
         UsageError: There is nothing at the path, or a directory that no run made.
+        DamagedError: A file of a run is not as its result records it.
         FormatError: The file is not what it should be.
     """
     result: Result | None = None
-    beside: Path | None = None
+    file: Path | None = None
+    damaged: DamagedError | None = None
     if isinstance(source, bytes):
         data = source
     else:
-        file, result = _file(source)
+        file, result, damaged = _file(source)
+        if damaged is not None and not salvage:
+            raise damaged
         data = file.read_bytes()
-        if result is not None and file.name in (LOG, ETDUMP):
-            beside = file.parent / DEBUG_BUFFER
-    found = read_dumps(data, [clock] if clock else _clocks_of(result), salvage=salvage)
+    try:
+        found = read_dumps(data, [clock] if clock else _clocks_of(result), salvage=salvage)
+    except FormatError as error:
+        if damaged is None:
+            raise
+        raise damaged from error  # which says why it cannot be read
     dumps = found.dumps
     if debug_buffer is not None:
         dumps = (_with_buffer(dumps, debug_buffer),)
-    elif beside is not None and beside.is_file():
+        damaged = damaged or _examined_alone(debug_buffer)[1]
+    elif (beside := _buffer_of(file, result)) is not None:
         dumps = tuple(replace(dump, debug_buffer=beside.read_bytes()) for dump in dumps)
-    return Source(dumps, result, found.damage)
+    loaded = Source(dumps, result, found.damage)
+    if result is not None and file is not None and not found.damage:
+        damaged = damaged or _miscounted(file, result, loaded.trace)
+    if damaged is None:
+        return loaded
+    if not salvage:
+        raise damaged
+    damage = (Damage(None, "", damaged.message, None), *found.damage)
+    return replace(loaded, damage=damage, damaged=damaged)
+
+
+def counts_of(trace: Trace) -> dict[str, int]:
+    """What a result records of a log that can be counted in it, by field of ``TraceSummary``."""
+    losses, executions = trace.losses, 0
+    if EXECUTION in trace.names:
+        named = trace.name == trace.names.index(EXECUTION)
+        executions = int(np.count_nonzero(named & (trace.kind == Kind.PROFILE)))
+    return {
+        "events": len(trace),
+        "blocks": len(trace.blocks),
+        "executions": executions,
+        "values": int(np.count_nonzero(trace.kind == Kind.DEBUG)),
+        "dropped_events": losses.events,
+        "dropped_blocks": losses.blocks,
+        "dropped_values": losses.values,
+        "dropped_runs": losses.runs,
+        "missing_chunks": losses.chunks,
+        "missing_records": losses.records,
+    }
 
 
 def read_trace(data: bytes, clocks: Sequence[ClockDomain]) -> Trace:
@@ -118,19 +172,54 @@ def read_trace(data: bytes, clocks: Sequence[ClockDomain]) -> Trace:
     return _joined([dump.trace for dump in read_dumps(data, clocks).dumps])
 
 
-def _file(path: Path) -> tuple[Path, Result | None]:
-    """The file that holds the trace, and the result of its run."""
+def _miscounted(file: Path, result: Result, trace: Trace) -> DamagedError | None:
+    """What a result says otherwise of the log of its run; None for nothing, or another file."""
+    if result.trace is None or file != RunDirectory(file.parent).trace_file:
+        return None
+    for name, found in counts_of(trace).items():
+        recorded = getattr(result.trace, name)
+        if recorded not in (found, None):
+            what = name.replace("_", " ")
+            return DamagedError(
+                f"{file}: damaged: it has {found:,} {what}, {RESULT} records {recorded:,}",
+                hint="is one of them of another run? Restore both, or run again",
+            )
+    return None
+
+
+def _file(path: Path) -> tuple[Path, Result | None, DamagedError | None]:
+    """The file that holds the trace, the result of its run, and how files differ from that."""
     if path.is_dir():
         run = RunDirectory(path)
-        result = run.read_result()
+        result, damaged = run.examine()
         if (file := run.trace_file) is not None:
-            return file, result
+            return file, result, damaged
+        if damaged is not None:
+            raise damaged
         ended = f": {result.failure.message}" if result.failure else ""
         raise UsageError(f"{path} holds no trace, its run did not get that far{ended}")
+    around, damaged = _examined_alone(path)
     if path.is_file():
-        around = RunDirectory(path.parent)
-        return path, around.read_result() if around.is_one else None
+        return path, around, damaged
+    if damaged is not None:
+        raise damaged
     raise UsageError(f"{path}: no such file or directory")
+
+
+def _buffer_of(file: Path | None, result: Result | None) -> Path | None:
+    """The debug buffer that a run left beside its trace."""
+    if file is None or result is None or file.name not in (LOG, ETDUMP):
+        return None
+    beside = file.parent / DEBUG_BUFFER
+    return beside if beside.is_file() else None
+
+
+def _examined_alone(path: Path) -> tuple[Result | None, DamagedError | None]:
+    """The result beside a file, and how the file and its debug buffer differ from that."""
+    run = RunDirectory(path.parent)
+    if not run.is_one:
+        return None, None
+    return run.examine((path.name, DEBUG_BUFFER) if path.name in (LOG, ETDUMP) else (path.name,))
 
 
 def _with_buffer(dumps: Sequence[Dump], path: Path) -> Dump:

@@ -29,12 +29,19 @@ def write_suggestion(
         The checks of its limits.
 
     Raises:
-        UsageError: There is such a file, it cannot be written, or a path holds no trace.
+        UsageError: There is such a file, it cannot be written, or a path holds no execution.
+        DamagedError: A file of a run is not as its result records it.
     """
     if file.exists():
         raise UsageError(f"{file} is there already", hint="name another file with --suggest")
-    sources = [load(path) for path in paths]
+    sources = [load(path).require_sound() for path in paths]
     subjects = [subject_of(source.trace, source.result) for source in sources]
+    for path, subject in zip(paths, subjects, strict=True):
+        if not any(run.executes for run in subject.runs):
+            raise UsageError(
+                f"{path} holds no execution, so there is nothing to suggest limits from",
+                hint="`etharness decode` shows what it holds",
+            )
     try:
         file.write_text(suggest(subjects, wishes), encoding="utf-8")
     except OSError as error:

@@ -44,7 +44,7 @@ def read_inputs(paths: Sequence[Path], wanted: Sequence[TensorInfo], seed: int) 
 
 def to_bytes(array: np.ndarray, info: TensorInfo) -> bytes:
     """Return the array's elements in the order the tensor has in memory (its dim_order)."""
-    return np.ascontiguousarray(array.transpose(info.dim_order)).tobytes()
+    return array.transpose(info.dim_order).tobytes()
 
 
 def from_bytes(data: bytes, info: TensorInfo) -> np.ndarray:
@@ -57,7 +57,8 @@ def from_bytes(data: bytes, info: TensorInfo) -> np.ndarray:
         raise TargetError(f"the device sent {len(data)} bytes for a tensor of {info.nbytes}")
     stored = np.frombuffer(data, dtype_of(info.scalar_type))
     sizes = [info.sizes[dimension] for dimension in info.dim_order]
-    return np.ascontiguousarray(stored.reshape(sizes).transpose(np.argsort(info.dim_order)))
+    # A copy: np.ascontiguousarray would give a tensor without dimensions one.
+    return stored.reshape(sizes).transpose(np.argsort(info.dim_order)).copy()
 
 
 def read_npy(path: Path) -> np.ndarray:

@@ -1,7 +1,7 @@
 """A ``.pte`` file to a Program, with neither flatc nor torch. Format: ``schema/program.fbs``.
 
-Tables are read column-wise and every offset and value number is checked (``harness.flatbuffer``).
-Constants and delegates' data are not looked at.
+Tables are read column-wise and every offset and value number is checked (``harness.flatbuffer``),
+also of what is not read. The bytes of constants and of delegates' data are not looked at.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from harness.errors import FormatError
-from harness.flatbuffer import FlatBuffer, Ints, Tables, split
+from harness.flatbuffer import FlatBuffer, Ints, Tables, split, verify
 from harness.program import pte_schema as pte
 from harness.program.program import Call, Instruction, Method, Program
 from harness.program.pte_values import read_values
@@ -36,7 +36,9 @@ def read_program(data: bytes) -> Program:
     buffer = _window(data)
     start = np.zeros(1, np.int64)
     buffer.inside(start, 8, "file", start)
-    root = Tables.at(buffer, buffer.follow(start, "root"), pte.Program)
+    place = buffer.follow(start, "root")
+    verify(buffer, place, pte.Program, pte.LAYOUT)
+    root = Tables.at(buffer, place, pte.Program)
     plans, _ = root.children(pte.Program.EXECUTION_PLAN, pte.ExecutionPlan)
     places = plans.positions
     return Program(

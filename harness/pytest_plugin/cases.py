@@ -15,6 +15,7 @@ import pytest
 from harness.board import Board, SerialTarget, load_board
 from harness.errors import HarnessError, UsageError
 from harness.pytest_plugin.options import Settings, settings_of
+from harness.resources import packaged_model
 from harness.target.doctor import lacking
 from harness.target.ports import describe
 from harness.unit import Unit as LabUnit
@@ -120,6 +121,12 @@ def find_file(name: str | os.PathLike[str], node: pytest.Item | Any) -> Path:
     return from_root if not beside.exists() and from_root.exists() else beside
 
 
+def _find_model(name: str, node: pytest.Item | Any) -> Path:
+    """The model that a test names: a file, or the name of one that comes with the package."""
+    file = find_file(name, node)
+    return (None if file.exists() else packaged_model(name)) or file
+
+
 def budget_of(said: str | os.PathLike[str] | None, node: pytest.Item | Any) -> Path | None:
     """The budget file that a test names, or else the session's."""
     return settings_of(node.config).budget if said is None else find_file(said, node)
@@ -140,7 +147,7 @@ def _cases(metafunc: pytest.Metafunc, marked: Mapping[str, Any]) -> Iterator[Cas
         for name in _listed(marked.get("board"))
     ]
     chosen = {_load(name)[0].name for name in settings.boards}
-    models = [find_file(name, node) for name in _listed(marked.get("model"))]
+    models = [_find_model(name, node) for name in _listed(marked.get("model"))]
     options = with_files({name: marked[name] for name in OPTIONS if name in marked}, node)
     budget = budget_of(marked.get("budget"), node)
     units = [unit.board for unit in lab_units(settings)]

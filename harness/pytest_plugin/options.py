@@ -126,7 +126,7 @@ def _read(config: pytest.Config) -> Settings:
     here, artifacts = config.invocation_params.dir, option("--etharness-artifacts")
     lab = option("--etharness-units")
     return Settings(
-        boards=tuple(boards or config.getini("etharness_boards")),
+        boards=tuple(boards or _listed_boards(config)),
         named_on_command_line=bool(boards),
         ports=_pairs(option("--etharness-port")),
         units=_pairs(option("--etharness-unit")),
@@ -144,6 +144,12 @@ def _read(config: pytest.Config) -> Settings:
 def _board_file(config: pytest.Config, name: str) -> str:
     """A board that is named by its file is so from where pytest was called."""
     return str(config.invocation_params.dir / name) if name.endswith(".toml") else name
+
+
+def _listed_boards(config: pytest.Config) -> list[str]:
+    """Boards of the ini file; one that is named by its file is so from the root of the project."""
+    names = config.getini("etharness_boards")
+    return [str(config.rootpath / name) if name.endswith(".toml") else name for name in names]
 
 
 def _budget(config: pytest.Config) -> Path | None:

@@ -57,7 +57,6 @@ class OperatorTimes:
         block: Its block's.
         instruction: Its instruction id.
         count: How often it ran.
-        ticks: The same statistics in ticks of its own clock.
         operator: All that is known of it.
     """
 
@@ -67,8 +66,21 @@ class OperatorTimes:
         """Wrap an operator's statistics."""
         self.operator = operator
         self.name, self.block = operator.name, operator.block
-        self.instruction, self.count = operator.instruction, operator.ticks.count
-        self.ticks: Summary = operator.ticks
+        self.instruction, self.count = operator.instruction, len(operator.rows)
+
+    @property
+    def ticks(self) -> Summary:
+        """The same statistics in ticks of its own clock.
+
+        Raises:
+            UsageError: All its events end before they start.
+        """
+        if self.operator.ticks is None:
+            raise UsageError(
+                f"what {self.name} took is unknown: all its events end before they start",
+                hint="see what check I03 says of the clock",
+            )
+        return self.operator.ticks
 
     @property
     def in_time(self) -> Summary:
@@ -77,6 +89,7 @@ class OperatorTimes:
         Raises:
             UsageError: The rate of its clock is unknown.
         """
+        _ = self.ticks
         if self.operator.ns is None:
             raise UsageError(
                 f"the rate of clock {self.operator.clock.name!r} is unknown, so {self.name} has no "
@@ -86,7 +99,9 @@ class OperatorTimes:
         return self.operator.ns
 
     def __repr__(self) -> str:
-        shown = f"{self.ticks.p50:g} ticks" if self.operator.ns is None else f"{self.p50}"
+        shown = "unknown"
+        if self.operator.ticks is not None:
+            shown = f"{self.ticks.p50:g} ticks" if self.operator.ns is None else f"{self.p50}"
         return f"<{printable(self.name)}, instruction {self.instruction}: p50 {shown}>"
 
 

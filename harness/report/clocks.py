@@ -8,8 +8,9 @@ import msgspec
 
 from harness.clock.host_times import ClockQuality
 from harness.clock.unwrap import Timeline, default_jitter, unwrap
+from harness.clock.width import suspected_widths
 from harness.errors import FormatError
-from harness.report.text import time_unit
+from harness.report.text import printable, time_unit
 from harness.trace import Trace
 
 
@@ -18,8 +19,10 @@ class ClockDocument(msgspec.Struct, frozen=True):
 
     ``hz`` is null when its rate is unknown. ``backward_steps`` counts events that ended a little
     before the one logged before them, ``reversed_events`` those that ended a little before they
-    began: up to ``jitter`` ticks that is read so and not as nearly a whole wrap. ``quality`` says
-    how well it is known when its events were, null without readings of it.
+    began: up to ``jitter`` ticks that is read so and not as nearly a whole wrap. Where readings
+    look like those of a narrower counter, ``suspected_bits`` is its width and ``suspicion`` says
+    why; else both are null. ``quality`` says how well it is known when its events were, null
+    without readings of it.
     """
 
     name: str
@@ -29,18 +32,26 @@ class ClockDocument(msgspec.Struct, frozen=True):
     jitter: int
     backward_steps: int
     reversed_events: int
+    suspected_bits: int | None
+    suspicion: str | None
     quality: ClockQuality | None
 
 
-def clock_documents(trace: Trace, qualities: Sequence[ClockQuality] = ()) -> list[ClockDocument]:
-    """Describe every clock of a trace."""
-    return _documents(trace, qualities, _timeline(trace))
+def clock_documents(
+    trace: Trace, qualities: Sequence[ClockQuality] = (), later_dumps: Sequence[int] = ()
+) -> list[ClockDocument]:
+    """Describe every clock of a trace, in which further dumps begin at rows ``later_dumps``."""
+    return _documents(trace, qualities, _timeline(trace), later_dumps)
 
 
 def _documents(
-    trace: Trace, qualities: Sequence[ClockQuality], timeline: Timeline | None
+    trace: Trace,
+    qualities: Sequence[ClockQuality],
+    timeline: Timeline | None,
+    later_dumps: Sequence[int] = (),
 ) -> list[ClockDocument]:
     known = {quality.clock: quality for quality in qualities}
+    suspected = {found.number: found for found in suspected_widths(trace, later_dumps)}
     return [
         ClockDocument(
             name=domain.name,
@@ -50,6 +61,8 @@ def _documents(
             jitter=default_jitter(domain),
             backward_steps=timeline.backward_steps[number] if timeline else 0,
             reversed_events=timeline.reversed_events[number] if timeline else 0,
+            suspected_bits=suspected[number].bits if number in suspected else None,
+            suspicion=printable(suspected[number].advice) if number in suspected else None,
             quality=known.get(domain.name),
         )
         for number, domain in enumerate(trace.clocks)
@@ -63,11 +76,12 @@ def clock_lines(trace: Trace, qualities: Sequence[ClockQuality] = ()) -> Iterato
         yield "clocks: events span more than can be: width or direction of a counter may be wrong"
     for clock in _documents(trace, qualities, timeline):
         if clock.backward_steps or clock.reversed_events:
-            yield (
+            line = (
                 f"clock {clock.name}: {clock.backward_steps} steps back and "
-                f"{clock.reversed_events} events that end before they begin, each by at most "
-                f"{clock.jitter:,} ticks"
+                f"{clock.reversed_events} events that end before they begin"
             )
+            small = clock.jitter < 1 << (clock.bits - 1)
+            yield f"{line}, each by at most {clock.jitter:,} ticks" if small else line
         if clock.quality is not None:
             yield f"clock {clock.name}: {_on_host(clock.quality)}"
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from harness.clock.width import suspected_widths
 from harness.report.terminal import show_line, show_table, with_delegate
 from harness.report.text import TICKS, Unit, printable, time_unit, with_printable_names
 from harness.result import encode
@@ -19,11 +20,15 @@ if TYPE_CHECKING:
 
 
 class SideDocument(msgspec.Struct, frozen=True):
-    """One of the two traces; what it lacks makes its counts and totals lower bounds."""
+    """One of the two traces; what it lacks makes its counts and totals lower bounds.
+
+    ``suspicions`` say which of its clocks seem to be narrower than the file says, and why.
+    """
 
     path: str
     losses: Losses
     damage: list[Damage]
+    suspicions: list[str]
 
 
 class ComparisonDocument(msgspec.Struct, frozen=True):
@@ -34,9 +39,12 @@ class ComparisonDocument(msgspec.Struct, frozen=True):
     comparison: Comparison
 
 
-def side(path: str, losses: Losses, damage: Iterable[Damage]) -> SideDocument:
-    """Describe where one of the traces is from."""
-    return SideDocument(printable(path), losses, list(damage))
+def side(
+    path: str, trace: Trace, damage: Iterable[Damage] = (), later_dumps: Sequence[int] = ()
+) -> SideDocument:
+    """Describe one of the traces, and where it is from."""
+    suspicions = [printable(item.advice) for item in suspected_widths(trace, later_dumps)]
+    return SideDocument(printable(path), trace.losses, list(damage), suspicions)
 
 
 def comparison_document(before: SideDocument, after: SideDocument, comparison: Comparison) -> bytes:

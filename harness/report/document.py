@@ -64,13 +64,16 @@ from harness.view.symbols import Symbols
 class OperatorDocument(Signature, frozen=True):
     """One operator; ``ns`` is null when the rate of its clock is unknown.
 
+    ``unknown`` counts its events that end before they start, so that nobody knows what they took;
+    statistics are of the others, and null where there are none.
     ``cold`` (of the first execution after loading) and ``warm`` (of later ones) are in nanoseconds,
     or in ticks where ``ns`` is null; null for what did not happen in one. ``origin`` is from an
     ETRecord, ``arguments`` from a ``.pte``; null without these.
     """
 
     clock: str
-    ticks: Summary
+    unknown: int
+    ticks: Summary | None
     ns: Summary | None
     cold: Summary | None
     warm: Summary | None
@@ -164,7 +167,7 @@ def trace_document(
     tree: bool = False,
     memory: Memory | None = None,
     pools: Sequence[PlannedPool] = (),
-    dumps: int = 1,
+    later_dumps: Sequence[int] = (),
     damage: Sequence[Damage] = (),
     symbols: Sequence[Symbols | None] | None = None,
     arguments: Sequence[Arguments | None] | None = None,
@@ -179,7 +182,7 @@ def trace_document(
         tree: With its call tree.
         memory: Its memory over time, if that is wanted.
         pools: What the model plans, beside it.
-        dumps: How many dumps it came from.
+        later_dumps: Rows at which all dumps but the first begin.
         damage: What was left out.
         symbols: What an ETRecord knows of every event, if there is one.
         arguments: What the model says that every event's operator takes, if there is one.
@@ -190,6 +193,7 @@ def trace_document(
         OperatorDocument(
             *with_printable_names(operator).signature,
             clock=operator.clock.name,
+            unknown=operator.unknown,
             ticks=operator.ticks,
             ns=operator.ns,
             cold=operator.cold,
@@ -204,10 +208,10 @@ def trace_document(
             events=len(trace),
             blocks=[printable(block.name) for block in trace.blocks],
             runs=[replace(run, name=printable(run.name)) for run in runs(trace)],
-            dumps=dumps,
+            dumps=1 + len(later_dumps),
             losses=trace.losses,
             damage=list(damage),
-            clocks=clock_documents(trace, qualities),
+            clocks=clock_documents(trace, qualities, later_dumps),
             operators=operators,
             allocators=allocator_totals(trace),
             tree=[with_printable_names(node) for node in merged_tree(call_tree(trace))]

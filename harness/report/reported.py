@@ -30,6 +30,7 @@ class Given:
         day: The day that waivers with an end are asked for; None for that of the run, or today.
         board: The board type whose rules count, for a trace without a result.
         model: The model whose rules count, likewise.
+        clock_bits: Width of the counter of clock 0, if not what the file says.
     """
 
     clock: ClockDomain | None = None
@@ -40,6 +41,7 @@ class Given:
     day: date | None = None
     board: str = ""
     model: str = ""
+    clock_bits: int | None = None
 
 
 NOTHING_GIVEN: Final = Given()

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from harness.clock.ticks import durations, event_nanoseconds
+from harness.clock.unwrap import ends_before_start
 from harness.errors import UsageError
 from harness.report.terminal import Column, show_line, show_table, with_delegate
 from harness.report.text import Unit, printable, time_unit
@@ -231,7 +232,7 @@ def _nanoseconds(trace: Trace) -> np.ndarray:
     """What events took, shape (n,).
 
     Raises:
-        UsageError: The rate of a clock is unknown.
+        UsageError: The rate of a clock, or what an event took, is unknown.
     """
     for number, domain in enumerate(trace.clocks):
         if domain.hz is None and (trace.clock == number).any():
@@ -239,6 +240,11 @@ def _nanoseconds(trace: Trace) -> np.ndarray:
                 f"clock {domain.name!r} has no known rate, so modules have no times",
                 hint="give --clock-hz",
             )
+    if unknown := int(ends_before_start(trace).sum()):
+        raise UsageError(
+            f"{unknown} events end before they start, so modules have no times",
+            hint="`etharness check` says what may be wrong with the clock",
+        )
     return event_nanoseconds(trace, durations(trace))
 
 

@@ -111,7 +111,8 @@ def print_operators(
     when ``detailed``, which also keeps the order of the log. Shares are of the scope with the
     largest total time, normally ``Method::execute``; scopes nest, so shares do not add up to 100 %.
     On a clock of unknown rate, they are of the largest scope on that clock. Where there is a cold
-    run and warm ones, the average of the cold one is shown beside those of all.
+    run and warm ones, the average of the cold one is shown beside those of all. Where durations
+    are unknown, a column says how many are left out of the times.
     """
     if not operators:
         show_line(console, f"no profile events in block {block!r}")
@@ -128,7 +129,8 @@ def print_operators(
 
     cold = any(op.cold and op.warm for op in operators)
     numbers = [f"{name} [{unit.name}]" for name in _SHOWN + ("cold",) * cold]
-    headers = ["event", "instruction", "count", *numbers, "share [%]"]
+    unknown = any(op.unknown for op in operators)
+    headers = ["event", "instruction", "count", *["unknown"] * unknown, *numbers, "share [%]"]
     numeric = range(1, len(headers))
     headers += [header for header, _ in columns]
     further = [cell for _, cell in columns]
@@ -136,7 +138,8 @@ def print_operators(
         [
             with_delegate(op) if several_delegates else op.name,
             str(op.instruction),
-            str(op.ticks.count),
+            str(len(op.rows)),
+            *[str(op.unknown)] * unknown,
             *_times(op, unit, cold=cold),
             _share(op, outer[id(op.clock)]),
             *(cell(op) for cell in further),
@@ -407,8 +410,8 @@ def largest_totals(operators: Sequence[Operator]) -> dict[int, float]:
 
 
 def total_time(op: Operator) -> float:
-    """Its repeats together, in nanoseconds, or in ticks where the rate is unknown."""
-    return (op.ns or op.ticks).total
+    """Its repeats together, in nanoseconds, or in ticks where the rate is unknown; 0 of unknown."""
+    return 0.0 if op.times is None else op.times.total
 
 
 def with_delegate(op: Signature | Metric) -> str:
@@ -419,17 +422,21 @@ def with_delegate(op: Signature | Metric) -> str:
 
 def _times(op: Operator, unit: Unit, *, cold: bool) -> list[str]:
     """The cells of one operator's durations; says so where they are ticks among times."""
-    values = [*_shown(op.ns or op.ticks)]
+    if op.times is None:
+        return ["?"] * (len(_SHOWN) + cold)
+    values = [*_shown(op.times)]
     if cold and op.cold:
         values.append(op.cold.avg)
     if op.clock.hz is None and unit is not TICKS:
         cells = [f"{TICKS.text(value)} ticks" for value in values]
     else:
         # Where there are very many operators most are of one event, which has all statistics alike.
-        alike = op.ticks.count == 1
+        alike = op.times.count == 1
         cells = [unit.text(values[0])] * len(values) if alike else [*map(unit.text, values)]
     return [*cells, ""] if cold and not op.cold else cells
 
 
 def _share(op: Operator, largest: float) -> str:
-    return format(100 * total_time(op) / largest, ".1f") if largest else ""
+    if op.times is None:
+        return "?"
+    return format(100 * op.times.total / largest, ".1f") if largest else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.report.terminal import print_losses, show_line, show_table, with_delegate
-from harness.report.text import TICKS, time_text, time_unit
+from harness.report.text import TICKS, Unit, time_text, time_unit
 from harness.trace import NO_CLOCK, Kind, Trace
 from harness.view.call_tree import CallTree, call_tree
 from harness.view.merged_tree import Node, merged_tree
@@ -37,7 +37,8 @@ def print_tree(console: Console, trace: Trace, *, detailed: bool = False) -> Non
             _print_nodes(console, block, nodes[block])
     _print_ambiguous(console, tree, detailed=detailed)
     if backward := int(tree.backward.sum()):
-        show_line(console, f"backward: {backward} events end before they start; they count as 0")
+        text = "events end before they start: what they took is unknown, and counts as 0"
+        show_line(console, f"backward: {backward} {text}")
     print_losses(console, trace)
 
 
@@ -57,14 +58,21 @@ def _print_nodes(console: Console, block: str, nodes: list[Node]) -> None:
                 _indent(node.depth) + (name or "(no name)"),
                 str(node.instruction),
                 str(node.count),
-                time_text(node.total_ns, node.total_ticks, unit),
-                time_text(node.own_ns, node.own_ticks, unit),
+                *_times(node, unit),
                 f"{100 * _own(node) / whole:.1f}" if whole else "",
             ]
         )
     headers = ["event", "instruction", "count", f"total [{unit.name}]", f"self [{unit.name}]"]
     headers.append("share [%]")
     show_table(console, headers, rows, title=f"Call tree of {block}", numbers=range(1, 6))
+
+
+def _times(node: Node, unit: Unit) -> list[str]:
+    """Its total and its self time, as far as they are known."""
+    if node.backward == node.count:
+        return ["?", "?"]
+    both = ((node.total_ns, node.total_ticks), (node.own_ns, node.own_ticks))
+    return [time_text(nanoseconds, ticks, unit) for nanoseconds, ticks in both]
 
 
 def _indent(depth: int) -> str:

@@ -6,7 +6,6 @@ import hashlib
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +16,9 @@ from filelock import FileLock, Timeout
 
 from harness.board import Board, Build
 from harness.errors import InfrastructureError, UsageError
+from harness.files import absolute
 from harness.resources import data_directory, user_cache
+from harness.target.process_group import bound_to_us, run_program
 
 _DEADLINE_S = 300.0
 _BUILT = "etharness-built"
@@ -57,7 +58,7 @@ def source_digest(source: Path) -> str:
 def build_root() -> Path:
     """Where build directories go: ``$ETHARNESS_BUILD_DIR``, else the user's cache directory."""
     if configured := os.environ.get("ETHARNESS_BUILD_DIR"):
-        return Path(configured)
+        return absolute(configured)  # CMake is started where the sources are
     return user_cache("build")
 
 
@@ -68,7 +69,7 @@ def build_directory(source: Path, preset: str, root: Path | None = None) -> Path
     the project, so the name carries eight hex digits of where the sources are.
     """
     place = hashlib.sha256(str(source.resolve()).encode()).hexdigest()[:8]
-    return (root or build_root()) / f"{preset}-{place}"
+    return absolute(root or build_root()) / f"{preset}-{place}"
 
 
 def build_firmware(board: Board, *, root: Path | None = None) -> Firmware:
@@ -223,13 +224,13 @@ def _require_tools(preset: str) -> str:
 
 def _run(command: list[str], cwd: Path, preset: str) -> None:
     try:
-        done = subprocess.run(
-            command, cwd=cwd, capture_output=True, text=True, timeout=_DEADLINE_S, check=False
-        )
-    except subprocess.TimeoutExpired as error:
+        done = run_program(bound_to_us(command), _DEADLINE_S, cwd=cwd)
+    except OSError as error:
+        raise InfrastructureError(f"cannot start {command[0]}: {error.strerror}") from error
+    if done.code is None:
         raise InfrastructureError(
-            f"building {preset!r} took longer than {_DEADLINE_S:.0f} s"
-        ) from error
-    if done.returncode != 0:
-        tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
+            f"building {preset!r} took longer than {_DEADLINE_S:.0f} s{done.remains}"
+        )
+    if done.code != 0:
+        tail = "\n".join(done.output.strip().splitlines()[-20:])
         raise UsageError(f"building {preset!r} failed: {' '.join(command)}\n{tail}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -16,6 +15,7 @@ from harness.target.build import (
     find_cmake,
     find_executorch,
 )
+from harness.target.process_group import run_program
 from harness.target.qemu import package_of
 
 _DEADLINE_S = 10.0
@@ -83,9 +83,10 @@ def _version(path: str | None) -> str | None:
     if path is None:
         return None
     try:
-        done = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=_DEADLINE_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = run_program([path, "--version"], _DEADLINE_S)
+    except OSError as error:
         return f"does not run: {error}"
-    return (done.stdout or done.stderr).strip().splitlines()[0]
+    if done.code is None:
+        return f"does not run: had not ended after {_DEADLINE_S:g} s"
+    said = (done.stdout or done.stderr).decode(errors="replace")
+    return next(iter(said.strip().splitlines()), "unknown")

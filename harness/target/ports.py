@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from harness.errors import PortError
+from harness.files import absolute
 from harness.unit import UsbPort
 
 ROOT_VARIABLE: Final = "ETHARNESS_SYSROOT"
@@ -65,7 +66,7 @@ class SerialPort(msgspec.Struct, frozen=True):
 
 def system_root() -> Path:
     """Where ``sys`` and ``dev`` are: ``$ETHARNESS_SYSROOT``, else the root of the file system."""
-    return Path(os.environ.get(ROOT_VARIABLE) or "/")
+    return absolute(os.environ.get(ROOT_VARIABLE) or "/")
 
 
 def list_ports(root: Path | None = None) -> list[SerialPort]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import signal
 import subprocess
-import tempfile
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import IO, Final, Self
+from typing import Final, Self
 
+from harness.capped import CappedBuffer
 from harness.errors import InfrastructureError, TargetError
 from harness.link.streams import SerialTransport, SocketTransport
+from harness.target.process_group import Drain, bound_to_us, ended_with
 
 _TERMINATE_S: Final = 1.0
 _DYING_S: Final = 1.0
@@ -28,19 +27,19 @@ _OUTPUT_BYTES: Final = 1 << 20
 class ChildProcess:
     """A running program.
 
-    Its output goes to temporary files: a pipe that nobody reads would stop it when full.
+    Its output is drained while it runs: a pipe that nobody reads would stop it when full. The last
+    of it is kept.
 
     Attributes:
         name: What messages call it.
     """
 
-    def __init__(self, name: str, command: Sequence[str], *, alone: bool = False) -> None:
+    def __init__(self, name: str, command: Sequence[str]) -> None:
         """Start it; the thread that does must outlive it, or it ends with the thread.
 
         Args:
             name: What messages call it.
             command: The program and its arguments.
-            alone: In a process group of its own, so that what it has started ends with it.
 
         Raises:
             InfrastructureError: It cannot be started.
@@ -48,22 +47,27 @@ class ChildProcess:
         if shutil.which(command[0]) is None:
             raise InfrastructureError(f"cannot start {name}: {command[0]} is not a program")
         self.name = name
-        with contextlib.ExitStack() as files:
-            self._stdout = files.enter_context(tempfile.TemporaryFile())
-            self._stderr = files.enter_context(tempfile.TemporaryFile())
-            try:
-                self._process = subprocess.Popen(
-                    bound_to_us(command),
-                    stdin=subprocess.DEVNULL,
-                    stdout=self._stdout,
-                    stderr=self._stderr,
-                    start_new_session=alone,
-                )
-            except OSError as error:
-                raise InfrastructureError(f"cannot start {name}: {error}") from error
-            files = files.pop_all()
+        self._stdout = CappedBuffer(0, _OUTPUT_BYTES)
+        self._stderr = CappedBuffer(0, _TAIL_BYTES)
+        try:
+            self._process = subprocess.Popen(
+                bound_to_us(command),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        except OSError as error:
+            raise InfrastructureError(f"cannot start {name}: {error}") from error
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._drain = Drain(
+            [
+                (self._process.stdout, self._stdout.extend),
+                (self._process.stderr, self._stderr.extend),
+            ]
+        )
         # Also when nobody calls close, at the latest when the interpreter exits.
-        self._end = weakref.finalize(self, _end, self._process, files, alone)
+        self._end = weakref.finalize(self, _end, self._process, self._drain)
 
     @property
     def pid(self) -> int:
@@ -87,11 +91,13 @@ class ChildProcess:
 
     def output(self) -> bytes:
         """Return what it has written to standard output, the last MiB of it."""
-        return _last_bytes(self._stdout, _OUTPUT_BYTES)
+        self._catch_up()
+        return self._stdout.kept
 
     def tail(self) -> str:
         """Return the last lines it has written to standard error, empty when none."""
-        text = _last_bytes(self._stderr, _TAIL_BYTES).decode("utf-8", errors="replace")
+        self._catch_up()
+        text = self._stderr.kept.decode("utf-8", errors="replace")
         return "\n".join(text.strip().splitlines()[-_TAIL_LINES:])
 
     def describe_end(self, wait_s: float = 0.0) -> str | None:
@@ -103,11 +109,8 @@ class ChildProcess:
         code = self.finish(wait_s)
         if code is None:
             return None
-        ending = (
-            f"was killed by {_signal_name(-code)}" if code < 0 else f"exited with status {code}"
-        )
         tail = self.tail()
-        return f"{self.name} {ending}" + (f"; its last words:\n{tail}" if tail else "")
+        return f"{self.name} {ended_with(code)}" + (f"; its last words:\n{tail}" if tail else "")
 
     def check_alive(self, wait_s: float = 0.0) -> None:
         """Do nothing while it runs; ``wait_s`` as in `describe_end`.
@@ -121,6 +124,10 @@ class ChildProcess:
     def close(self) -> None:
         """End it: ask, and kill when it does not go."""
         self._end()
+
+    def _catch_up(self) -> None:
+        if self._end.alive:
+            self._drain.catch_up()
 
 
 class ProcessTarget:
@@ -164,38 +171,12 @@ class ProcessTarget:
         self._child.close()
 
 
-def bound_to_us(command: Sequence[str]) -> list[str]:
-    """Have the kernel end the program when we are killed and cannot."""
-    setpriv = shutil.which("setpriv")
-    return [setpriv, "--pdeathsig", "TERM", "--", *command] if setpriv else list(command)
-
-
-def _end(process: subprocess.Popen[bytes], files: contextlib.ExitStack, alone: bool) -> None:
-    if alone:
-        # The group outlives its first process, as long as there is any other.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    elif process.poll() is None:
+def _end(process: subprocess.Popen[bytes], drain: Drain) -> None:
+    if process.poll() is None:
         process.terminate()
         try:
             process.wait(_TERMINATE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-    files.close()
-
-
-def _last_bytes(file: IO[bytes], count: int) -> bytes:
-    if file.closed:
-        return b""
-    # Not by seeking: the program writes at the offset that the file shares with it.
-    descriptor = file.fileno()
-    return os.pread(descriptor, count, max(0, os.fstat(descriptor).st_size - count))
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+    drain.end()

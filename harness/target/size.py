@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import InfrastructureError
 from harness.target.build import Firmware, compiler_for
+from harness.target.process_group import run_program
 
 ROOMS = (
     "tracer",
@@ -79,12 +79,13 @@ def _measure(program: str, files: Sequence[Path]) -> list[list[int]]:
     """Rows of text, data and bss, as Berkeley ``size`` prints them."""
     command = [program, *map(str, files)]
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_DEADLINE_S, check=True
-        )
-    except (OSError, subprocess.SubprocessError) as error:
+        done = run_program(command, _DEADLINE_S)
+    except OSError as error:
         raise InfrastructureError(f"cannot measure the firmware: {error}") from error
-    return [[int(cell) for cell in line.split()[:3]] for line in done.stdout.splitlines()[1:]]
+    if done.code != 0:
+        raise InfrastructureError(f"cannot measure the firmware: {program} {done.how}")
+    lines = done.stdout.decode(errors="replace").splitlines()
+    return [[int(cell) for cell in line.split()[:3]] for line in lines[1:]]
 
 
 def _total(part: str, rows: list[list[int]]) -> Size:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Final
+
+from harness.target.process_group import run_program
 
 _DEADLINE_S: Final = 30.0
 _MACHINE_AT: Final = 18
@@ -30,16 +31,12 @@ class Symbols:
     def place(self, address: int) -> str | None:
         """Return ``function at file:line``, or as much as is known, or None."""
         try:
-            done = subprocess.run(
-                [*self._command, hex(address)],
-                capture_output=True,
-                text=True,
-                timeout=_DEADLINE_S,
-                check=True,
-            )
-        except (OSError, subprocess.SubprocessError):
+            done = run_program([*self._command, hex(address)], _DEADLINE_S)
+        except OSError:
             return None
-        function, _, line = done.stdout.strip().partition("\n")
+        if done.code != 0:
+            return None
+        function, _, line = done.stdout.decode(errors="replace").strip().partition("\n")
         if not function or function.startswith("?"):
             return None
         file, _, number = line.partition(" ")[0].rpartition(":")

@@ -152,7 +152,7 @@ class _Side:
         self._statistic: str = statistic
         self._executions = executions
         found = operator_statistics(trace)
-        self.operators = [op for op in found if self.summary(op) is not None]
+        self.operators = [op for op in found if executions == "all" or self.summary(op)]
         self.names = ", ".join(dict.fromkeys(block.name for block in trace.blocks)) or "none"
         chosen: Callable[[Run], bool] = {
             "all": lambda _run: True,
@@ -163,13 +163,16 @@ class _Side:
 
     def summary(self, operator: Operator) -> Summary | None:
         if self._executions == "all":
-            return operator.ns or operator.ticks
+            return operator.times
         return operator.cold if self._executions == "cold" else operator.warm
 
-    def time(self, operator: Operator) -> float:
-        return float(getattr(self.summary(operator), self._statistic))
+    def time(self, operator: Operator) -> float | None:
+        summary = self.summary(operator)
+        return None if summary is None else float(getattr(summary, self._statistic))
 
     def count(self, operator: Operator) -> int:
+        if self._executions == "all":
+            return len(operator.rows)
         summary = self.summary(operator)
         return summary.count if summary else 0
 
@@ -205,18 +208,22 @@ def _with_clock(op: Operator) -> Hashable:
 
 def _change(sides: list[_Side], before: Operator | None, after: Operator | None) -> OperatorChange:
     pair = [(side, op) for side, op in zip(sides, (before, after), strict=True)]
-    units = {"ticks" if op.ns is None else "ns" for op in (before, after) if op}
+    units = {_unit(op) for op in (before, after) if op}
     old, new = (side.time(op) if op else None for side, op in pair)
     time = Change.of(old if len(units) == 1 else None, new)
     op = after or before
     assert op is not None
     return OperatorChange(
         *op.signature,
-        unit="ticks" if op.ns is None else "ns",
+        unit=_unit(op),
         time=time,
         count=Change.of(*(side.count(op) if op else None for side, op in pair)),
         per_run=Change.of(*(side.per_run(op) if op else None for side, op in pair)),
     )
+
+
+def _unit(op: Operator) -> Literal["ns", "ticks"]:
+    return "ticks" if op.clock.hz is None else "ns"
 
 
 def _badness(change: OperatorChange) -> tuple[bool, float]:

@@ -29,6 +29,7 @@ class Node(Signature, frozen=True):
         clock: Name of the clock of its ticks.
         count: Number of repeats.
         ambiguous: How many of these may belong elsewhere.
+        backward: How many end before they start: what they took is unknown, and counts as 0.
         total_ticks: Their durations together.
         own_ticks: What of it nothing within them on the same clock covers.
         total_ns: In nanoseconds, None when the rate of the clock is unknown.
@@ -40,6 +41,7 @@ class Node(Signature, frozen=True):
     clock: str
     count: int
     ambiguous: int
+    backward: int
     total_ticks: int
     own_ticks: int
     total_ns: float | None
@@ -109,6 +111,7 @@ def _node(tree: CallTree, block: str, rows: _Ints, rates: Sequence[tuple[int, in
         clock=clock.name,
         count=len(rows),
         ambiguous=int(np.count_nonzero(tree.ambiguous[rows])),
+        backward=int(np.count_nonzero(tree.backward[rows])),
         total_ticks=total,
         own_ticks=own,
         total_ns=_nanoseconds(total, rate),

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.clock.ticks import Ticks, durations, nanoseconds_per_tick
+from harness.clock.unwrap import ends_before_start
 from harness.timebase import ClockDomain
 from harness.trace import Kind, Trace
 from harness.view.keys import equal_rows, in_groups
@@ -52,9 +53,11 @@ class Operator(Signature, frozen=True):
 
     Attributes:
         clock: Clock domain of its ticks.
-        rows: Rows of its events in the trace, in log order, shape (count,).
-        ticks: Statistics in ticks.
-        ns: Statistics in nanoseconds, or None when the rate of the clock is unknown.
+        rows: Rows of its events in the trace, in log order, shape (count + unknown,).
+        unknown: How many of them end before they start, so that nobody knows what they took; they
+            are left out of all statistics.
+        ticks: Statistics in ticks; None where all durations are unknown.
+        ns: Statistics in nanoseconds; None, too, when the rate of the clock is unknown.
         cold: Statistics of the first execution after loading, in nanoseconds, or in ticks when the
             rate is unknown; None for what did not happen in one.
         warm: Likewise, of the executions after it.
@@ -62,17 +65,24 @@ class Operator(Signature, frozen=True):
 
     clock: ClockDomain
     rows: _Ints
-    ticks: Summary
+    unknown: int
+    ticks: Summary | None
     ns: Summary | None
     cold: Summary | None
     warm: Summary | None
+
+    @property
+    def times(self) -> Summary | None:
+        """Statistics in nanoseconds, or in ticks where the rate of the clock is unknown."""
+        return self.ns or self.ticks
 
 
 def operator_statistics(trace: Trace, block: str | None = None) -> list[Operator]:
     """Group profile events and summarise each group.
 
     Events are the same operator when block name, event name, chain, instruction, delegate ids and
-    clock domain are the same. Every repeat counts, within a run and across runs.
+    clock domain are the same. Every repeat counts, within a run and across runs, but for those of
+    unknown duration (``harness.clock.unwrap.ends_before_start``).
 
     Args:
         trace: What was logged.
@@ -106,13 +116,20 @@ def _operators(
     timed = ~np.isnan(rates[:, 0])
     unit = np.where(timed[:, None], rates, 1.0)
     columns = _summaries(ticks, starts)
-    in_ticks = _objects(columns)
-    in_unit = in_ticks if (unit == 1.0).all() else _objects(_scaled(columns, unit))
-    cold, warm = (
-        _partial(chosen[orders], ticks, starts, unit, in_unit) for chosen in _cold_and_warm(trace)
+    whole = _objects(columns)
+    whole_in_unit = whole if (unit == 1.0).all() else _objects(_scaled(columns, unit))
+    known = ~ends_before_start(trace)[rows]
+    in_ticks = _partial(known, ticks, starts, np.ones_like(unit), whole)
+    in_unit, cold, warm = (
+        _partial(chosen & known, ticks, starts, unit, whole_in_unit)
+        for chosen in (known, *(chosen[orders] for chosen in _cold_and_warm(trace)))
     )
+    unknown = np.add.reduceat(~known, starts, dtype=np.int64).tolist()
     behind = [*starts[1:].tolist(), len(rows)]
-    parts = zip(starts.tolist(), behind, in_ticks, in_unit, timed.tolist(), cold, warm, strict=True)
+    parts = zip(
+        *(starts.tolist(), behind, unknown, in_ticks, in_unit, timed.tolist(), cold, warm),
+        strict=True,
+    )
     identities = zip(blocks, *(key.tolist() for key in keys), strict=True)
     return [
         Operator(
@@ -124,6 +141,7 @@ def _operators(
             trace.text(delegate_str),
             trace.clocks[clock],
             rows[start:end],
+            left_out,
             as_ticks,
             as_time if has_rate else None,
             when_cold,
@@ -132,6 +150,7 @@ def _operators(
         for (block, name, chain, instruction, delegate_int, delegate_str, clock), (
             start,
             end,
+            left_out,
             as_ticks,
             as_time,
             has_rate,
@@ -148,7 +167,8 @@ class Series:
     Attributes:
         runs: Orders of the blocks it ran in, shape (runs,).
         ticks: Durations in ticks, uint64, shape (runs, most repeats in a run); 0 where absent.
-        present: Where there is one, same shape; a run may have fewer repeats than another.
+        present: Where there is one, same shape; a run may have fewer repeats than another, or some
+            of unknown duration.
     """
 
     runs: _Ints
@@ -158,11 +178,12 @@ class Series:
 
 def operator_series(trace: Trace, operator: Operator) -> Series:
     """Return every duration of ``operator``, which is one of this trace's, in its run."""
-    orders = block_numbers(trace)[operator.rows]
+    rows = operator.rows[~ends_before_start(trace)[operator.rows]]
+    orders = block_numbers(trace)[rows]
     found, place, counts = np.unique(orders, return_inverse=True, return_counts=True)
     repeat = np.arange(len(orders)) - np.repeat(np.cumsum(counts) - counts, counts)
     ticks = np.zeros((len(found), int(counts.max(initial=0))), np.uint64)
-    ticks[place, repeat] = durations(trace)[operator.rows]
+    ticks[place, repeat] = durations(trace)[rows]
     return Series(found, ticks, np.arange(ticks.shape[1]) < counts[:, None])
 
 

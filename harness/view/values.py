@@ -48,5 +48,6 @@ def tensor_array(tensor: TensorValue, debug_buffer: bytes) -> np.ndarray:
         steps = [step * dtype.itemsize for step in tensor.strides]
         stored = np.lib.stride_tricks.as_strided(flat, tensor.sizes, steps, writeable=False)
     if tensor.scalar_type == BFLOAT16:
-        return (stored.astype(np.uint32) << 16).view(np.float32)
-    return np.ascontiguousarray(stored).reshape(tensor.sizes)
+        # As an array again: shifting one without dimensions makes a number of it.
+        return np.asarray(stored.astype(np.uint32) << 16).view(np.float32)
+    return stored.copy()

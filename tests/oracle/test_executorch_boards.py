@@ -98,6 +98,33 @@ def test_the_outputs_are_pytorchs(board: str) -> None:
         np.testing.assert_allclose(output, expected, rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("board", BOARDS)
+def test_a_wholly_delegated_model_keeps_to_the_boards_own_budget(
+    board: str, tmp_path: Path
+) -> None:
+    """No operator of its own, no allocation that is logged: a default budget needs neither."""
+    network = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+    program = torch.export.export(network.eval(), (torch.randn(1, 16),))
+    lowered = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+    model = tmp_path / "wholly.pte"
+    model.write_bytes(lowered.to_executorch().buffer)
+    outcome = run(board, model, tmp_path / "run")
+    assert not [name for name in outcome.trace.names if name.startswith("native_call_")]
+    assert outcome.result.verdict is not None
+    assert [check for check in outcome.result.verdict.checks if check.failed] == []
+    assert outcome.result.exit_code == 0
+    stacks = [check for check in outcome.result.verdict.checks if check.code == "B04"]
+    assert len(stacks) == (board == OURS), "ETDumpGen's file has no place for it"
+
+
+@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize("model", ["kws_f32", "methods", "state", "functions", "scalars"])
+def test_the_default_budget_holds_for_models_with_operators(
+    board: str, model: str, tmp_path: Path
+) -> None:
+    assert run(board, MODELS / f"{model}.pte", tmp_path / "run").result.exit_code == 0
+
+
 def test_both_tracers_tell_the_same_of_a_delegated_model(delegated: Path, tmp_path: Path) -> None:
     ours = run(OURS, delegated, tmp_path / "ours")
     theirs = run(THEIRS, delegated, tmp_path / "theirs")

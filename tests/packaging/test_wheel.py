@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-import venv
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import MODELS
+from tests.packaging.conftest import Installed
 
 TEN_LINES = """
 import pytest
@@ -27,20 +23,7 @@ def test_kws(etharness_run):
     assert etharness_run.slowest("native_call_*conv*").p50 < 10 * s
 """
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-pytestmark = [pytest.mark.sim, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("dist")
-    subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--outdir", str(directory), str(ROOT)],
-        check=True,
-        capture_output=True,
-    )
-    [path] = directory.glob("*.whl")
-    return path
+pytestmark = [pytest.mark.sim, pytest.mark.uncounted, pytest.mark.timeout(600)]
 
 
 def test_the_wheel_holds_boards_schemas_and_firmware(wheel: Path) -> None:
@@ -52,7 +35,7 @@ def test_the_wheel_holds_boards_schemas_and_firmware(wheel: Path) -> None:
         "harness/report/html/templates/page.html.j2",
         "harness/report/html/templates/script.js",
         "harness/_data/boards/native.toml",
-        "harness/_data/boards/budgets/native.toml",
+        "harness/_data/boards/budgets/default.toml",
         "harness/_data/checks/README.md",
         "harness/_data/schema/result.schema.json",
         "harness/_data/firmware_stub/CMakeLists.txt",
@@ -60,45 +43,6 @@ def test_the_wheel_holds_boards_schemas_and_firmware(wheel: Path) -> None:
         "harness/_data/firmware_stub/ports/mps2/port.cmake",
     } <= names
     assert not [name for name in names if "/build/" in name]
-
-
-@dataclass(frozen=True)
-class Installed:
-    """A virtual environment with the wheel, and nothing of this checkout.
-
-    Attributes:
-        directory: Of its programs.
-        variables: The environment to run them in.
-    """
-
-    directory: Path
-    variables: dict[str, str]
-
-    def run(
-        self, program: str, *arguments: str | Path, cwd: Path
-    ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [self.directory / program, *arguments],
-            cwd=cwd,
-            env=self.variables,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-
-@pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    place = tmp_path_factory.mktemp("installed")
-    venv.create(place / "venv", with_pip=True)
-    programs = place / "venv" / "bin"
-    subprocess.run([programs / "pip", "install", "--quiet", f"{wheel}[build,testing]"], check=True)
-    variables = {
-        "HOME": str(place / "home"),
-        "PATH": os.environ["PATH"],
-        "ETHARNESS_BUILD_DIR": str(place / "build"),
-    }
-    return Installed(programs, variables)
 
 
 def test_an_installed_copy_runs_the_native_board(installed: Installed, tmp_path: Path) -> None:

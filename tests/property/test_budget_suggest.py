@@ -204,6 +204,6 @@ def test_the_effective_rules_are_shown_with_their_places(
     assert "base.toml:5" in printed
     assert printed.endswith("read, the last one wins: base.toml, own.toml\n")
     boards_own = etharness("budget", "--board", "native").out
-    assert "native.toml" in boards_own
+    assert "default.toml:7" in boards_own
     unclear = etharness("budget")
     assert (unclear.code, "which budget is meant" in unclear.err) == (2, True)

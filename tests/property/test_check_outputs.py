@@ -35,7 +35,7 @@ def compared(
 @st.composite
 def pairs(draw: st.DrawFn, dtypes: st.SearchStrategy[Any]) -> tuple[Any, Any]:
     """An array and another one that is mostly the same."""
-    dtype, shape = draw(dtypes), draw(arrays.array_shapes(min_side=1, max_side=4))
+    dtype, shape = draw(dtypes), draw(arrays.array_shapes(min_dims=0, min_side=1, max_side=4))
     one = draw(arrays.arrays(dtype, shape))
     other = draw(arrays.arrays(dtype, shape))
     return one, np.where(draw(arrays.arrays(np.bool_, shape)), one, other)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import struct
-import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from harness.board import load_board
 from harness.errors import FormatError, UsageError
 from harness.flash.image import Format, Image, Segment, read_image
-from harness.target.build import build_firmware
 
 IN_ONE_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 RP2350_ARM = 0xE48BFF59
@@ -71,6 +68,8 @@ def test_a_flat_image_has_each_byte_at_its_distance_from_the_first(
     tmp_path: Path, segments: tuple[Segment, ...]
 ) -> None:
     flat = image_of(segments).as_bin()
+    # The first bytes say which format a file has, whatever its suffix is.
+    assume(not flat.startswith((b"\x7fELF", b":", b"UF2\n")))
     begin = segments[0].address
     covered = 0
     for segment in segments:
@@ -182,36 +181,3 @@ def test_pieces_in_flash_and_ram_make_no_flat_image() -> None:
     apart = image_of((Segment(0x0800_0000, b"a"), Segment(0x2000_0000, b"b")))
     with pytest.raises(UsageError, match="too far apart"):
         apart.as_bin()
-
-
-@pytest.mark.parametrize(
-    ("board", "toolchain"),
-    [
-        ("qemu-netduinoplus2", "arm-none-eabi-"),
-        ("qemu-mps3-an547", "arm-none-eabi-"),
-        ("qemu-riscv32-virt", "riscv64-unknown-elf-"),
-    ],
-)
-def test_objcopy_makes_the_same_of_our_firmware(tmp_path: Path, board: str, toolchain: str) -> None:
-    firmware = build_firmware(load_board(board)[0])
-    image = read_image(firmware.image)
-    assert image.build_id() == firmware.build_id
-    for kind in ("binary", "ihex"):
-        made = tmp_path / f"made.{kind}"
-        command = [f"{toolchain}objcopy", "-O", kind, str(firmware.image), str(made)]
-        subprocess.run(command, check=True)
-    assert image.as_bin() == (tmp_path / "made.binary").read_bytes()
-    assert read_image(tmp_path / "made.ihex").segments == image.segments
-
-
-def test_headers_within_a_segment_are_not_written_to_the_board(tmp_path: Path) -> None:
-    """The linker may put the file's own headers into the first segment, below the first section."""
-    (tmp_path / "a.c").write_text("void _start(void) { for (;;) {} }\n")
-    elf = tmp_path / "a.elf"
-    link = ["-nostdlib", "-Wl,-Ttext=0x8000100", "-Wl,-z,max-page-size=0x1000"]
-    subprocess.run(["arm-none-eabi-gcc", *link, "-o", elf, tmp_path / "a.c"], check=True)
-    headers = subprocess.run(
-        ["arm-none-eabi-readelf", "-lW", elf], check=True, capture_output=True, text=True
-    )
-    assert "0x000000 0x08000000" in headers.stdout, headers.stdout
-    assert read_image(elf).address == 0x8000100

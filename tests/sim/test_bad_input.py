@@ -44,7 +44,9 @@ def test_no_such_board(etharness: Etharness, tmp_path: Path) -> None:
 def test_no_such_model(etharness: Etharness, tmp_path: Path) -> None:
     code, _, err = etharness(*run_arguments(tmp_path, tmp_path / "none.pte"))
     assert code == 2
-    assert err == f"error: cannot read the model {tmp_path}/none.pte: No such file or directory\n"
+    error, remedy = err.splitlines()
+    assert error == f"error: cannot read the model {tmp_path}/none.pte: No such file or directory"
+    assert remedy.startswith("  try: --model takes a .pte file, or the name of a model")
 
 
 def test_no_compiler(etharness: Etharness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +65,7 @@ def test_qemu_missing(etharness: Etharness, tmp_path: Path) -> None:
     board = tmp_path / "qemu-mps2-an385.toml"
     board.write_text(
         text.replace('kind = "qemu"', 'kind = "qemu", system = "qemu-system-absent"').replace(
-            'budget = "budgets/qemu-mps2-an385.toml"\n', ""
+            'budget = "budgets/default.toml"\n', ""
         )
     )
     code, _, err = etharness(*run_arguments(tmp_path, MODELS / "kws_int8.pte", board=str(board)))
@@ -128,7 +130,7 @@ def test_the_board_misbehaves(name: str, stage: str, words: str, tmp_path: Path)
     board.write_text(
         text.replace("execute_s = 30", "execute_s = 1")
         .replace("request_s = 2", "request_s = 0.2")
-        .replace('budget = "budgets/native.toml"\n', "")
+        .replace('budget = "budgets/default.toml"\n', "")
     )
     struck = []
 

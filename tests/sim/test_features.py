@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from harness.inspector import Inspector
 from harness.view.allocators import allocator_totals
 from tests.conftest import MODELS, CommandResult
 from tests.support.features import CASES, Case
@@ -59,6 +61,45 @@ def test_an_input_beyond_its_bound_is_refused_with_the_bound(
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["model"]["inputs"][0]["sizes"] == [3, 6]
     assert result["model"]["outputs"][0]["sizes"] == [3]
+
+
+def test_scalars_stay_scalars_wherever_they_go(
+    etharness: Callable[..., CommandResult], tmp_path: Path
+) -> None:
+    """As files, against references, as logged values, in Inspector and in a bundle."""
+    [case] = [case for case in CASES if case.feature == "scalars"]
+    home = tmp_path / "home"
+    home.mkdir()
+    arguments = ["--values", "outputs", "--report", tmp_path / "bundle.zip"]
+    for option, arrays in (("input", case.inputs), ("reference", case.outputs)):
+        for number, array in enumerate(arrays):
+            path = home / f"{option}{number}.npy"
+            np.save(path, array)
+            arguments += [f"--{option}", path]
+    model, run = MODELS / "scalars.pte", home / "run"
+    done = etharness("run", "--board", "native", "--model", model, "-o", run, *arguments)
+    assert done.code == 0, done.err
+    assert [np.load(path).shape for path in sorted(run.glob("outputs/*.npy"))] == [()] * 3
+    assert [np.load(path).shape for path in sorted(run.glob("inputs/*.npy"))] == [(2, 3), ()]
+    assert etharness("check", run).code == 0
+
+    [block] = [block for block in Inspector(run).event_blocks if block.name == "Execute"]
+    assert [tuple(value.shape) for value in block.run_output] == [()] * 3
+    for value, expected in zip(block.run_output, case.outputs, strict=True):
+        np.testing.assert_allclose(np.asarray(value), expected, rtol=1e-5)
+
+    shutil.rmtree(home)
+    replayed = etharness("replay", tmp_path / "bundle.zip")
+    assert replayed.code == 0, replayed.out
+    assert "the same, byte for byte" in replayed.out
+
+    wrong = [value + 1 for value in case.outputs]
+    for number, array in enumerate(wrong):
+        np.save(tmp_path / f"{number}.npy", array)
+    options = [f"--reference={tmp_path / f'{number}.npy'}" for number in range(len(wrong))]
+    failed = etharness("run", "--board", "native", "--model", model, "-o", run, *options)
+    assert failed.code == 1
+    assert "1 of 1 elements differ" in failed.out
 
 
 def test_the_command_line_chooses_the_method(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -14,12 +15,15 @@ from pathlib import Path
 import pytest
 
 from harness.board import board_names, load_board
-from harness.lab.flash_plan import FlashRequest
+from harness.lab.flash_plan import FlashRequest, HowToFlash
 from harness.lab.flashing import flash_board
+from harness.lab.request import RunRequest
+from harness.lab.run import run_model
 from harness.resources import data_directory
 from harness.target.build import build_firmware
 from tests.conftest import MODELS, CommandResult
 from tests.support.documents import document
+from tests.support.flash import running_native, serial_native
 
 pytestmark = pytest.mark.sim
 Etharness = Callable[..., CommandResult]
@@ -242,3 +246,81 @@ def test_a_dry_run_prints_the_commands_and_makes_nothing(
     assert "-nx -batch -x" in result.out
     assert "#   compare-sections" in result.out
     assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder: it holds a firmware and a model, and nothing else."""
+    place = tmp_path / "empty"
+    place.mkdir()
+    shutil.copy(build_firmware(load_board(BOARD)[0]).image, place / "firmware.elf")
+    shutil.copy(MODELS / "small_int8.pte", place / "m.pte")
+    monkeypatch.chdir(place)
+    return place
+
+
+def test_an_image_in_the_working_folder_is_flashed(etharness: Etharness, empty: Path) -> None:
+    result = etharness("flash", "--board", BOARD, "--image", "firmware.elf")
+    assert result.code == 0, result.err
+    record = json.loads(Path("out/flash/flash.json").read_text())
+    assert record["image"] == f"{empty}/firmware.elf"
+    assert record["build_id_after"]
+
+
+def test_a_run_flashes_an_image_in_the_working_folder(etharness: Etharness, empty: Path) -> None:
+    words = ("--flash", "--image", "firmware.elf", "--model", "m.pte", "-o", "out")
+    result = etharness("run", "--board", BOARD, *words)
+    assert result.code == 0, result.err
+    assert "kept in  out\n" in result.out
+    assert json.loads(Path("out/flash.json").read_text())["build_id_after"]
+    assert json.loads(Path("out/result.json").read_text())["model"]["file"] == "m.pte"
+
+
+@pytest.mark.parametrize("command", [("flash",), ("run", "--flash", "--model", "m.pte")])
+def test_the_python_interface_takes_such_a_path_too(empty: Path, command: tuple[str, ...]) -> None:
+    how = HowToFlash(Path("firmware.elf"))
+    if command[0] == "flash":
+        assert flash_board(FlashRequest(BOARD, Path("out"), how)).exit_code == 0
+    else:
+        outcome = run_model(RunRequest(BOARD, Path("m.pte"), 1, Path("out"), flash=how))
+        assert outcome.result.exit_code == 0
+
+
+@pytest.mark.parametrize("place", [".", ".."])
+def test_a_plan_names_its_image_relative_to_itself(
+    etharness: Etharness, empty: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Plans flash boards on ports; here the tool only copies what the board runs already."""
+    image = build_firmware(load_board("native")[0]).image
+    Path("native.elf").write_bytes(image.read_bytes())
+    options = 'write = ["cp", "{image}", "copied"], formats = ["elf"]'
+    board = serial_native(empty, f'order = ["command"]\noptions.command = {{ {options} }}')
+    Path("plan.toml").write_text(
+        f'schema = 1\noutput = "nights"\n[[board]]\nboard = "{board.name}"\nunits = ["u"]\n'
+        'image = "native.elf"\n[[model]]\nfile = "m.pte"\n[heal]\nfirst = false\n'
+    )
+    monkeypatch.chdir(place)
+    plan, units = (os.path.relpath(empty / name) for name in ("plan.toml", "units.toml"))
+    with running_native() as port:
+        (empty / "units.toml").write_text(
+            f'schema = 1\n[[unit]]\nid = "u"\nboard = "{board.name}"\nport = "{port}"\n'
+        )
+        # Flashed for sure: the board has that build, and would be left alone with it.
+        words = (
+            "--unit",
+            "u",
+            "--units",
+            units,
+            "--image",
+            os.path.relpath(empty / "native.elf"),
+        )
+        flashed = etharness("flash", *words, "-o", os.path.relpath(empty / "flashed"))
+        assert flashed.code == 0, flashed.err
+        result = etharness("nightly", plan, "--units", units, "--json")
+    assert result.code == 0, result.err
+    assert (empty / "flashed/copied").read_bytes() == image.read_bytes()
+    [record] = (empty / "nights").rglob("flash.json")
+    found = json.loads(record.read_text())
+    assert (found["skipped"], found["image"]) == (True, str(empty / "native.elf"))
+    [run] = (empty / "nights").rglob("result.json")
+    assert json.loads(run.read_text())["exit_code"] == 0

@@ -57,7 +57,7 @@ def test_the_directory_holds_everything(run: Path) -> None:
     ("flags", "shown", "hidden"),
     [
         ([], ["board    native (host), firmware ", "losses: none", "PASS: "], ["OPERATOR_CALL"]),
-        (["-v"], ["OPERATOR_CALL", "p50 of Method::execute in Execute", "PASS: "], []),
+        (["-v"], ["OPERATOR_CALL", "deepest stack", "PASS: "], []),
         (["-q"], ["PASS: "], ["board    native", "native_call_"]),
     ],
 )
@@ -88,7 +88,10 @@ def test_decode_reads_the_directory_the_log_and_the_etdump_alike(
     # ExecuTorch's Inspector refuses allocation events, so its copy of the trace has none ...
     assert {item["count"] for item in documents[2]["allocators"]} == {0}
     # ... and a limit on bytes that nothing was logged of is not silently kept.
-    code, out, _ = etharness("check", run / "trace.etdp")
+    budget = tmp_path / "budget.toml"
+    budget.write_text("schema = 1\n[[allocator]]\nname = 'method'\nlimit_bytes = 262_144\n")
+    assert etharness("check", run, "--budget", budget).code == 0
+    code, out, _ = etharness("check", run / "trace.etdp", "--budget", budget)
     assert code == 1
     assert "no allocation from 'method' was logged: a limit that guards nothing" in out
 

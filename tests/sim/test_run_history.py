@@ -30,11 +30,11 @@ def test_a_run_adds_its_result(tmp_path: Path, etharness: Etharness) -> None:
     with open_store(str(url), create=False) as store:
         entries = {Path(entry.budget).name or entry.failure: entry for entry in store.results()}
         [origin] = store.history("native", "small_int8.pte", "forward").results
-    assert set(entries) == {"native.toml", "strict.toml", "FormatError"}
-    assert entries["native.toml"].provenance == origin
+    assert set(entries) == {"default.toml", "strict.toml", "FormatError"}
+    assert entries["default.toml"].provenance == origin
     assert entries["strict.toml"].failed == {"B01": 1}
     assert not entries["FormatError"].sound
-    assert (entries["native.toml"].link.goodput or 0) > 1000
+    assert (entries["default.toml"].link.goodput or 0) > 1000
     again = etharness("history", "add", tmp_path, "--history", url)
     assert again.out.splitlines()[-1].endswith(": 3 there already")
 

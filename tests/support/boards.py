@@ -17,10 +17,10 @@ from harness.target.process import ProcessTarget
 
 INT8_MODELS_THAT_FIT = {
     "qemu-lm3s6965evb": ("small_int8",),
-    "qemu-microbit": ("small_int8",),
-    "qemu-mps2-an386": ("small_int8", "kws_int8"),
+    "qemu-microbit": ("one_m0", "small_int8"),
+    "qemu-mps2-an386": ("picture_m4", "small_int8", "kws_int8"),
     "qemu-mps2-an500": ("small_int8", "kws_int8"),
-    "qemu-mps3-an547": ("small_int8", "kws_int8"),
+    "qemu-mps3-an547": ("rows_m55", "picture_m55", "small_int8", "kws_int8"),
     "qemu-netduinoplus2": ("small_int8", "kws_int8"),
     "qemu-riscv32-virt": ("small_int8", "kws_int8"),
 }
@@ -53,7 +53,7 @@ def native_board(directory: Path, preset: str) -> Path:
     path = directory / "native.toml"
     text = (data_directory("boards") / "native.toml").read_text()
     text = text.replace('preset = "native"', f'preset = "{preset}"')
-    path.write_text(text.replace('budget = "budgets/native.toml"\n', ""))
+    path.write_text(text.replace('budget = "budgets/default.toml"\n', ""))
     return path
 
 

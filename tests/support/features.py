@@ -12,7 +12,7 @@ from harness.lab.run import Outcome, run_model
 from tests.conftest import FIXTURES, MODELS
 from tests.support.kernels import Array
 
-FEATURES = ("methods", "state", "unplanned", "arenas", "dynamic", "images", "functions")
+FEATURES = ("methods", "state", "unplanned", "arenas", "dynamic", "images", "functions", "scalars")
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,11 @@ import pytest
 import harness.pytest_plugin.profiled
 import harness.pytest_plugin.running
 import harness.report.terminal  # noqa: F401
+from harness.target.build import build_root
 
 PLUGIN = "harness.pytest_plugin"
+BUILD_ROOT = build_root()
+"""Found before ``pytester`` moves home, so that tests do not each build all firmware again."""
 
 
 @pytest.fixture
@@ -21,6 +24,7 @@ def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTEST_PLUGINS", f"xdist.plugin,{PLUGIN}")
     monkeypatch.setenv("ETHARNESS_LOCK_DIR", str(pytester.path / "locks"))
+    monkeypatch.setenv("ETHARNESS_BUILD_DIR", str(BUILD_ROOT))
     for name in (
         "CI",  # in which pytest writes its summary in full, and so some lines twice
         "BUILD_NUMBER",

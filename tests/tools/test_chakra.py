@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("chakra", reason="needs the tools that read exports")
 
+from harness.clock.width import with_width
 from harness.etdump.ed00 import read_ed00
 from harness.export.chakra import MESSAGES
 from harness.export.formats import export
@@ -24,6 +25,7 @@ from harness.trace import Trace
 from tests.conftest import FIXTURES, MODELS
 from tests.support.exports import delegated_trace
 from tests.support.protobuf import as_sent, fields_of
+from tests.support.wrapping import RECORDED as WRAPPED
 
 pytestmark = pytest.mark.tools
 
@@ -38,7 +40,17 @@ def without_model() -> tuple[Trace, Method | None]:
     return delegated_trace(), None
 
 
-CASES = pytest.mark.parametrize("case", [recorded, without_model])
+def wrapped() -> tuple[Trace, Method | None]:
+    """A recording on a 32-bit counter that wrapped."""
+    return with_width(read_ed00(WRAPPED.read_bytes()), 32), None
+
+
+def of_unknown_width() -> tuple[Trace, Method | None]:
+    """The same taken for one of a counter that does not wrap."""
+    return read_ed00(WRAPPED.read_bytes()), None
+
+
+CASES = pytest.mark.parametrize("case", [recorded, without_model, wrapped, of_unknown_width])
 Case = Callable[[], tuple[Trace, Method | None]]
 
 

@@ -11,12 +11,14 @@ import pytest
 
 pytest.importorskip("hta", reason="needs the tools that read exports")
 
+from harness.clock.width import with_width
 from harness.etdump.ed00 import read_ed00
 from harness.export.formats import export
 from harness.export.timeline import draw
 from harness.trace import Trace
 from tests.conftest import FIXTURES
 from tests.support.exports import delegated_trace
+from tests.support.wrapping import RECORDED as WRAPPED
 
 pytestmark = pytest.mark.tools
 
@@ -25,7 +27,11 @@ def recorded_trace() -> Trace:
     return read_ed00((FIXTURES / "kws_f32_executorch.etdp").read_bytes())
 
 
-@pytest.fixture(scope="module", params=[delegated_trace, recorded_trace])
+def wrapped_trace() -> Trace:
+    return with_width(read_ed00(WRAPPED.read_bytes()), 32)
+
+
+@pytest.fixture(scope="module", params=[delegated_trace, recorded_trace, wrapped_trace])
 def analysis(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Any:
     """HTA's view of a trace, and the trace."""
     from hta.trace_analysis import TraceAnalysis

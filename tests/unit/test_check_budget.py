@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.check.budget import Budget, load_budget
+from harness.board import board_names, load_board
+from harness.check.budget import Budget, each_rule, load_budget
 from harness.check.checks import Check
 from harness.check.evaluate import evaluate
+from harness.check.rules import LossLimit
 from harness.check.subject import Subject
 from harness.errors import UsageError
 from harness.etdump.compact import read_log
-from harness.resources import data_directory
 from harness.timebase import ClockDomain
 from harness.trace import Losses, Stack, Trace
-from tests.support.boards import INT8_MODELS_THAT_FIT
 from tests.support.logs import CompactLog
 
 SYSTICK = ClockDomain("systick", Fraction(25_000_000), 32)
@@ -70,12 +70,17 @@ def test_a_wrong_budget_is_refused_by_file_and_key(
     assert "budget.toml" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["native", "qemu-mps2-an385", *INT8_MODELS_THAT_FIT])
-def test_the_budgets_that_come_with_the_boards_are_valid(name: str) -> None:
-    rules = load_budget(data_directory("boards") / "budgets" / f"{name}.toml")
-    assert {rule.event for rule in rules.time} == {"Method::execute", "native_call_*"}
-    assert rules.losses.events == rules.losses.blocks == 0
-    assert (rules.stack is None) == (name == "native"), "a host does not say how deep its stack was"
+@pytest.mark.parametrize("name", board_names())
+def test_a_boards_default_budget_limits_nothing_that_depends_on_the_model(name: str) -> None:
+    board, path = load_board(name)
+    if board.budget is None:
+        return
+    rules = load_budget(path.parent / board.budget, name, "model.pte", name)
+    assert [rule for _, rule in each_rule(rules)] == [rules.stack, rules.losses]
+    assert rules.losses == LossLimit()
+    assert rules.stack is not None
+    assert rules.stack.optional
+    assert rules.stack.limit_bytes is None
 
 
 def checks(tmp_path: Path, text: str, subject: Trace) -> tuple[bool, list[Check]]:

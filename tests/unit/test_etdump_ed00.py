@@ -103,6 +103,14 @@ def test_a_dump_without_anything_is_an_empty_trace() -> None:
     assert read_ed00(write_ed00(empty)) == empty
 
 
+def test_fields_are_aligned_as_with_a_size_prefix() -> None:
+    trace = small()
+    data = write_ed00(trace)
+    assert read_ed00(data[4:]) == trace  # its prefix was cut off
+    with pytest.raises(FormatError, match=r"misaligned field in Profile\.(start|end)"):
+        read_ed00(data[4:] + bytes(4))  # a dump of this length never had one
+
+
 @pytest.mark.parametrize(("column", "value"), [("instruction", 2**31), ("chain", -(2**31) - 1)])
 def test_a_value_too_large_for_the_format_is_refused(column: str, value: int) -> None:
     with pytest.raises(UsageError, match=f"event 1: {column}"):

@@ -231,7 +231,7 @@ def test_boards_that_come_along_say_of_tools_what_these_know(name: str) -> None:
 
 def board_file(directory: Path, flash: str) -> Path:
     text = (data_directory("boards") / "native.toml").read_text().replace('"native"', '"ours"', 1)
-    text = text.replace('budget = "budgets/native.toml"\n', "")
+    text = text.replace('budget = "budgets/default.toml"\n', "")
     path = directory / "ours.toml"
     path.write_text(text + flash)
     return path

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from harness.target.lease.places import place_of_unit
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.leases import another_process
@@ -160,3 +164,64 @@ def test_a_run_waits_for_a_leased_unit_by_any_of_its_names(
     code, _, err = etharness("pull", board, f"--port={device}", f"-o{tmp_path}/out")
     assert code == 75
     assert "unit 'shelf-1' was not free within 0.1 s: it is held by ada" in err
+
+
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        os.chdir(path.parent)  # its name may have no more than 107 bytes
+        made.bind(path.name)
+
+
+MAKERS: dict[str, Callable[[Path], None]] = {
+    "a FIFO": os.mkfifo,
+    "a socket": make_socket,
+    "a folder": Path.mkdir,
+    "a link to a FIFO": lambda path: path.symlink_to("fifo"),
+    "a link to a device": lambda path: path.symlink_to("/dev/zero"),
+    "a link to nothing": lambda path: path.symlink_to("nowhere"),
+}
+
+
+@pytest.mark.uncounted
+@pytest.mark.parametrize("kind", MAKERS)
+def test_what_is_no_file_among_leases_is_passed_over(
+    kind: str, host: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To open a FIFO waits for its other end, which may never come."""
+    monkeypatch.chdir(host.root)
+    locks = host.root / "locks"
+    locks.mkdir()
+    os.mkfifo(locks / "fifo")
+    twin = place_of_unit("twin").stem
+    strange = [locks / f"{twin}.person.json", locks / f"{twin}.3.lock", locks / f"{twin}.3.json"]
+    strange += [locks / "other.0.lock", locks / "other.0.json", locks / f"{twin}.taken.json"]
+    for path in strange:
+        MAKERS[kind](path)
+
+    def command(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "harness", *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    for words in (["who"], ["who", "twin"], ["units"]):
+        done = command(*words)
+        assert done.returncode == 0, done.stderr
+        assert f"{strange[0]}: not a regular file" in done.stderr
+    assert f"{strange[3]}: not a regular file" in command("who").stderr
+    if kind != "a folder":  # which nothing can be put in the place of
+        leased = command("lease", "twin", "--for", "1h")
+        assert leased.returncode == 0, leased.stderr
+        assert strange[0].is_file()
+        assert "ada" in command("who", "twin").stdout
+        released = command("release", "twin")
+        assert released.returncode == 0, released.stderr
+    strange[0].rmdir() if kind == "a folder" else strange[0].unlink(missing_ok=True)
+    (locks / f"{twin}.0.lock").unlink(missing_ok=True)
+    MAKERS[kind](locks / f"{twin}.0.lock")
+    refused = command("lease", "twin", "--for", "1h")
+    assert refused.returncode == 75
+    assert f"cannot lock {locks}/{twin}.0.lock: not a regular file" in refused.stderr

@@ -37,7 +37,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         'kind = "native"', 'kind = "serial"'
     )
     assert 'kind = "serial"' in text
-    (tmp_path / "ours.toml").write_text(text.replace('budget = "budgets/native.toml"\n', ""))
+    (tmp_path / "ours.toml").write_text(text.replace('budget = "budgets/default.toml"\n', ""))
     file = tmp_path / "units.toml"
     file.write_text(LAB)
     monkeypatch.setenv("ETHARNESS_UNITS", str(file))

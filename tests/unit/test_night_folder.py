@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.lab.night.earlier import DOCUMENT, documents
 from harness.lab.night.folder import nights, open_folder
-from harness.lab.night.journal import Finished
+from harness.lab.night.journal import JOURNAL, Finished, read_journal
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 jumps = st.sampled_from([-400_000.0, -86_400.0, -1.0, 0.0, 0.0, 1.0, 86_400.0])
@@ -43,3 +46,17 @@ def test_the_newest_night_of_a_name_goes_on_unless_it_is_over(
                     journal.add(Finished("", 0))
                     over.add(folder)
             assert nights(Path(place), name) == began[name]
+
+
+def test_what_is_no_file_in_the_folders_of_nights_is_passed_over(tmp_path: Path) -> None:
+    """To open a FIFO would wait for whoever is at its other end."""
+    folder = tmp_path / "lab-20260301T120000"
+    folder.mkdir()
+    os.mkfifo(folder / JOURNAL)
+    os.mkfifo(folder / DOCUMENT)
+    assert nights(tmp_path) == []
+    assert list(documents([folder])) == []
+    with pytest.raises(OSError, match="not a regular file"):
+        read_journal(folder / JOURNAL)
+    with open_folder(tmp_path, "lab", NOON, fresh=False) as journal:
+        assert journal.directory != folder

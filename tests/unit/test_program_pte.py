@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from enum import IntEnum
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import FormatError
+from harness.flatbuffer import MAX_SIZE, FlatBuffer, Shape, Tables, Union, Vector
+from harness.program import pte_schema as pte
 from harness.program.program import Call, Dynamism, Instruction, Tensor, ValueList
 from harness.program.pte import is_program, read_program
+from harness.resources import data_directory
 from tests.conftest import MODELS
 from tests.support.programs import ProgramBuilder
 
@@ -162,3 +167,70 @@ def test_the_models_are_read_without_torch() -> None:
     for path in sorted(Path(MODELS).glob("*.pte")):
         program = read_program(path.read_bytes())
         assert all(method.chains[0] for method in program.methods), path.name
+
+
+NUMBERS = {
+    **{"byte": "i1", "ubyte": "u1", "bool": "u1", "int": "<i4", "uint": "<u4", "uint32": "<u4"},
+    **{"long": "<i8", "int64": "<i8", "uint64": "<u8", "double": "<f8"},
+}
+
+
+def test_the_layout_that_is_verified_is_that_of_the_schema() -> None:
+    text = "".join(
+        re.sub(r"//.*|\(.*?\)", "", (data_directory("schema") / name).read_text())
+        for name in ("program.fbs", "scalar_type.fbs")
+    )
+    tables = dict(re.findall(r"table (\w+) \{(.*?)\}", text, re.S))
+    unions = dict(re.findall(r"union (\w+) \{(.*?)\}", text, re.S))
+    enums = re.findall(r"enum (\w+)\s*:\s*byte", text)
+    numbers = {**NUMBERS, **dict.fromkeys(enums, "i1")}
+    pairs: list[tuple[str, type[IntEnum]]] = [("Program", pte.Program)]
+    seen: set[tuple[str, type[IntEnum]]] = set()
+
+    def compare(kind: str, shape: Shape) -> None:
+        if kind.startswith("["):
+            assert isinstance(shape, Vector)
+            compare(kind.strip("[]"), shape.of)
+        elif kind in unions:
+            assert isinstance(shape, Union)
+            members = dict(enumerate(re.findall(r"\w+", unions[kind]), start=1))
+            assert list(shape.of) == list(members)
+            pairs.extend((members[number], slots) for number, slots in shape.of.items())
+        elif kind in tables:
+            assert isinstance(shape, type)
+            assert issubclass(shape, IntEnum)
+            pairs.append((kind, shape))
+        else:
+            assert shape == (str if kind == "string" else numbers[kind])
+
+    while pairs:
+        name, slots = pair = pairs.pop()
+        if pair in seen:
+            continue
+        seen.add(pair)
+        kinds: list[str] = []
+        for kind in re.findall(r"\w+:\s*(\[?\w+\]?)", tables[name]):
+            kinds += ["ubyte", kind] if kind in unions else [kind]
+        shapes = pte.LAYOUT[slots]
+        assert [int(slot) for slot in slots] == [*range(len(kinds))] == [*range(len(shapes))]
+        for kind, shape in zip(kinds, shapes, strict=True):
+            compare(kind, shape)
+    assert {name for name, _ in seen} == set(tables)
+    assert {slots for _, slots in seen} == set(pte.LAYOUT)
+
+
+def test_what_nobody_reads_is_verified_too() -> None:
+    data = bytearray((MODELS / "npu_str.pte").read_bytes())
+    start = np.zeros(1, np.int64)
+    buffer = FlatBuffer(bytes(data), 0, len(data), table_sizes=False)
+    root = Tables.at(buffer, buffer.follow(start, "root"), pte.Program)
+    [vector] = root.references(pte.Program.SEGMENTS).tolist()
+    data[vector + 4 : vector + 8] = b"\xf0\xff\xff\x7f"
+    with pytest.raises(FormatError, match=r"points outside the buffer in Program\.segments"):
+        read_program(bytes(data))
+
+
+def test_a_flatbuffer_has_less_than_two_gigabytes() -> None:
+    with pytest.raises(FormatError, match="has less than 2147483647 bytes"):
+        FlatBuffer(b"", 0, MAX_SIZE)
+    assert FlatBuffer(b"", 0, MAX_SIZE - 1).base == 0

@@ -23,7 +23,7 @@ pytest_plugins = ["pytester"]
 
 SERIAL = (data_directory("boards") / "native.toml").read_text()
 SERIAL = SERIAL.replace('target = { kind = "native" }', 'target = { kind = "serial" }')
-SERIAL = SERIAL.replace('budget = "budgets/native.toml"\n', "")
+SERIAL = SERIAL.replace('budget = "budgets/default.toml"\n', "")
 
 
 def collected(inner: pytest.Pytester, *arguments: str) -> list[str]:

@@ -30,7 +30,7 @@ def test_output_is_there_while_it_runs() -> None:
     child.check_alive()
     child.close()
     assert gone(child.pid)
-    assert child.output() == b""
+    assert child.output() == b"link: x\n"
 
 
 def test_output_nobody_reads_does_not_stop_it() -> None:

@@ -29,7 +29,10 @@ def test_bytes_come_back_in_any_dim_order(data: st.DataObject, scalar_type: int)
     tensor = info(sizes, scalar_type, order)
     [array] = read_inputs([], [tensor], seed=data.draw(st.integers(0, 9)))
     assert array.shape == sizes
-    np.testing.assert_array_equal(from_bytes(to_bytes(array, tensor), tensor), array)
+    found = from_bytes(to_bytes(array, tensor), tensor)
+    assert (found.shape, found.dtype) == (array.shape, array.dtype)
+    assert found.flags.c_contiguous
+    np.testing.assert_array_equal(found, array)
 
 
 def test_channels_last_puts_channels_next_to_each_other() -> None:

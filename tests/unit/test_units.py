@@ -91,7 +91,7 @@ def test_the_labs_file_is_the_environments_or_the_one_here_or_the_users(tmp_path
     users = write(home / "etdump-harness", SHELF)
     assert units_file() == users
     write(here, SHELF)
-    assert units_file() == Path("units.toml")
+    assert units_file() == Path.cwd() / "units.toml"
     monkeypatch.setenv("ETHARNESS_UNITS", "/elsewhere.toml")
     assert units_file() == Path("/elsewhere.toml")
 

@@ -2,8 +2,11 @@
 #define _GNU_SOURCE
 
 #include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "crash.h"
@@ -14,6 +17,10 @@
 #ifndef ET_BOARD_NAME
 #define ET_BOARD_NAME "native"
 #endif
+
+/* What the firmware is given of the stack that a process has, which may be 8 MiB by default. */
+#define STACK_BYTES (1024u * 1024u)
+#define PAGE_BYTES 4096u
 
 static sigjmp_buf boot;
 static uint32_t clock_zero;
@@ -47,8 +54,28 @@ static void set_baud(uint32_t baud) {
     (void)baud;
 }
 
+/* Has the kernel map all of the firmware's stack: older ones refuse what is far below the stack pointer. */
+__attribute__((noinline)) static void grow_stack(void) {
+    uint8_t room[STACK_BYTES];
+    volatile uint8_t *end = room + sizeof room;
+    for (size_t page = 0; page < sizeof room; page += PAGE_BYTES) {
+        *(end - 1 - page) = 0;
+    }
+}
+
+/* Tells where the stack is, so that its use can be measured; not where there may be too little of it. */
+static void measure_stack(et_port *port, uint32_t *top) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur / 2 < STACK_BYTES) {
+        return;
+    }
+    grow_stack();
+    port->stack_top = top;
+    port->stack_bottom = top - STACK_BYTES / sizeof *top;
+}
+
 int main(void) {
-    static const et_port port = {
+    static et_port port = {
         .read = pty_read,
         .write = pty_write,
         .idle = idle,
@@ -79,6 +106,9 @@ int main(void) {
     (void)printf("link: %s\n", path);
     (void)fflush(stdout);
     crash_catch(reboot);
+    /* Where a process's stack begins is random; from a page on, calls have the same gaps each time. */
+    const size_t past_page = (uintptr_t)__builtin_frame_address(0) % PAGE_BYTES;
+    measure_stack(&port, __builtin_alloca(past_page));
     (void)sigsetjmp(boot, 1);
     restart_clock();
     et_app_main(&port, &target);

@@ -94,7 +94,7 @@ def operator_metric(operator: Operator, statistic: str) -> Metric:
         "operator",
         operator.name,
         statistic,
-        "ticks" if operator.ns is None else "ns",
+        "ticks" if operator.clock.hz is None else "ns",
         block=operator.block,
         chain=operator.chain,
         instruction=operator.instruction,
@@ -105,9 +105,7 @@ def operator_metric(operator: Operator, statistic: str) -> Metric:
 
 
 def _summaries(operator: Operator) -> dict[Executions, Summary]:
-    found = zip(
-        EXECUTIONS, (operator.ns or operator.ticks, operator.cold, operator.warm), strict=True
-    )
+    found = zip(EXECUTIONS, (operator.times, operator.cold, operator.warm), strict=True)
     return {executions: summary for executions, summary in found if summary is not None}
 
 

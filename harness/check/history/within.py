@@ -11,6 +11,7 @@ from harness.check.history.samples import Metric, Sample
 from harness.check.history.settings import HistoryLimits
 from harness.check.subject import Subject
 from harness.clock.ticks import durations, nanoseconds_per_tick
+from harness.clock.unwrap import ends_before_start
 
 
 def numbers_of(subject: Subject, limits: HistoryLimits) -> dict[Metric, Sample]:
@@ -26,12 +27,13 @@ def durations_of(subject: Subject) -> dict[Metric, Floats]:
 
     They are in the metric's unit, in log order, shape (repeats,).
     """
-    ticks = durations(subject.trace)
+    ticks, known = durations(subject.trace), ~ends_before_start(subject.trace)
     found: dict[Metric, Floats] = {}
     for operator in subject.operators:
-        if len(operator.rows) >= LEAST:
+        rows = operator.rows[known[operator.rows]]
+        if len(rows) >= LEAST:
             rate = nanoseconds_per_tick(operator.clock)
             scale = 1.0 if operator.ns is None or rate is None else float(rate)
-            values = ticks[operator.rows].astype(np.float64) * scale
+            values = ticks[rows].astype(np.float64) * scale
             found.setdefault(operator_metric(operator, ""), values)
     return found

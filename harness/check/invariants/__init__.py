@@ -8,7 +8,7 @@ from typing import Final
 from harness.check.checks import Check
 from harness.check.invariants.arenas import memory_checks
 from harness.check.invariants.clocks import clock_checks, order_checks, untimed_check
-from harness.check.invariants.completion import completion_checks
+from harness.check.invariants.completion import completion_checks, measured_checks
 from harness.check.invariants.nesting import nesting_checks
 from harness.check.invariants.outputs import output_checks
 from harness.check.invariants.precision import precision_checks
@@ -28,6 +28,7 @@ OTHERS: Final[tuple[Invariant, ...]] = (
     sameness_checks,
     output_checks,
     completion_checks,
+    measured_checks,
 )
 
 

@@ -12,6 +12,7 @@ from harness.check.checks import Check, check
 from harness.check.invariants.scopes import describe, own_scopes
 from harness.check.subject import Subject
 from harness.clock.ticks import durations
+from harness.clock.width import SuspectedWidth, suspected_widths
 from harness.trace import Kind, Trace
 
 _Ints = npt.NDArray[np.int64]
@@ -28,12 +29,15 @@ same in many events, again and again."""
 
 
 def clock_checks(subject: Subject) -> Iterator[Check]:
-    """Check of every clock with enough events that it counts."""
+    """Check of every clock with enough events that it counts, and no further than it is wide."""
     trace = subject.trace
     ticks = durations(trace)
+    suspected = {found.number: found for found in suspected_widths(trace, subject.dumps)}
     for number, domain in enumerate(trace.clocks):
         rows = np.flatnonzero((trace.kind == Kind.PROFILE) & (trace.clock == number))
-        if len(rows) >= ENOUGH_EVENTS:
+        if number in suspected:
+            yield _too_narrow(suspected[number])
+        elif len(rows) >= ENOUGH_EVENTS:
             severity, why = _stands_still(trace, rows, ticks)
             yield check(
                 "I03",
@@ -43,6 +47,17 @@ def clock_checks(subject: Subject) -> Iterator[Check]:
                 passed=not why,
                 reason=why or f"it counts along {len(rows):,} events",
             )
+
+
+def _too_narrow(found: SuspectedWidth) -> Check:
+    prefix = f"clock {found.clock}: "
+    return check(
+        "I03",
+        rule="a clock counts",
+        subject=f"clock {found.clock}",
+        passed=False,
+        reason=found.advice.removeprefix(prefix),
+    )
 
 
 def _stands_still(trace: Trace, rows: _Ints, ticks: npt.NDArray[np.uint64]) -> tuple[str, str]:

@@ -76,8 +76,10 @@ def _differences(value: npt.NDArray[Any], reference: npt.NDArray[Any]) -> npt.ND
             off = np.abs(value.astype(np.float64) - reference.astype(np.float64))
         return np.where(same, 0.0, np.where(np.isnan(off), np.inf, off))
     larger, smaller = np.maximum(value, reference), np.minimum(value, reference)
-    # Modular, and so exact for integers of any width and sign.
-    apart = larger.astype(np.uint64) - smaller.astype(np.uint64)
+    # Modular, and so exact for integers of any width and sign. Of arrays without dimensions NumPy
+    # makes numbers, and warns of these.
+    with np.errstate(over="ignore"):
+        apart = larger.astype(np.uint64) - smaller.astype(np.uint64)
     return np.asarray(apart.astype(np.float64))
 
 

@@ -34,14 +34,13 @@ def precision_checks(subject: Subject) -> Iterator[Check]:
     ]
     if not operators:
         return
-    short = sorted(
-        (item for item in operators if item.ticks.p50 < least), key=lambda i: i.ticks.p50
-    )
+    medians = [(item.ticks.p50, item) for item in operators if item.ticks is not None]
+    short = sorted((found for found in medians if found[0] < least), key=lambda found: found[0])
     reason = f"all {len(operators):,} operators take at least {least:,.1f} ticks"
     if short:
         names = [
-            f"{item.name} (instruction {item.instruction}): {item.ticks.p50:,.1f}"
-            for item in short[:_SHOWN]
+            f"{item.name} (instruction {item.instruction}): {median:,.1f}"
+            for median, item in short[:_SHOWN]
         ]
         more = f" and {len(short) - _SHOWN:,} more" if len(short) > _SHOWN else ""
         reason = (

@@ -8,10 +8,11 @@ import click
 
 from harness.cli.common import Output, output_options
 from harness.cli.history.options import history_option, opened
+from harness.cli.paths import FilePath
 
 
 @click.command(name="add")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, required=True, type=FilePath())
 @history_option
 @output_options
 def command(paths: tuple[Path, ...], url: str | None, output: Output) -> int:

@@ -9,6 +9,7 @@ import click
 
 from harness.cli.common import Output, output_options
 from harness.cli.history.options import history_option, opened, selection_options
+from harness.cli.paths import FilePath
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     "--output",
     "file",
     required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FilePath(dir_okay=False),
     metavar="FILE",
     help="What to write: .csv, .tsv, .json or .parquet.",
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness.cli.common import with_options
+from harness.cli.paths import absolute_history
 
 if TYPE_CHECKING:
     from harness.lab.history.store import Store
@@ -20,6 +21,7 @@ def history_option(function: _F) -> _F:
     return click.option(
         "--history",
         "url",
+        callback=absolute_history,
         metavar="URL",
         help="SQLite file or postgresql:// URL.  [default: $ETHARNESS_HISTORY, or "
         ".etharness/history.sqlite near the project]",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.board import Board, SerialTarget, load_board
+from harness.capped import CappedBuffer
 from harness.errors import FormatError, HarnessError, Owner, UsageError
 from harness.flash.image import read_image
 from harness.lab.health.evidence import owner_of_port, owner_of_silence
@@ -61,7 +62,7 @@ class _Examination:
         self._goodput, self._all_rates = goodput, rates
         self._findings: list[HealthFinding] = []
         self._rates: list[RateQuality] = []
-        self._console = bytearray()
+        self._console = CappedBuffer()
         self._part: Part = "port"
         self._owner: Callable[[HarnessError], Owner] = lambda error: error.owner
         self._began = time.monotonic()
@@ -142,7 +143,7 @@ class _Examination:
         )
         self._begin(
             "answer",
-            lambda error: owner_of_silence(error, session.statistics, bytes(self._console)),
+            lambda error: owner_of_silence(error, session.statistics, self._console.kept),
         )
         info = session.hello(deadlines.boot_s)
         self._found("ok", f"answers after {time.monotonic() - self._began:.2f} s")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from harness.check.history.stored import Added
 from harness.check.subject import Subject
 from harness.errors import FormatError, HarnessError, InfrastructureError, UsageError
+from harness.files import shown
 from harness.lab.directory import RESULT, RunDirectory
 from harness.lab.history import open_store
 from harness.lab.judge import subject_of
@@ -48,18 +49,18 @@ def add_directory(store: Store, path: Path) -> Added:
         result = run.read_result()
         microseconds(result.started_utc)  # of which all that follows makes use
     except (UsageError, OSError) as error:
-        return Added(str(path), "refused", "", str(error))
+        return Added(shown(path), "refused", "", str(error))
     if store.has(result.id, over=not result.unfinished):  # without reading the trace again
-        return Added(str(path), "there", result.id)
+        return Added(shown(path), "there", result.id)
     try:
         subject, note = kept_subject(run, result)
     except (UsageError, OSError) as error:
-        return Added(str(path), "refused", result.id, str(error))
+        return Added(shown(path), "refused", result.id, str(error))
     try:
         added = store.add(result, subject)
     except FormatError as error:
-        return Added(str(path), "refused", result.id, error.message)
-    return Added(str(path), "added" if added else "there", result.id, note if added else "")
+        return Added(shown(path), "refused", result.id, error.message)
+    return Added(shown(path), "added" if added else "there", result.id, note if added else "")
 
 
 def add_reported(url: str, run: Reported) -> None:
@@ -86,12 +87,14 @@ def kept_subject(run: RunDirectory, result: Result) -> tuple[Subject | None, str
     """What was measured in a run, None if nothing can be said; and what is not as it should be.
 
     Raises:
+        DamagedError: A file is not as the run left it.
         FormatError: Its trace cannot be read, though the run did not fail.
     """
     if run.trace_file is None:
+        run.load_result()
         return None, "its run left no trace"
     try:
-        source = load_source(run.path, salvage=True)
+        source = load_source(run.path, salvage=True).require_sound()
     except FormatError as error:
         if result.failure is None:
             raise

@@ -109,7 +109,7 @@ def provenance_of(result: Result) -> Provenance:
 def _sound(result: Result, verdict: Verdict | None, losses: Losses) -> bool:
     lost = losses.events or losses.blocks or losses.chunks or losses.records or losses.damaged
     failed = result.exit_code != 0 or (verdict is not None and not verdict.passed)
-    return not (failed or lost) and result.runs_completed >= result.runs_requested
+    return not (failed or lost) and result.runs_completed >= max(result.runs_requested, 1)
 
 
 def _losses(result: Result) -> Losses:

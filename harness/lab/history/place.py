@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from harness.files import absolute
+
 VARIABLE: Final = "ETHARNESS_HISTORY"
 FOLDER: Final = ".etharness"
 _FILE: Final = "history.sqlite"
@@ -19,7 +21,7 @@ def default_history(within: Path | None = None) -> str:
     ``within``, the current folder by default, when none is.
     """
     if url := os.environ.get(VARIABLE, "").strip():
-        return url
+        return url if "://" in url else str(absolute(url))
     here = (within or Path.cwd()).absolute()
     for folder in (here, *here.parents):
         if (folder / FOLDER).is_dir() or (folder / ".git").exists():

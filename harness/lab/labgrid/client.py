@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from dataclasses import dataclass
 from typing import Final
 
 from harness.errors import InfrastructureError, UsageError
 from harness.lab.labgrid.identity import Identity
 from harness.lab.labgrid.output import Place, Resource, read_places, read_resources
+from harness.target.process_group import run_program
 
 PROGRAM_VARIABLE: Final = "ETHARNESS_LABGRID"
 """Environment variable that names the client program."""
@@ -127,27 +127,19 @@ class Client:
             environment |= {"LG_HOSTNAME": identity.host, "LG_USERNAME": identity.user}
         what = " ".join(arguments)
         try:
-            done = subprocess.run(
-                [program, *arguments],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                encoding="utf-8",
-                errors="replace",
-                timeout=self.deadline_s,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise InfrastructureError(
-                f"the labgrid coordinator at {self.coordinator} did not answer `{what}` within "
-                f"{self.deadline_s:g} s",
-                hint=_IS_IT_RUNNING,
-            ) from None
+            done = run_program([program, *arguments], self.deadline_s, env=environment)
         except OSError as error:
             raise InfrastructureError(f"cannot start {program}: {error}") from error
-        if done.returncode == 0:
-            return done.stdout
-        said = [line for line in done.stderr.splitlines() if line.strip()]
+        if done.code is None:
+            raise InfrastructureError(
+                f"the labgrid coordinator at {self.coordinator} did not answer `{what}` within "
+                f"{self.deadline_s:g} s{done.remains}",
+                hint=_IS_IT_RUNNING,
+            )
+        if done.code == 0:
+            return done.stdout.decode("utf-8", "replace")
+        errors = done.stderr.decode("utf-8", "replace").splitlines()
+        said = [line for line in errors if line.strip()]
         last = said[-1].removeprefix(f"{_PROGRAM}: ").removeprefix("Error: ") if said else ""
         if "coordinator" in last and "connect" in last:
             raise InfrastructureError(
@@ -155,7 +147,7 @@ class Client:
                 hint=_IS_IT_RUNNING,
             )
         raise RefusedError(
-            f"labgrid's client failed at `{what}` with exit code {done.returncode}: "
+            f"labgrid's client failed at `{what}` with exit code {done.code}: "
             f"{last or 'it said nothing'}"
         )
 

@@ -7,22 +7,21 @@ is killed, the kernel ends its children (``setpriv --pdeathsig``).
 from __future__ import annotations
 
 import os
-import select
-import shutil
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from harness.capped import CappedFile
+from harness.files import read_tail
+from harness.target.process_group import ProcessGroup, bound_to_us
+
 _ASK_S: Final = 5.0
 """Time that a child has to end by itself once it is asked to."""
-_KILLED_S: Final = 5.0
-"""Time until a killed child is gone; one that the kernel cannot end is left to it."""
 _LOOK_S: Final = 0.5
 """How often it is asked whether the night is to stop."""
 _TAIL_BYTES: Final = 4000
@@ -65,7 +64,7 @@ class Children:
     def __init__(self) -> None:
         self._stop = threading.Event()
         self._lock = threading.Lock()
-        self._running: set[subprocess.Popen[bytes]] = set()
+        self._running: set[ProcessGroup] = set()
 
     @property
     def stopped(self) -> bool:
@@ -81,7 +80,7 @@ class Children:
         self._stop.set()
         with self._lock:
             for child in self._running:
-                _signal(child, signal.SIGTERM)
+                child.signal(signal.SIGTERM)
 
     def run(
         self,
@@ -97,7 +96,7 @@ class Children:
         Args:
             command: The program and its arguments.
             deadline_s: Longest time, seconds.
-            log: File for all that it writes.
+            log: File for all that it writes, head and tail of it.
             output: File for what it writes to standard output, if that is to be apart.
             environment: Variables besides ours.
 
@@ -107,18 +106,16 @@ class Children:
         began = time.monotonic()
         log.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as files:
-            errors = files.enter_context(log.open("wb"))
-            written = errors if output is None else files.enter_context(output.open("wb"))
+            errors = files.enter_context(CappedFile(log))
+            written = errors if output is None else files.enter_context(CappedFile(output))
             with self._lock:
                 if self._stop.is_set():
                     return Ending(None, False, True, 0.0, "")
-                child = subprocess.Popen(
-                    _bound_to_us(command),
-                    stdin=subprocess.DEVNULL,
-                    stdout=written,
-                    stderr=errors,
+                child = ProcessGroup(
+                    bound_to_us(command, "KILL"),
+                    stdout=written.write,
+                    stderr=None if written is errors else errors.write,
                     env={**os.environ, **(environment or {})},
-                    start_new_session=True,
                 )
                 self._running.add(child)
             try:
@@ -126,50 +123,25 @@ class Children:
             finally:
                 with self._lock:
                     self._running.discard(child)
+                child.end()
+            if child.complaint:
+                errors.write(f"{child.complaint}\n".encode())
         seconds = time.monotonic() - began
         stopped = self._stop.is_set() and child.returncode != 0
         return Ending(child.returncode, expired, stopped, seconds, _tail(log))
 
-    def _wait(self, child: subprocess.Popen[bytes], deadline_s: float) -> bool:
-        """Wait for the end of a child, and end its group; whether its time was over."""
+    def _wait(self, child: ProcessGroup, deadline_s: float) -> bool:
+        """Wait for the end of a child, or ask it to end; whether its time was over."""
         deadline = time.monotonic() + deadline_s
-        pidfd = os.pidfd_open(child.pid)
-        try:
-            gone = False
-            while not (gone or self._stop.is_set()) and (left := deadline - time.monotonic()) > 0:
-                gone = _ended(pidfd, min(left, _LOOK_S))
-            expired = not (gone or self._stop.is_set())
-            if not gone:
-                _signal(child, signal.SIGTERM)
-                _ended(pidfd, _ASK_S)
-            # Before it is waited for, so that its group is still its own.
-            _signal(child, signal.SIGKILL)
-            with suppress(subprocess.TimeoutExpired):
-                child.wait(_KILLED_S)
-        finally:
-            os.close(pidfd)
+        gone = False
+        while not (gone or self._stop.is_set()) and (left := deadline - time.monotonic()) > 0:
+            gone = child.wait(min(left, _LOOK_S))
+        expired = not (gone or self._stop.is_set())
+        if not gone:
+            child.signal(signal.SIGTERM)
+            child.wait(_ASK_S)
         return expired
 
 
-def _ended(pidfd: int, timeout_s: float) -> bool:
-    """Whether a process ends in time."""
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(timeout_s * 1000))
-
-
-def _signal(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, number)
-
-
-def _bound_to_us(command: Sequence[str]) -> list[str]:
-    """Have the kernel kill the program when we are killed and cannot."""
-    setpriv = shutil.which("setpriv")
-    return [setpriv, "--pdeathsig", "KILL", "--", *command] if setpriv else list(command)
-
-
 def _tail(log: Path) -> str:
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
-        return file.read().decode(errors="backslashreplace").strip()
+    return read_tail(log, _TAIL_BYTES).decode(errors="backslashreplace").strip()

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from harness.errors import HarnessError, Owner
+from harness.files import read_regular
 from harness.lab.directory import FLASH, RunDirectory
 from harness.lab.flash_record import FlashRecord
 from harness.lab.leases import hold
@@ -94,7 +95,7 @@ class Commands:
         arguments = [unit.id, "--json"]
         found = self._asked(unit, "health", arguments, deadline, Owner.BOARD, answer)
         try:
-            [health] = msgspec.json.decode(answer.read_bytes(), type=list[Health])
+            [health] = msgspec.json.decode(read_regular(answer), type=list[Health])
         except (OSError, ValueError):
             return found  # it did not get as far as to say more
         failed = [each for each in health.findings if each.state == "fail"]
@@ -123,7 +124,7 @@ class Commands:
         needed = [] if again else ["--if-needed"]
         ending = self._call([*command, *needed], self._plan.deadlines.flash_s, log)
         try:
-            return ending, msgspec.json.decode(record.read_bytes(), type=FlashRecord).failure
+            return ending, msgspec.json.decode(read_regular(record), type=FlashRecord).failure
         except (OSError, ValueError):
             return ending, None  # it did not get as far as to say more
 

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from harness.errors import HarnessError
+from harness.files import read_regular
 from harness.lab.night.folder import nights
 from harness.lab.night.journal import JOURNAL, Ended, Finished, Journal, Stored, read_journal
 from harness.lab.night.keeping import keep_results
@@ -30,7 +31,7 @@ def documents(folders: Iterable[Path]) -> Iterator[NightDocument]:
     """What came of nights, as far as it can be read."""
     for folder in folders:
         try:
-            yield msgspec.json.decode((folder / DOCUMENT).read_bytes(), type=NightDocument)
+            yield msgspec.json.decode(read_regular(folder / DOCUMENT), type=NightDocument)
         except (OSError, msgspec.DecodeError):
             continue
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ _FREE: Final = ("jobs", "reports", "quarantine")
 
 def nights(output: Path, name: str = "") -> list[Path]:
     """Folders of all nights in ``output``, or of those of one name; these are oldest first."""
-    found = sorted(file.parent for file in output.glob(f"*/{JOURNAL}"))
+    found = sorted(file.parent for file in output.glob(f"*/{JOURNAL}") if file.is_file())
     of_it = re.compile(rf"{re.escape(name)}-\d{{8}}T\d{{6}}(-\d{{4}})?")
     return [folder for folder in found if not name or of_it.fullmatch(folder.name)]
 
@@ -81,7 +82,9 @@ def fingerprint(plan: Plan, document: Document, units: Sequence[NightUnit]) -> d
     for unit in units:
         found[f"unit {unit.id}"] = unit.board.name
     for file in sorted(set(_files(plan, document, units))):
-        found[f"file {file}"] = hashlib.sha256(file.read_bytes()).hexdigest()
+        # As the plan sees it, wherever the night is started from.
+        name = os.path.relpath(file, document.path.parent)
+        found[f"file {name}"] = hashlib.sha256(file.read_bytes()).hexdigest()
     return found
 
 

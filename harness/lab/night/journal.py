@@ -18,6 +18,7 @@ import msgspec
 from filelock import FileLock, Timeout
 
 from harness.errors import BusyError, FormatError, InfrastructureError
+from harness.files import read_regular
 from harness.report.night import Attempt, Step, UnitEvent
 
 JOURNAL: Final = "journal.jsonl"
@@ -214,7 +215,7 @@ def read_journal(file: Path) -> tuple[list[Record], int]:
     Raises:
         FormatError: A line before the last is damaged, or is of another version.
     """
-    data = file.read_bytes() if file.exists() else b""
+    data = read_regular(file) if file.exists() else b""
     records: list[Record] = []
     at = 0
     for number, text in enumerate(data.split(b"\n"), start=1):

@@ -11,6 +11,7 @@ import msgspec
 from harness.board import Positive, Seconds, Strict
 from harness.check.subject import model_name
 from harness.errors import Owner, UsageError
+from harness.files import absolute
 from harness.toml_file import Document, read_document
 from harness.unit import Name
 
@@ -224,7 +225,7 @@ def load_plan(path: Path) -> tuple[Plan, Document]:
     Raises:
         UsageError: It is missing or wrong; the message names file, line and key.
     """
-    document = read_document(path)
+    document = read_document(absolute(path))
     plan = document.as_(Plan)
     _check_models(plan, document)
     _check_variants(plan, document)

@@ -74,11 +74,16 @@ def exit_code_of(
     *,
     not_run_fails: bool,
 ) -> int:
-    """What a night ends with: the code of the owner of its worst failure."""
+    """What a night ends with: the code of the owner of its worst failure.
+
+    A night in which nothing ran fails in any case: it says nothing about any model.
+    """
+    outcomes = list(outcomes)
+    nothing_ran = all(outcome.outcome == "not run" for outcome in outcomes)
     owners = {outcome.owner or Owner.HOST for outcome in outcomes if outcome.counts}
     owners |= {Owner.PRODUCT for side in sides if not side.passed}
     owners |= {trouble.owner for trouble in troubles}
-    if not_run_fails:
+    if not_run_fails or nothing_ran:
         owners |= {unit.owner or Owner.HOST for unit in units if unit.not_run}
     return next((code for owner, code in EXIT_CODES.items() if owner in owners), 0)
 

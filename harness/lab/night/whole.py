@@ -9,8 +9,9 @@ from typing import Final
 
 from harness import __version__
 from harness.check.history.baseline import parse_baseline
-from harness.errors import HarnessError, Owner, UsageError
+from harness.errors import DamagedError, HarnessError, Owner, UsageError
 from harness.lab.baseline import HistoryRef
+from harness.lab.directory import RunDirectory
 from harness.lab.given import load_given
 from harness.lab.judge import judged_path
 from harness.lab.night.commands import Commands
@@ -90,6 +91,7 @@ def end_of(night: Night, effects: Stoppable) -> NightDocument:
     night.work(effects)
     outcomes = outcomes_of(night.prepared.all_steps, night.progress, quarantine)
     troubles, notes = _keep(night, effects)
+    troubles += _damaged(night)
     sides: tuple[Sides, ...] = ()
     try:
         labels = [variant.label for variant in plan.variants]
@@ -181,6 +183,22 @@ def _keep(night: Night, effects: Stoppable) -> tuple[list[Trouble], list[str]]:
         return [trouble], notes
     night.record(Stored(effects.utc()))
     return [], notes + refused
+
+
+def _damaged(night: Night) -> list[Trouble]:
+    """Run directories of this one whose files are not as their runs left them.
+
+    What comes after leaves them out, each for itself; here that does not pass in silence.
+    """
+    troubles = []
+    for path in result_directories(night.directory, night):
+        try:
+            RunDirectory(path).load_result()
+        except DamagedError as error:
+            troubles.append(_trouble(error))
+        except (HarnessError, OSError):
+            continue  # a result that cannot be read is said by the history
+    return troubles
 
 
 def result_directories(directory: Path, night: Night) -> list[Path]:

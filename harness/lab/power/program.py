@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from harness.errors import PowerError
-from harness.target.process import ChildProcess
+from harness.errors import InfrastructureError, PowerError
+from harness.target.process_group import bound_to_us, run_program
 
 _LAST_LINES: Final = 6
 
@@ -38,16 +39,17 @@ def run(command: Sequence[str], timeout_s: float) -> Ended:
         InfrastructureError: It cannot be started.
         PowerError: It was ended after ``timeout_s`` seconds.
     """
-    child = ChildProcess(f"`{' '.join(command)}`", command, alone=True)
+    name = f"`{' '.join(command)}`"
+    if shutil.which(command[0]) is None:
+        raise InfrastructureError(f"cannot start {name}: {command[0]} is not a program")
     try:
-        code = child.finish(timeout_s)
-        output = child.output().decode("utf-8", "backslashreplace") + child.tail()
-    finally:
-        child.close()
-    if code is None:
+        done = run_program(bound_to_us(command), timeout_s)
+    except OSError as error:
+        raise InfrastructureError(f"cannot start {name}: {error}") from error
+    if done.code is None:
         raise PowerError(
-            f"{child.name} had not ended after {timeout_s:g} s; it said: "
-            f"{Ended(0, output).last_lines}",
+            f"{name} had not ended after {timeout_s:g} s; it said: "
+            f"{Ended(0, done.output).last_lines}{done.remains}",
             hint="whether it has switched is not known; run it by hand",
         )
-    return Ended(code, output)
+    return Ended(done.code, done.output)

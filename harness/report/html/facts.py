@@ -50,6 +50,7 @@ def losses(subject: Subject | None, result: Result | None) -> list[Loss]:
         for what, count in (
             ("frames damaged on the line, and sent again", corrupt_frames(result.link)),
             ("requests repeated", result.link.get("retries", 0)),
+            ("bytes of the board's text that console.log leaves out", result.console_left_out),
         ):
             found.append(Loss(what, count, asked_for=True))
         if result.trace is not None:

@@ -139,15 +139,19 @@ def _longest(found: Sequence[Operator]) -> dict[str, float]:
     """The longest time that has a mark, per scale."""
     longest: dict[str, float] = {}
     for op in found:
-        times = op.ns or op.ticks
-        longest[_scale(op)] = max(longest.get(_scale(op), 0.0), times.p90, times.avg)
+        if op.times is not None:
+            reached = longest.get(_scale(op), 0.0)
+            longest[_scale(op)] = max(reached, op.times.p90, op.times.avg)
     return longest
 
 
 def _row(op: Operator, unit: Unit, longest: dict[str, float], whole: float) -> Row:
-    summary = op.ns or op.ticks
+    summary = op.times
 
-    def time(value: float, full: float) -> Time:
+    def time(statistic: str, full: float) -> Time:
+        if summary is None:
+            return Time("?", 0.0, 0.0)
+        value = float(getattr(summary, statistic))
         width = 100 * value / full if full else 0.0
         return Time(_text(op, value, unit), value, round(width, 2))
 
@@ -155,11 +159,11 @@ def _row(op: Operator, unit: Unit, longest: dict[str, float], whole: float) -> R
         name=brief(with_delegate(op)) or "(no name)",
         block=brief(op.block),
         instruction=None if op.chain == -1 else op.instruction,
-        count=summary.count,
-        avg=time(summary.avg, longest[_scale(op)]),
-        p50=time(summary.p50, longest[_scale(op)]),
-        p90=time(summary.p90, longest[_scale(op)]),
-        total=time(summary.total, whole),
+        count=len(op.rows),
+        avg=time("avg", longest.get(_scale(op), 0.0)),
+        p50=time("p50", longest.get(_scale(op), 0.0)),
+        p90=time("p90", longest.get(_scale(op), 0.0)),
+        total=time("total", whole),
     )
 
 

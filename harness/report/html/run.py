@@ -204,9 +204,9 @@ def _figures(subject: Subject | None, nested: Subject | None, run: Reported) -> 
     if subject is not None:
         executed = [op for op in subject.operators if op.name == EXECUTION]
         for op in executed[:1]:
-            times = op.ns or op.ticks
-            text = one_time(None if op.ns is None else times.p50, times.p50)
-            found.append(("median execution", text))
+            if op.times is not None:
+                text = one_time(None if op.ns is None else op.times.p50, op.times.p50)
+                found.append(("median execution", text))
         if nested is not None and nested.memory.allocators:
             found.append(("peak memory", f"{nested.memory.peak:,} bytes"))
         found.append(("events", f"{len(subject.trace):,}"))

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 from pathlib import Path
+from typing import Final
 
 from harness.errors import InfrastructureError
+from harness.files import NotRegularFileError, open_regular
+
+_log = logging.getLogger(__name__)
+
+_passed_over: Final[set[str]] = set()
+"""What there has been a warning of."""
 
 
 class Flock:
@@ -27,7 +35,10 @@ class Flock:
         Raises:
             InfrastructureError: The file cannot be opened, or the file system has no locks.
         """
-        file = self._open()
+        try:
+            file = self._open(os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise self._failed(error) from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -44,9 +55,15 @@ class Flock:
         Raises:
             InfrastructureError: The file cannot be opened, or the file system has no locks.
         """
-        if not self.path.exists():
+        try:
+            file = self._open(os.O_RDWR)
+        except FileNotFoundError:
             return False
-        file = self._open()
+        except NotRegularFileError as error:
+            pass_over(error)
+            return False
+        except OSError as error:
+            raise self._failed(error) from error
         try:
             # Shared, so that two who ask do not take each other for a holder.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -64,7 +81,7 @@ class Flock:
         if self._file is None:
             return False
         with contextlib.suppress(OSError):
-            return os.path.samestat(os.fstat(self._file), self.path.stat())
+            return os.path.samestat(os.fstat(self._file), self.path.lstat())
         return False
 
     def release(self) -> None:
@@ -76,12 +93,13 @@ class Flock:
             os.close(self._file)
             self._file = None
 
-    def _open(self) -> int:
+    def _open(self, flags: int) -> int:
+        file = open_regular(self.path, flags)
         try:
-            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             share(file, self.path.parent)
-        except OSError as error:
-            raise self._failed(error) from error
+        except OSError:
+            os.close(file)
+            raise
         return file
 
     def _failed(self, error: OSError) -> InfrastructureError:
@@ -108,7 +126,17 @@ def share(file: int, directory: Path) -> None:
             os.fchmod(file, mode)
 
 
+def pass_over(error: NotRegularFileError) -> None:
+    """Warn of something between locks and notes that is neither; once, as it is met often."""
+    name = str(error.filename)
+    if name not in _passed_over:
+        _passed_over.add(name)
+        _log.warning("%s: not a regular file, so it is no lease: remove it", name)
+
+
 def _cannot(what: str, error: OSError) -> InfrastructureError:
+    if isinstance(error, NotRegularFileError):
+        return InfrastructureError(f"cannot {what}: {error.strerror}", hint="remove it")
     return InfrastructureError(
         f"cannot {what}: {error.strerror}",
         hint="name a directory that may be written, on a disk with locks, in $ETHARNESS_LOCK_DIR "

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.errors import BusyError, InfrastructureError
+from harness.files import absolute
 from harness.resources import user_cache
 from harness.target.lease.book import BEAT_S, Book, Busy, Grip
 from harness.target.lease.clock import Clock, Party, host_name, own_start
@@ -60,7 +61,7 @@ _environment = threading.Lock()
 def lock_directory() -> Path:
     """Where leases are: ``$ETHARNESS_LOCK_DIR``, else below the user's cache directory."""
     configured = os.environ.get(DIRECTORY_VARIABLE)
-    return Path(configured) if configured else user_cache("locks")
+    return absolute(configured) if configured else user_cache("locks")
 
 
 def open_book(owner: str | None = None) -> Book:

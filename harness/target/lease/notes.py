@@ -12,8 +12,9 @@ from typing import Final, Literal, TypeVar
 import msgspec
 
 from harness.errors import InfrastructureError
+from harness.files import NotRegularFileError, read_regular
 from harness.target.lease.clock import Instant, Party
-from harness.target.lease.flock import share
+from harness.target.lease.flock import pass_over, share
 
 _MOST_BYTES: Final = 1 << 16
 """A note is some hundred bytes; whatever is longer is none."""
@@ -120,11 +121,16 @@ def new_note(
 
 
 def read_note(path: Path, type_: type[_T]) -> _T | Damaged | None:
-    """Read a note; None if there is none, "damaged" if it is none."""
+    """Read a note; None if there is none, "damaged" if it is none.
+
+    What is no regular file is passed over, with a warning: nobody's lease is written into one.
+    """
     try:
-        with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+        data = read_regular(path, _MOST_BYTES + 1, follow=False)
     except FileNotFoundError:
+        return None
+    except NotRegularFileError as error:
+        pass_over(error)
         return None
     except OSError:
         return "damaged"

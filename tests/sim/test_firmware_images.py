@@ -1,0 +1,47 @@
+"""Images of firmware that cross compilers made are read as their own tools read them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.board import load_board
+from harness.flash.image import read_image
+from harness.target.build import build_firmware
+
+pytestmark = pytest.mark.sim
+
+
+@pytest.mark.parametrize(
+    ("board", "toolchain"),
+    [
+        ("qemu-netduinoplus2", "arm-none-eabi-"),
+        ("qemu-mps3-an547", "arm-none-eabi-"),
+        ("qemu-riscv32-virt", "riscv64-unknown-elf-"),
+    ],
+)
+def test_objcopy_makes_the_same_of_our_firmware(tmp_path: Path, board: str, toolchain: str) -> None:
+    firmware = build_firmware(load_board(board)[0])
+    image = read_image(firmware.image)
+    assert image.build_id() == firmware.build_id
+    for kind in ("binary", "ihex"):
+        made = tmp_path / f"made.{kind}"
+        command = [f"{toolchain}objcopy", "-O", kind, str(firmware.image), str(made)]
+        subprocess.run(command, check=True)
+    assert image.as_bin() == (tmp_path / "made.binary").read_bytes()
+    assert read_image(tmp_path / "made.ihex").segments == image.segments
+
+
+def test_headers_within_a_segment_are_not_written_to_the_board(tmp_path: Path) -> None:
+    """The linker may put the file's own headers into the first segment, below the first section."""
+    (tmp_path / "a.c").write_text("void _start(void) { for (;;) {} }\n")
+    elf = tmp_path / "a.elf"
+    link = ["-nostdlib", "-Wl,-Ttext=0x8000100", "-Wl,-z,max-page-size=0x1000"]
+    subprocess.run(["arm-none-eabi-gcc", *link, "-o", elf, tmp_path / "a.c"], check=True)
+    headers = subprocess.run(
+        ["arm-none-eabi-readelf", "-lW", elf], check=True, capture_output=True, text=True
+    )
+    assert "0x000000 0x08000000" in headers.stdout, headers.stdout
+    assert read_image(elf).address == 0x8000100
