@@ -130,7 +130,7 @@ def test_every_byte_value_passes_both_ways(scheme: str, tmp_path: Path) -> None:
         closing(open_port(server.address, 115_200)) as port,
     ):
         # The server empties the terminal when it opens it; what reaches us has been sent after that.
-        port.write(b"!")
+        port.write(b"!", 60)
         assert os.read(master, 1) == b"!"
 
         def send() -> None:
