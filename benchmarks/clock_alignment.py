@@ -17,8 +17,8 @@ from math import floor
 import numpy as np
 import numpy.typing as npt
 
-from harness.clock.alignment import align
-from harness.timebase import ClockDomain, Ping
+from harness.analyze.alignment import align
+from harness.records.clock_domain import ClockDomain, Ping
 
 SEEDS = 20
 PINGS = 64

@@ -150,9 +150,9 @@ def starts(write: Callable[[Dump], Path]) -> Iterator[str]:
     commands = {
         "`python -c pass`": [*python, "pass"],
         "`import harness`": [*python, "import harness"],
-        "`from harness.etdump.ed00 import read_ed00`": [
+        "`from harness.decode.ed00 import read_ed00`": [
             *python,
-            "from harness.etdump.ed00 import read_ed00",
+            "from harness.decode.ed00 import read_ed00",
         ],
         "`etharness --help`": [*program, "--help"],
         f"`etharness decode` of {MANY.label}": [*program, "decode", str(write(MANY))],
@@ -222,13 +222,13 @@ def measure(what: str, path: str) -> Cost:
 
 
 def _trace() -> Callable[[str], Any]:
-    from harness.etdump.ed00 import read_ed00
+    from harness.decode.ed00 import read_ed00
 
     return lambda path: read_ed00(Path(path).read_bytes())
 
 
 def _statistics() -> Callable[[str], Any]:
-    from harness.view.statistics import operator_statistics
+    from harness.analyze.statistics import operator_statistics
 
     read = _trace()
     return lambda path: operator_statistics(read(path))

@@ -20,10 +20,10 @@ from pathlib import Path
 
 from benchmarks.decoding import machine
 from harness.check.subject import Subject
-from harness.lab.history import open_store
-from harness.lab.history.entries import Selection
-from harness.lab.history.store import Store
-from harness.result import Result
+from harness.history import open_store
+from harness.history.entries import Selection
+from harness.history.store import Store
+from harness.records.result import Result
 from tests.support.postgresql import server
 from tests.support.results import made, trace_with
 

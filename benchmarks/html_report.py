@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
-from harness.check.checks import Verdict
 from harness.check.evaluate import evaluate
 from harness.check.subject import Subject
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import Block, Trace
+from harness.records.verdict import Verdict
 from harness.report.html import html_report
-from harness.report.reported import Reported
-from harness.timebase import ClockDomain
-from harness.trace import Block, Trace
+from harness.runs.judged_run import Reported
 from tests.support.reported import FINISHED
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/reports.md"

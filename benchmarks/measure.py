@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks import clock_alignment, line_goodput, tracer_cost
-from harness.board import load_board
-from harness.etdump.log_format import HEADER_SIZE, RECORD_SIZE
-from harness.lab.request import RunRequest
-from harness.lab.run import run_model
+from harness.config.board import load_board
+from harness.decode.device_log_format import HEADER_SIZE, RECORD_SIZE
 from harness.link.session import Session
 from harness.link.wire import Region
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
 from harness.target import start_target
 from harness.target.build import build_firmware
 from harness.target.size import firmware_sizes

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.board import Board, QemuTarget, SerialTarget, board_names, load_board
-from harness.clock.ticks import durations, exact_nanoseconds
+from harness.analyze.ticks import durations, exact_nanoseconds
+from harness.config.board import Board, QemuTarget, SerialTarget, board_names, load_board
+from harness.decode.device_log import read_log
 from harness.errors import DeviceRefusedError
-from harness.etdump.compact import read_log
-from harness.lab.tensors import from_bytes, to_bytes
 from harness.link.session import Session
 from harness.link.wire import Region
+from harness.runs.tensors import from_bytes, to_bytes
 from harness.target import start_target
 from harness.target.build import build_firmware
 

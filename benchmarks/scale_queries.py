@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 from sqlalchemy import insert, select, text
 
+from harness.analyze.statistics import Summary
 from harness.check.history.baseline import parse_baseline
 from harness.check.history.settings import HistoryLimits
-from harness.lab.baseline import HistoryRef
-from harness.lab.history import open_store
-from harness.lab.history.entries import Selection, provenance_of
-from harness.lab.history.interning import Interned
-from harness.lab.history.store import Store
-from harness.lab.history.tables import NUMBER, RESULT, TIME
-from harness.view.statistics import Summary
+from harness.history import open_store
+from harness.history.entries import Selection, provenance_of
+from harness.history.interning import Interned
+from harness.history.store import Store
+from harness.history.tables import NUMBER, RESULT, TIME
+from harness.runs.baseline import HistoryRef
 from tests.support.postgresql import Server, server
 from tests.support.results import Made, made, trace_with
 

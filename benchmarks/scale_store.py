@@ -15,7 +15,7 @@ from typing import Any
 import alembic.command  # noqa: F401 - once, before writers are forked
 
 from benchmarks.scale_queries import example
-from harness.lab.history import open_store
+from harness.history import open_store
 from tests.support.postgresql import server
 
 WRITERS = (1, 2, 4, 8)

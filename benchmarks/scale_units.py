@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from harness.board import load_board
+from harness.config.board import load_board
 from harness.target.build import build_firmware
 
 ROOT = Path(__file__).resolve().parent.parent

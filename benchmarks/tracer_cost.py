@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from harness.board import load_board
+from harness.config.board import load_board
 from harness.resources import data_directory
 from harness.target.build import (
     EXECUTORCH_REMEDY,

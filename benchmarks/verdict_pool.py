@@ -19,9 +19,9 @@ import msgspec
 
 from harness.check.history.measure import measure
 from harness.check.history.samples import Metric
-from harness.lab.judge import subject_of
-from harness.lab.request import RunRequest
-from harness.lab.run import run_model
+from harness.runs.evaluation import subject_of
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
 from tests.support.sixty import sixty
 
 BASELINE, UNCHANGED = "baseline", "unchanged"

@@ -33,17 +33,24 @@ from benchmarks.verdict_pool import (
     read_pool,
     write_models,
 )
+from harness.check.history.compare import hold_against
 from harness.check.history.comparison import Compared, HistoryComparison
-from harness.check.history.hold import hold_against
-from harness.check.history.points import Floats
-from harness.check.history.samples import History, Measured, Metric, Provenance, Sample, Series
+from harness.check.history.extract import numbers_of
+from harness.check.history.samples import (
+    Floats,
+    History,
+    Measured,
+    Metric,
+    Provenance,
+    Sample,
+    Series,
+)
 from harness.check.history.settings import HistoryLimits
-from harness.check.history.within import numbers_of
-from harness.lab.history.entries import provenance_of
-from harness.lab.judge import subject_of
-from harness.lab.request import RunRequest
-from harness.lab.run import run_model
-from harness.trace import OPERATOR_CALL
+from harness.history.entries import provenance_of
+from harness.records.trace import OPERATOR_CALL
+from harness.runs.evaluation import subject_of
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/verdicts.md"
 BEGIN, END = "<!-- measured: benchmarks/verdicts.py -->", "<!-- end of what is measured -->"

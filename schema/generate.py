@@ -37,7 +37,7 @@ OUTPUTS = (
         "schema/compact_log.toml",
         "ET_LOG",
         "firmware_stub/include/et_log_format.h",
-        "harness/etdump/log_format.py",
+        "harness/decode/device_log_format.py",
         "Numbers of the device's compact event log.",
     ),
     Output(
@@ -51,7 +51,7 @@ OUTPUTS = (
         "schema/postmortem.toml",
         "ET_POSTMORTEM",
         "firmware_stub/include/et_postmortem_format.h",
-        "harness/etdump/postmortem_format.py",
+        "harness/decode/postmortem_format.py",
         "Numbers of a postmortem.",
     ),
 )
@@ -126,12 +126,12 @@ def generated_files() -> Iterator[tuple[Path, str]]:
     # These need the project's dependencies, unlike the rest.
     import msgspec
 
-    from harness import result
     from harness.check import pages, rules
     from harness.export import document as events
-    from harness.lab import bundle, flash_record
-    from harness.lab.night import plan, quarantine
+    from harness.nightly import plan, quarantine
+    from harness.records import flash_record, result
     from harness.report import document
+    from harness.runs import bundle
 
     schemas = {"result": result.json_schema(), "events": events.json_schema()}
     schemas["budget"] = rules.json_schema()

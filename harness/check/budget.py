@@ -17,7 +17,6 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from harness.check.codes import CODES
 from harness.check.rules import (
     GROUPS,
     AllocatorLimit,
@@ -32,8 +31,9 @@ from harness.check.rules import (
     TimeLimit,
     Waiver,
 )
+from harness.config.toml_file import Document, Keys, read_document
 from harness.errors import UsageError, did_you_mean
-from harness.toml_file import Document, Keys, read_document
+from harness.records.check_codes import CODES
 
 LISTS: Final[dict[str, type[Rule]]] = {
     "time": TimeLimit,

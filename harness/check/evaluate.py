@@ -1,12 +1,14 @@
-"""The way to a verdict: what always holds, then the budget, then history."""
+"""Makes a verdict: invariants first, then the budget with its waivers, then history."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 from itertools import chain
 
+import msgspec
+
 from harness.check.budget import Budget
-from harness.check.checks import Verdict
 from harness.check.history.checks import history_checks
 from harness.check.history.comparison import HistoryComparison
 from harness.check.invariants import invariant_checks
@@ -14,7 +16,7 @@ from harness.check.invariants.completion import nothing_checked
 from harness.check.limits import limit_checks
 from harness.check.rules import Waiver
 from harness.check.subject import Subject
-from harness.check.waivers import waived
+from harness.records.verdict import Check, Verdict
 
 NO_LIMITS = Budget()
 """What a subject without a budget is held against: nothing may be lost."""
@@ -38,3 +40,33 @@ def evaluate(
     found = chain(always, limit_checks(budget, subject), changed)
     checks = (waived(check, (rule, budget.waiver(check.code)), day) for rule, check in found)
     return Verdict(tuple(check for check in checks if check is not None) or (nothing_checked(),))
+
+
+def waived(check: Check, waivers: Sequence[Waiver], day: date) -> Check | None:
+    """Give a check the severity of the first waiver that is in force; None when that is ``off``.
+
+    A check that does not hold says why that was accepted, or that it no longer is.
+
+    Args:
+        check: With the severity of its code.
+        waivers: Those for it, the most particular first.
+        day: For which the verdict is.
+    """
+    severity, notes = check.severity, []
+    for waiver in waivers:
+        if waiver.severity is None:
+            continue
+        if waiver.expires is not None and waiver.expires < day:
+            notes.append(f"{waiver.severity!r} has expired on {waiver.expires}")
+            continue
+        if waiver.severity == "off":
+            return None
+        severity = waiver.severity
+        until = f" until {waiver.expires}" if waiver.expires is not None else ""
+        if waiver.reason:
+            notes.append(f"{waiver.severity!r}{until}: {waiver.reason}")
+        break
+    notes = [] if check.passed else notes
+    return msgspec.structs.replace(
+        check, severity=severity, reason="; ".join([check.reason, *notes])
+    )

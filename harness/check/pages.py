@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.check.codes import CODES, Code
 from harness.errors import UsageError
+from harness.records.check_codes import CODES, Code
 from harness.resources import data_directory
 
 SECTIONS = ("What it means", "How it is computed", "Why it happens", "What to do", "Example")

@@ -14,8 +14,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 
-from harness.check.codes import Severity
 from harness.check.history.settings import HistoryLimits
+from harness.records.check_codes import Severity
 
 NotNegative = Annotated[int, msgspec.Meta(ge=0)]
 Amount = Annotated[float, msgspec.Meta(ge=0)]

@@ -10,18 +10,18 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from harness.clock.host_times import ClockQuality
-from harness.trace import Trace
-from harness.view.allocators import AllocatorTotals, allocator_totals
-from harness.view.call_tree import CallTree, call_tree
-from harness.view.memory import Memory, memory
-from harness.view.runs import Run, runs
-from harness.view.statistics import Operator, operator_statistics
+from harness.analyze.allocators import AllocatorTotals, allocator_totals
+from harness.analyze.blocks import Run, runs
+from harness.analyze.call_tree import CallTree, call_tree
+from harness.analyze.memory import Memory, memory
+from harness.analyze.statistics import Operator, operator_statistics
+from harness.records.result import ClockQuality
+from harness.records.trace import Trace
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from harness.view.symbols import Symbols
+    from harness.analyze.symbols import Symbols
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,12 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
-from harness.check.durations import Durations
-from harness.check.limit_times import matching
+from harness.analyze.statistics import Operator
+from harness.check.limits.times import Durations, matching
 from harness.check.rules import BlockLimit, Statistic, TimeLimit, TimeRule
 from harness.check.subject import Subject
-from harness.trace import EXECUTION, OPERATOR_CALL
-from harness.view.statistics import Operator
+from harness.records.trace import EXECUTION, OPERATOR_CALL
 
 _TIMES: Final = (("ms", 1e6), ("us", 1e3), ("ns", 1.0))
 _ROUNDING: Final = 1 / 20

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from harness.board import (
+from harness.cli.common import Output, output_options
+from harness.config.board import (
     Memory,
     NativeTarget,
     QemuTarget,
@@ -12,7 +13,6 @@ from harness.board import (
     board_names,
     load_board,
 )
-from harness.cli.common import Output, output_options
 
 _RUNS = {NativeTarget: "on this host", QemuTarget: "simulated", SerialTarget: "real"}
 
@@ -23,7 +23,7 @@ def command(output: Output) -> None:
     """List the boards that can be named with --board."""
     boards = [load_board(name)[0] for name in board_names()]
     if output.json:
-        from harness.result import encode
+        from harness.records.result import encode
 
         click.echo(encode(boards), nl=False)
         return

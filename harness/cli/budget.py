@@ -22,9 +22,9 @@ def command(file: Path | None, board: str, model: str, unit: str, output: Output
 
     Without FILE it is the budget that the board file names.
     """
-    from harness.board import load_board
     from harness.check.budget import load_budget
     from harness.check.subject import model_name
+    from harness.config.board import load_board
 
     name = board
     if board.endswith(".toml") or (file is None and board):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from harness.board import load_board
 from harness.cli.common import Output, output_options
 from harness.cli.paths import FilePath
+from harness.config.board import load_board
 from harness.target.build import build_firmware
 from harness.target.size import firmware_sizes
 
@@ -34,8 +34,8 @@ def command(board: str, destination: Path | None, output: Output) -> None:
         shutil.copy2(image, destination)
         image = destination
     if output.json:
+        from harness.records.result import encode
         from harness.report.document import BuildDocument
-        from harness.result import encode
 
         click.echo(encode(BuildDocument(str(image), firmware.build_id, sizes)), nl=False)
         return

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from harness.check.history.baseline import BaselineRef
-from harness.cli.against import baseline_option, history_ref
+from harness.cli.baseline_options import baseline_option, history_ref
 from harness.cli.common import (
     Output,
     Reading,
@@ -108,7 +108,7 @@ def command(
             f"check takes one PATH, not {len(paths)}", hint="`etharness report` judges several"
         )
     (path,) = paths
-    from harness.lab.judge import judged_path, recorded
+    from harness.runs.evaluation import judged_path, recorded
 
     against = history_ref(history, baseline)
     given = reading.given(etrecord, board, model)
@@ -117,7 +117,7 @@ def command(
     if run.subject is None:
         reading.load(path)  # raises what there is to say of a run without a trace
     if output.json:
-        from harness.result import encode
+        from harness.records.result import encode
 
         click.echo(encode(recorded(run)), nl=False)
     else:
@@ -143,12 +143,12 @@ def _suggest(
     output: Output,
 ) -> int:
     from harness.check.suggest import Wishes
-    from harness.lab.suggestion import write_suggestion
+    from harness.runs.evaluation import write_suggestion
 
     checks = write_suggestion(file, paths, reading.load, Wishes(margin, own_limit))
     unmet = sum(not check.passed for check in checks)
     if output.json:
-        from harness.result import encode
+        from harness.records.result import encode
 
         click.echo(encode(checks), nl=False)
     elif output.verbosity >= 0:

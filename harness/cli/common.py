@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from harness.lab.run import Outcome
-    from harness.lab.source import Source
-    from harness.report.reported import Given, Reported
-    from harness.timebase import ClockDomain
+    from harness.records.clock_domain import ClockDomain
+    from harness.runs.judged_run import Given, Reported
+    from harness.runs.run import Outcome
+    from harness.runs.source import Source
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _log = logging.getLogger(__name__)
@@ -114,8 +114,8 @@ class Reading:
 
     def load(self, path: Path) -> Source:
         """Read what is at ``path``; warn of counters that are narrower than the file says."""
-        from harness.clock.width import suspected_widths
-        from harness.lab.given import load_given
+        from harness.analyze.clock_width import suspected_widths
+        from harness.runs.source import load_given
 
         source = load_given(path, self.given())
         for suspicion in suspected_widths(source.trace, source.later_dumps):
@@ -124,7 +124,7 @@ class Reading:
 
     def given(self, etrecord: Path | None = None, board: str = "", model: str = "") -> Given:
         """The same for a verdict, with an ETRecord, and whose rules count, if that is said."""
-        from harness.report.reported import Given
+        from harness.runs.judged_run import Given
 
         return Given(
             clock=self.clock,
@@ -150,7 +150,7 @@ def reading_options(function: _F) -> _F:
         time_scales: dict[str, str],
         **kwargs: Any,
     ) -> Any:
-        from harness.timebase import ClockDomain
+        from harness.records.clock_domain import ClockDomain
 
         clock = ClockDomain("given", Fraction(clock_hz)) if clock_hz else None
         reading = Reading(clock, clock_bits, salvage, debug_buffer, time_scales)
@@ -240,7 +240,7 @@ def report_option(*names: str, required: bool = False) -> Callable[[_F], _F]:
 
 def _check_reports(_: click.Context, __: click.Parameter, files: tuple[Path, ...]) -> Any:
     if files:
-        from harness.lab.reports import check_report_file
+        from harness.report.formats import check_report_file
 
         for file in files:
             check_report_file(file)
@@ -252,7 +252,7 @@ def write_reports(files: Sequence[Path], runs: Sequence[Reported]) -> None:
 
     The failure of a run is worse than that of a report of it, which is only printed then.
     """
-    from harness.lab.reports import write_report
+    from harness.report.formats import write_report
 
     for file in files:
         try:
@@ -279,7 +279,7 @@ class Keeping:
         """Add a run that has ended, however it did."""
         if self.url is None:
             return
-        from harness.lab.history.adding import add_reported
+        from harness.runs.add_results import add_reported
 
         try:
             add_reported(self.url, run)
@@ -291,7 +291,7 @@ class Keeping:
 def show_outcome(output: Output, outcome: Outcome, directory: Path) -> None:
     """Print a finished run that is kept in ``directory``."""
     if output.json:
-        from harness.result import encode
+        from harness.records.result import encode
 
         click.echo(encode(outcome.result), nl=False)
         return

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from harness.analyze.compare import EXECUTIONS, STATISTICS, Executions, Statistic, compare
 from harness.cli.common import Output, Reading, output_options, reading_options
 from harness.cli.paths import FilePath
 from harness.files import shown
-from harness.view.compare import EXECUTIONS, STATISTICS, Executions, Statistic, compare
 
 
 @click.command(name="compare")

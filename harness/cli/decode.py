@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.beside import Beside, beside_options
 from harness.cli.common import Output, Reading, output_options, reading_options
+from harness.cli.inspector_options import Beside, beside_options
 from harness.cli.paths import FilePath
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from harness.lab.known import Known
-    from harness.lab.source import Source
-    from harness.trace import Trace
-    from harness.view.memory import Memory
-    from harness.view.planned import PlannedPool
+    from harness.analyze.memory import Memory
+    from harness.analyze.planned_memory import PlannedPool
+    from harness.records.trace import Trace
+    from harness.runs.model_metadata import Known
+    from harness.runs.source import Source
 
 
 @click.command(name="decode")
@@ -90,9 +90,9 @@ def _print_operators(
     console: Console, source: Source, known: Known, beside: Beside, *, detailed: bool
 ) -> None:
     """Print the run, or its times by module."""
+    from harness.formatting import unit_of
     from harness.report.symbols import known_columns, print_modules
     from harness.report.terminal import print_run
-    from harness.report.text import unit_of
 
     unit = unit_of(beside.target_time_scale)
     if beside.by == "module":
@@ -109,12 +109,12 @@ def _print_operators(
 
 
 def _pools(known: Known) -> list[PlannedPool]:
-    from harness.view.planned import planned_pools
+    from harness.analyze.planned_memory import planned_pools
 
     return [] if known.method is None else planned_pools(known.method)
 
 
 def _memory(trace: Trace, pools: list[PlannedPool]) -> Memory:
-    from harness.view.memory import memory
+    from harness.analyze.memory import memory
 
     return memory(trace, {f"planned_{pool.pool}": pool.planned for pool in pools})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from harness.board import SerialTarget, board_names, load_board
 from harness.cli.common import Output, output_options
+from harness.config.board import SerialTarget, board_names, load_board
 from harness.flash.doctor import examine as flash_tools
 from harness.target.doctor import Finding, examine
 
@@ -19,7 +19,7 @@ def command(board: str | None, output: Output) -> int:
     needed, tools = examine(boards), flash_tools(boards)
     findings = needed + tools
     if output.json:
-        from harness.result import encode
+        from harness.records.result import encode
 
         click.echo(encode(findings), nl=False)
     else:

@@ -15,8 +15,8 @@ def command(codes: tuple[str, ...], output: Output) -> None:
 
     Without CODES all there are are listed.
     """
-    from harness.check.codes import CODES
     from harness.check.pages import explain
+    from harness.records.check_codes import CODES
     from harness.report.explain import print_codes, print_pages
 
     found = [explain(code) for code in codes]

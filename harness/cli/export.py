@@ -7,16 +7,16 @@ from pathlib import Path
 
 import click
 
+from harness.analyze.clock_width import suspected_widths
+from harness.analyze.inputs import find_method
 from harness.cli.common import Output, Reading, output_options, reading_options
 from harness.cli.paths import FilePath
-from harness.clock.width import suspected_widths
+from harness.decode.pte import read_program
 from harness.errors import UsageError
 from harness.export.formats import FORMATS, export
-from harness.lab.directory import RunDirectory
-from harness.lab.source import Source
-from harness.program.pte import read_program
-from harness.trace import Trace
-from harness.view.inputs import find_method
+from harness.records.trace import Trace
+from harness.runs.directory import RunDirectory
+from harness.runs.source import Source
 
 _FORMATS = "\n".join(f"  {name:<12}{format_.description}" for name, format_ in FORMATS.items())
 

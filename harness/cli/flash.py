@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
+from harness.cli.board_options import chosen_options
 from harness.cli.common import Output, output_options
 from harness.cli.paths import FilePath
-from harness.cli.where import chosen_options
 from harness.lab.flash_plan import FlashRequest, HowToFlash, Plan, plan
-from harness.lab.flash_record import FlashRecord
 from harness.lab.flashing import flash_board
 from harness.lab.units import Chosen
+from harness.records.flash_record import FlashRecord
 
 
 @click.command(name="flash")
@@ -89,7 +89,7 @@ def command(
 
 def _show_plan(output: Output, planned: Plan) -> None:
     if output.json:
-        from harness.result import encode
+        from harness.records.result import encode
 
         click.echo(encode(planned.document()), nl=False)
         return
@@ -109,7 +109,7 @@ def _lines(content: bytes) -> str:
 
 def _show(output: Output, record: FlashRecord) -> None:
     if output.json:
-        from harness.result import encode
+        from harness.records.result import encode
 
         click.echo(encode(record), nl=False)
         return

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
+from harness.cli.board_options import units_option
 from harness.cli.common import Output, output_options
 from harness.cli.paths import FilePath
-from harness.cli.where import units_option
+from harness.config.unit import Unit, find_unit, load_units
 from harness.lab.health import examine, heal
-from harness.report.health import Health
-from harness.unit import Unit, find_unit, load_units
+from harness.records.health import Health
 
 
 @click.command(name="health")
@@ -59,7 +59,7 @@ def command(
                 health = heal(unit, health, ask, image)
             healths.append(health)
     if output.json:
-        from harness.result import encode
+        from harness.records.result import encode
 
         click.echo(encode(healths), nl=False)
     else:

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
+from harness.cli.board_options import units_option
 from harness.cli.common import Output, output_options
-from harness.cli.where import units_option
+from harness.config.unit import find_unit
 from harness.lab.leases import lease
-from harness.unit import find_unit
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -41,7 +41,7 @@ def command(
         raise click.BadParameter("a lease for no time holds nothing", param_hint="--for")
     leased = lease([find_unit(name, units) for name in names], seconds, reason=reason)
     if output.json:
-        from harness.result import encode
+        from harness.records.result import encode
 
         click.echo(encode(leased), nl=False)
         return

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.board_options import units_option
 from harness.cli.common import Output, output_options
 from harness.cli.paths import FilePath
-from harness.cli.where import units_option
 
 if TYPE_CHECKING:
-    from harness.lab.night.night import Prepared
+    from harness.nightly.orchestrator import Prepared
 
 
 @click.command(name="nightly")
@@ -47,7 +47,7 @@ def command(
     is: 0 nothing failed; 1 the product's; 2 the test's; 4 a board's; 74 flashing; 76 a link's;
     71 this host's; 130 interrupted.
     """
-    from harness.lab.night.night import prepare
+    from harness.nightly.orchestrator import prepare
     from harness.report.night_terminal import Teller, show_night, show_schedule
 
     prepared = prepare(plan, units, patterns)
@@ -56,8 +56,9 @@ def command(
         return 0
     if quarantine_status:
         return _quarantine_status(prepared, output)
-    from harness.lab.night.journal import Ended, OfUnit, Record
-    from harness.lab.night.whole import whole_night
+    from harness.nightly.finish import whole_night
+    from harness.nightly.journal import Ended, OfUnit, Record
+    from harness.report import formats
 
     teller = Teller(len(prepared.all_steps), quiet=output.json or output.verbosity < 0)
 
@@ -67,9 +68,9 @@ def command(
         elif isinstance(record, OfUnit):
             teller.happened(record.event)
 
-    document = whole_night(prepared, units, fresh=fresh, told=told, said=teller.say)
+    document = whole_night(prepared, units, formats, fresh=fresh, told=told, said=teller.say)
     if output.json:
-        from harness.result import encode
+        from harness.records.result import encode
 
         click.echo(encode(document), nl=False)
     else:
@@ -79,13 +80,13 @@ def command(
 
 def _quarantine_status(prepared: Prepared, output: Output) -> int:
     """Say how the entries stand; 1 when one of them should be removed."""
-    from harness.lab.night.whole import quarantine_of
+    from harness.nightly.finish import quarantine_of
     from harness.report.night_tables import quarantine_table
     from harness.report.terminal import show_table
 
     entries = quarantine_of(prepared, datetime.now(UTC).date())
     if output.json:
-        from harness.result import encode
+        from harness.records.result import encode
 
         click.echo(encode(entries), nl=False)
     else:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from harness.cli.board_options import units_option
 from harness.cli.common import Output, output_options
-from harness.cli.where import units_option
 from harness.lab import inventory
 from harness.lab.units import lab_units
 
@@ -19,7 +19,7 @@ def command(units: Path | None, output: Output) -> None:
     """List the serial ports of this host, whose they are and who holds them."""
     found = inventory.ports(lab_units(units))
     if output.json:
-        from harness.result import encode
+        from harness.records.result import encode
 
         click.echo(encode(found), nl=False)
         return

@@ -6,20 +6,14 @@ from pathlib import Path
 
 import click
 
-from harness.board import load_board
+from harness.cli.board_options import optional_chosen_options
 from harness.cli.common import Output, output_options
 from harness.cli.paths import FilePath
-from harness.cli.where import optional_chosen_options
+from harness.config.board import load_board
 from harness.errors import UsageError
-from harness.lab.postmortem import (
-    Finding,
-    Lookup,
-    postmortem_of_board,
-    postmortem_of_path,
-    symbols_of_board,
-    symbols_of_image,
-)
+from harness.lab.postmortem import Finding, Lookup, symbols_of_board, symbols_of_image
 from harness.lab.units import Chosen
+from harness.runs.postmortem import postmortem_of_board, postmortem_of_path
 from harness.target.ports import describe
 
 
@@ -56,7 +50,7 @@ def command(
     if saved is not None:
         saved.write_bytes(finding.image)
     if output.json:
-        from harness.result import encode
+        from harness.records.result import encode
 
         click.echo(encode(finding.document), nl=False)
         return

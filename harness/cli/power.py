@@ -6,11 +6,10 @@ from pathlib import Path
 
 import click
 
+from harness.cli.board_options import units_option
 from harness.cli.common import Output, output_options
-from harness.cli.where import units_option
-from harness.lab.power import switch
-from harness.report.power import Action
-from harness.unit import find_unit
+from harness.config.unit import find_unit
+from harness.lab.power import Action, switch
 
 
 @click.command(name="power")
@@ -26,7 +25,7 @@ def command(unit: str, action: Action, units: Path | None, output: Output) -> No
     found = find_unit(unit, units)
     switched = switch(found, action)
     if output.json:
-        from harness.result import encode
+        from harness.records.result import encode
 
         click.echo(encode(switched), nl=False)
         return

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
+from harness.cli.board_options import chosen_options
 from harness.cli.common import Output, output_options, show_outcome
 from harness.cli.paths import FilePath
-from harness.cli.where import chosen_options
-from harness.lab.pull import pull
 from harness.lab.units import Chosen
+from harness.runs.pull import pull
 
 
 @click.command(name="pull")

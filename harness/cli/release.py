@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from harness.cli.board_options import units_option
 from harness.cli.common import Output, output_options
-from harness.cli.where import units_option
+from harness.config.unit import find_unit
 from harness.lab.leases import release
-from harness.unit import find_unit
 
 
 @click.command(name="release")
@@ -24,7 +24,7 @@ def command(names: tuple[str, ...], force: bool, units: Path | None, output: Out
     """
     released = release([find_unit(name, units) for name in names], force=force)
     if output.json:
-        from harness.result import encode
+        from harness.records.result import encode
 
         click.echo(encode(released), nl=False)
         return

@@ -13,7 +13,7 @@ from harness.cli.paths import FilePath
 from harness.errors import NotComparableError
 
 if TYPE_CHECKING:
-    from harness.lab.replay import Replayed
+    from harness.runs.replay import Replayed
 
 
 @click.command(name="replay")
@@ -34,7 +34,7 @@ def command(bundle: Path, out: Path | None, reports: tuple[Path, ...], output: O
     """
     import tempfile
 
-    from harness.lab.replay import open_bundle, replay, unpack_into
+    from harness.runs.replay import open_bundle, replay, unpack_into
 
     opened = open_bundle(bundle)
     with tempfile.TemporaryDirectory(prefix="etharness-replay-") as scratch:

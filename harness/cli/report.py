@@ -39,8 +39,8 @@ def command(
     PATHS are what check takes: run directories, device logs, ED00 files. The exit code is 1 when
     one of them did not pass. Runs that failed are reported, too.
     """
-    from harness.lab.judge import judged_path
-    from harness.report.reported import all_passed
+    from harness.runs.evaluation import judged_path
+    from harness.runs.judged_run import all_passed
 
     runs = []
     with output.stages() as stages:

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from harness.check.history.baseline import BaselineRef
-from harness.cli.against import baseline_option, history_ref
+from harness.cli.baseline_options import baseline_option, history_ref
+from harness.cli.board_options import chosen_options
 from harness.cli.common import (
     Keeping,
     Output,
@@ -18,13 +19,12 @@ from harness.cli.common import (
     write_reports,
 )
 from harness.cli.paths import FilePath, absolute_history
-from harness.cli.where import chosen_options
 from harness.lab.flash_plan import HowToFlash
-from harness.lab.request import RunRequest
-from harness.lab.run import run_model
 from harness.lab.units import Chosen
 from harness.link.options import PROFILES, VALUES, WHEN_FULL
-from harness.report.reported import Reported
+from harness.runs.judged_run import Reported
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
 
 
 @click.command(name="run")

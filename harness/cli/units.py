@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from harness.cli.board_options import units_option
 from harness.cli.common import Output, output_options
-from harness.cli.where import units_option
+from harness.config.unit import load_units
 from harness.lab import inventory
-from harness.unit import load_units
 
 
 @click.command(name="units")
@@ -19,7 +19,7 @@ def command(units: Path | None, output: Output) -> None:
     """List the units of the lab: where each is, and who holds it."""
     found = inventory.units(load_units(units))
     if output.json:
-        from harness.result import encode
+        from harness.records.result import encode
 
         click.echo(encode(found), nl=False)
         return

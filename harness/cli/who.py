@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
+from harness.cli.board_options import units_option
 from harness.cli.common import Output, output_options
-from harness.cli.where import units_option
+from harness.config.unit import find_unit
 from harness.lab import inventory
 from harness.lab.units import lab_units
-from harness.unit import find_unit
 
 
 @click.command(name="who")
@@ -25,7 +25,7 @@ def command(names: tuple[str, ...], units: Path | None, output: Output) -> None:
     asked = [find_unit(name, units) for name in names] if names else None
     found = inventory.who(lab_units(units), asked)
     if output.json:
-        from harness.result import encode
+        from harness.records.result import encode
 
         click.echo(encode(found), nl=False)
         return

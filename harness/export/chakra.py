@@ -9,14 +9,14 @@ from __future__ import annotations
 import io
 from typing import Any, Final
 
+from harness.decode.program import Method
 from harness.export.execution_trace import NO_MODEL
 from harness.export.extra import require
 from harness.export.nodes import Node, graph
 from harness.export.protobuf import messages
 from harness.export.tensors import Operands
 from harness.export.timeline import draw
-from harness.program.program import Method
-from harness.trace import Trace
+from harness.records.trace import Trace
 
 MESSAGES: Final = {
     "AttributeProto": {

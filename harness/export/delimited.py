@@ -12,7 +12,7 @@ import msgspec
 
 from harness.export.table import columns
 from harness.export.values import ValueDocument
-from harness.trace import Trace
+from harness.records.trace import Trace
 
 
 def write_delimited(trace: Trace, delimiter: str) -> bytes:

@@ -8,7 +8,7 @@ import msgspec
 
 from harness.errors import FormatError
 from harness.export.table import COLUMNS, EventRow, Header, columns, header, trace_of
-from harness.trace import Trace
+from harness.records.trace import Trace
 
 
 class EventsDocument(msgspec.Struct, frozen=True):

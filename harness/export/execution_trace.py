@@ -11,10 +11,10 @@ import json
 from dataclasses import asdict
 from typing import Any, Final
 
+from harness.decode.program import Method
 from harness.export.nodes import Node, graph
 from harness.export.timeline import draw
-from harness.program.program import Method
-from harness.trace import Trace
+from harness.records.trace import Trace
 
 SCHEMA: Final = "1.1.1-chakra.0.0.4"
 """The version PyTorch 2.13 writes."""

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from harness.decode.program import Method
 from harness.errors import UsageError
-from harness.program.program import Method
-from harness.trace import Trace
+from harness.records.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,8 @@ def _parquet(trace: Trace, _request: Request) -> Exported:
 
 
 def _ed00(trace: Trace, request: Request) -> Exported:
-    from harness.clock.ticks import without_wraps
-    from harness.etdump.ed00 import left_out, write_ed00
+    from harness.analyze.ticks import without_wraps
+    from harness.decode.ed00 import left_out, write_ed00
 
     inspector = request.flavour == "inspector"
     if inspector:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from harness.decode.program import Method
 from harness.export.hta import events_for_hta
 from harness.export.kineto_events import (
     Event,
@@ -19,8 +20,7 @@ from harness.export.kineto_events import (
     threads,
 )
 from harness.export.timeline import Drawing, draw
-from harness.program.program import Method
-from harness.trace import Kind, Trace
+from harness.records.trace import Kind, Trace
 
 
 def write_kineto(

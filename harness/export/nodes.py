@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from harness.analyze.inputs import Argument, Arguments
+from harness.decode.program import Method
 from harness.export.tensors import Operands, TensorNumbers
 from harness.export.timeline import Drawing
-from harness.program.program import Method
-from harness.view.inputs import Argument, Arguments
 
 PROCESS: Final = "[pytorch|profiler|execution_trace|process]"
 THREAD: Final = "[pytorch|profiler|execution_trace|thread]"

@@ -11,7 +11,7 @@ from harness.errors import FormatError
 from harness.export.extra import require
 from harness.export.table import COLUMNS, Header, columns, header, trace_of
 from harness.export.values import ValueDocument
-from harness.trace import Trace
+from harness.records.trace import Trace
 
 if TYPE_CHECKING:
     import pyarrow as pa

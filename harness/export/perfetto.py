@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from harness.decode.program import Method
 from harness.export.protobuf import messages
 from harness.export.timeline import Drawing, draw
-from harness.program.program import Method
-from harness.trace import Trace
+from harness.records.trace import Trace
 
 MESSAGES: Final = {
     "Trace": {"packet": (1, "*TracePacket")},

@@ -14,13 +14,13 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from harness.clock.ticks import durations, to_nanoseconds
-from harness.clock.unwrap import ends_before_start
+from harness.analyze.ticks import durations, to_nanoseconds
+from harness.analyze.unwrap import ends_before_start
 from harness.errors import FormatError
 from harness.export.names import escaped, unescaped
 from harness.export.values import ValueDocument, debug_value, value_document
-from harness.timebase import ClockDomain
-from harness.trace import NO_CLOCK, NO_NAME, Block, Kind, Losses, Stack, Trace
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import NO_CLOCK, NO_NAME, Block, Kind, Losses, Stack, Trace
 
 _PLAIN: Final = (
     *("tracer", "record", "chain", "instruction", "delegate_int", "start", "end"),

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from harness.program.program import Method, Tensor, Value, ValueList
-from harness.scalar_types import STORED_AS, type_name
-from harness.view.inputs import Argument
-from harness.view.tensor_ids import planned_ids
+from harness.analyze.inputs import Argument
+from harness.analyze.tensor_ids import planned_ids
+from harness.decode.program import Method, Tensor, Value, ValueList
+from harness.records.scalar_types import STORED_AS, type_name
 
 _TYPES: Final = {
     0: "unsigned char",

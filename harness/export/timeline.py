@@ -13,15 +13,15 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from harness.analyze.allocators import allocator_rows
+from harness.analyze.call_tree import WRAPPERS, call_tree
+from harness.analyze.inputs import Arguments
+from harness.analyze.inputs import event_arguments as operands_of
+from harness.decode.program import Method
+from harness.export.event_times import Ints, Placed, floor_nanoseconds
 from harness.export.lanes import arrange
 from harness.export.names import escaped
-from harness.export.placing import Ints, Placed, floor_nanoseconds
-from harness.program.program import Method
-from harness.trace import NO_NAME, Kind, Trace
-from harness.view.allocators import allocator_rows
-from harness.view.call_tree import WRAPPERS, call_tree
-from harness.view.inputs import Arguments
-from harness.view.inputs import event_arguments as operands_of
+from harness.records.trace import NO_NAME, Kind, Trace
 
 OPERATOR_CALL = WRAPPERS[0]
 """What ExecuTorch calls the scope around an operator's kernel."""

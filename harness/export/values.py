@@ -8,7 +8,7 @@ import struct
 import msgspec
 
 from harness.errors import FormatError
-from harness.trace import DebugValue, TensorValue
+from harness.records.trace import DebugValue, TensorValue
 
 
 class TensorDocument(msgspec.Struct, frozen=True, gc=False):

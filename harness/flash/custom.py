@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Final
 import msgspec
 from msgspec.structs import replace
 
-from harness.board import Strict
+from harness.config.board import Strict
 from harness.errors import UsageError, did_you_mean
 from harness.files import placed_word
 from harness.flash import usb

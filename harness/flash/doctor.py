@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.board import Board
+from harness.config.board import Board
 from harness.flash.execute import version_of
 from harness.flash.tools import find_tool
 from harness.target.doctor import Finding

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from harness.capped import CappedBuffer, CappedFile
 from harness.errors import FlashError, InfrastructureError
-from harness.flash.signs import Sign, sign_of
+from harness.flash.output_patterns import Sign, sign_of
 from harness.flash.tool import Step, Tool
 from harness.target.process_group import (
     Ended,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from harness.board import Strict
+from harness.config.board import Strict
 from harness.errors import UsageError
 from harness.flash.image import Format
 from harness.flash.tool import Job, Program, Step, Tool

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from harness.board import Strict
+from harness.config.board import Strict
 from harness.errors import UsageError
 from harness.flash import usb
 from harness.flash.image import Format

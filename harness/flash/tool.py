@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Final, Generic, TypeVar
 
-from harness.board import Strict
+from harness.config.board import Strict
 from harness.errors import UsageError
 from harness.files import absolute
 from harness.flash.image import Format, Image

@@ -7,12 +7,12 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from harness.errors import UsageError, did_you_mean
-from harness.flash.copy import Copy
 from harness.flash.custom import Command
 from harness.flash.dfu_util import DfuUtil
 from harness.flash.esptool import Esptool
 from harness.flash.gdb import Gdb
 from harness.flash.jlink import JLink
+from harness.flash.mass_storage import Copy
 from harness.flash.openocd import OpenOcd
 from harness.flash.picotool import Picotool
 from harness.flash.probe_rs import ProbeRs

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from harness.analyze.symbols import SymbolTable
 from harness.inspector.event import Event, EventBlock, MetadataParser
+from harness.inspector.event_times import Times
 from harness.inspector.grouping import Group, RunGroup, group_runs
 from harness.inspector.perf_data import PerfData, TimeScale
-from harness.inspector.times import Times
 from harness.inspector.values import Values
-from harness.trace import EXECUTION, LOADING, Trace
-from harness.view.symbols import SymbolTable
+from harness.records.trace import EXECUTION, LOADING, Trace
 
 RESERVED: Final = (*LOADING, EXECUTION)
 """Events of the framework, which no operator of the model is behind."""

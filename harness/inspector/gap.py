@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from harness.decode.etrecord import as_tuple
 from harness.extras import require
 from harness.inspector.comparators import (
     COMPARATORS,
@@ -20,8 +21,7 @@ from harness.inspector.comparators import (
     Names,
     NumericalComparatorBase,
 )
-from harness.program.etrecord import as_tuple
-from harness.trace import DELEGATE_CALL, OPERATOR_CALL
+from harness.records.trace import DELEGATE_CALL, OPERATOR_CALL
 
 if TYPE_CHECKING:
     from harness.inspector.event import Event

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from harness.trace import Block, Kind, Trace
-from harness.view.keys import equal_rows
+from harness.analyze.groups import equal_rows
+from harness.records.trace import Block, Kind, Trace
 
 _Ints = npt.NDArray[np.int64]
 

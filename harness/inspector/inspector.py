@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from harness.clock.converters import Convert
+from harness.analyze.converters import Convert
+from harness.analyze.modules import module_times, time_of_module
+from harness.analyze.symbols import SymbolTable, event_symbols
 from harness.inspector.blocks import BlockMaker, add_symbols
 from harness.inspector.event import EventBlock, MetadataParser, pandas
-from harness.inspector.modules import total_for_module
-from harness.inspector.perf_data import TimeScale, scale_between
+from harness.inspector.event_times import Times, event_times, of_readings
+from harness.inspector.perf_data import PER_SECOND, TimeScale, scale_between
 from harness.inspector.record import EDGE_GRAPH, Record
-from harness.inspector.source import read_source
-from harness.inspector.times import event_times
 from harness.inspector.values import Values, tensor_maker
-from harness.lab.source import Source
-from harness.trace import OPERATOR_CALL, Trace
-from harness.view.symbols import SymbolTable
+from harness.records.clock_domain import HOST_NANOSECONDS
+from harness.records.trace import OPERATOR_CALL, Trace
+from harness.runs.source import Source, load_source, on_scales
 
 if TYPE_CHECKING:
     from harness.inspector.comparators import NumericalComparatorBase
@@ -198,7 +200,7 @@ class Inspector:
     def find_total_for_module(self, module_name: str) -> float:
         """Time per run within the modules of a name, in the target time scale.
 
-        Every instruction counts once. See ``harness.view.modules`` for what a name is.
+        Every instruction counts once. See ``harness.analyze.modules`` for what a name is.
         """
         if self._table is None:
             return 0.0
@@ -259,3 +261,58 @@ class Inspector:
 
 def _cell(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def total_for_module(
+    blocks: Sequence[EventBlock], trace: Trace, times: Times, table: SymbolTable, name: str
+) -> float:
+    """Average time per run within the modules of a name, summed over kinds of runs."""
+    symbols = event_symbols(trace, table)
+    total = 0.0
+    for block in blocks:
+        runs = replace(trace, blocks=tuple(trace.blocks[number] for number in block.runs))
+        found = module_times(runs, symbols, times.durations)
+        total += time_of_module(found, name) / len(block.runs)
+    return total
+
+
+GIVEN: Final = "given"
+"""Name of a clock that nothing but its rate is known of, as somebody has said it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A trace whose clocks have rates, and where the elements of its tensors are."""
+
+    trace: Trace
+    debug_buffer: bytes | None
+
+
+def read_source(
+    given: str | Path | bytes | Source, debug_buffer: str | Path | None, source: TimeScale
+) -> Given:
+    """Read the trace at a path, or in the bytes of a file, unless it has been read.
+
+    Raises:
+        UsageError: A file is missing.
+        FormatError: A file is damaged.
+    """
+    if not isinstance(given, Source):
+        given = load_source(
+            given if isinstance(given, bytes) else Path(given),
+            debug_buffer=None if debug_buffer is None else Path(debug_buffer),
+        )
+        if given.result is not None and given.result.time_scales:
+            given = on_scales(given, {})
+    return Given(_with_rates(given.trace, source), given.debug_buffer)
+
+
+def _with_rates(trace: Trace, source: TimeScale) -> Trace:
+    """Take the ticks of clocks of unknown rate for what the caller says that they are."""
+    rate = Fraction(PER_SECOND[source])
+    if trace.clocks == (HOST_NANOSECONDS,):
+        return of_readings(trace, rate)
+    if len(trace.clocks) == 1 and trace.clocks[0].name == GIVEN and trace.clocks[0].bits == 64:
+        return of_readings(trace, trace.clocks[0].hz or rate)
+    clocks = tuple(replace(clock, hz=rate) if clock.hz is None else clock for clock in trace.clocks)
+    return replace(trace, clocks=clocks).sealed()

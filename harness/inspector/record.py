@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from harness.errors import UsageError
-from harness.extras import require
-from harness.program.etrecord import (
+from harness.decode.etrecord import (
     Delegate,
     ETRecord,
     Handles,
@@ -21,6 +19,8 @@ from harness.program.etrecord import (
     read_etrecord,
     read_graph,
 )
+from harness.errors import UsageError
+from harness.extras import require
 
 EDGE_GRAPH = "edge_dialect_graph_module"
 """What ExecuTorch's Inspector calls the graph that debug handles are from."""

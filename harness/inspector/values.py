@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from harness.analyze.values import tensor_array
 from harness.errors import FormatError
-from harness.trace import DebugValue, TensorValue
-from harness.view.values import tensor_array
+from harness.records.trace import DebugValue, TensorValue
 
 Tensors = Callable[[np.ndarray], Any]
 """What makes a tensor of an array."""

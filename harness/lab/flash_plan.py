@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.board import Board, NativeTarget, QemuTarget, SerialTarget, load_board
+from harness.config.board import Board, NativeTarget, QemuTarget, SerialTarget, load_board
+from harness.config.unit import Unit, UsbPort
 from harness.errors import PortError, UsageError
 from harness.files import absolute
-from harness.flash.choose import Choice, choose_tool, flash_of
 from harness.flash.image import Image, read_image
 from harness.flash.probes import connected
+from harness.flash.selection import Choice, choose_tool, flash_of
 from harness.flash.tool import Job, Step
-from harness.lab.flash_record import FlashPlan, PlannedStep
+from harness.records.flash_record import FlashPlan, PlannedStep
 from harness.target.build import build_firmware
 from harness.target.ports import describe, device_of
-from harness.unit import Unit, UsbPort
 
 Stages = Callable[[str, int, int], None]
 """Called with (stage, done, total) as a flashing goes on; total 0 means unknown."""

@@ -19,7 +19,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from harness import __version__
-from harness.board import QemuTarget
+from harness.config.board import QemuTarget
 from harness.errors import (
     FlashError,
     HarnessError,
@@ -33,17 +33,16 @@ from harness.errors import (
 )
 from harness.flash.execute import Log, run_steps, version_of
 from harness.flash.tool import Job, Step
-from harness.lab.directory import FLASH, FLASH_LOG
 from harness.lab.flash_plan import FlashRequest, Plan, Stages, plan
-from harness.lab.flash_record import FlashAttempt, FlashRecord
-from harness.lab.identity import refuse_other_target
 from harness.lab.leases import hold_if
+from harness.lab.target_identity import refuse_other_target
 from harness.link.answers import TargetInfo
 from harness.link.session import Session
-from harness.result import UNFINISHED, Failure, encode
+from harness.records.flash_record import FLASH, FLASH_LOG, FlashAttempt, FlashRecord
+from harness.records.result import UNFINISHED, Failure, encode
 from harness.target import Target, start_target
-from harness.target.lease.hold import hold
-from harness.target.lease.places import Place, place_of_port, place_of_probe
+from harness.target.lease.holding import hold
+from harness.target.lease.lock_keys import Place, place_of_port, place_of_probe
 from harness.target.ports import describe
 from harness.target.qemu import start_empty
 

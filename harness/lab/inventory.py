@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 
+from harness.config.unit import CommandPower, Power, RelayPower, Unit, UsbHubPower
 from harness.errors import HarnessError, PortError
 from harness.lab.labgrid import holders as labgrid
 from harness.lab.leases import places_of
-from harness.report.leases import HolderDocument, PortDocument, UnitDocument
-from harness.target.lease.book import Book, Holder
+from harness.records.lease import HolderDocument, PortDocument, UnitDocument
 from harness.target.lease.clock import is_alive
-from harness.target.lease.hold import open_book
-from harness.target.lease.notes import day
-from harness.target.lease.places import Place, place_of_port
+from harness.target.lease.holding import open_book
+from harness.target.lease.lock_keys import Place, place_of_port
+from harness.target.lease.records import day
+from harness.target.lease.registry import Book, Holder
 from harness.target.ports import describe, device_of, list_ports
-from harness.unit import CommandPower, Power, RelayPower, Unit, UsbHubPower
 
 _log = logging.getLogger(__name__)
 

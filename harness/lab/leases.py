@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from harness.config.unit import Unit
 from harness.errors import BusyError, PortError, UsageError
 from harness.lab.labgrid.place import HeldPlace, hold_place
-from harness.report.leases import LeasedDocument, ReleasedDocument
-from harness.target.lease.book import Busy
-from harness.target.lease.hold import Lease, known_tokens, open_book
-from harness.target.lease.hold import hold as hold_places
-from harness.target.lease.notes import day, new_token
-from harness.target.lease.places import Place, place_of_port, place_of_unit
+from harness.records.lease import LeasedDocument, ReleasedDocument
+from harness.target.lease.holding import Lease, known_tokens, open_book
+from harness.target.lease.holding import hold as hold_places
+from harness.target.lease.lock_keys import Place, place_of_port, place_of_unit
+from harness.target.lease.records import day, new_token
+from harness.target.lease.registry import Busy
 from harness.target.ports import device_of
-from harness.unit import Unit
 
 WAIT_S = 60.0
 """Longest wait for a unit that somebody holds, unless another is given, seconds."""

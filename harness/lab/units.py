@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.board import load_board
+from harness.config.board import load_board
+from harness.config.unit import Unit, UsbPort, find_unit, load_units, units_file
 from harness.errors import UsageError
 from harness.lab.leases import places_of
-from harness.target.lease.places import place_of_port
+from harness.target.lease.lock_keys import place_of_port
 from harness.target.ports import describe
-from harness.unit import Unit, UsbPort, find_unit, load_units, units_file
 
 
 @dataclass(frozen=True, slots=True)

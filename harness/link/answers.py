@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.link.wire import State
-from harness.timebase import ClockDomain
+from harness.records.clock_domain import ClockDomain
 
 
 @dataclass(frozen=True, slots=True)

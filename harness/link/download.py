@@ -18,8 +18,7 @@ from harness.link.messages import (
     read_request,
     stat_request,
 )
-from harness.link.patience import Patience
-from harness.link.ranges import MissingRanges
+from harness.link.transfer import MissingRanges, Patience
 from harness.link.wire import READ_QUEUE, RESPONSE, Op, Region
 
 WINDOW_FRAMES: Final = 32

@@ -6,6 +6,7 @@ No I/O: bytes in, values out. ``docs/protocol.md`` describes the coding, and the
 
 from __future__ import annotations
 
+import codecs
 import zlib
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
@@ -212,3 +213,28 @@ class FrameDecoder:
             return end
         self._state = _State.TEXT
         return delimiter + 1
+
+
+_IN_TEXT: Final = frozenset((SOH, *b"\a\b\t\n\v\f\r\x1b"))
+"""Control characters that programs print."""
+
+
+_CONTROL: Final = bytes(c for c in (*range(32), 127) if c not in _IN_TEXT)
+
+
+def is_text(data: bytes) -> bool:
+    """Whether what began like a frame, and is none, is UTF-8 text that began with SOH.
+
+    No frame of a device is taken for text with one bit inverted, with one byte lost, or cut off,
+    unless all that is left of it is SOH. The type of an answer is no beginning of a character, and
+    zeros, which every answer and note has in its first bytes, are sent as COBS codes: control
+    characters.
+    """
+    if data.translate(None, _CONTROL) != data:
+        return False
+    try:
+        # What ends within a character goes on behind a frame.
+        codecs.getincrementaldecoder("utf-8")().decode(data)
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -43,7 +43,7 @@ from harness.link.answers import (
 )
 from harness.link.options import USUAL, RunOptions
 from harness.link.wire import DIGEST_SIZE, MIN_MTU, VERSION, Info, Region, Reset, Run, State
-from harness.timebase import ClockDomain
+from harness.records.clock_domain import ClockDomain
 
 WRITE_OVERHEAD: Final = 8
 """Bytes of a WRITE's body that are not data."""

@@ -21,9 +21,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 from harness.errors import PortError, UsageError
 from harness.link.rfc2217 import Rfc2217Transport, said
-from harness.link.streams import SocketTransport, open_serial
 from harness.link.telnet import IAC, TelnetError, data_of
-from harness.link.transport import Transport
+from harness.link.transports import SocketTransport, Transport, open_serial
 
 TIMEOUT_S: Final = 5.0
 """Longest wait for a server to accept, and to confirm something, seconds."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from harness.errors import InfrastructureError, TransportClosedError
-from harness.link.transport import RatedTransport, Transport
+from harness.link.transports import RatedTransport, Transport
 
 _log = logging.getLogger(__name__)
 

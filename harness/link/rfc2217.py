@@ -20,7 +20,7 @@ from harness.link.telnet import (
     TelnetDecoder,
     escape,
 )
-from harness.link.transport import Transport
+from harness.link.transports import Transport
 
 _log = logging.getLogger(__name__)
 

@@ -8,8 +8,7 @@ from typing import Final
 
 from harness.errors import LinkError, TargetError, TransportClosedError
 from harness.link.answers import DeviceStatus, LogPart, Outcome, RunNote
-from harness.link.chunks import LogChunks
-from harness.link.exchange import Damage, Exchange, Progress
+from harness.link.exchange import Damage, Exchange, Progress, refusal_error
 from harness.link.frames import Frame
 from harness.link.messages import (
     MalformedBodyError,
@@ -20,7 +19,7 @@ from harness.link.messages import (
     run_request,
 )
 from harness.link.options import RunOptions
-from harness.link.refusal import refusal_error
+from harness.link.transfer import LogChunks
 from harness.link.wire import RESPONSE, Op, State, Status
 
 _NOISY: Final = 0.25

@@ -13,16 +13,16 @@ from harness.errors import DeviceRefusedError, LinkError, TargetError
 from harness.link import messages
 from harness.link.answers import DeviceClock, DeviceStatus, ModelInfo, TargetInfo, TensorInfo
 from harness.link.baud import raise_baud
-from harness.link.chunks import LogChunks
 from harness.link.download import download
 from harness.link.exchange import Exchange, Progress
 from harness.link.options import USUAL, RunOptions
 from harness.link.run import Run, RunOutcome
 from harness.link.statistics import LinkStatistics
-from harness.link.transport import Transport
+from harness.link.transfer import LogChunks
+from harness.link.transports import Transport
 from harness.link.upload import upload
 from harness.link.wire import MIN_MTU, VERSION, Op, Region, Reset, Status
-from harness.timebase import Ping
+from harness.records.clock_domain import Ping
 
 _HELLO_INTERVAL_S: Final = 0.25
 """A board that boots does not hear; asked so often, it is noticed soon after it does."""

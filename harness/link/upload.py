@@ -20,8 +20,7 @@ from harness.link.messages import (
     parse_write,
     write_request,
 )
-from harness.link.patience import Patience
-from harness.link.ranges import MissingRanges
+from harness.link.transfer import MissingRanges, Patience
 from harness.link.wire import RESPONSE, Op, Region, Status
 
 _T = TypeVar("_T")

@@ -12,6 +12,7 @@ Example:
     ...     assert etharness_run.slowest("native_call_*conv*").p50 < 9_000 * us
 """
 
+from harness.pytest_plugin.durations import Duration, ms, ns, s, us
 from harness.pytest_plugin.fixtures import (
     _etharness_case,
     _etharness_runs,
@@ -30,7 +31,6 @@ from harness.pytest_plugin.hooks import (
     pytest_report_header,
     pytest_runtest_makereport,
 )
-from harness.pytest_plugin.times import Duration, ms, ns, s, us
 
 __all__ = [
     "Duration",

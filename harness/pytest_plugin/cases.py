@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import pytest
 
-from harness.board import Board, SerialTarget, load_board
+from harness.config.board import Board, SerialTarget, load_board
+from harness.config.unit import Unit as LabUnit
+from harness.config.unit import UsbPort, load_units, units_file
 from harness.errors import HarnessError, UsageError
 from harness.pytest_plugin.options import Settings, settings_of
 from harness.resources import packaged_model
 from harness.target.doctor import lacking
 from harness.target.ports import describe
-from harness.unit import Unit as LabUnit
-from harness.unit import UsbPort, load_units, units_file
 
 CASE: Final = "_etharness_case"
 """The fixture that a case is the parameter of; all others ask for it."""
@@ -28,7 +28,7 @@ OPTIONS: Final = (
     *("runs", "inputs", "seed", "references", "rtol", "atol", "trace_limit", "method"),
     *("stream", "baud", "values", "profile", "when_full", "time_scales"),
 )
-"""What a marker may say of a run, as ``harness.lab.request.RunRequest`` has it."""
+"""What a marker may say of a run, as ``harness.runs.request.RunRequest`` has it."""
 
 _FILES: Final = ("inputs", "references")
 _MARKED: Final = ("board", "model", "exclude", "budget", *OPTIONS)

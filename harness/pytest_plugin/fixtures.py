@@ -10,12 +10,12 @@ import pytest
 if TYPE_CHECKING:
     import os
 
-    from harness.board import Board
+    from harness.config.board import Board
     from harness.link.session import Session
     from harness.pytest_plugin.cases import Case, Unit
     from harness.pytest_plugin.profiled import ProfiledRun
     from harness.pytest_plugin.running import Runs
-    from harness.trace import Trace
+    from harness.records.trace import Trace
 
 
 @pytest.fixture(scope="session")

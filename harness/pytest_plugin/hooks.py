@@ -70,7 +70,7 @@ def pytest_runtest_makereport(
     error = call.excinfo.value if call.excinfo is not None else None
     ours = isinstance(error, HarnessError) and not item.config.getoption("fulltrace")
     if report.failed and call.excinfo is not None and ours:
-        from harness.pytest_plugin.words import readable
+        from harness.pytest_plugin.messages import readable
 
         report.longrepr = readable(item, call.excinfo)
     used = used_by(item)

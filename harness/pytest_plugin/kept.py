@@ -99,7 +99,7 @@ def copy_to(artifacts: Path, nodeid: str, directories: Iterable[Path]) -> Path:
 
 def _printed(console: bytearray) -> list[str]:
     """The last lines of what a board printed."""
-    from harness.report.text import printable
+    from harness.formatting import printable
 
     lines = console.decode(errors="surrogateescape").splitlines()[-_LAST_LINES:]
     return [f"the board printed: {printable(line)}" for line in lines]

@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from harness.analyze.allocators import AllocatorTotals
+from harness.analyze.statistics import Operator, Summary
 from harness.check.budget import load_budget
-from harness.check.checks import Check, Verdict
 from harness.check.evaluate import NO_LIMITS
 from harness.check.history.samples import History
 from harness.check.subject import Subject
 from harness.errors import UsageError
-from harness.lab.baseline import HistoryRef
-from harness.lab.history.entries import provenance_of
-from harness.lab.judge import judged
+from harness.formatting import printable
+from harness.history.entries import provenance_of
 from harness.pytest_plugin.cases import Case, Unit, budget_of, find_file, with_files
+from harness.pytest_plugin.durations import Duration
 from harness.pytest_plugin.kept import fail, use
+from harness.pytest_plugin.messages import ChecksFailedError, failure_text
 from harness.pytest_plugin.running import Runs, history_of
-from harness.pytest_plugin.times import Duration
-from harness.pytest_plugin.words import ChecksFailedError, failure_text
-from harness.report.reported import Reported
+from harness.records.result import Result
+from harness.records.trace import Trace
+from harness.records.verdict import Check, Verdict
 from harness.report.run import EXECUTE
-from harness.report.text import printable
-from harness.result import Result
-from harness.trace import Trace
-from harness.view.allocators import AllocatorTotals
-from harness.view.statistics import Operator, Summary
+from harness.runs.baseline import HistoryRef
+from harness.runs.evaluation import judged
+from harness.runs.judged_run import Reported
 
 if TYPE_CHECKING:
     import numpy as np

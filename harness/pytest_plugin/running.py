@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from filelock import FileLock, Timeout
 
-from harness.board import SerialTarget
 from harness.check.history.baseline import DEFAULT_BASELINE, parse_baseline
+from harness.config.board import SerialTarget
 from harness.errors import (
     HarnessError,
     InfrastructureError,
@@ -24,27 +24,26 @@ from harness.errors import (
     TargetError,
     UsageError,
 )
-from harness.lab.baseline import HistoryRef
-from harness.lab.directory import RunDirectory
-from harness.lab.history.adding import add_reported
-from harness.lab.history.place import default_history
-from harness.lab.identity import refuse_other_target
-from harness.lab.judge import judged_path
+from harness.history.location import default_history
 from harness.lab.leases import hold_if
-from harness.lab.origin import SESSION_VARIABLE
-from harness.lab.request import RunRequest
-from harness.lab.run import run_model
-from harness.lab.source import Source, load_source
-from harness.lab.time_scales import on_scales
+from harness.lab.target_identity import refuse_other_target
 from harness.link.options import PROFILES, VALUES, WHEN_FULL
 from harness.link.session import Session
 from harness.pytest_plugin.cases import Unit
-from harness.report.reported import Reported
-from harness.result import Result
+from harness.records.result import Result
+from harness.runs.add_results import add_reported
+from harness.runs.baseline import HistoryRef
+from harness.runs.directory import RunDirectory
+from harness.runs.evaluation import judged_path
+from harness.runs.judged_run import Reported
+from harness.runs.provenance import SESSION_VARIABLE
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
+from harness.runs.source import Source, load_source, on_scales
 from harness.target import start_target
 from harness.target.build import build_firmware
-from harness.target.lease.hold import hold as hold_places
-from harness.target.lease.places import place_of_port
+from harness.target.lease.holding import hold as hold_places
+from harness.target.lease.lock_keys import place_of_port
 from harness.target.ports import device_of
 
 _log = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from harness.check.history.comparison import Compared, HistoryComparison, Interval
+from harness.formatting import BYTES, TICKS, Unit, time_unit
 from harness.report.terminal import show_line, show_table
-from harness.report.text import BYTES, TICKS, Unit, time_unit
 
 if TYPE_CHECKING:
     from rich.console import Console

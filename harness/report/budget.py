@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from harness.check.budget import Budget
+from harness.records.result import encode
 from harness.report.terminal import show_line, show_table
-from harness.result import encode
 
 if TYPE_CHECKING:
     from rich.console import Console

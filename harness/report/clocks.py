@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from harness.clock.host_times import ClockQuality
-from harness.clock.unwrap import Timeline, default_jitter, unwrap
-from harness.clock.width import suspected_widths
+from harness.analyze.clock_width import suspected_widths
+from harness.analyze.unwrap import Timeline, default_jitter, unwrap
 from harness.errors import FormatError
-from harness.report.text import printable, time_unit
-from harness.trace import Trace
+from harness.formatting import printable, time_unit
+from harness.records.result import ClockQuality
+from harness.records.trace import Trace
 
 
 class ClockDocument(msgspec.Struct, frozen=True):

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from harness.clock.width import suspected_widths
+from harness.analyze.clock_width import suspected_widths
+from harness.analyze.compare import AllocatorChange, Change, Comparison, OperatorChange
+from harness.formatting import TICKS, Unit, printable, time_unit, with_printable_names
+from harness.records.result import encode
+from harness.records.trace import Damage, Losses, Trace
 from harness.report.terminal import show_line, show_table, with_delegate
-from harness.report.text import TICKS, Unit, printable, time_unit, with_printable_names
-from harness.result import encode
-from harness.trace import Damage, Losses, Trace
-from harness.view.compare import AllocatorChange, Change, Comparison, OperatorChange
 
 if TYPE_CHECKING:
     from rich.console import Console

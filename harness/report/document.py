@@ -8,30 +8,41 @@ from typing import Any
 
 import msgspec
 
-from harness.board import Board
-from harness.check.checks import Check
+from harness.analyze.allocators import AllocatorTotals, allocator_totals
+from harness.analyze.blocks import Run, runs
+from harness.analyze.call_tree import call_tree
+from harness.analyze.inputs import Arguments
+from harness.analyze.memory import Memory
+from harness.analyze.merged_tree import Node, merged_tree
+from harness.analyze.planned_memory import PlannedPool
+from harness.analyze.postmortem import PostmortemDocument
+from harness.analyze.statistics import Summary, operator_statistics
+from harness.analyze.symbols import Symbols
 from harness.check.history.samples import History
 from harness.check.history.stored import Added, Entry, NamedBaseline, StoreInfo
-from harness.clock.host_times import ClockQuality
+from harness.config.board import Board
 from harness.export.formats import Exported
-from harness.report.budget import BudgetField
-from harness.report.clocks import ClockDocument, clock_documents
-from harness.report.compare import ComparisonDocument
-from harness.report.explain import CodeDocument
-from harness.report.health import Health
-from harness.report.history import PrunedDocument, TableDocument
-from harness.report.judgement import Judgement
-from harness.report.leases import (
+from harness.formatting import printable, with_printable_names
+from harness.lab.power import Switched
+from harness.records.health import Health
+from harness.records.lease import (
     HolderDocument,
     LeasedDocument,
     PortDocument,
     ReleasedDocument,
     UnitDocument,
 )
+from harness.records.nightly import NightDocument, QuarantineStatus
+from harness.records.result import ClockQuality, Size, VerdictRecord, encode
+from harness.records.signature import Signature
+from harness.records.trace import Damage, Losses, Trace
+from harness.records.verdict import Check
+from harness.report.budget import BudgetField
+from harness.report.clocks import ClockDocument, clock_documents
+from harness.report.compare import ComparisonDocument
+from harness.report.explain import CodeDocument
+from harness.report.history import PrunedDocument, TableDocument
 from harness.report.memory import MemoryDocument, memory_document
-from harness.report.night import NightDocument, QuarantineStatus
-from harness.report.postmortem import PostmortemDocument
-from harness.report.power import Switched
 from harness.report.results import ReportDocument
 from harness.report.symbols import (
     ArgumentsDocument,
@@ -44,21 +55,8 @@ from harness.report.symbols import (
     module_documents,
     origin_document,
 )
-from harness.report.text import printable, with_printable_names
-from harness.result import Verdict, encode
+from harness.runs.judged_run import Judgement
 from harness.target.doctor import Finding
-from harness.target.size import Size
-from harness.trace import Damage, Losses, Trace
-from harness.view.allocators import AllocatorTotals, allocator_totals
-from harness.view.call_tree import call_tree
-from harness.view.inputs import Arguments
-from harness.view.memory import Memory
-from harness.view.merged_tree import Node, merged_tree
-from harness.view.planned import PlannedPool
-from harness.view.runs import Run, runs
-from harness.view.signature import Signature
-from harness.view.statistics import Summary, operator_statistics
-from harness.view.symbols import Symbols
 
 
 class OperatorDocument(Signature, frozen=True):
@@ -125,7 +123,7 @@ SCHEMAS: dict[str, Any] = {
     "boards": list[Board],
     "budget-show": list[BudgetField],
     "build": BuildDocument,
-    "check": Verdict,
+    "check": VerdictRecord,
     "check-suggest": list[Check],
     "compare": ComparisonDocument,
     "decode": TraceDocument,

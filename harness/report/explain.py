@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from harness.check.codes import Code, Severity
+from harness.records.check_codes import Code, Severity
+from harness.records.result import encode
 from harness.report.terminal import show_table
-from harness.result import encode
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,10 +10,10 @@ import msgspec
 
 from harness.check.history.samples import History, Metric, Provenance, Sample, Series
 from harness.check.history.stored import Added, Entry, NamedBaseline
+from harness.formatting import Unit, metric_unit, printable, time_unit
+from harness.records.result import encode
+from harness.records.trace import OPERATOR_CALL
 from harness.report.terminal import show_line, show_table, with_delegate
-from harness.report.text import Unit, metric_unit, printable, time_unit
-from harness.result import encode
-from harness.trace import OPERATOR_CALL
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from xml.etree import ElementTree as ET
 
-from harness.check.checks import Check
+from harness.errors import Owner
+from harness.formatting import printable
+from harness.records.nightly import NightDocument, StepOutcome
+from harness.records.verdict import Check
 from harness.report.html.facts import provenance
-from harness.report.html.words import brief
-from harness.report.junit_night import night_suite
-from harness.report.night import NightDocument
-from harness.report.reported import Reported
-from harness.report.text import printable
+from harness.report.html.formatting import brief
+from harness.runs.judged_run import Reported
 
 RUN_CASE = "run"
 """The test case that says whether a run ended."""
@@ -113,3 +113,96 @@ def _told(check: Check) -> str:
 def _lines(text: str) -> str:
     """Text that XML can hold, line by line."""
     return "\n".join(map(printable, text.splitlines()))
+
+
+_LONGEST = 1000
+
+
+def night_suite(night: NightDocument) -> ET.Element:
+    """Return the suite.
+
+    A failure of the product is a ``failure``, of anybody else an ``error``; one that is known and
+    does not count is skipped, as is a step that was not run.
+    """
+    cases = [*map(_step, night.outcomes), *_besides(night)]
+    attempts = [attempt for outcome in night.outcomes for attempt in outcome.attempts]
+    suite = ET.Element(
+        "testsuite",
+        name=brief(night.night),
+        id="0",
+        package="etharness.nightly",
+        timestamp=night.started_utc[:19],
+        hostname="none",
+        tests=str(len(cases)),
+        failures=str(sum(case.find("failure") is not None for case in cases)),
+        errors=str(sum(case.find("error") is not None for case in cases)),
+        skipped=str(sum(case.find("skipped") is not None for case in cases)),
+        time=f"{sum(attempt.duration_s for attempt in attempts):.3f}",
+    )
+    properties = ET.SubElement(suite, "properties")
+    for name, value in night.counts.items():
+        ET.SubElement(properties, "property", name=name, value=str(value))
+    suite.extend(cases)
+    ET.SubElement(suite, "system-out").text = "\n".join(map(printable, night.notes))
+    ET.SubElement(suite, "system-err").text = ""
+    return suite
+
+
+def _step(outcome: StepOutcome) -> ET.Element:
+    step = outcome.step
+    took = sum(attempt.duration_s for attempt in outcome.attempts)
+    place = f"{step.board}.{step.model}"
+    case = _case(place, str(step), f"{took:.3f}")
+    if outcome.outcome == "not run":
+        ET.SubElement(case, "skipped", message=brief(f"not run: {outcome.why}", _LONGEST))
+    elif outcome.quarantine:
+        why = f"{outcome.owner}: {outcome.why} (known as {outcome.quarantine})"
+        ET.SubElement(case, "skipped", message=brief(why, _LONGEST))
+    elif outcome.outcome == "fail":
+        _failed(case, outcome.owner, outcome.why, _attempts(outcome))
+        return case
+    ET.SubElement(case, "system-out").text = _attempts(outcome)
+    return case
+
+
+def _besides(night: NightDocument) -> Iterator[ET.Element]:
+    for unit in night.units:
+        if unit.not_run:
+            case = _case("night.units", unit.unit, "0.000")
+            why = f"{unit.state}: {unit.why}; {unit.not_run} steps were not run"
+            _failed(case, unit.owner or Owner.HOST, why, why)
+            yield case
+    for side in night.sides:
+        name = f"{side.after} against {side.before}, {side.model} on {side.board}"
+        case = _case("night.comparison", name, "0.000")
+        if side.passed:
+            ET.SubElement(case, "system-out").text = printable(side.said)
+        else:
+            _failed(case, Owner.PRODUCT, side.said, side.said)
+        yield case
+    for trouble in night.troubles:
+        case = _case("night", trouble.message, "0.000")
+        _failed(case, trouble.owner, trouble.message, trouble.hint)
+        yield case
+
+
+def _case(place: str, name: str, seconds: str) -> ET.Element:
+    return ET.Element("testcase", classname=brief(place), name=brief(name), time=seconds)
+
+
+def _failed(case: ET.Element, owner: Owner | None, why: str, text: str) -> None:
+    kind = "failure" if owner is Owner.PRODUCT else "error"
+    message = brief(why, _LONGEST)
+    ET.SubElement(case, kind, message=message, type=str(owner or Owner.HOST)).text = "\n".join(
+        map(printable, text.splitlines())
+    )
+
+
+def _attempts(outcome: StepOutcome) -> str:
+    """Every attempt in a line, and what came of all."""
+    lines = [
+        f"attempt {attempt.number}: {attempt.outcome} {attempt.owner or ''} {attempt.message} "
+        f"[{attempt.directory}]"
+        for attempt in outcome.attempts
+    ]
+    return "\n".join(map(printable, [outcome.told, *lines]))

@@ -6,16 +6,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from harness.check.checks import Check
+from harness.records.nightly import NightDocument
+from harness.records.verdict import Check
 from harness.report.html.facts import losses, provenance
+from harness.report.html.formatting import Limits, brief
 from harness.report.html.history import history_view
-from harness.report.html.limits import Limits
 from harness.report.html.operators import operators
-from harness.report.html.words import brief
-from harness.report.night import NightDocument
 from harness.report.night_tables import headline, tables
 from harness.report.overview import outcome, why
-from harness.report.reported import Reported, all_passed
+from harness.runs.judged_run import Reported, all_passed
 
 MOST_BYTES: Final = 1024 * 1024
 """What GitHub shows of one step; it refuses a longer summary as a whole."""

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from harness.analyze.memory import AllocatorMemory, Gaps, Memory, Piece
+from harness.analyze.planned_memory import PlannedPool, PlannedTensor
+from harness.formatting import printable
+from harness.records.trace import Trace
 from harness.report.terminal import print_losses, show_line, show_table
-from harness.report.text import printable
-from harness.trace import Trace
-from harness.view.memory import AllocatorMemory, Gaps, Memory, Piece
-from harness.view.planned import PlannedPool, PlannedTensor
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.report.night import EXIT_CODES, NightDocument, QuarantineStatus, StepOutcome
+from harness.records.nightly import (
+    EXIT_CODES,
+    NightDocument,
+    QuarantineStatus,
+    StepOutcome,
+    worst_first,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +64,6 @@ def _units(night: NightDocument) -> Table:
         rows.append((unit.unit, unit.board, unit.state, *(f"{count:,}" for count in numbers)))
     headers = (*headers, "power cycles")
     return Table("Units", headers, tuple(rows), tuple(range(3, len(headers))))
-
-
-def worst_first(outcomes: Sequence[StepOutcome]) -> list[StepOutcome]:
-    """Failures that count, by their owners."""
-    rank = {owner: place for place, owner in enumerate(EXIT_CODES)}
-    failed = [outcome for outcome in outcomes if outcome.counts]
-    return sorted(failed, key=lambda o: rank[o.owner] if o.owner else len(rank))
 
 
 def _failed(night: NightDocument) -> Table:

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from harness.report.night import Attempt, NightDocument, Step, UnitEvent
+from harness.formatting import printable
+from harness.records.nightly import Attempt, NightDocument, Step, UnitEvent
 from harness.report.night_tables import headline, tables
 from harness.report.terminal import show_line, show_table
-from harness.report.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from harness.report.reported import Reported
 from harness.report.terminal import show_line, show_table
+from harness.runs.judged_run import Reported
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-import msgspec
-
+from harness.lab.power import Switched
 from harness.report.terminal import show_line
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-Action = Literal["on", "off", "cycle"]
-
-
-class Switched(msgspec.Struct, frozen=True):
-    """What ``etharness power --json`` prints.
-
-    ``steps`` are what was done, in order. ``went`` says whether the port went away with the power:
-    a board that takes it from another line goes on; null where that cannot be told, or power was
-    not taken. ``back_s`` is how long after its power the port was back, seconds; null if nobody
-    waited. ``duration_s`` is how long all of it took, seconds.
-    """
-
-    unit: str
-    action: Action
-    steps: tuple[str, ...]
-    went: bool | None
-    back_s: float | None
-    duration_s: float
 
 
 def show_switched(console: Console, switched: Switched, *, verbosity: int = 0) -> None:

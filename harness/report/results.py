@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from harness.check.checks import Check
 from harness.check.history.comparison import HistoryComparison
-from harness.report.night import NightDocument
-from harness.report.reported import Reported, all_passed
-from harness.report.text import printable
-from harness.result import Result, encode
+from harness.formatting import printable
+from harness.records.nightly import NightDocument
+from harness.records.result import Result, encode
+from harness.records.verdict import Check
+from harness.runs.judged_run import Reported, all_passed
 
 
 class ReportedDocument(msgspec.Struct, frozen=True):

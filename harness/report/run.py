@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.check.checks import Verdict
 from harness.check.history.comparison import HistoryComparison
+from harness.formatting import stack_use
+from harness.records.result import Result, bytes_carried, corrupt_frames
+from harness.records.trace import Trace
+from harness.records.verdict import Verdict
 from harness.report.against import print_against
 from harness.report.terminal import print_run, print_verdict, show_line
-from harness.report.text import stack_use
-from harness.result import Result, bytes_carried, corrupt_frames
-from harness.trace import Trace
 
 if TYPE_CHECKING:
     from rich.console import Console

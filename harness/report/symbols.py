@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from harness.clock.ticks import durations, event_nanoseconds
-from harness.clock.unwrap import ends_before_start
+from harness.analyze.inputs import Argument, Arguments
+from harness.analyze.modules import ModuleTime, module_times
+from harness.analyze.statistics import Operator, operator_statistics
+from harness.analyze.symbols import Symbols
+from harness.analyze.ticks import durations, event_nanoseconds
+from harness.analyze.unwrap import ends_before_start
 from harness.errors import UsageError
+from harness.formatting import Unit, printable, time_unit
+from harness.records.trace import OPERATOR_CALL, Trace
 from harness.report.terminal import Column, show_line, show_table, with_delegate
-from harness.report.text import Unit, printable, time_unit
-from harness.trace import OPERATOR_CALL, Trace
-from harness.view.inputs import Argument, Arguments
-from harness.view.modules import ModuleTime, module_times
-from harness.view.statistics import Operator, operator_statistics
-from harness.view.symbols import Symbols
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,16 +11,16 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from harness.check.checks import Check, Verdict
-from harness.clock.host_times import ClockQuality
+from harness.analyze.allocators import allocator_totals
+from harness.analyze.blocks import Run, runs
+from harness.analyze.statistics import Operator, operator_statistics
+from harness.formatting import TICKS, Unit, printable, time_unit
+from harness.records.clock_domain import ClockDomain
+from harness.records.result import ClockQuality
+from harness.records.signature import Signature, by_block
+from harness.records.trace import OPERATOR_CALL, Damage, Trace
+from harness.records.verdict import Check, Verdict
 from harness.report.clocks import clock_lines
-from harness.report.text import TICKS, Unit, printable, time_unit
-from harness.timebase import ClockDomain
-from harness.trace import OPERATOR_CALL, Damage, Trace
-from harness.view.allocators import allocator_totals
-from harness.view.runs import Run, runs
-from harness.view.signature import Signature, by_block
-from harness.view.statistics import Operator, operator_statistics
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from harness.analyze.call_tree import CallTree, call_tree
+from harness.analyze.merged_tree import Node, merged_tree
+from harness.formatting import TICKS, Unit, time_text, time_unit
+from harness.records.signature import by_block
+from harness.records.trace import NO_CLOCK, Kind, Trace
 from harness.report.terminal import print_losses, show_line, show_table, with_delegate
-from harness.report.text import TICKS, Unit, time_text, time_unit
-from harness.trace import NO_CLOCK, Kind, Trace
-from harness.view.call_tree import CallTree, call_tree
-from harness.view.merged_tree import Node, merged_tree
-from harness.view.signature import by_block
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -23,10 +23,8 @@ from harness.strategies.clocks import (  # noqa: E402
     timelines,
     wrapped_traces,
 )
-from harness.strategies.damage import damaged  # noqa: E402
-from harness.strategies.device_log import DeviceLog  # noqa: E402
+from harness.strategies.device_log import DeviceLog, damaged, device_logs  # noqa: E402
 from harness.strategies.executions import Execution, executions  # noqa: E402
-from harness.strategies.logs import device_logs  # noqa: E402
 from harness.strategies.traces import (  # noqa: E402
     arbitrary_traces,
     debug_values,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.timebase import HOST_NANOSECONDS, ClockDomain
-from harness.trace import NO_NAME, Block, DebugValue, Kind, Trace
+from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
+from harness.records.trace import NO_NAME, Block, DebugValue, Kind, Trace
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 from hypothesis import strategies as st
 
-from harness.clock.unwrap import default_jitter
-from harness.timebase import ClockDomain
-from harness.trace import Block, Trace
+from harness.analyze.unwrap import default_jitter
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import Block, Trace
 
 _LONGEST: Final = 2**55
 """Ticks of a step at most, so that a timeline stays far below what 64 bits hold."""

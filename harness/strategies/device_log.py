@@ -1,11 +1,14 @@
-"""Writes device logs, as ``schema/compact_log.toml`` describes them."""
+"""Device logs as ``schema/compact_log.toml`` describes them: by hand, drawn, and damaged."""
 
 from __future__ import annotations
 
 import struct
 
-from harness.etdump import log_format as fmt
-from harness.etdump.log_format import Record
+from hypothesis import strategies as st
+
+from harness.decode import device_log_format as fmt
+from harness.decode.device_log_format import Record
+from harness.strategies.traces import INT32, UINT32
 
 
 class DeviceLog:
@@ -14,7 +17,7 @@ class DeviceLog:
     Methods that log return the log itself.
 
     Example:
-        >>> from harness.etdump.compact import read_log
+        >>> from harness.decode.device_log import read_log
         >>> log = DeviceLog().block("Execute").profile("native_call_add.out", 10, 20)
         >>> len(read_log(log.image()))
         1
@@ -147,3 +150,71 @@ class DeviceLog:
             *self.stack,
         )
         return header + b"".join(self.records) + names
+
+
+@st.composite
+def device_logs(draw: st.DrawFn, *, max_records: int = 12, losses: bool = True) -> DeviceLog:
+    """Logs as a device may send them, with delegates, wide chains and allocations; any readings.
+
+    Args:
+        draw: Given by Hypothesis.
+        max_records: Most records, without those that only extend the next.
+        losses: They may say that events were dropped.
+    """
+    log = DeviceLog()
+    short = st.one_of(st.none(), st.binary(max_size=12))
+    for _ in range(draw(st.integers(0, max_records))):
+        kind = draw(st.sampled_from(["profile", "wide", "block", "allocator", "allocation"]))
+        if kind in ("profile", "wide") and draw(st.booleans()):
+            metadata = draw(st.one_of(st.none(), st.binary(max_size=40)))
+            log.delegate(draw(short), draw(INT32), metadata)
+        match kind:
+            case "profile":
+                chain = draw(st.integers(-1, 3))
+                log.profile(draw(short), draw(UINT32), draw(UINT32), chain=chain)
+            case "wide":
+                log.profile(draw(short), 0, 1, chain=draw(INT32), instruction=draw(UINT32))
+            case "block":
+                log.block(draw(st.binary(max_size=8)), draw(INT32))
+            case "allocator":
+                log.allocator(draw(short))
+            case "allocation" if log.allocators:
+                log.allocation(
+                    draw(st.integers(1, log.allocators)),
+                    draw(INT32),
+                    tick=draw(UINT32),
+                    offset=draw(UINT32),
+                    failed=draw(st.booleans()),
+                )
+    log.dropped_events = draw(UINT32) if losses else 0
+    return log
+
+
+@st.composite
+def damaged(draw: st.DrawFn, whole: bytes | st.SearchStrategy[bytes], *, most: int = 4) -> bytes:
+    """A file after a few accidents: bits flip, bytes are overwritten, lost, inserted, cut off.
+
+    Now and then nothing has changed.
+
+    Args:
+        draw: Given by Hypothesis.
+        whole: The file, of two bytes at least, or a strategy for it.
+        most: Accidents at most; there is at least one.
+    """
+    whole = whole if isinstance(whole, bytes) else draw(whole)
+    left = bytearray(whole)
+    for _ in range(draw(st.integers(1, most))):
+        at = draw(st.integers(1, len(left) - 1))
+        match draw(st.sampled_from(["flip", "set", "drop", "cut", "splice"])):
+            case "flip":
+                left[at] ^= 1 << draw(st.integers(0, 7))
+            case "set":
+                left[at] = draw(st.sampled_from([0, 1, 4, 0x7F, 0x80, 0xFF]))
+            case "drop" if len(left) > 20:
+                del left[at : min(at + draw(st.integers(1, 9)), len(left) - 1)]
+            case "cut":
+                del left[max(at, 2) :]
+            case "splice":
+                begin = draw(st.integers(0, len(whole) - 1))
+                left[at:at] = whole[begin : begin + draw(st.integers(1, 300))]
+    return bytes(left)

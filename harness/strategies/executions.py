@@ -8,9 +8,9 @@ from typing import Final
 
 from hypothesis import strategies as st
 
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import DELEGATE_CALL, EXECUTION, NO_NAME, OPERATOR_CALL, Block, Trace
 from harness.strategies.clocks import clock_domains
-from harness.timebase import ClockDomain
-from harness.trace import DELEGATE_CALL, EXECUTION, NO_NAME, OPERATOR_CALL, Block, Trace
 
 _KERNELS: Final = ("add", "convolution", "linear", "relu", "softmax")
 _LEAST_BITS: Final = 16

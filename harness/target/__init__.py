@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol, Self
 
-from harness.board import Board, NativeTarget, QemuTarget, SerialTarget
+from harness.config.board import Board, NativeTarget, QemuTarget, SerialTarget
+from harness.config.unit import UsbPort
 from harness.errors import UsageError
-from harness.link.transport import Transport
+from harness.link.transports import Transport
 from harness.target.build import Firmware
 from harness.target.native import start_native
 from harness.target.qemu import start_qemu
 from harness.target.serial_port import open_serial_port
-from harness.unit import UsbPort
 
 
 class Target(Protocol):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from harness.board import Board, Build
+from harness.config.board import Board, Build
 from harness.errors import InfrastructureError, UsageError
 from harness.files import absolute
 from harness.resources import data_directory, user_cache

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
-from harness.board import Board, QemuTarget, SerialTarget
+from harness.config.board import Board, QemuTarget, SerialTarget
 from harness.target.build import (
     EXECUTORCH_REMEDY,
     compiler_for,

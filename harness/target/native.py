@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from harness.board import Board
+from harness.config.board import Board
 from harness.errors import HarnessError, TargetError
-from harness.link.streams import open_serial
+from harness.link.transports import open_serial
 from harness.target.build import Firmware
 from harness.target.process import ChildProcess, ProcessTarget
 

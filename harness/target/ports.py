@@ -14,9 +14,9 @@ from typing import Final
 
 import msgspec
 
+from harness.config.unit import UsbPort
 from harness.errors import PortError
 from harness.files import absolute
-from harness.unit import UsbPort
 
 ROOT_VARIABLE: Final = "ETHARNESS_SYSROOT"
 """Environment variable: where ``sys`` and ``dev`` are looked for, for tests and containers."""

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from harness.capped import CappedBuffer
 from harness.errors import InfrastructureError, TargetError
-from harness.link.streams import SerialTransport, SocketTransport
+from harness.link.transports import SerialTransport, SocketTransport
 from harness.target.process_group import Drain, bound_to_us, ended_with
 
 _TERMINATE_S: Final = 1.0

@@ -10,9 +10,9 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.board import Board, QemuTarget
+from harness.config.board import Board, QemuTarget
 from harness.errors import InfrastructureError, UsageError
-from harness.link.streams import EmulatedUart
+from harness.link.transports import EmulatedUart
 from harness.target.build import Firmware
 from harness.target.process import ChildProcess, ProcessTarget
 

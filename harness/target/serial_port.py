@@ -5,15 +5,15 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Self
 
-from harness.board import Board, SerialTarget
+from harness.config.board import Board, SerialTarget
+from harness.config.unit import UsbPort
 from harness.errors import UsageError
 from harness.link.ports import open_port
 from harness.link.reopen import ReopeningTransport
-from harness.link.transport import Transport
-from harness.target.lease.hold import Lease, hold
-from harness.target.lease.places import Place, place_of_port
+from harness.link.transports import Transport
+from harness.target.lease.holding import Lease, hold
+from harness.target.lease.lock_keys import Place, place_of_port
 from harness.target.ports import describe, device_of
-from harness.unit import UsbPort
 
 
 class Line:

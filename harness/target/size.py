@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import InfrastructureError
+from harness.records.result import Size
 from harness.target.build import Firmware, compiler_for
 from harness.target.process_group import run_program
 
@@ -24,23 +24,6 @@ ROOMS = (
 """Folders of ``firmware_stub/src`` in the order in which they build on each other."""
 
 _DEADLINE_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """Bytes of a part of the firmware.
-
-    Attributes:
-        part: A room, or ``image``.
-        text: Code and constants.
-        data: Initialised variables.
-        bss: Zeroed variables.
-    """
-
-    part: str
-    text: int
-    data: int
-    bss: int
 
 
 def firmware_sizes(firmware: Firmware, preset: str) -> Iterator[Size]:

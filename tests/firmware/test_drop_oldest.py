@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.etdump.compact import read_log
-from harness.etdump.log_format import RECORD_SIZE
+from harness.decode.device_log import read_log
+from harness.decode.device_log_format import RECORD_SIZE
 from harness.link.wire import Region, WhenFull
-from harness.trace import Losses, Trace
+from harness.records.trace import Losses, Trace
 from tests.support.c_server import CServer
 from tests.support.tiny_model import relu_model
 from tests.support.tracer import CTracer

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.etdump.compact import read_log
-from harness.etdump.ed00 import read_ed00, write_ed00
+from harness.decode.device_log import read_log
+from harness.decode.ed00 import read_ed00, write_ed00
 from tests.support.device_file import device_file
 from tests.support.tracer import CTracer, Pair
 from tests.support.tracer_calls import CALL

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from firmware_stub.models.npu import command_format as fmt
 from firmware_stub.models.npu.command_format import Op
 from firmware_stub.models.npu.job import Command, Job, decode, execute
-from harness.clock.ticks import durations
+from harness.analyze.ticks import durations
 from harness.link.wire import Status
-from harness.trace import NO_NAME
+from harness.records.trace import NO_NAME
 from tests.conftest import FIXTURES, MODELS
 from tests.support.npu import NPU_BITS, Recorder, program_of, run_job
 from tests.support.programs import ProgramBuilder

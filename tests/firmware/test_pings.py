@@ -6,12 +6,12 @@ import ctypes as ct
 
 import pytest
 
-from harness.clock.ticks import durations
-from harness.etdump.compact import read_log
-from harness.lab.collect import PINGS, record_pings
+from harness.analyze.ticks import durations
+from harness.decode.device_log import read_log
 from harness.link.session import Session
 from harness.link.wire import Region
-from harness.timebase import ClockDomain
+from harness.records.clock_domain import ClockDomain
+from harness.runs.collect import PINGS, record_pings
 from tests.support.line import Line, Wire, WiredServer
 from tests.support.tiny_model import relu_model
 

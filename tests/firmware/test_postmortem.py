@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.etdump import postmortem_format as fmt
-from harness.etdump.compact import read_log
-from harness.etdump.postmortem import Postmortem, read_postmortem
-from harness.etdump.postmortem_format import Condition, CortexM, Fault
+from harness.decode import postmortem_format as fmt
+from harness.decode.device_log import read_log
+from harness.decode.postmortem import Postmortem, read_postmortem
+from harness.decode.postmortem_format import Condition, CortexM, Fault
 from harness.link import messages
 from harness.link.wire import Op, Region, Reset, Status
 from tests.support.c_server import CServer

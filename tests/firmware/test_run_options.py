@@ -8,10 +8,10 @@ import struct
 import numpy as np
 import pytest
 
-from harness.etdump.compact import read_log
+from harness.decode.device_log import read_log
 from harness.link import messages
 from harness.link.wire import DebugLevel, Op, ProfilingLevel, Region, Status
-from harness.trace import Kind, Losses, Trace
+from harness.records.trace import Kind, Losses, Trace
 from tests.support.c_server import CServer
 from tests.support.tiny_model import relu_model
 from tests.support.values import logged_tensors

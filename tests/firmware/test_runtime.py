@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.etdump.compact import read_log
+from harness.decode.device_log import read_log
 from harness.link.wire import Status
+from harness.records.trace import Kind
 from harness.resources import data_directory
-from harness.trace import Kind
 from tests.conftest import FIXTURES, MODELS
 from tests.support.runtime import Memory, RuntimeFailure, Tracer, load
 

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from harness.etdump.compact import read_log
+from harness.decode.device_log import read_log
 from harness.link import messages
 from harness.link.frames import CorruptFrame, Frame, FrameDecoder, encode
 from harness.link.wire import RESPONSE, Op, Region, Reset, State, Status

@@ -9,15 +9,15 @@ from itertools import cycle
 
 import pytest
 
-from harness.etdump.compact import read_log
+from harness.decode.device_log import read_log
 from harness.link import messages
-from harness.link.chunks import LogChunks
 from harness.link.frames import Frame, FrameDecoder
 from harness.link.options import RunOptions
 from harness.link.run import RunOutcome
 from harness.link.session import Session
+from harness.link.transfer import LogChunks
 from harness.link.wire import Op, Region, Status
-from harness.trace import Losses, Trace
+from harness.records.trace import Losses, Trace
 from tests.firmware.test_chunks import first_and_count
 from tests.support.c_server import MTU, CServer
 from tests.support.line import Line, Wire, WiredServer

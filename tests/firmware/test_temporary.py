@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from firmware_stub.models.npu.command_format import Op
 from firmware_stub.models.npu.job import Command, Job
 from harness.link.wire import Status
-from harness.trace import Kind, Trace
+from harness.records.trace import Kind, Trace
 from tests.support.mirrors import mirrors
 from tests.support.npu import Recorder, program_of
 from tests.support.programs import ProgramBuilder

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.etdump.compact import read_log
-from harness.etdump.log_format import NO_NAME, RECORD_SIZE
-from harness.trace import Losses
+from harness.decode.device_log import read_log
+from harness.decode.device_log_format import NO_NAME, RECORD_SIZE
+from harness.records.trace import Losses
 from tests.support.tracer import CTracer, DelegateEvent, Event, Pair
 from tests.support.tracer_calls import CALL
 from tests.support.tracer_model import UNSET_CHAIN, Model

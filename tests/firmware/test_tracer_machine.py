@@ -20,10 +20,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from harness.etdump.compact import read_log
-from harness.etdump.log_format import RECORD_SIZE, Record
-from harness.timebase import ClockDomain
-from harness.trace import Kind, Losses
+from harness.decode.device_log import read_log
+from harness.decode.device_log_format import RECORD_SIZE, Record
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import Kind, Losses
 from tests.support.tracer import CTracer, DelegateEvent, Event, Pair
 from tests.support.tracer_calls import CALL, CHAIN, HANDLE, I32, METADATA, U32
 from tests.support.tracer_model import Model, Started

@@ -11,13 +11,13 @@ import struct
 import numpy as np
 import pytest
 
-from harness.etdump.compact import read_log
-from harness.etdump.ed00 import read_ed00, write_ed00
-from harness.etdump.log_format import HEADER_SIZE, RECORD_SIZE
+from harness.decode.device_log import read_log
+from harness.decode.device_log_format import HEADER_SIZE, RECORD_SIZE
+from harness.decode.ed00 import read_ed00, write_ed00
 from harness.link import messages
 from harness.link.wire import DebugLevel, Op, Region, Status
-from harness.scalar_types import BFLOAT16
-from harness.trace import DebugValue, Kind, Losses, TensorValue, Trace
+from harness.records.scalar_types import BFLOAT16
+from harness.records.trace import DebugValue, Kind, Losses, TensorValue, Trace
 from tests.support.c_server import CServer
 from tests.support.device_file import device_file
 from tests.support.tiny_model import relu_model

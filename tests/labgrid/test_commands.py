@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.config.unit import Unit, find_unit
 from harness.lab.leases import hold_if
-from harness.unit import Unit, find_unit
 from tests.conftest import CommandResult
 from tests.support.boards import KWS
 from tests.support.labgrid import FakeCoordinator, holder_at

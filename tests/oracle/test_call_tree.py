@@ -16,9 +16,9 @@ import torch
 from torch._C._profiler import _EventType, _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from harness.timebase import HOST_NANOSECONDS
-from harness.view.begin_order import NEVER, begin_tree
-from harness.view.call_tree import call_tree
+from harness.analyze.begin_order import NEVER, begin_tree
+from harness.analyze.call_tree import call_tree
+from harness.records.clock_domain import HOST_NANOSECONDS
 from tests.support.logs import profile_trace
 from tests.support.torch_events import Profiled, in_order_of_ends, profiled
 

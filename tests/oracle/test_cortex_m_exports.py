@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.lab.request import RunRequest
-from harness.lab.run import run_model
-from harness.lab.tensors import from_bytes, to_bytes
 from harness.link.wire import Region
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
+from harness.runs.tensors import from_bytes, to_bytes
 from tests.conftest import FIXTURES, MODELS
 from tests.support.boards import Bench, started
 from tests.support.kernels import Array, Out, Tensor, run_all

@@ -16,14 +16,14 @@ from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPar
 from executorch.devtools import Inspector
 from executorch.exir import to_edge_transform_and_lower
 
+from harness.analyze.values import tensor_array
+from harness.decode.device_log import read_log, split_chunk
 from harness.errors import TargetError
-from harness.etdump.compact import read_log, split_chunk
-from harness.lab.request import RunRequest
-from harness.lab.run import Outcome, run_model
-from harness.lab.source import load_source
 from harness.link.wire import DebugLevel, ProfilingLevel
-from harness.trace import Kind, Losses, TensorValue, Trace
-from harness.view.values import tensor_array
+from harness.records.trace import Kind, Losses, TensorValue, Trace
+from harness.runs.request import RunRequest
+from harness.runs.run import Outcome, run_model
+from harness.runs.source import load_source
 from tests.conftest import FIXTURES, MODELS
 from tests.sim.test_models_on_boards import outputs, signatures
 from tests.support.executorch import Build

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
 
-from harness.board import load_board
+from harness.config.board import load_board
 from harness.link.session import Session
 from harness.link.wire import Region
 from harness.target import start_target

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.clock.ticks import durations
-from harness.etdump.compact import read_log
-from harness.etdump.ed00 import read_ed00, write_ed00
+from harness.analyze.inputs import Argument
+from harness.analyze.statistics import operator_statistics
+from harness.analyze.ticks import durations
+from harness.decode.device_log import read_log
+from harness.decode.ed00 import read_ed00, write_ed00
+from harness.decode.program import Tensor, Value, ValueList
+from harness.decode.pte import read_program
 from harness.export.formats import export
 from harness.export.tensors import Operands, TensorNumbers, profiler_inputs
-from harness.program.program import Tensor, Value, ValueList
-from harness.program.pte import read_program
-from harness.timebase import HOST_NANOSECONDS, ClockDomain
-from harness.trace import Trace
-from harness.view.inputs import Argument
-from harness.view.statistics import operator_statistics
+from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
+from harness.records.trace import Trace
 from tests.conftest import FIXTURES, MODELS
 from tests.support.exports import delegated_trace
 from tests.support.logs import CompactLog

@@ -20,11 +20,11 @@ import pytest
 
 pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
 
+from harness.decode.ed00 import read_ed00, write_ed00
+from harness.decode.pte import read_program
 from harness.errors import FormatError
-from harness.etdump.ed00 import read_ed00, write_ed00
-from harness.lab.source import load_source
-from harness.program.pte import read_program
 from harness.resources import data_directory
+from harness.runs.source import load_source
 from tests.property.test_etdump_roundtrip import full_trace
 from tests.support.captures import printed, recorded
 from tests.support.dumps import Generator, record

@@ -22,11 +22,11 @@ from executorch.devtools.etdump.serialize import (
 )
 from executorch.devtools.inspector import TimeScale
 
-from harness.etdump.compact import read_log
-from harness.etdump.ed00 import LeftOut, left_out, read_ed00, write_ed00
+from harness.decode.device_log import read_log
+from harness.decode.ed00 import LeftOut, left_out, read_ed00, write_ed00
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import DebugValue, Kind, TensorValue, Trace
 from harness.resources import data_directory
-from harness.timebase import ClockDomain
-from harness.trace import DebugValue, Kind, TensorValue, Trace
 from tests.support.logs import CompactLog
 
 pytestmark = pytest.mark.oracle

@@ -22,9 +22,9 @@ from executorch.devtools import Inspector as Theirs
 from executorch.devtools.inspector import PerfData as TheirPerfData
 from executorch.devtools.inspector import TimeScale as TheirScale
 
-from harness.etdump.ed00 import write_ed00
+from harness.decode.ed00 import write_ed00
 from harness.inspector import Inspector, PerfData, TimeScale
-from harness.trace import DebugValue, TensorValue
+from harness.records.trace import DebugValue, TensorValue
 from tests.conftest import MODELS, CommandResult
 from tests.support.dumps import Generator, record, record_bundled
 from tests.support.exported import Exported, export_methods

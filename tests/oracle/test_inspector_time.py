@@ -14,15 +14,15 @@ pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
 from executorch.devtools import Inspector
 from executorch.devtools.inspector import TimeScale
 
-from harness.clock.alignment import Steadiness, align
-from harness.clock.converters import Function, Rate, parse_time_scales, rescale, time_scale
-from harness.clock.placement import place
-from harness.clock.ticks import durations
-from harness.clock.unwrap import unwrap
-from harness.etdump.ed00 import read_ed00, write_ed00
-from harness.timebase import HOST_NANOSECONDS, ClockDomain, Ping
-from harness.trace import Block, Trace
-from harness.view.statistics import operator_statistics
+from harness.analyze.alignment import Steadiness, align
+from harness.analyze.converters import Function, Rate, parse_time_scales, rescale, time_scale
+from harness.analyze.placement import place
+from harness.analyze.statistics import operator_statistics
+from harness.analyze.ticks import durations
+from harness.analyze.unwrap import unwrap
+from harness.decode.ed00 import read_ed00, write_ed00
+from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain, Ping
+from harness.records.trace import Block, Trace
 
 pytestmark = pytest.mark.oracle
 

@@ -19,10 +19,10 @@ from executorch.exir import to_edge_transform_and_lower
 from firmware_stub.models.npu.export import EXAMPLES, Example, build, export
 from firmware_stub.models.npu.job import decode, execute
 from firmware_stub.models.npu.partitioner import NpuPartitioner
-from harness.lab.request import RunRequest
-from harness.lab.run import run_model
-from harness.trace import Trace
-from harness.view.statistics import operator_statistics
+from harness.analyze.statistics import operator_statistics
+from harness.records.trace import Trace
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
 from tests.conftest import FIXTURES, MODELS
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]

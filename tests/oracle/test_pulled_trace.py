@@ -16,11 +16,11 @@ pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
 from executorch.devtools import Inspector
 from executorch.devtools.inspector import TimeScale
 
-from harness.lab.request import RunRequest
-from harness.lab.run import run_model
-from harness.program.program import Method, Value, ValueList
-from harness.program.pte import read_program
-from harness.view.statistics import operator_statistics
+from harness.analyze.statistics import operator_statistics
+from harness.decode.program import Method, Value, ValueList
+from harness.decode.pte import read_program
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
 from tests.conftest import FIXTURES, MODELS
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]

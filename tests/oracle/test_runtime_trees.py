@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("executorch.extension.pybindings", reason="needs torch and executorch")
 
-from harness.etdump.ed00 import read_ed00
-from harness.trace import Kind
-from harness.view.call_tree import call_tree
-from harness.view.merged_tree import merged_tree
+from harness.analyze.call_tree import call_tree
+from harness.analyze.merged_tree import merged_tree
+from harness.decode.ed00 import read_ed00
+from harness.records.trace import Kind
 from tests.support.dumps import record
 
 if TYPE_CHECKING:

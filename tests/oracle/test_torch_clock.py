@@ -11,8 +11,8 @@ pytest.importorskip("torch._C._profiler", reason="needs torch")
 
 from torch._C import _profiler as profiler
 
-from harness.clock.alignment import align
-from harness.timebase import ClockDomain, Ping
+from harness.analyze.alignment import align
+from harness.records.clock_domain import ClockDomain, Ping
 
 pytestmark = pytest.mark.oracle
 

@@ -11,10 +11,10 @@ import torch
 from torch._C._profiler import _EventType
 from torch.profiler import ProfilerActivity, profile
 
-from harness.timebase import HOST_NANOSECONDS
-from harness.trace import Block, Kind, Trace
-from harness.view.allocators import allocator_totals
-from harness.view.memory import memory
+from harness.analyze.allocators import allocator_totals
+from harness.analyze.memory import memory
+from harness.records.clock_domain import HOST_NANOSECONDS
+from harness.records.trace import Block, Kind, Trace
 from tests.support.torch_events import walk
 
 pytestmark = pytest.mark.oracle

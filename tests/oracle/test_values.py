@@ -14,10 +14,10 @@ from executorch.devtools import Inspector
 from executorch.exir import to_edge
 from executorch.extension.pybindings import portable_lib
 
-from harness.etdump.ed00 import read_ed00
-from harness.lab.request import RunRequest
-from harness.lab.run import Outcome, run_model
+from harness.decode.ed00 import read_ed00
 from harness.link.wire import DebugLevel
+from harness.runs.request import RunRequest
+from harness.runs.run import Outcome, run_model
 from tests.conftest import FIXTURES, MODELS
 from tests.support.values import logged_tensors
 

@@ -14,9 +14,9 @@ from executorch.devtools import Inspector as Theirs
 from executorch.devtools.inspector import TimeScale
 from torch.profiler._trace_validator import validate_trace
 
-from harness.clock.ticks import durations
-from harness.clock.width import with_width
-from harness.etdump.ed00 import read_ed00
+from harness.analyze.clock_width import with_width
+from harness.analyze.ticks import durations
+from harness.decode.ed00 import read_ed00
 from harness.export.formats import export
 from harness.inspector import Inspector
 from harness.inspector import TimeScale as OurScale

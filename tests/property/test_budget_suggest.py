@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.check.budget import load_budget
-from harness.check.checks import Check
 from harness.check.evaluate import evaluate
 from harness.check.subject import Subject
 from harness.check.suggest import Wishes, readable, suggest
-from harness.etdump.ed00 import write_ed00
-from harness.timebase import ClockDomain
-from harness.trace import EXECUTION, Losses, Stack, Trace
+from harness.decode.ed00 import write_ed00
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import EXECUTION, Losses, Stack, Trace
+from harness.records.verdict import Check
 from tests.conftest import FIXTURES, CommandResult
 from tests.support.documents import document
 from tests.support.traces import Event, Run, trace_of

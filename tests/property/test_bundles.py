@@ -19,18 +19,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from harness.decode.ed00 import write_ed00
 from harness.errors import FormatError, UsageError
-from harness.etdump.ed00 import write_ed00
-from harness.lab import archive
-from harness.lab.archive import pack, unpack
-from harness.lab.bundle import Manifest, Packed, write_bundle
-from harness.lab.directory import RunDirectory
-from harness.lab.given import load_given
-from harness.lab.judge import judged_path
-from harness.lab.replay import Replayed, open_bundle, replay, unpack_into
-from harness.lab.reports import write_report
-from harness.report.reported import Given, Reported
-from harness.result import Verdict, encode
+from harness.records.result import VerdictRecord, encode
+from harness.report.formats import write_report
+from harness.runs import archive
+from harness.runs.archive import pack, unpack
+from harness.runs.bundle import Manifest, Packed, write_bundle
+from harness.runs.directory import RunDirectory
+from harness.runs.evaluation import judged_path
+from harness.runs.judged_run import Given, Reported
+from harness.runs.replay import Replayed, open_bundle, replay, unpack_into
+from harness.runs.source import load_given
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.records import EDGE, graph, node, write_record
@@ -330,7 +330,7 @@ def test_a_bundle_is_of_one_run_whose_files_are_there(tmp_path: Path) -> None:
 def test_a_budget_of_an_earlier_place_is_not_asked_for(tmp_path: Path) -> None:
     """The result names a budget by a path of the machine that ran it."""
     directory = RunDirectory.create(tmp_path / "run")
-    verdict = Verdict(passed=True, budget="/nowhere/budget.toml", checks=())
+    verdict = VerdictRecord(passed=True, budget="/nowhere/budget.toml", checks=())
     directory.write_result(msgspec.structs.replace(FINISHED, verdict=verdict))
     directory.write("trace.etdp", write_ed00(trace_of(Run([Event("relu", 10, 20)]))))
     budget = tmp_path / "budget.toml"

@@ -10,14 +10,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.analyze.begin_order import NEVER, NO_THREAD, BeginOrdered, begin_tree
+from harness.analyze.blocks import runs
+from harness.analyze.call_tree import call_tree, depths
+from harness.analyze.memory import memory
+from harness.analyze.merged_tree import merged_tree
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import Block, Kind, Trace
 from harness.strategies import arbitrary_traces
-from harness.timebase import ClockDomain
-from harness.trace import Block, Kind, Trace
-from harness.view.begin_order import NEVER, NO_THREAD, BeginOrdered, begin_tree
-from harness.view.call_tree import call_tree, depths
-from harness.view.memory import memory
-from harness.view.merged_tree import merged_tree
-from harness.view.runs import runs
 from tests.support.logs import profile_trace
 
 

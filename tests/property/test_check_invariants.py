@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from harness.check.evaluate import evaluate
 from harness.check.subject import Subject
-from harness.lab.judge import judged
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import Trace
 from harness.report.junit import junit_report
 from harness.report.markdown import markdown_report
 from harness.report.results import report_document
+from harness.runs.evaluation import judged
 from harness.strategies import Execution, arbitrary_traces, executions, traces
-from harness.timebase import ClockDomain
-from harness.trace import Trace
 from tests.support.logs import profile_trace
 from tests.support.sound import METHOD, PLANNED, TEMPORARY, Logged, Sound, sound
 

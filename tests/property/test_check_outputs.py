@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from harness.check.checks import Check
 from harness.check.evaluate import evaluate
 from harness.check.subject import Output, Subject
+from harness.records.verdict import Check
 from tests.support.reported import SMALL
 
 FLOATS = st.sampled_from([np.float16, np.float32, np.float64])

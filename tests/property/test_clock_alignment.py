@@ -11,10 +11,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.clock.alignment import Alignment, Steadiness, align
-from harness.clock.brackets import Break
-from harness.clock.strip import Point, solve
-from harness.timebase import ClockDomain, Ping
+from harness.analyze.alignment import Alignment, Steadiness, align
+from harness.analyze.brackets import Break
+from harness.analyze.strip import Point, solve
+from harness.records.clock_domain import ClockDomain, Ping
 from tests.support.clocks import TrueClock
 
 MHZ = Fraction(10**6)

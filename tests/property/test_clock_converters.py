@@ -8,12 +8,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.clock.converters import Function, rescale, time_scale
-from harness.clock.rates import Rate
-from harness.clock.ticks import durations, exact_nanoseconds
-from harness.clock.unwrap import unwrap
-from harness.timebase import ClockDomain
-from harness.trace import Block, Trace
+from harness.analyze.converters import Function, Rate, rescale, time_scale
+from harness.analyze.ticks import durations, exact_nanoseconds
+from harness.analyze.unwrap import unwrap
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import Block, Trace
 
 slopes = st.fractions(Fraction(1, 50), 50, max_denominator=50)
 

@@ -9,9 +9,9 @@ from math import floor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.clock.host_times import host_times, qualities
-from harness.timebase import ClockDomain, Ping
-from harness.trace import NO_NAME, Block, Trace
+from harness.analyze.host_times import host_times, qualities
+from harness.records.clock_domain import ClockDomain, Ping
+from harness.records.trace import NO_NAME, Block, Trace
 from tests.support.clocks import TrueClock
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.clock.alignment import Alignment, Steadiness, align
-from harness.clock.placement import Placement, place
-from harness.timebase import ClockDomain, Ping
+from harness.analyze.alignment import Alignment, Steadiness, align
+from harness.analyze.placement import Placement, place
+from harness.records.clock_domain import ClockDomain, Ping
 from tests.support.clocks import TrueClock
 from tests.support.logs import profile_trace
 

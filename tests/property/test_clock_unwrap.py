@@ -9,12 +9,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.clock.ticks import durations, exact_nanoseconds, to_nanoseconds
-from harness.clock.unwrap import unwrap
-from harness.etdump.compact import read_log
+from harness.analyze.ticks import durations, exact_nanoseconds, to_nanoseconds
+from harness.analyze.unwrap import unwrap
+from harness.decode.device_log import read_log
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import concatenate
 from harness.strategies import Timeline, timelines
-from harness.timebase import ClockDomain
-from harness.trace import concatenate
 from tests.support.logs import CompactLog
 
 

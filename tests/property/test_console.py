@@ -9,9 +9,8 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.link.console import is_text
 from harness.link.exchange import Damage, Exchange
-from harness.link.frames import Frame, encode
+from harness.link.frames import Frame, encode, is_text
 from harness.link.messages import parse_log
 from harness.link.wire import MIN_MTU, RESPONSE, Op
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.decode.dumps import Found, read_dumps
+from harness.decode.ed00 import read_ed00, write_ed00
 from harness.errors import FormatError
-from harness.etdump.dumps import Found, read_dumps
-from harness.etdump.ed00 import read_ed00, write_ed00
+from harness.records.trace import Damage, Trace
 from harness.strategies import damaged, device_logs, traces
-from harness.trace import Damage, Trace
 from tests.property.test_etdump_roundtrip import attempt, full_log, full_trace
 from tests.support.captures import printed, recorded
 from tests.support.logs import CompactLog

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.decode.device_log import read_log
+from harness.decode.ed00 import LeftOut, left_out, read_ed00, write_ed00
+from harness.decode.ed00_schema import ValueType
 from harness.errors import FormatError
-from harness.etdump.compact import read_log
-from harness.etdump.ed00 import LeftOut, left_out, read_ed00, write_ed00
-from harness.etdump.ed00_schema import ValueType
+from harness.records.clock_domain import HOST_NANOSECONDS
+from harness.records.trace import NO_CLOCK, NO_NAME, Block, DebugValue, Kind, TensorValue, Trace
 from harness.strategies import device_logs, traces
-from harness.timebase import HOST_NANOSECONDS
-from harness.trace import NO_CLOCK, NO_NAME, Block, DebugValue, Kind, TensorValue, Trace
 from tests.support.logs import CompactLog
 
 _Result = TypeVar("_Result")

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.clock.ticks import forward
+from harness.analyze.call_tree import call_tree
+from harness.analyze.ticks import forward
+from harness.decode.device_log import read_log
 from harness.errors import FormatError
-from harness.etdump.compact import read_log
+from harness.export.event_times import floor_nanoseconds
 from harness.export.formats import export
 from harness.export.lanes import arrange
-from harness.export.placing import floor_nanoseconds
 from harness.export.timeline import Drawing, draw
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import NO_CLOCK, Kind, Trace
 from harness.strategies import device_logs, traces
-from harness.timebase import ClockDomain
-from harness.trace import NO_CLOCK, Kind, Trace
-from harness.view.call_tree import call_tree
 from tests.support.exports import check_nesting
 from tests.support.logs import CompactLog
 

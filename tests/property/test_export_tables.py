@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.decode.device_log import read_log
 from harness.errors import FormatError
-from harness.etdump.compact import read_log
 from harness.export.document import json_schema, read_json, write_json
 from harness.export.formats import export
 from harness.export.names import escaped, unescaped
 from harness.export.parquet import read_parquet, write_parquet
 from harness.export.table import COLUMNS, columns, header, trace_of
+from harness.records.trace import Trace
 from harness.strategies import device_logs, traces
-from harness.trace import Trace
 from tests.property.test_etdump_roundtrip import full_log, full_trace
 
 any_trace = st.one_of(traces(), device_logs().map(lambda log: read_log(log.image())))

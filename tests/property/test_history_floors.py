@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from harness.check.history.floors import LEAST, floor_change
-from harness.check.history.points import Floats
+from harness.check.history.samples import Floats
 
 NUMBERS = st.lists(st.integers(1, 10**6), min_size=1, max_size=40).map(np.array)
 

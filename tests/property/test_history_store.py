@@ -17,17 +17,17 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from harness.analyze.compare import EXECUTIONS
 from harness.check.history.baseline import BaselineRef
 from harness.check.history.measure import TIME_STATISTICS, measure
 from harness.check.history.samples import History, Series
 from harness.errors import FormatError, NotComparableError, UsageError
-from harness.lab.history import open_store
-from harness.lab.history.copies import read_copy, write_copy
-from harness.lab.history.entries import Selection, entry_of, provenance_of
-from harness.lab.history.store import Store
-from harness.lab.times import microseconds
-from harness.timebase import ClockDomain
-from harness.view.compare import EXECUTIONS
+from harness.history import open_store
+from harness.history.entries import Selection, entry_of, provenance_of
+from harness.history.history_json import read_copy, write_copy
+from harness.history.store import Store
+from harness.records.clock_domain import ClockDomain
+from harness.records.timestamps import microseconds
 from tests.support.postgresql import Server
 from tests.support.results import Made, made, unmet
 from tests.support.traces import Event, Run, trace_of

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.etdump.ed00 import read_ed00, write_ed00
+from harness.decode.ed00 import read_ed00, write_ed00
 from harness.inspector import Inspector, TimeScale
-from harness.trace import DebugValue, Kind
+from harness.records.trace import DebugValue, Kind
 from tests.support.traces import Event, Run, trace_of
 
 FEW = st.integers(-1, 2)

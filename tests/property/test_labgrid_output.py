@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import InfrastructureError
+from harness.lab.labgrid.client import Place, read_places, read_resources
 from harness.lab.labgrid.identity import CLOCKS_DIFFER_S, Identity
-from harness.lab.labgrid.output import Place, read_places, read_resources
 
 WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1)
 TAGS = st.text("abz_09", min_size=1, max_size=5)

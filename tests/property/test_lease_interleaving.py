@@ -12,12 +12,12 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.target.lease import book as book_module
-from harness.target.lease.book import Book, Grip
+from harness.target.lease import registry as book_module
 from harness.target.lease.clock import Clock, Party
 from harness.target.lease.flock import Flock
-from harness.target.lease.notes import read_note, write_note
-from harness.target.lease.places import Place
+from harness.target.lease.lock_keys import Place
+from harness.target.lease.records import read_note, write_note
+from harness.target.lease.registry import Book, Grip
 
 BOARD = Place("board", "the board")
 ATTEMPTS = 2

@@ -19,10 +19,10 @@ from hypothesis.stateful import (
 )
 
 from harness.errors import BusyError
-from harness.target.lease.book import BEAT_S, STALE_S, Book, Busy, Grip
 from harness.target.lease.clock import Instant, Party
-from harness.target.lease.notes import Note
-from harness.target.lease.places import Place
+from harness.target.lease.lock_keys import Place
+from harness.target.lease.records import Note
+from harness.target.lease.registry import BEAT_S, STALE_S, Book, Busy, Grip
 
 BOARD = Place("board", "the board")
 HOSTS = ("here", "there")

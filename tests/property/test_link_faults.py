@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.errors import HarnessError, InfrastructureError
 from harness.link.session import Session
-from harness.link.transport import Transport
+from harness.link.transports import Transport
 from harness.link.wire import Region
 from tests.support.clock import VirtualClock
 from tests.support.fake_device import MODEL_MAGIC, Behaviour, FakeDevice, output_of, trace_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.timebase import ClockDomain
-from harness.trace import Block, Kind, Trace
-from harness.view.allocators import allocator_totals
-from harness.view.memory import gaps, memory
+from harness.analyze.allocators import allocator_totals
+from harness.analyze.memory import gaps, memory
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import Block, Kind, Trace
 
 
 @given(st.data())

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.lab.night import folder
-from harness.lab.night.night import Night, Prepared, ended_attempts, open_night, prepare
-from harness.lab.night.progress import ended_of
-from harness.report.night import Step
+from harness.nightly import folder
+from harness.nightly.orchestrator import Night, Prepared, ended_attempts, open_night, prepare
+from harness.nightly.progress import ended_of
+from harness.records.nightly import Step
 from tests.support.night_world import HOW, FragileJournal, Killed, World
 from tests.support.nights import written_plan
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import BusyError, FormatError
-from harness.lab.night.journal import (
+from harness.nightly.journal import (
     JOURNAL,
     Began,
     Finished,

@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.lab.night.order import only, steps_of
-from harness.report.night import Step
+from harness.nightly.orchestrator import only, steps_of
+from harness.records.nightly import Step
 
 NAMES = st.lists(st.sampled_from("abcdefg"), min_size=1, max_size=4, unique=True)
 

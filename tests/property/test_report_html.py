@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from harness.check.evaluate import evaluate
 from harness.check.subject import Subject
-from harness.etdump.compact import read_log
+from harness.decode.device_log import read_log
+from harness.records.clock_domain import ClockDomain
+from harness.records.result import Target
+from harness.records.trace import Trace
 from harness.report.html import html_report
-from harness.report.reported import Reported
-from harness.result import Target
+from harness.runs.judged_run import Reported
 from harness.strategies import device_logs, traces
-from harness.timebase import ClockDomain
-from harness.trace import Trace
 from tests.support.compared import with_history
 from tests.support.logs import CompactLog
 from tests.support.pages import Page

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.timebase import ClockDomain
-from harness.trace import Block, Trace
-from harness.view.keys import equal_rows, in_groups
-from harness.view.statistics import operator_series, operator_statistics
+from harness.analyze.groups import equal_rows, in_groups
+from harness.analyze.statistics import operator_series, operator_statistics
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import Block, Trace
 
 CLOCKS = (
     ClockDomain("ns", Fraction(10**9)),

@@ -14,16 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import strategies
-from harness.clock.ticks import durations
-from harness.clock.unwrap import unwrap
+from harness.analyze.call_tree import call_tree
+from harness.analyze.statistics import operator_statistics
+from harness.analyze.ticks import durations
+from harness.analyze.unwrap import unwrap
+from harness.decode.device_log import read_log
+from harness.decode.dumps import read_dumps
+from harness.decode.ed00 import read_ed00, write_ed00
 from harness.errors import FormatError
-from harness.etdump.compact import read_log
-from harness.etdump.dumps import read_dumps
-from harness.etdump.ed00 import read_ed00, write_ed00
-from harness.timebase import ClockDomain
-from harness.trace import DELEGATE_CALL, EXECUTION, OPERATOR_CALL, Kind, Trace
-from harness.view.call_tree import call_tree
-from harness.view.statistics import operator_statistics
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import DELEGATE_CALL, EXECUTION, OPERATOR_CALL, Kind, Trace
 
 _Drawn = TypeVar("_Drawn")
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.config.toml_file import Document, Keys, key_offsets, read_document
 from harness.errors import UsageError
 from harness.resources import data_directory
-from harness.toml_file import Document, Keys, key_offsets, read_document
 
 TEXTS = st.text(st.sampled_from("ab=[]{}#.,'\" \t\\é\n"), max_size=6)
 BARE = st.text(st.sampled_from("abz09_-"), min_size=1, max_size=3)

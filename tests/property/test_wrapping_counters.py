@@ -14,15 +14,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from harness.clock.ticks import durations
-from harness.clock.unwrap import ends_before_start
-from harness.clock.width import suspected_widths, with_width
-from harness.etdump.ed00 import read_ed00
+from harness.analyze.clock_width import suspected_widths, with_width
+from harness.analyze.statistics import operator_statistics
+from harness.analyze.ticks import durations
+from harness.analyze.unwrap import ends_before_start
+from harness.decode.ed00 import read_ed00
 from harness.export.formats import FORMATS, export
 from harness.export.timeline import draw
+from harness.records.trace import Trace
 from harness.report.document import trace_document
-from harness.trace import Trace
-from harness.view.statistics import operator_statistics
 from tests.support.exports import check_nesting
 from tests.support.wrapping import narrowed, on_a_wide_counter
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.board import board_names
+from harness.config.board import board_names
+from harness.decode.device_log_format import HEADER_SIZE
 from harness.errors import TargetError
-from harness.etdump.log_format import HEADER_SIZE
-from harness.lab.request import RunRequest
-from harness.lab.run import run_model
 from harness.resources import data_directory
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
 from tests.conftest import MODELS, CommandResult
 
 Etharness = Callable[..., CommandResult]

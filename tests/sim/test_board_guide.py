@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.board import board_names, load_board
+from harness.config.board import board_names, load_board
 from harness.resources import data_directory
 
 pytestmark = pytest.mark.sim

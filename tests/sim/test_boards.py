@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.lab.request import RunRequest
-from harness.lab.run import run_model
-from harness.trace import Kind
+from harness.records.trace import Kind
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
 from tests.conftest import FIXTURES, MODELS
 from tests.sim.test_models_on_boards import outputs
 from tests.support.boards import INT8_MODELS_THAT_FIT

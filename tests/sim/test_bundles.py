@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from harness.errors import RestartedError
-from harness.lab.replay import open_bundle
-from harness.lab.reports import write_report
-from harness.lab.request import RunRequest
-from harness.lab.run import run_model
+from harness.report.formats import write_report
+from harness.runs.replay import open_bundle
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
 from tests.conftest import MODELS, CommandResult
 from tests.support.debugger import Debugger
 

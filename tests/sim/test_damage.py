@@ -18,24 +18,24 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from harness.board import load_board
+from harness.config.board import load_board
 from harness.errors import DamagedError, RestartedError
 from harness.inspector import Inspector
-from harness.lab.archive import pack, unpack
-from harness.lab.baseline import HistoryRef
-from harness.lab.bundle import Manifest, Packed
-from harness.lab.directory import RunDirectory
-from harness.lab.history.adding import add_reported
-from harness.lab.night.night import Night
-from harness.lab.reports import write_report
-from harness.lab.request import RunRequest
-from harness.lab.run import run_model
-from harness.lab.source import load_source
 from harness.link.wire import DebugLevel
+from harness.nightly.orchestrator import Night
 from harness.pytest_plugin.cases import Unit
 from harness.pytest_plugin.running import Runs as SessionRuns
-from harness.report.reported import Reported
-from harness.result import UNFINISHED, Failure, encode
+from harness.records.result import UNFINISHED, Failure, encode
+from harness.report.formats import write_report
+from harness.runs.add_results import add_reported
+from harness.runs.archive import pack, unpack
+from harness.runs.baseline import HistoryRef
+from harness.runs.bundle import Manifest, Packed
+from harness.runs.directory import RunDirectory
+from harness.runs.judged_run import Reported
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
+from harness.runs.source import load_source
 from tests.conftest import MODELS, CommandResult
 from tests.support.debugger import Debugger
 from tests.support.documents import document

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.inspector import Inspector
-from harness.lab.request import RunRequest
-from harness.lab.run import run_model
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
 from tests.conftest import MODELS, CommandResult
 from tests.support.documents import document
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.board import QemuTarget, board_names, load_board
+from harness.config.board import QemuTarget, board_names, load_board
+from harness.decode.pte import read_program
 from harness.errors import TargetError
-from harness.lab.request import RunRequest
-from harness.lab.run import Outcome, run_model
-from harness.program.pte import read_program
+from harness.runs.request import RunRequest
+from harness.runs.run import Outcome, run_model
 from tests.conftest import MODELS
 from tests.support.features import CASES as FEATURE_CASES
 

@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 
 from firmware_stub.models.npu.job import Command, Cost, decode
-from harness.clock.alignment import Steadiness
-from harness.clock.delegates import calls_around
-from harness.clock.host_times import host_times
-from harness.clock.ticks import durations
+from harness.analyze.alignment import Steadiness
+from harness.analyze.allocators import allocator_totals
+from harness.analyze.call_tree import call_tree
+from harness.analyze.delegate_clocks import calls_around
+from harness.analyze.host_times import host_times
+from harness.analyze.memory import memory
+from harness.analyze.statistics import operator_statistics
+from harness.analyze.ticks import durations
+from harness.decode.ed00 import read_ed00
 from harness.errors import DeviceRefusedError
-from harness.etdump.ed00 import read_ed00
-from harness.lab.request import RunRequest
-from harness.lab.run import Outcome, run_model
-from harness.lab.tensors import from_bytes, to_bytes
 from harness.link.wire import Region
-from harness.trace import NO_NAME, Kind, Trace
-from harness.view.allocators import allocator_totals
-from harness.view.call_tree import call_tree
-from harness.view.memory import memory
-from harness.view.statistics import operator_statistics
+from harness.records.trace import NO_NAME, Kind, Trace
+from harness.runs.request import RunRequest
+from harness.runs.run import Outcome, run_model
+from harness.runs.tensors import from_bytes, to_bytes
 from tests.conftest import FIXTURES, MODELS
 from tests.support.boards import started
 

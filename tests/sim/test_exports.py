@@ -10,8 +10,8 @@ import pytest
 
 from harness.export.document import read_json
 from harness.export.formats import FORMATS
-from harness.lab.request import RunRequest
-from harness.lab.run import run_model
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
 from tests.conftest import MODELS, CommandResult
 
 pytestmark = pytest.mark.sim

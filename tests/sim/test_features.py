@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.analyze.allocators import allocator_totals
 from harness.inspector import Inspector
-from harness.view.allocators import allocator_totals
 from tests.conftest import MODELS, CommandResult
 from tests.support.features import CASES, Case
 

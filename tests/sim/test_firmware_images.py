@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.board import load_board
+from harness.config.board import load_board
 from harness.flash.image import read_image
 from harness.target.build import build_firmware
 

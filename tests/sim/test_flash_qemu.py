@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.board import board_names, load_board
+from harness.config.board import board_names, load_board
 from harness.lab.flash_plan import FlashRequest, HowToFlash
 from harness.lab.flashing import flash_board
-from harness.lab.request import RunRequest
-from harness.lab.run import run_model
 from harness.resources import data_directory
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
 from harness.target.build import build_firmware
 from tests.conftest import MODELS, CommandResult
 from tests.support.documents import document

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.board import load_board
+from harness.config.board import load_board
 from harness.resources import data_directory
 from harness.target.build import build_firmware
 from harness.target.size import firmware_sizes

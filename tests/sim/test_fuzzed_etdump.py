@@ -7,12 +7,12 @@ import subprocess
 
 import pytest
 
+from harness.decode.device_log import read_log
+from harness.decode.ed00 import read_ed00, write_ed00
 from harness.errors import FormatError
-from harness.etdump.compact import read_log
-from harness.etdump.ed00 import read_ed00, write_ed00
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import Trace
 from harness.target.build import compiler_for
-from harness.timebase import ClockDomain
-from harness.trace import Trace
 from tests.support.fuzzing import SOURCE, fuzzed_traces
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(300)]

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.lab.request import RunRequest
-from harness.lab.run import run_model
+from harness.analyze.inputs import event_arguments, find_method
+from harness.decode.program import Tensor
+from harness.decode.pte import read_program
 from harness.link.wire import DebugLevel
-from harness.program.program import Tensor
-from harness.program.pte import read_program
-from harness.trace import NO_NAME
-from harness.view.inputs import event_arguments, find_method
+from harness.records.trace import NO_NAME
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
 from tests.conftest import FIXTURES, MODELS
 
 pytestmark = pytest.mark.sim

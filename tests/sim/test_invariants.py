@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.lab.request import RunRequest
-from harness.lab.run import run_model
 from harness.link.wire import DebugLevel, ProfilingLevel, WhenFull
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
 from tests.conftest import FIXTURES, MODELS, CommandResult
 
 pytestmark = pytest.mark.sim

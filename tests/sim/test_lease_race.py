@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from harness.config.unit import Unit
 from harness.lab.leases import hold
-from harness.target.lease.hold import open_book
-from harness.target.lease.places import place_of_unit
-from harness.unit import Unit
+from harness.target.lease.holding import open_book
+from harness.target.lease.lock_keys import place_of_unit
 
 PROCESSES = 6
 TURNS = 25
 _RACER = """
 import os, random, sys, time
 from harness.lab.leases import hold
-from harness.unit import Unit
+from harness.config.unit import Unit
 
 log, seed, turns = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 dice = random.Random(seed)

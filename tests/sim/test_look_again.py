@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.board import load_board
-from harness.lab.request import RunRequest
-from harness.lab.run import run_model
+from harness.config.board import load_board
 from harness.link.session import Session
-from harness.link.streams import open_serial
+from harness.link.transports import open_serial
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
 from harness.target.build import build_firmware
 from harness.target.size import ROOMS
 from tests.conftest import FIXTURES, MODELS, CommandResult

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from benchmarks.networks import FIXTURES, boards, column, networks, read_page
-from harness.board import SerialTarget, board_names, load_board
+from harness.config.board import SerialTarget, board_names, load_board
 
 WITHIN = 0.05
 """Share by which times may move with the code before the page is written anew."""

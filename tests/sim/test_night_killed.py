@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.lab.history import open_store
-from harness.lab.night.journal import JOURNAL, Ended, Interrupted, read_journal
+from harness.history import open_store
+from harness.nightly.journal import JOURNAL, Ended, Interrupted, read_journal
 from tests.support.nights import written_plan
 
 pytestmark = [pytest.mark.sim, pytest.mark.uncounted]

@@ -11,9 +11,9 @@ from xml.etree import ElementTree as ET
 import jsonschema
 import pytest
 
-from harness.lab.history import open_store
-from harness.lab.night import keeping
-from harness.lab.night.journal import JOURNAL, Stored, read_journal
+from harness.history import open_store
+from harness.nightly import store_results as keeping
+from harness.nightly.journal import JOURNAL, Stored, read_journal
 from harness.resources import data_directory
 from tests.conftest import CommandResult
 from tests.support.nights import written_plan

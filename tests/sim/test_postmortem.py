@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from harness.errors import RestartedError
-from harness.lab.request import RunRequest
-from harness.lab.run import run_model
 from harness.link.session import Session
 from harness.link.wire import Region, Reset
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
 from tests.conftest import MODELS, NATIVE_PRESET, CommandResult
 from tests.support.boards import Bench, native_board, once, started
 from tests.support.debugger import Debugger

@@ -17,16 +17,16 @@ import pytest
 import scipy.stats  # noqa: F401
 from msgspec.structs import replace
 
-import harness.lab.history.store
+import harness.history.store
 import harness.pytest_plugin
-from harness.board import load_board
+from harness.config.board import load_board
 from harness.errors import InfrastructureError
-from harness.lab.directory import RunDirectory
-from harness.lab.history import open_store
+from harness.history import open_store
 from harness.pytest_plugin import options as options_module
 from harness.pytest_plugin.cases import OPTIONS, Unit
 from harness.pytest_plugin.running import Runs
-from harness.result import Failure
+from harness.records.result import Failure
+from harness.runs.directory import RunDirectory
 from harness.target.build import build_firmware
 from tests.conftest import MODELS
 from tests.support.inner_pytest import inner, run_directories

@@ -44,8 +44,8 @@ CALLS = {
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with all that these commands read."""
-    from harness.lab.request import RunRequest
-    from harness.lab.run import run_model
+    from harness.runs.request import RunRequest
+    from harness.runs.run import run_model
 
     place = tmp_path_factory.mktemp("lab")
     shutil.copy(MODELS / "small_int8.pte", place / "m.pte")

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.board import load_board
+from harness.config.board import load_board
 from harness.errors import PortError
 from harness.link.ports import open_port
 from harness.link.reopen import ReopeningTransport
 from harness.link.session import Session
-from harness.link.transport import RatedTransport
+from harness.link.transports import RatedTransport
 from harness.link.wire import Region
 from harness.target.build import build_firmware
 from tests.conftest import MODELS, CommandResult
@@ -129,7 +129,7 @@ def test_every_byte_value_passes_both_ways(scheme: str, tmp_path: Path) -> None:
         served(tmp_path, name, scheme) as server,
         closing(open_port(server.address, 115_200)) as port,
     ):
-        # The server empties the terminal when it opens it; what reaches us has been sent after that.
+        # The server discards input when it opens the terminal, so send only after it has opened it.
         port.write(b"!", 60)
         assert os.read(master, 1) == b"!"
 

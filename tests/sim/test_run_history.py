@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.lab.history import open_store
+from harness.history import open_store
 from tests.conftest import MODELS, CommandResult
 
 pytestmark = pytest.mark.sim

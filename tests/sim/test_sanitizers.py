@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import DeviceRefusedError, FormatError
-from harness.lab.request import RunRequest
-from harness.lab.run import Outcome, run_model
+from harness.runs.request import RunRequest
+from harness.runs.run import Outcome, run_model
 from tests.conftest import MODELS
 from tests.support.boards import native_board
 from tests.support.calls import fresh

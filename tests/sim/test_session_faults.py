@@ -7,8 +7,7 @@ import pytest
 
 from harness.errors import InfrastructureError
 from harness.link.reopen import ReopeningTransport
-from harness.link.streams import open_serial
-from harness.link.transport import Transport
+from harness.link.transports import Transport, open_serial
 from harness.link.wire import Region
 from tests.conftest import FIXTURES
 from tests.support.boards import KWS, Bench, started

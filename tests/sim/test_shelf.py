@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.config.unit import CommandPower, find_unit
 from harness.errors import Owner
-from harness.lab.directory import RunDirectory
-from harness.result import Result
-from harness.unit import CommandPower, find_unit
+from harness.records.result import Result
+from harness.runs.directory import RunDirectory
 from tests.conftest import MODELS, CommandResult
 from tests.support.shelf import Fault, Kind, Shelf, draw, shelf
 

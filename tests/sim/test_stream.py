@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from harness.errors import LinkError
-from harness.lab.request import RunRequest
-from harness.lab.run import run_model
-from harness.lab.source import load_source
 from harness.resources import data_directory
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
+from harness.runs.source import load_source
 from tests.conftest import CommandResult
 
 pytestmark = pytest.mark.sim

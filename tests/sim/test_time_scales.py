@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from harness.lab.request import RunRequest
-from harness.lab.run import run_model
 from harness.resources import data_directory
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
 from tests.conftest import MODELS, CommandResult
 from tests.support.documents import document
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.clock.ticks import durations
-from harness.lab.request import RunRequest
-from harness.lab.run import Outcome, run_model
-from harness.lab.source import load_source
+from harness.analyze.ticks import durations
 from harness.link.wire import DebugLevel
-from harness.trace import Kind, Losses, Trace
+from harness.records.trace import Kind, Losses, Trace
+from harness.runs.request import RunRequest
+from harness.runs.run import Outcome, run_model
+from harness.runs.source import load_source
 from tests.conftest import MODELS, CommandResult
 from tests.support.values import logged_tensors
 

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.board import load_board
+from harness.config.board import load_board
 from harness.link.session import Session
-from harness.link.transport import Transport
+from harness.link.transports import Transport
 from harness.resources import data_directory
 from harness.target import start_target
 from harness.target.build import build_firmware

@@ -12,11 +12,11 @@ import msgspec
 from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 
-from harness.check.checks import Verdict
 from harness.check.subject import Subject
+from harness.records.trace import Trace
+from harness.records.verdict import Verdict
 from harness.report.html import html_report
-from harness.report.reported import Reported
-from harness.trace import Trace
+from harness.runs.judged_run import Reported
 from tests.support.compared import with_history
 from tests.support.reported import FINISHED, failed_run, held, unmet
 from tests.support.traces import Event, Run, trace_of

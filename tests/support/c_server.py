@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
-from harness.etdump.postmortem_format import REGISTERS
+from harness.decode.postmortem_format import REGISTERS
 from harness.link import messages
 from harness.link.frames import CorruptFrame, Frame, FrameDecoder, Text, encode
 from harness.link.options import RunOptions

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.check.checks import Verdict
 from harness.check.history.comparison import Compared, HistoryComparison, Interval, Step
 from harness.check.history.measure import measure
 from harness.check.history.samples import History, Provenance, Sample, Series
 from harness.check.history.settings import HistoryLimits
 from harness.check.subject import Subject
-from harness.report.reported import Reported
-from harness.trace import Trace
+from harness.records.trace import Trace
+from harness.records.verdict import Verdict
+from harness.runs.judged_run import Reported
 from tests.support.reported import FINISHED, SMALL, unmet
 
 

@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-from harness.board import load_board
+from harness.config.board import load_board
 from harness.target.build import build_firmware
 
 _DEADLINE_S = 60.0

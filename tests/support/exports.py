@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from harness.etdump.compact import read_log
+from harness.decode.device_log import read_log
 from harness.export.timeline import Drawing
-from harness.timebase import ClockDomain
-from harness.trace import Losses, Trace
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import Losses, Trace
 from tests.support.logs import CompactLog
 
 CPU = ClockDomain("cpu", Fraction(80_000_000), 32)

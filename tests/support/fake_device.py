@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from harness.errors import TransportClosedError
 from harness.link.frames import CorruptFrame, Frame, FrameDecoder, encode
-from harness.link.ranges import MissingRanges
+from harness.link.transfer import MissingRanges
 from harness.link.wire import MIN_MTU, READ_QUEUE, RESPONSE, Op, Region, State, Status
 from tests.support.clock import VirtualClock
 

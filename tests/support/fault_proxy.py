@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from harness.errors import TransportClosedError
-from harness.link.transport import Transport
+from harness.link.transports import Transport
 
 
 @dataclass(frozen=True)

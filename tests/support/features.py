@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.lab.request import RunRequest
-from harness.lab.run import Outcome, run_model
+from harness.runs.request import RunRequest
+from harness.runs.run import Outcome, run_model
 from tests.conftest import FIXTURES, MODELS
 from tests.support.kernels import Array
 

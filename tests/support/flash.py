@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.board import load_board
+from harness.config.board import load_board
 from harness.flash.execute import Log, run_steps
 from harness.flash.image import Format, Image, Segment
 from harness.flash.tool import Job

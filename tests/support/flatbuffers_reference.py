@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.etdump.ed00_schema import ValueType
-from harness.program.program import Call, Program, Tensor, ValueList
+from harness.decode.ed00_schema import ValueType
+from harness.decode.program import Call, Program, Tensor, ValueList
+from harness.records.trace import Kind, TensorValue, Trace
 from harness.target.build import cxx_compiler, find_executorch
-from harness.trace import Kind, TensorValue, Trace
 
 SOURCE = Path(__file__).parent.parent / "oracle" / "flatbuffers_reference.cpp"
 SCHEMAS = ("schema/program.fbs", "schema/scalar_type.fbs")

@@ -8,15 +8,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from harness.target.lease.hold import hold, open_book
-from harness.target.lease.places import place_of_port
+from harness.target.lease.holding import hold, open_book
+from harness.target.lease.lock_keys import place_of_port
 
 FREE = "nobody"
 
 _HOLD = (
     "import os, subprocess, sys\n"
-    "from harness.target.lease.hold import hold\n"
-    "from harness.target.lease.places import place_of_port\n"
+    "from harness.target.lease.holding import hold\n"
+    "from harness.target.lease.lock_keys import place_of_port\n"
     "port, *further = sys.argv[1:]\n"
     "with hold([place_of_port(port)], float(os.environ.get('WAIT', '5')), reason='a test'):\n"
     "    print('held', flush=True)\n"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import Block, Trace
 from harness.strategies import DeviceLog as CompactLog
-from harness.timebase import ClockDomain
-from harness.trace import Block, Trace
 
 __all__ = ["CompactLog", "profile_trace"]
 

@@ -15,14 +15,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness import result as results
 from harness.errors import BusyError, Owner
-from harness.lab.night.child import Ending
-from harness.lab.night.classify import Examined
-from harness.lab.night.journal import Journal
-from harness.lab.night.units import NightUnit
-from harness.report.night import Step
-from harness.result import UNFINISHED, Failure, Result
+from harness.nightly.child import Ending
+from harness.nightly.classify import Examined
+from harness.nightly.journal import Journal
+from harness.nightly.units import NightUnit
+from harness.records import result as results
+from harness.records.nightly import Step
+from harness.records.result import UNFINISHED, Failure, Result
 
 HOW = ("pass", "product", "crash", "test", "link", "host", "wrong firmware", "killed", "hang")
 """How a run may end: what it leaves, and how its process ends."""

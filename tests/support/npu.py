@@ -6,9 +6,9 @@ import ctypes as ct
 from collections.abc import Iterable
 
 from firmware_stub.models.npu.job import Job, Matrix
-from harness.etdump.compact import read_log
-from harness.timebase import ClockDomain
-from harness.trace import Trace
+from harness.decode.device_log import read_log
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import Trace
 from tests.support.programs import ProgramBuilder
 from tests.support.runtime import Loaded, Memory, Tracer, load
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from harness.board import load_board
+from harness.config.board import load_board
 from harness.resources import data_directory
 from harness.target.build import Firmware, build_directory, build_preset, source_digest
 

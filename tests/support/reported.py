@@ -6,14 +6,14 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from harness.check.checks import Check, Verdict, check
 from harness.check.history.comparison import Compared, HistoryComparison, Interval
 from harness.check.history.samples import Metric
 from harness.check.history.settings import HistoryLimits
 from harness.check.subject import Subject
-from harness.report.reported import Reported
-from harness.result import Failure, Result
-from harness.trace import Trace
+from harness.records.result import Failure, Result
+from harness.records.trace import Trace
+from harness.records.verdict import Check, Verdict, check
+from harness.runs.judged_run import Reported
 from tests.support.traces import Event, Run, trace_of
 
 FINISHED = Result(

@@ -8,14 +8,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness import result as results
-from harness.check.checks import Check, check
 from harness.check.subject import Subject
-from harness.etdump.compact import read_log
-from harness.lab.directory import LOG, RunDirectory
-from harness.lab.judge import subject_of
-from harness.timebase import HOST_NANOSECONDS, ClockDomain
-from harness.trace import Trace
+from harness.decode.device_log import read_log
+from harness.records import result as results
+from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
+from harness.records.trace import Trace
+from harness.records.verdict import Check, check
+from harness.runs.directory import LOG, RunDirectory
+from harness.runs.evaluation import subject_of
 from tests.support.logs import CompactLog
 
 TARGET = results.Target(
@@ -105,7 +105,7 @@ def made(
         | {"read_bytes": 500, "read_us": 2000},
         "target": replace(TARGET, board=board, build_id=build_id),
         "model": program,
-        "verdict": results.Verdict(passed, "", checks),
+        "verdict": results.VerdictRecord(passed, "", checks),
     }
     result = results.Result(id=own_id, board=board, **{**defaults, **facts})
     trace = trace_with({"native_call_a": [10, 20]}) if trace is None else trace

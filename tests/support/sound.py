@@ -8,8 +8,8 @@ from fractions import Fraction
 from hypothesis import strategies as st
 
 from harness.check.subject import Subject
-from harness.etdump.compact import read_log
-from harness.timebase import ClockDomain
+from harness.decode.device_log import read_log
+from harness.records.clock_domain import ClockDomain
 from tests.support.logs import CompactLog
 
 CPU_HZ = 100_000_000

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.lab.history import open_store
+from harness.history import open_store
 from tests.support.postgresql import Server, server
 
 

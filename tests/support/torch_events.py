@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.view.begin_order import NO_THREAD, BeginOrdered
+from harness.analyze.begin_order import NO_THREAD, BeginOrdered
 
 
 @dataclass

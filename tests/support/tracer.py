@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes as ct
 from dataclasses import dataclass, field
 
-from harness.etdump.log_format import ALLOCATION_FAILED, NO_OFFSET
+from harness.decode.device_log_format import ALLOCATION_FAILED, NO_OFFSET
 from tests.support.mirrors import mirrors
 from tests.support.runtime import Tracer
 from tests.support.tracer_model import (

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from harness.etdump.log_format import (
+from harness.decode.device_log_format import (
     DELEGATE_METADATA,
     FLAG_FULL,
     HEADER_SIZE,

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.trace import Kind, TensorValue, Trace
-from harness.view.values import tensor_array
+from harness.analyze.values import tensor_array
+from harness.records.trace import Kind, TensorValue, Trace
 
 
 class Logged(NamedTuple):

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from harness.etdump.ed00 import read_ed00, write_ed00
-from harness.timebase import HOST_NANOSECONDS, ClockDomain
-from harness.trace import Trace
-from harness.view.call_tree import call_tree
+from harness.analyze.call_tree import call_tree
+from harness.decode.ed00 import read_ed00, write_ed00
+from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
+from harness.records.trace import Trace
 from tests.conftest import FIXTURES
 
 RECORDED = FIXTURES / "xnnpack_clock32.etdp"

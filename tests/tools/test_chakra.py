@@ -13,15 +13,15 @@ import pytest
 
 pytest.importorskip("chakra", reason="needs the tools that read exports")
 
-from harness.clock.width import with_width
-from harness.etdump.ed00 import read_ed00
+from harness.analyze.clock_width import with_width
+from harness.decode.ed00 import read_ed00
+from harness.decode.program import Method
+from harness.decode.pte import read_program
 from harness.export.chakra import MESSAGES
 from harness.export.formats import export
 from harness.export.nodes import THREAD, Node, graph
 from harness.export.timeline import draw
-from harness.program.program import Method
-from harness.program.pte import read_program
-from harness.trace import Trace
+from harness.records.trace import Trace
 from tests.conftest import FIXTURES, MODELS
 from tests.support.exports import delegated_trace
 from tests.support.protobuf import as_sent, fields_of

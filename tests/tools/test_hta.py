@@ -11,11 +11,11 @@ import pytest
 
 pytest.importorskip("hta", reason="needs the tools that read exports")
 
-from harness.clock.width import with_width
-from harness.etdump.ed00 import read_ed00
+from harness.analyze.clock_width import with_width
+from harness.decode.ed00 import read_ed00
 from harness.export.formats import export
 from harness.export.timeline import draw
-from harness.trace import Trace
+from harness.records.trace import Trace
 from tests.conftest import FIXTURES
 from tests.support.exports import delegated_trace
 from tests.support.wrapping import RECORDED as WRAPPED

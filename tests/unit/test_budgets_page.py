@@ -12,12 +12,12 @@ import jsonschema
 import pytest
 
 from harness.check.budget import load_budget
-from harness.check.checks import Check
 from harness.check.evaluate import evaluate
 from harness.check.rules import Rules
 from harness.check.subject import Subject
-from harness.lab.source import load_source
+from harness.records.verdict import Check
 from harness.resources import data_directory
+from harness.runs.source import load_source
 from tests.conftest import FIXTURES
 
 PAGE = (Path(__file__).parents[2] / "docs/budgets.md").read_text()

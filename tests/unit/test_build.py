@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from harness.board import load_board
+from harness.config.board import load_board
 from harness.errors import InfrastructureError, UsageError
 from harness.target import build
 from harness.target.build import build_directory, build_firmware, build_preset

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.board import board_names, load_board
 from harness.check.budget import Budget, each_rule, load_budget
-from harness.check.checks import Check
 from harness.check.evaluate import evaluate
 from harness.check.rules import LossLimit
 from harness.check.subject import Subject
+from harness.config.board import board_names, load_board
+from harness.decode.device_log import read_log
 from harness.errors import UsageError
-from harness.etdump.compact import read_log
-from harness.timebase import ClockDomain
-from harness.trace import Losses, Stack, Trace
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import Losses, Stack, Trace
+from harness.records.verdict import Check
 from tests.support.logs import CompactLog
 
 SYSTICK = ClockDomain("systick", Fraction(25_000_000), 32)

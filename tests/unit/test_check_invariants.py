@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from harness.check.checks import Check
 from harness.check.evaluate import evaluate
 from harness.check.subject import Subject
-from harness.lab.source import load_source
+from harness.records.clock_domain import HOST_NANOSECONDS
+from harness.records.trace import Losses
+from harness.records.verdict import Check
+from harness.runs.source import load_source
 from harness.strategies.by_hand import Event, Run, trace_of
-from harness.timebase import HOST_NANOSECONDS
-from harness.trace import Losses
 from tests.conftest import FIXTURES
 from tests.support.logs import profile_trace
 

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.analyze.symbols import Symbols
 from harness.check.budget import Budget, load_budget
-from harness.check.checks import Check
 from harness.check.evaluate import evaluate
 from harness.check.rules import TimeLimit, Waiver
 from harness.check.subject import Subject
-from harness.etdump.compact import read_log
-from harness.program.etrecord import Module, Node
-from harness.timebase import ClockDomain
-from harness.trace import DELEGATE_CALL, EXECUTION, Stack
-from harness.view.symbols import Symbols
+from harness.decode.device_log import read_log
+from harness.decode.etrecord import Module, Node
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import DELEGATE_CALL, EXECUTION, Stack
+from harness.records.verdict import Check
 from tests.support.logs import CompactLog
 from tests.support.traces import Event, Run, trace_of
 

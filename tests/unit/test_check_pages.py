@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from harness.check.codes import CODES
 from harness.check.pages import SECTIONS, explain, index
+from harness.records.check_codes import CODES
 from harness.report.explain import print_pages
 from harness.resources import data_directory
 from tests.conftest import CommandResult

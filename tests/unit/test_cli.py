@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from harness import __version__
-from harness.board import board_names
 from harness.cli import COMMANDS
+from harness.config.board import board_names
 from tests.conftest import CommandResult
 from tests.support.documents import document
 

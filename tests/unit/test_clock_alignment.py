@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.clock.alignment import Steadiness, align
-from harness.clock.brackets import Break
-from harness.timebase import ClockDomain, Ping
+from harness.analyze.alignment import Steadiness, align
+from harness.analyze.brackets import Break
+from harness.records.clock_domain import ClockDomain, Ping
 from tests.support.clocks import TrueClock
 
 MHZ = Fraction(10**6)

@@ -9,13 +9,20 @@ from importlib.metadata import EntryPoint, EntryPoints
 import numpy as np
 import pytest
 
-from harness.clock.converters import GROUP, Function, parse_time_scales, rescale, time_scale
-from harness.clock.rates import Rate, parse_rate
-from harness.clock.ticks import durations, to_nanoseconds
+from harness.analyze.converters import (
+    GROUP,
+    Function,
+    Rate,
+    parse_rate,
+    parse_time_scales,
+    rescale,
+    time_scale,
+)
+from harness.analyze.statistics import operator_statistics
+from harness.analyze.ticks import durations, to_nanoseconds
 from harness.errors import UsageError
-from harness.timebase import HOST_NANOSECONDS, ClockDomain
-from harness.trace import NO_NAME, Block, Trace
-from harness.view.statistics import operator_statistics
+from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
+from harness.records.trace import NO_NAME, Block, Trace
 
 CPU = ClockDomain("systick", Fraction(25_000_000), 32)
 

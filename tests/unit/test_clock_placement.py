@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.clock.alignment import Steadiness, align
-from harness.clock.placement import NOT_PLACED, Silence, place
+from harness.analyze.alignment import Steadiness, align
+from harness.analyze.placement import NOT_PLACED, Silence, place
+from harness.decode.device_log import read_log
 from harness.errors import FormatError
-from harness.etdump.compact import read_log
-from harness.timebase import ClockDomain, Ping
+from harness.records.clock_domain import ClockDomain, Ping
 from tests.support.logs import CompactLog, profile_trace
 
 CLOCK = ClockDomain("systick", Fraction(10**6), 32)

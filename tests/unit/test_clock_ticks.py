@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.clock.ticks import durations, exact_nanoseconds, to_nanoseconds, without_wraps
-from harness.clock.unwrap import default_jitter, unwrap
+from harness.analyze.ticks import durations, exact_nanoseconds, to_nanoseconds, without_wraps
+from harness.analyze.unwrap import default_jitter, unwrap
 from harness.errors import FormatError
-from harness.timebase import HOST_NANOSECONDS, ClockDomain
-from harness.trace import NO_CLOCK, Block, Kind, Trace
+from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
+from harness.records.trace import NO_CLOCK, Block, Kind, Trace
 from tests.support.logs import profile_trace
 
 UP32 = ClockDomain("up", None, 32)

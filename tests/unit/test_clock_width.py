@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.clock.ticks import durations
-from harness.clock.width import suspected_widths, with_width
+from harness.analyze.clock_width import suspected_widths, with_width
+from harness.analyze.statistics import operator_statistics
+from harness.analyze.ticks import durations
+from harness.decode.ed00 import read_ed00, write_ed00
 from harness.errors import UsageError
-from harness.etdump.ed00 import read_ed00, write_ed00
 from harness.export.formats import FORMATS
 from harness.inspector import Inspector, TimeScale
 from harness.pytest_plugin.profiled import OperatorTimes
+from harness.records.clock_domain import HOST_NANOSECONDS
 from harness.strategies.by_hand import Event, Run, trace_of
-from harness.timebase import HOST_NANOSECONDS
-from harness.view.statistics import operator_statistics
 from tests.conftest import CommandResult
 from tests.support.logs import profile_trace
 from tests.support.results import made, run_directory

@@ -9,13 +9,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from harness.decode import device_log_format as fmt
+from harness.decode.device_log import read_log
+from harness.decode.device_log_format import Record
+from harness.decode.ed00 import left_out
 from harness.errors import FormatError
-from harness.etdump import log_format as fmt
-from harness.etdump.compact import read_log
-from harness.etdump.ed00 import left_out
-from harness.etdump.log_format import Record
-from harness.timebase import ClockDomain
-from harness.trace import NO_NAME, Block, Damage, Kind, Losses
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import NO_NAME, Block, Damage, Kind, Losses
 from tests.support.logs import CompactLog
 
 CLOCK = ClockDomain("systick", Fraction(25_000_000), 24, down=True)

@@ -11,12 +11,12 @@ import flatbuffers
 import numpy as np
 import pytest
 
+from harness.decode import ed00_schema as ed
+from harness.decode.ed00 import LeftOut, left_out, read_ed00, write_ed00
+from harness.decode.ed00_schema import ValueType
 from harness.errors import FormatError, UsageError
-from harness.etdump import ed00_schema as ed
-from harness.etdump.ed00 import LeftOut, left_out, read_ed00, write_ed00
-from harness.etdump.ed00_schema import ValueType
-from harness.timebase import HOST_NANOSECONDS, ClockDomain
-from harness.trace import NO_CLOCK, Block, Kind, Trace
+from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
+from harness.records.trace import NO_CLOCK, Block, Kind, Trace
 from tests.support.logs import profile_trace
 
 RECORDED = Path(__file__).parent.parent / "fixtures" / "kws_f32_executorch.etdp"

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.board import load_board
+from harness.config.board import load_board
 from harness.errors import DeviceRefusedError, UsageError
-from harness.lab.collect import pull_trace
-from harness.lab.directory import RunDirectory
-from harness.lab.source import load_source
 from harness.link.answers import TargetInfo
 from harness.link.wire import Region, Status
+from harness.records.clock_domain import HOST_NANOSECONDS
+from harness.runs.collect import pull_trace
+from harness.runs.directory import RunDirectory
+from harness.runs.source import load_source
 from harness.target import build
-from harness.timebase import HOST_NANOSECONDS
 from tests.conftest import FIXTURES
 
 DUMP = (FIXTURES / "kws_f32_executorch.etdp").read_bytes()

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.decode.ed00 import left_out, read_ed00, write_ed00
 from harness.errors import FormatError, UsageError
-from harness.etdump.ed00 import left_out, read_ed00, write_ed00
 from harness.export.document import read_json
 from harness.export.formats import FORMATS, export
 from harness.export.table import columns, header, trace_of
 from harness.export.values import ValueDocument, debug_value
-from harness.trace import Block, Losses, Stack, Trace
+from harness.records.trace import Block, Losses, Stack, Trace
 from tests.conftest import FIXTURES, CommandResult
 from tests.property.test_etdump_roundtrip import full_trace
 from tests.support.documents import document

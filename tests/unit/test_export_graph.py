@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
+from harness.analyze.inputs import Argument
+from harness.analyze.tensor_ids import planned_ids
+from harness.decode.ed00 import read_ed00
+from harness.decode.program import Method, Tensor, Value, ValueList
+from harness.decode.pte import read_program
 from harness.errors import NotComparableError
-from harness.etdump.ed00 import read_ed00
 from harness.export.formats import export
 from harness.export.nodes import OPERATOR_SCOPE, PROCESS, THREAD, USER_SCOPE, Node, graph
 from harness.export.tensors import TensorNumbers, profiler_inputs
 from harness.export.timeline import draw
-from harness.program.program import Method, Tensor, Value, ValueList
-from harness.program.pte import read_program
-from harness.trace import Trace
-from harness.view.inputs import Argument
-from harness.view.tensor_ids import planned_ids
+from harness.records.trace import Trace
 from tests.conftest import FIXTURES, MODELS, CommandResult
 from tests.support.exports import delegated_trace
 

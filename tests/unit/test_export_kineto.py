@@ -7,11 +7,11 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from harness.etdump.ed00 import read_ed00
+from harness.decode.ed00 import read_ed00
+from harness.decode.pte import read_program
 from harness.export.formats import export
 from harness.export.timeline import draw
-from harness.program.pte import read_program
-from harness.trace import Trace
+from harness.records.trace import Trace
 from tests.conftest import FIXTURES, MODELS
 from tests.support.exports import delegated_trace
 

@@ -8,13 +8,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from harness.decode.device_log import read_log
+from harness.decode.ed00 import read_ed00
 from harness.errors import UsageError
-from harness.etdump.compact import read_log
-from harness.etdump.ed00 import read_ed00
-from harness.export.placing import floor_nanoseconds
+from harness.export.event_times import floor_nanoseconds
 from harness.export.timeline import draw
-from harness.timebase import ClockDomain
-from harness.trace import NOTHING_LOST, Losses
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import NOTHING_LOST, Losses
 from tests.conftest import FIXTURES
 from tests.support.exports import CPU, NPU, check_nesting, delegated_trace, named, two_tracers
 from tests.support.logs import CompactLog

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.board import board_names, load_board
+from harness.config.board import board_names, load_board
 from harness.errors import InfrastructureError, UsageError
-from harness.flash.choose import check_flash, choose_tool
 from harness.flash.image import Format, Image, Segment
 from harness.flash.probes import Probe, choose_probe, connected, parse_selector
+from harness.flash.selection import check_flash, choose_tool
 from harness.flash.tool import Job
 from harness.flash.tools import TOOLS
 from harness.resources import data_directory

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from harness.flash.execute import Log, run_steps
 from harness.flash.image import Format, Image, Segment
-from harness.flash.signs import SIGNS, sign_of
+from harness.flash.output_patterns import SIGNS, sign_of
 from harness.flash.tool import Step
-from harness.target.lease.hold import VARIABLE, hold
-from harness.target.lease.places import place_of_probe
+from harness.target.lease.holding import VARIABLE, hold
+from harness.target.lease.lock_keys import place_of_probe
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.flash import record_of, serial_native, stand_in

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from harness.capped import HEAD_BYTES, TAIL_BYTES
-from harness.lab.directory import CONSOLE
 from harness.link.frames import cobs_encode
+from harness.runs.directory import CONSOLE
 from tests.conftest import MODELS
 from tests.support.flash import record_of, serial_native, stand_in
 

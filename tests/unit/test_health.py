@@ -9,13 +9,14 @@ from collections import Counter
 import pytest
 from rich.console import Console
 
+from harness.config.unit import UsbPort
 from harness.errors import BusyError, LinkError, Owner, PortError, TransportClosedError
-from harness.lab.health.evidence import owner_of_port, owner_of_silence
+from harness.lab.health.examination import owner_of_port, owner_of_silence
 from harness.link.frames import CorruptReason
 from harness.link.statistics import LinkStatistics
-from harness.report.health import Healing, Health, HealthFinding, RateQuality, show_health
+from harness.records.health import Healing, Health, HealthFinding, RateQuality
+from harness.report.health import show_health
 from harness.target.ports import SerialPort
-from harness.unit import UsbPort
 
 WANTED = UsbPort(0x0483, 0x374E, "A")
 THERE = SerialPort("/dev/ttyACM0", 0x0483, 0x374E, "A", 2, "1-4")
@@ -44,7 +45,7 @@ def test_whose_it_is_that_a_port_does_not_open(
     owner: Owner,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("harness.lab.health.evidence.list_ports", lambda: plugged_in)
+    monkeypatch.setattr("harness.lab.health.examination.list_ports", lambda: plugged_in)
     assert owner_of_port(port_error(number), WANTED) is owner
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from harness.errors import UsageError
-from harness.lab.history import open_store
-from harness.lab.history.exporting import TYPES
-from harness.lab.history.place import default_history
-from harness.result import Failure, encode
+from harness.history import open_store
+from harness.history.exporting import TYPES
+from harness.history.location import default_history
+from harness.records.result import Failure, encode
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.results import made, run_directory, unmet

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.check.checks import Check
 from harness.check.history.checks import history_checks
+from harness.check.history.compare import hold_against
 from harness.check.history.comparison import Compared, HistoryComparison
-from harness.check.history.hold import hold_against
 from harness.check.history.samples import Metric, Sample
 from harness.check.history.settings import HistoryLimits, HistoryOverride
 from harness.errors import UsageError
+from harness.records.verdict import Check
 from tests.support.histories import HistoryBuilder, night, noisy, operator, size
 
 

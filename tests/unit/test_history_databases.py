@@ -18,18 +18,17 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
 from harness.errors import FormatError, HarnessError, InfrastructureError, UsageError
-from harness.lab.history import open_store
-from harness.lab.history.database import Database, parse_url
-from harness.lab.history.file_systems import file_system, refuse_network
-from harness.lab.history.migrating import (
+from harness.history import open_store
+from harness.history.database import Database, file_system, parse_url, refuse_network
+from harness.history.migrating import (
     REVISION,
     VERSION_TABLE,
     bring_up_to_date,
     configuration,
     migrate,
 )
-from harness.lab.history.store import Store
-from harness.lab.history.tables import METADATA
+from harness.history.store import Store
+from harness.history.tables import METADATA
 from tests.support.postgresql import Server
 from tests.support.results import made
 
@@ -251,7 +250,7 @@ def test_file_systems_of_networks_are_known(
     assert file_system(Path("/h.sqlite"), []) == ""
     told = tmp_path / "mounts"
     told.write_text(f"lab:/runs {tmp_path} nfs rw 0 0\n")
-    monkeypatch.setattr("harness.lab.history.file_systems._MOUNTS", told)
+    monkeypatch.setattr("harness.history.database._MOUNTS", told)
     with pytest.raises(UsageError, match=r"is on a network \(nfs\)") as raised:
         open_store(str(tmp_path / "h.sqlite"))
     assert "postgresql://" in raised.value.hint

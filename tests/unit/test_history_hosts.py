@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import InfrastructureError, UsageError
-from harness.lab.history import open_store
+from harness.history import open_store
 from tests.support.postgresql import Server, server
 from tests.support.results import made
 from tests.unit.test_history_writers import check_whole, result

@@ -5,16 +5,15 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from harness.analyze.compare import EXECUTIONS
 from harness.check.history.baseline import parse_baseline
 from harness.check.history.measure import TIME_STATISTICS, measure
-from harness.clock.host_times import ClockQuality
 from harness.errors import NotComparableError, UsageError
-from harness.lab.history import open_store
-from harness.lab.history.entries import Selection, entry_of
-from harness.result import UNFINISHED, Failure
-from harness.timebase import ClockDomain
-from harness.trace import Losses
-from harness.view.compare import EXECUTIONS
+from harness.history import open_store
+from harness.history.entries import Selection, entry_of
+from harness.records.clock_domain import ClockDomain
+from harness.records.result import UNFINISHED, ClockQuality, Failure
+from harness.records.trace import Losses
 from tests.support.results import Made, made, trace_with, unmet
 
 KWS = ("native", "kws.pte", "forward")

@@ -15,19 +15,19 @@ from rich.console import Console
 from harness.check.history.baseline import BaselineRef, parse_baseline
 from harness.check.history.measure import keep, measure
 from harness.check.subject import Subject
+from harness.decode.ed00 import write_ed00
 from harness.errors import FormatError, UsageError
-from harness.etdump.ed00 import write_ed00
-from harness.lab.history import open_store
-from harness.lab.history.adding import add_directory, add_reported
-from harness.lab.history.database import Database, parse_url
-from harness.lab.history.entries import entry_of
-from harness.lab.history.interning import Interned
-from harness.lab.history.migrating import bring_up_to_date, migrate
-from harness.lab.history.writing import add
-from harness.lab.times import microseconds
+from harness.history import open_store
+from harness.history.database import Database, parse_url
+from harness.history.entries import entry_of
+from harness.history.interning import Interned
+from harness.history.migrating import bring_up_to_date, migrate
+from harness.history.writing import add
+from harness.records.result import Failure, TraceSummary
+from harness.records.timestamps import microseconds
+from harness.records.trace import Losses, Stack
 from harness.report.history import print_entries, print_history, sparkline
-from harness.result import Failure, TraceSummary
-from harness.trace import Losses, Stack
+from harness.runs.add_results import add_directory, add_reported
 from tests.support.reported import reported
 from tests.support.results import Made, made, run_directory, trace_with
 from tests.support.traces import Event, Run, trace_of

@@ -18,8 +18,8 @@ import pytest
 
 from harness.check.history.measure import measure
 from harness.errors import InfrastructureError
-from harness.lab.history import open_store
-from harness.lab.history.entries import Selection, entry_of
+from harness.history import open_store
+from harness.history.entries import Selection, entry_of
 from tests.support.results import Made, made, trace_with
 
 FORK = multiprocessing.get_context("fork")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HostError, Owner
-from harness.lab.directory import RunDirectory
+from harness.runs.directory import RunDirectory
 from tests.conftest import MODELS, CommandResult
 
 Etharness = Callable[..., CommandResult]

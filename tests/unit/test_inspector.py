@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.decode.ed00 import write_ed00
 from harness.errors import UsageError
-from harness.etdump.ed00 import write_ed00
 from harness.inspector import (
     Inspector,
     L1Comparator,
@@ -28,9 +28,9 @@ from harness.inspector import (
 )
 from harness.inspector.outputs import measure_outputs
 from harness.inspector.perf_data import STATISTICS, scale_between, statistics
-from harness.lab.source import load_source
-from harness.timebase import ClockDomain
-from harness.trace import DebugValue, TensorValue
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import DebugValue, TensorValue
+from harness.runs.source import load_source
 from tests.conftest import FIXTURES, MODELS
 from tests.support.records import EDGE, graph, node, write_record
 from tests.support.traces import Event, Run, trace_of

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from harness.decode.ed00 import write_ed00
 from harness.errors import UsageError
-from harness.etdump.ed00 import write_ed00
 from harness.inspector import Inspector
 from harness.inspector.outputs import compare_runs
+from harness.records.trace import DebugValue, TensorValue
 from harness.report.symbols import comparison_documents, print_comparisons
-from harness.trace import DebugValue, TensorValue
 from tests.support.fake_programs import Node, Program, install_torch, record_of, tensor
 from tests.support.traces import Event, Run, trace_of
 

@@ -11,8 +11,8 @@ from harness.check.history.baseline import BaselineRef
 from harness.check.history.samples import History, Provenance
 from harness.check.history.settings import HistoryLimits
 from harness.errors import FormatError, NotComparableError, UsageError
-from harness.lab.baseline import HistoryRef, keep_history, kept_history
-from harness.trace import OPERATOR_CALL
+from harness.records.trace import OPERATOR_CALL
+from harness.runs.baseline import HistoryRef, keep_history, kept_history
 from tests.support.histories import HistoryBuilder, operator, provenance
 
 LIMITS = HistoryLimits()
@@ -48,7 +48,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> FakeStore:
     builder.earlier("night/1", "a", values)
     builder.earlier("night/1", "b", values)
     fake = FakeStore(builder.history())
-    monkeypatch.setattr("harness.lab.baseline.open_store", lambda *_, **__: fake)
+    monkeypatch.setattr("harness.runs.baseline.open_store", lambda *_, **__: fake)
     return fake
 
 

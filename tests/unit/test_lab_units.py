@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from harness.config.unit import Unit, UsbPort, find_unit, load_units
 from harness.errors import UsageError
 from harness.lab.units import Chosen, choose
 from harness.resources import data_directory
-from harness.unit import Unit, UsbPort, find_unit, load_units
 from tests.conftest import MODELS
 
 LAB = """\

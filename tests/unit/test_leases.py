@@ -14,15 +14,15 @@ import pytest
 import serial
 from msgspec.structs import replace
 
-from harness.board import Deadlines, SerialTarget, load_board
+from harness.config.board import Deadlines, SerialTarget, load_board
+from harness.config.unit import Unit, UsbPort
 from harness.errors import BusyError, InfrastructureError, PortError, UsageError
 from harness.lab.leases import hold, lease, places_of, release
-from harness.link.streams import open_serial
+from harness.link.transports import open_serial
 from harness.target import start_target
 from harness.target.lease.clock import is_alive, own_start, start_of
-from harness.target.lease.hold import lock_directory, open_book, pulse
-from harness.target.lease.places import place_of_port, place_of_unit
-from harness.unit import Unit, UsbPort
+from harness.target.lease.holding import lock_directory, open_book, pulse
+from harness.target.lease.lock_keys import place_of_port, place_of_unit
 from tests.support.leases import FREE, another_process, hold_port, holder
 from tests.support.sysfs import FakeHost
 
@@ -286,7 +286,7 @@ def test_heartbeats_are_counted_and_a_full_disk_ends_nothing(
         assert note is not None
         assert note.beats == 1
         with monkeypatch.context() as patched:
-            patched.setattr("harness.target.lease.book.write_note", full)
+            patched.setattr("harness.target.lease.registry.write_note", full)
             ours.beat()
         assert "no space left" in caplog.text
         ours.check()

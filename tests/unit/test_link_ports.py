@@ -19,9 +19,8 @@ from harness.link import com_port
 from harness.link.com_port import LineState, Setting
 from harness.link.ports import NetworkPort, open_port, parse_address, port_identity
 from harness.link.rfc2217 import Rfc2217Transport
-from harness.link.streams import SocketTransport
 from harness.link.telnet import Command, Subnegotiation, TelnetDecoder, escape, negotiation
-from harness.link.transport import RatedTransport
+from harness.link.transports import RatedTransport, SocketTransport
 
 EVERYTHING = bytes(range(256)) * 512
 AGREED = b"".join(

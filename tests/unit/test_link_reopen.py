@@ -9,7 +9,7 @@ import pytest
 from harness.errors import InfrastructureError, LinkError, PartialReadError, TransportClosedError
 from harness.link.reopen import ReopeningTransport
 from harness.link.session import Session
-from harness.link.transport import Transport
+from harness.link.transports import Transport
 from harness.link.wire import RESPONSE, Op, Region
 from tests.support.clock import VirtualClock
 from tests.support.fake_device import MODEL_MAGIC, Behaviour, FakeDevice, trace_of

@@ -11,8 +11,7 @@ from contextlib import closing
 import pytest
 
 from harness.errors import InfrastructureError, LinkError, TransportClosedError
-from harness.link.streams import SerialTransport, SocketTransport, open_serial
-from harness.link.transport import Transport
+from harness.link.transports import SerialTransport, SocketTransport, Transport, open_serial
 
 
 class Peer:

@@ -8,8 +8,8 @@ import pytest
 
 from harness.errors import LinkError
 from harness.link.frames import CorruptReason, Frame, encode
-from harness.link.ranges import MissingRanges
 from harness.link.session import Session
+from harness.link.transfer import MissingRanges
 from harness.link.wire import RESPONSE, Op, Region, Status
 from tests.support.clock import VirtualClock
 from tests.support.fake_device import MODEL_MAGIC, Behaviour, FakeDevice, output_of, trace_of

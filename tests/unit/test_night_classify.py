@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from harness.errors import Owner
-from harness.lab.night.child import Ending
-from harness.lab.night.classify import Cause, Examined, cause_of, command_failed, refined
-from harness.result import Failure, Result, Verdict
+from harness.nightly.child import Ending
+from harness.nightly.classify import Cause, Examined, cause_of, command_failed, refined
+from harness.records.result import Failure, Result, VerdictRecord
 from tests.support.reported import unmet
 from tests.support.results import made
 
@@ -76,7 +76,9 @@ def test_a_complete_result_is_believed_whatever_became_of_its_process() -> None:
 
 
 def test_checks_that_failed_are_told() -> None:
-    verdict = Verdict(passed=False, budget="", checks=(unmet("B01", "one"), unmet("B01", "two")))
+    verdict = VerdictRecord(
+        passed=False, budget="", checks=(unmet("B01", "one"), unmet("B01", "two"))
+    )
     cause = cause_of(ending(1), replace(RESULT, exit_code=1, verdict=verdict), 60.0)
     assert cause.owner is Owner.PRODUCT
     assert cause.kind == "B01"

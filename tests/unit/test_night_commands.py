@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from harness.errors import Owner
-from harness.lab.night import commands
-from harness.lab.night.child import Ending
-from harness.lab.night.commands import Commands
-from harness.lab.night.night import Prepared, prepare
-from harness.report.health import Health, HealthFinding
-from harness.report.night import Step
-from harness.result import encode
+from harness.nightly import commands
+from harness.nightly.child import Ending
+from harness.nightly.commands import Commands
+from harness.nightly.orchestrator import Prepared, prepare
+from harness.records.health import Health, HealthFinding
+from harness.records.nightly import Step
+from harness.records.result import encode
 from tests.support.nights import written_plan
 from tests.unit.test_night_worker import BOARD, PLAN, UNITS
 

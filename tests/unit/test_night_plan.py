@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.lab.night.night import prepare
-from harness.lab.night.plan import load_plan, options_of
+from harness.nightly.orchestrator import prepare
+from harness.nightly.plan import load_plan, options_of
 from tests.conftest import CommandResult
 from tests.support.nights import PLAN, written_plan
 

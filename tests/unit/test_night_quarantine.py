@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import Owner, UsageError
-from harness.lab.night.quarantine import Entry, load_quarantine, passes_in_a_row, with_passes
-from harness.report.night import Attempt, Step, StepOutcome
+from harness.nightly.quarantine import Entry, load_quarantine, passes_in_a_row, with_passes
+from harness.records.nightly import Attempt, Step, StepOutcome
 
 TODAY = date(2026, 11, 22)
 ENTRY = """

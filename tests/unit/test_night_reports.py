@@ -12,9 +12,8 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from harness.errors import Owner, UsageError
-from harness.lab.night.summary import counts_of
-from harness.lab.reports import write_report
-from harness.report.night import (
+from harness.nightly.summary import counts_of
+from harness.records.nightly import (
     Attempt,
     NightDocument,
     QuarantineStatus,
@@ -25,6 +24,7 @@ from harness.report.night import (
     UnitEvent,
     UnitOutcome,
 )
+from harness.report.formats import write_report
 from harness.report.night_terminal import Teller, show_night
 from tests.support.pages import Page
 from tests.support.reported import failed_run, reported

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.lab.night.sides import compare_sides
-from harness.report.night import Attempt, Sides, Step, StepOutcome
+from harness.nightly.arms import compare_sides
+from harness.records.nightly import Attempt, Sides, Step, StepOutcome
 from tests.support.results import made, run_directory, trace_with
 
 REPEATS = 8

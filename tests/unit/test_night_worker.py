@@ -11,14 +11,14 @@ import pytest
 from msgspec.structs import replace
 
 from harness.errors import Owner
-from harness.lab.night.child import Ending
-from harness.lab.night.classify import Examined
-from harness.lab.night.journal import JournalError
-from harness.lab.night.night import Night, Prepared, open_night, prepare
-from harness.lab.night.summary import counts_of, exit_code_of, outcomes_of, units_summary
-from harness.lab.night.units import NightUnit
-from harness.report.night import Step, StepOutcome, UnitOutcome
-from harness.result import Failure
+from harness.nightly.child import Ending
+from harness.nightly.classify import Examined
+from harness.nightly.journal import JournalError
+from harness.nightly.orchestrator import Night, Prepared, open_night, prepare
+from harness.nightly.summary import counts_of, exit_code_of, outcomes_of, units_summary
+from harness.nightly.units import NightUnit
+from harness.records.nightly import Step, StepOutcome, UnitOutcome
+from harness.records.result import Failure
 from tests.support.night_world import Killed, World
 from tests.support.nights import written_plan
 
@@ -393,7 +393,7 @@ def test_a_journal_that_cannot_be_kept_ends_the_night(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("harness.lab.night.journal.os.fsync", full)
+    monkeypatch.setattr("harness.nightly.journal.os.fsync", full)
     other = World()
     with pytest.raises(JournalError, match="No space left"):
         night.work(other)

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 import yaml
 
-from harness.lab.night.night import prepare
-from harness.lab.night.quarantine import load_quarantine
-from harness.report.night import EXIT_CODES
+from harness.nightly.orchestrator import prepare
+from harness.nightly.quarantine import load_quarantine
+from harness.records.nightly import EXIT_CODES
 from harness.resources import data_directory
 from tests.conftest import CommandResult
 from tests.support.nights import written_plan

@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from harness.check.budget import load_budget
-from harness.check.codes import CODES
 from harness.check.evaluate import evaluate
 from harness.check.subject import Subject
+from harness.decode import ed00_schema as ed
+from harness.decode.dumps import read_dumps
+from harness.decode.ed00 import write_ed00
 from harness.errors import FormatError, UsageError
-from harness.etdump import ed00_schema as ed
-from harness.etdump.dumps import read_dumps
-from harness.etdump.ed00 import write_ed00
-from harness.lab.directory import LOG, RunDirectory
-from harness.lab.history.entries import entry_of
-from harness.lab.judge import judged
-from harness.timebase import HOST_NANOSECONDS
-from harness.trace import Block, Kind, Trace
+from harness.history.entries import entry_of
+from harness.records.check_codes import CODES
+from harness.records.clock_domain import HOST_NANOSECONDS
+from harness.records.trace import Block, Kind, Trace
+from harness.runs.directory import LOG, RunDirectory
+from harness.runs.evaluation import judged
 from tests.conftest import CommandResult
 from tests.support.logs import CompactLog, profile_trace
 from tests.support.results import log_with, made, run_directory, trace_with

@@ -12,6 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from harness.config.unit import (
+    CommandPower,
+    Power,
+    RelayPower,
+    Unit,
+    UsbHubPower,
+    load_units,
+)
 from harness.errors import (
     InfrastructureError,
     NotBackError,
@@ -22,14 +30,6 @@ from harness.errors import (
 )
 from harness.lab.power import switch, switch_of
 from harness.lab.power.usb_hub import states_of_port
-from harness.unit import (
-    CommandPower,
-    Power,
-    RelayPower,
-    Unit,
-    UsbHubPower,
-    load_units,
-)
 from tests.conftest import CommandResult
 from tests.support.documents import document
 

@@ -16,8 +16,8 @@ from harness.capped import CappedBuffer
 from harness.errors import FlashError, PowerError
 from harness.flash.execute import Log, run_steps
 from harness.flash.tool import Step
-from harness.lab.night.child import Children
-from harness.lab.power.program import run
+from harness.lab.power.command import run
+from harness.nightly.child import Children
 from harness.target.process_group import (
     ProcessGroup,
     run_program,

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.analyze.modules import module_times, time_of_module
+from harness.analyze.symbols import Symbols, event_symbols, symbol_table
+from harness.decode.etrecord import Module, Node, as_tuple, read_etrecord, read_graph
 from harness.errors import FormatError, UsageError
-from harness.program.etrecord import Module, Node, as_tuple, read_etrecord, read_graph
-from harness.view.modules import module_times, time_of_module
-from harness.view.symbols import Symbols, event_symbols, symbol_table
 from tests.conftest import MODELS
 from tests.support.records import EDGE, graph, node, write_record
 from tests.support.traces import Event, Run, trace_of
@@ -202,8 +202,8 @@ def test_a_damaged_record_is_read_or_refused(
 
 def test_the_examples_are_read_without_torch() -> None:
     code = (
-        "import sys; from pathlib import Path; from harness.program.etrecord import read_etrecord;"
-        "from harness.view.symbols import symbol_table;"
+        "import sys; from pathlib import Path; from harness.decode.etrecord import read_etrecord;"
+        "from harness.analyze.symbols import symbol_table;"
         "found = symbol_table(read_etrecord(Path(sys.argv[1]))).find(0, 2, 'x', 1);"
         "assert found.op_types == ('aten.add.Tensor',), found;"
         "assert 'torch' not in sys.modules"

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.decode import pte_schema as pte
+from harness.decode.flatbuffer import MAX_SIZE, FlatBuffer, Shape, Tables, Union, Vector
+from harness.decode.program import Call, Dynamism, Instruction, Tensor, ValueList
+from harness.decode.pte import is_program, read_program
 from harness.errors import FormatError
-from harness.flatbuffer import MAX_SIZE, FlatBuffer, Shape, Tables, Union, Vector
-from harness.program import pte_schema as pte
-from harness.program.program import Call, Dynamism, Instruction, Tensor, ValueList
-from harness.program.pte import is_program, read_program
 from harness.resources import data_directory
 from tests.conftest import MODELS
 from tests.support.programs import ProgramBuilder

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from harness.board import Board, SerialTarget, board_names, load_board
+from harness.config.board import Board, SerialTarget, board_names, load_board
 from harness.flash.tools import find_tool
 from harness.resources import data_directory
 from tests.conftest import CommandResult

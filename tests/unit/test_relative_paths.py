@@ -12,13 +12,13 @@ import pytest
 
 from harness.cli import cli
 from harness.cli.paths import FilePath
+from harness.config.unit import load_units
 from harness.files import absolute, placed_word, shown
 from harness.flash.image import Format, Image, Segment
 from harness.flash.tools import TOOLS
-from harness.lab.history.place import default_history
+from harness.history.location import default_history
 from harness.target.build import build_root
-from harness.target.lease.hold import lock_directory
-from harness.unit import load_units
+from harness.target.lease.holding import lock_directory
 from tests.conftest import CommandResult
 from tests.support.flash import serial_native, stand_in
 

@@ -8,7 +8,7 @@ import re
 import numpy as np
 from rich.console import Console
 
-from harness.check.history.hold import hold_against
+from harness.check.history.compare import hold_against
 from harness.check.history.samples import Metric
 from harness.report.against import print_against
 from tests.support.histories import HistoryBuilder, night, noisy, operator, size

@@ -7,13 +7,14 @@ from fractions import Fraction
 
 import msgspec
 
-from harness.board import load_board
-from harness.clock.alignment import Steadiness
-from harness.clock.host_times import ClockQuality, quality_of_run
-from harness.lab.collect import steadiness_of
+from harness.analyze.alignment import Steadiness
+from harness.analyze.host_times import quality_of_run
+from harness.config.board import load_board
+from harness.records.clock_domain import ClockDomain, Ping
+from harness.records.result import ClockQuality
+from harness.records.trace import Trace
 from harness.report.clocks import clock_documents, clock_lines
-from harness.timebase import ClockDomain, Ping
-from harness.trace import Trace
+from harness.runs.collect import steadiness_of
 from tests.support.logs import profile_trace
 
 CLOCK = ClockDomain("systick", Fraction(10**6), 32)

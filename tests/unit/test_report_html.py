@@ -13,30 +13,30 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.check.checks import Verdict
+from harness.analyze.postmortem import EventDocument, PostmortemDocument
 from harness.check.subject import Output, Subject
-from harness.clock.host_times import ClockQuality
 from harness.errors import UsageError
-from harness.lab.judge import judged_path
-from harness.lab.reports import check_report_file, write_report
-from harness.lab.source import load_source
-from harness.report.html import html_report, page
-from harness.report.html.curve import axis, thinned
-from harness.report.html.limits import Limits
-from harness.report.postmortem import EventDocument, PostmortemDocument
-from harness.report.reported import Reported
-from harness.result import (
+from harness.records.clock_domain import ClockDomain, Ping
+from harness.records.result import (
     Clock,
+    ClockQuality,
     DelegateCall,
     Model,
     Reference,
+    Size,
     Target,
     Tensor,
     TraceSummary,
 )
-from harness.target.size import Size
-from harness.timebase import ClockDomain, Ping
-from harness.trace import Block, Kind, Losses, Trace
+from harness.records.trace import Block, Kind, Losses, Trace
+from harness.records.verdict import Verdict
+from harness.report.formats import check_report_file, write_report
+from harness.report.html import html_report, page
+from harness.report.html.curve import axis, thinned
+from harness.report.html.formatting import Limits
+from harness.runs.evaluation import judged_path
+from harness.runs.judged_run import Reported
+from harness.runs.source import load_source
 from tests.conftest import FIXTURES
 from tests.support.compared import with_history
 from tests.support.pages import Page

@@ -12,9 +12,9 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.lab.reports import write_report
+from harness.report.formats import write_report
 from harness.report.junit import junit_report
-from harness.report.reported import Reported
+from harness.runs.judged_run import Reported
 from tests.support.reported import failed_run, held, reported, unmet
 
 ANY_TEXT = st.text(st.characters(exclude_categories=[]), max_size=30)

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from harness.lab.reports import write_report
+from harness.formatting import printable
+from harness.report.formats import write_report
 from harness.report.markdown import MOST_BYTES, escaped, markdown_report
-from harness.report.reported import Reported
-from harness.report.text import printable
+from harness.runs.judged_run import Reported
 from tests.support.reported import failed_run, held, reported, slower_by_3_percent, unmet
 
 READER = MarkdownIt("commonmark", {"html": True}).enable("table")

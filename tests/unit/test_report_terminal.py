@@ -13,15 +13,15 @@ import pytest
 from rich.console import Console
 
 from harness.check.budget import Budget
-from harness.check.checks import Check, Verdict
 from harness.check.evaluate import evaluate
 from harness.check.rules import AllocatorLimit, TimeLimit
 from harness.check.subject import Subject
-from harness.etdump.compact import read_log
+from harness.decode.device_log import read_log
+from harness.formatting import printable, time_unit
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import Trace
+from harness.records.verdict import Check, Verdict
 from harness.report.terminal import print_operators, print_run, print_verdict
-from harness.report.text import printable, time_unit
-from harness.timebase import ClockDomain
-from harness.trace import Trace
 from tests.support.logs import CompactLog
 from tests.support.reported import held, unmet
 

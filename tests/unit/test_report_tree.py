@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.etdump.compact import read_log
+from harness.analyze.call_tree import call_tree
+from harness.analyze.merged_tree import merged_tree
+from harness.decode.device_log import read_log
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import Trace
 from harness.report.tree import print_tree
-from harness.timebase import ClockDomain
-from harness.trace import Trace
-from harness.view.call_tree import call_tree
-from harness.view.merged_tree import merged_tree
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.logs import CompactLog, profile_trace

@@ -11,10 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from harness.errors import UsageError
-from harness.lab.directory import RunDirectory
-from harness.lab.reports import check_report_file, write_report
-from harness.result import Result
-from harness.result import Verdict as RecordedVerdict
+from harness.records.result import Result, VerdictRecord
+from harness.report.formats import check_report_file, write_report
+from harness.runs.directory import RunDirectory
 from tests.conftest import FIXTURES, CommandResult
 from tests.support.documents import document
 from tests.support.reported import FINISHED, failed_run, held, reported, slower_by_3_percent, unmet
@@ -105,7 +104,7 @@ def test_each_run_is_judged_by_its_own_budget_unless_one_is_given(
     strict, lax = tmp_path / "strict.toml", tmp_path / "lax.toml"
     strict.write_text("schema = 1\n[[time]]\nevent = 'Method::execute'\nlimit_us = 0\n")
     lax.write_text("schema = 1\n")
-    verdict = RecordedVerdict(passed=True, budget=str(strict), checks=())
+    verdict = VerdictRecord(passed=True, budget=str(strict), checks=())
     run = run_directory(tmp_path / "run", replace(FINISHED, verdict=verdict))
     assert etharness("report", run).code == 1
     assert etharness("report", run, "--budget", lax).code == 0

@@ -10,11 +10,11 @@ import jsonschema
 import numpy as np
 import pytest
 
-from harness import result as results
 from harness.errors import UsageError
-from harness.lab.directory import RunDirectory, from_clock_domain, to_clock_domain
+from harness.records import result as results
+from harness.records.clock_domain import ClockDomain, Ping
 from harness.resources import data_directory
-from harness.timebase import ClockDomain, Ping
+from harness.runs.directory import RunDirectory, from_clock_domain, to_clock_domain
 
 RESULT = results.Result(
     id="7d1f",

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.decode.dumps import read_dumps
+from harness.decode.ed00 import write_ed00
 from harness.errors import FormatError, UsageError
-from harness.etdump.dumps import read_dumps
-from harness.etdump.ed00 import write_ed00
-from harness.lab.directory import DEBUG_BUFFER, ETDUMP, LOG
-from harness.lab.source import load_source
-from harness.timebase import HOST_NANOSECONDS
+from harness.records.clock_domain import HOST_NANOSECONDS
+from harness.runs.directory import DEBUG_BUFFER, ETDUMP, LOG
+from harness.runs.source import load_source
 from tests.conftest import CommandResult
 from tests.property.test_etdump_roundtrip import full_log, full_trace
 from tests.support.captures import command, printed, recorded

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.board import Board, Deadlines, QemuTarget, SerialTarget, load_board
+from harness.config.board import Board, Deadlines, QemuTarget, SerialTarget, load_board
 from harness.errors import InfrastructureError, TargetError, UsageError
 from harness.target import start_target
 from harness.target.build import Firmware

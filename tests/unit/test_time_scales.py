@@ -6,14 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.etdump.ed00 import write_ed00
-from harness.lab.method import delegate_calls, read_method
-from harness.lab.source import load_source
-from harness.lab.time_scales import on_scales
-from harness.result import DelegateCall
-from harness.timebase import HOST_NANOSECONDS
-from harness.trace import Block, Trace
-from harness.view.statistics import operator_statistics
+from harness.analyze.statistics import operator_statistics
+from harness.decode.ed00 import write_ed00
+from harness.records.clock_domain import HOST_NANOSECONDS
+from harness.records.result import DelegateCall
+from harness.records.trace import Block, Trace
+from harness.runs.collect import delegate_calls, read_method
+from harness.runs.source import load_source, on_scales
 
 MODELS = Path(__file__).resolve().parents[2] / "firmware_stub/models"
 

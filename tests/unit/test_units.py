@@ -4,8 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from harness.config.unit import (
+    CommandPower,
+    Unit,
+    UsbHubPower,
+    UsbPort,
+    find_unit,
+    load_units,
+    units_file,
+)
 from harness.errors import UsageError
-from harness.unit import CommandPower, Unit, UsbHubPower, UsbPort, find_unit, load_units, units_file
 
 SHELF = """\
 schema = 1

@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.etdump.compact import read_log
-from harness.timebase import HOST_NANOSECONDS, ClockDomain
-from harness.trace import NO_CLOCK, Block, Kind, Trace
-from harness.view.begin_order import NEVER, NO_THREAD, BeginOrdered, begin_tree
-from harness.view.call_tree import call_tree
+from harness.analyze.begin_order import NEVER, NO_THREAD, BeginOrdered, begin_tree
+from harness.analyze.call_tree import call_tree
+from harness.decode.device_log import read_log
+from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
+from harness.records.trace import NO_CLOCK, Block, Kind, Trace
 from tests.support.logs import CompactLog, profile_trace
 
 CPU = ClockDomain("cpu", Fraction(1_000_000), 32)

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from harness.analyze.compare import Change, compare
+from harness.decode.device_log import read_log
 from harness.errors import NotComparableError
-from harness.etdump.compact import read_log
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import Trace
 from harness.report.compare import print_comparison
-from harness.timebase import ClockDomain
-from harness.trace import Trace
-from harness.view.compare import Change, compare
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.logs import CompactLog

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from harness.errors import NotComparableError, UsageError
-from harness.program.program import Program
-from harness.program.pte import read_program
-from harness.trace import DebugValue, TensorValue, Trace
-from harness.view.inputs import (
+from harness.analyze.inputs import (
     Arguments,
     disagreements,
     event_arguments,
     find_method,
     method_arguments,
 )
+from harness.decode.program import Program
+from harness.decode.pte import read_program
+from harness.errors import NotComparableError, UsageError
+from harness.records.trace import DebugValue, TensorValue, Trace
 from tests.conftest import MODELS
 from tests.support import traces
 from tests.support.programs import ProgramBuilder

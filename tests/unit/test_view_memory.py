@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import pytest
 
-from harness.etdump.compact import read_log
-from harness.timebase import ClockDomain
-from harness.trace import Block, Kind, Trace
-from harness.view.memory import Gaps, gaps, memory
+from harness.analyze.memory import Gaps, gaps, memory
+from harness.decode.device_log import read_log
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import Block, Kind, Trace
 from tests.support.logs import CompactLog
 
 CPU = ClockDomain("cpu", Fraction(1_000_000), 32)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from harness.etdump.compact import read_log
-from harness.timebase import ClockDomain
-from harness.trace import Losses, Trace
-from harness.view.runs import runs
-from harness.view.statistics import operator_series, operator_statistics
+from harness.analyze.blocks import runs
+from harness.analyze.statistics import operator_series, operator_statistics
+from harness.decode.device_log import read_log
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import Losses, Trace
 from tests.support.logs import CompactLog
 
 CPU = ClockDomain("cpu", Fraction(1_000_000), 32)

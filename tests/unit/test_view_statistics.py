@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.etdump.compact import read_log
-from harness.timebase import ClockDomain
-from harness.trace import Block, Kind, Trace
-from harness.view.allocators import AllocatorTotals, allocator_totals
-from harness.view.statistics import operator_statistics, summarise
+from harness.analyze.allocators import AllocatorTotals, allocator_totals
+from harness.analyze.statistics import operator_statistics, summarise
+from harness.decode.device_log import read_log
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import Block, Kind, Trace
 from tests.support.logs import CompactLog
 
 SYSTICK = ClockDomain("systick", Fraction(25_000_000), 32)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.analyze.memory import Gaps
+from harness.analyze.planned_memory import planned_pools
+from harness.analyze.tensor_ids import Ids, Lifetime, Reference, lifetimes, planned_ids, unique_ids
+from harness.decode.program import Method, Tensor
+from harness.decode.pte import read_program
 from harness.errors import FormatError
-from harness.program.program import Method, Tensor
-from harness.program.pte import read_program
-from harness.view.memory import Gaps
-from harness.view.planned import planned_pools
-from harness.view.tensor_ids import Ids, Lifetime, Reference, lifetimes, planned_ids, unique_ids
 from tests.conftest import MODELS
 from tests.support.programs import ProgramBuilder
 

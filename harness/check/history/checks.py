@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from harness.check.checks import Check, check
 from harness.check.history.comparison import Compared, HistoryComparison, Interval, Judgement, Mode
 from harness.check.history.samples import Metric
-from harness.check.limit_times import subject_of_operator
+from harness.check.limits.times import subject_of_operator
+from harness.records.verdict import Check, check
 
 _NAMED: Final = 5
 """Operators that a check of several names."""

@@ -21,7 +21,7 @@ import numpy as np
 
 from harness.check.history.comparison import Interval, Method
 from harness.check.history.floors import LEAST, floor_change
-from harness.check.history.points import Floats, Points, medians_by
+from harness.check.history.samples import Floats, Points, medians_by
 from harness.check.history.settings import HistoryLimits
 from harness.extras import require
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from harness.check.history.comparison import Interval
-from harness.check.history.points import Floats
+from harness.check.history.samples import Floats
 
 LEAST: Final = 32
 """Sessions from which on the test can tell anything among many operators."""

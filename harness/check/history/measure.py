@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from harness.analyze.compare import EXECUTIONS, Executions
+from harness.analyze.statistics import Operator, Summary
 from harness.check.history.samples import Metric, Sample
 from harness.check.subject import Subject
-from harness.view.compare import EXECUTIONS, Executions
-from harness.view.statistics import Operator, Summary
 
 TIME_STATISTICS: Final = ("total", "avg", "p10", "p50", "p90", "min", "max")
 """Statistics of a Summary that are times."""

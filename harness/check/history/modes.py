@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from harness.check.history.comparison import Mode
-from harness.check.history.points import Floats, Points
+from harness.check.history.samples import Floats, Points
 
 LEAST: Final = 12
 """Numbers it takes to tell."""

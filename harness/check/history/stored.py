@@ -7,8 +7,8 @@ from typing import Literal
 import msgspec
 
 from harness.check.history.samples import Provenance
-from harness.clock.host_times import ClockQuality
-from harness.trace import Losses
+from harness.records.result import ClockQuality
+from harness.records.trace import Losses
 
 
 class LinkFigures(msgspec.Struct, frozen=True):

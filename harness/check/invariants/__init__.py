@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from harness.check.checks import Check
 from harness.check.invariants.arenas import memory_checks
 from harness.check.invariants.clocks import clock_checks, order_checks, untimed_check
 from harness.check.invariants.completion import completion_checks, measured_checks
@@ -15,6 +14,7 @@ from harness.check.invariants.precision import precision_checks
 from harness.check.invariants.sameness import sameness_checks
 from harness.check.subject import Subject
 from harness.errors import FormatError
+from harness.records.verdict import Check
 
 Invariant = Callable[[Subject], Iterator[Check]]
 """Yields nothing where there is nothing to judge."""

@@ -7,12 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from harness.check.checks import Check, check
+from harness.analyze.blocks import block_numbers
+from harness.analyze.memory import AllocatorMemory
 from harness.check.invariants.scopes import order_known
 from harness.check.subject import Subject
-from harness.trace import Trace
-from harness.view.memory import AllocatorMemory
-from harness.view.runs import block_numbers
+from harness.records.trace import Trace
+from harness.records.verdict import Check, check
 
 GIVEN_BACK: Final = "temporary"
 """The allocator whose memory lasts for one execution. All others keep theirs for as long as the

@@ -8,12 +8,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from harness.check.checks import Check, check
+from harness.analyze.clock_width import SuspectedWidth, suspected_widths
+from harness.analyze.ticks import durations
 from harness.check.invariants.scopes import describe, own_scopes
 from harness.check.subject import Subject
-from harness.clock.ticks import durations
-from harness.clock.width import SuspectedWidth, suspected_widths
-from harness.trace import Kind, Trace
+from harness.records.trace import Kind, Trace
+from harness.records.verdict import Check, check
 
 _Ints = npt.NDArray[np.int64]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.check.checks import Check, check
+from harness.analyze.blocks import executions
 from harness.check.subject import Subject
-from harness.view.runs import executions
+from harness.records.verdict import Check, check
 
 
 def completion_checks(subject: Subject) -> Iterator[Check]:

@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from harness.check.checks import Check, check
+from harness.analyze.ticks import nanoseconds_per_tick
 from harness.check.invariants.scopes import Scopes, describe, order_known, scopes_of
 from harness.check.subject import Subject
-from harness.clock.ticks import nanoseconds_per_tick
-from harness.trace import Kind, Trace
+from harness.records.trace import Kind, Trace
+from harness.records.verdict import Check, check
 
 _Ints = npt.NDArray[np.int64]
 

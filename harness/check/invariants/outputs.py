@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from harness.check.checks import Check, check
 from harness.check.subject import Output, Subject
+from harness.records.verdict import Check, check
 
 TOLERANCES: Final = {2: 1e-2, 4: 1e-4, 8: 1e-9}
 """What an element of a floating-point type may be off, relative plus absolute, by bytes of the

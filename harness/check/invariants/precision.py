@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from harness.check.checks import Check, check
+from harness.analyze.call_tree import WRAPPERS
 from harness.check.subject import Subject
-from harness.view.call_tree import WRAPPERS
+from harness.records.verdict import Check, check
 
 LEAST_COSTS: Final = 1
 """How many times what an empty event takes an operator must take. Below that, what was measured is

@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from harness.check.checks import Check, check
+from harness.analyze.blocks import Run, runs
 from harness.check.invariants.scopes import order_known
 from harness.check.subject import Subject
-from harness.view.runs import Run, runs
+from harness.records.verdict import Check, check
 
 STREAMING: Final = ("Link::stream",)
 """What comes when a buffer is full, in whatever execution that is."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from harness.analyze.blocks import block_numbers
+from harness.analyze.call_tree import WRAPPERS, next_row
+from harness.analyze.groups import equal_rows
 from harness.check.subject import Subject
-from harness.trace import EXECUTION, Kind, Losses, Trace
-from harness.view.call_tree import WRAPPERS, next_row
-from harness.view.keys import equal_rows
-from harness.view.runs import block_numbers
+from harness.records.trace import EXECUTION, Kind, Losses, Trace
 
 _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]

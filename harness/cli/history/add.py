@@ -21,7 +21,7 @@ def command(paths: tuple[Path, ...], url: str | None, output: Output) -> int:
     PATHS are run directories, or folders with some anywhere below. A result that is there already
     is left as it is. The exit code is 2 when one of them cannot be added.
     """
-    from harness.lab.history.adding import add_directory, run_directories
+    from harness.runs.add_results import add_directory, run_directories
 
     directories = [*run_directories(paths)]
     found = []

@@ -13,7 +13,7 @@ from harness.cli.paths import FilePath
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.lab.history.entries import Selection
+    from harness.history.entries import Selection
 
 
 @click.command(name="export")
@@ -36,7 +36,7 @@ def command(file: Path, force: bool, selection: Selection, url: str | None, outp
     A row is an operator of a result with all statistics of all, cold or warm executions, or one
     other number; docs/history.md says what the columns are.
     """
-    from harness.export.pieces import check_suffix
+    from harness.export.chunked_writer import check_suffix
 
     check_suffix(file)
     if file.exists() and not force:

@@ -19,7 +19,7 @@ def command(url: str | None, output: Output) -> None:
     with opened(url) as store:
         info = store.info()
     if output.json:
-        from harness.result import encode
+        from harness.records.result import encode
 
         click.echo(encode(info), nl=False)
         return

@@ -10,7 +10,7 @@ from harness.cli.common import Output, output_options
 from harness.cli.history.options import history_option, opened, selection_options
 
 if TYPE_CHECKING:
-    from harness.lab.history.entries import Selection
+    from harness.history.entries import Selection
 
 
 @click.command(name="list")

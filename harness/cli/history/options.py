@@ -11,7 +11,7 @@ from harness.cli.common import with_options
 from harness.cli.paths import absolute_history
 
 if TYPE_CHECKING:
-    from harness.lab.history.store import Store
+    from harness.history.store import Store
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -30,8 +30,8 @@ def history_option(function: _F) -> _F:
 
 def opened(url: str | None, *, create: bool = False) -> Store:
     """Open the history that was asked for; it is only made where something is added to it."""
-    from harness.lab.history import open_store
-    from harness.lab.history.place import default_history
+    from harness.history import open_store
+    from harness.history.location import default_history
 
     return open_store(url or default_history(), create=create)
 
@@ -53,7 +53,7 @@ def selection_options(function: _F) -> _F:
         newest: int | None,
         **kwargs: Any,
     ) -> Any:
-        from harness.lab.history.entries import Selection
+        from harness.history.entries import Selection
 
         passed = None if verdict is None else verdict == "pass"
         selection = Selection(

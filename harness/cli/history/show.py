@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.analyze.compare import EXECUTIONS, Executions
 from harness.check.history.measure import TIME_STATISTICS
 from harness.cli.common import Output, output_options
 from harness.cli.history.options import history_option, opened
-from harness.view.compare import EXECUTIONS, Executions
 
 if TYPE_CHECKING:
     from harness.check.history.baseline import BaselineRef
@@ -74,7 +74,7 @@ def command(
     PATTERN says which operators, allocators or sizes, such as 'native_call_*' or log_bytes. Of a
     single one every result is shown, of several what became of each.
     """
-    from harness.lab.history.scope import the_one
+    from harness.history.selection import the_one
 
     with opened(url) as store:
         found = store.history(

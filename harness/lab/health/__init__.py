@@ -4,7 +4,7 @@ It is asked part by part, until one fails; what comes after that cannot be told 
 failure is, the evidence says (``evidence.py``).
 """
 
-from harness.lab.health.examine import examine
-from harness.lab.health.heal import heal
+from harness.lab.health.examination import examine
+from harness.lab.health.repair import heal
 
 __all__ = ["examine", "heal"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from harness.config.unit import Unit
+from harness.lab.labgrid.client import Place
 from harness.lab.labgrid.identity import utc
-from harness.lab.labgrid.output import Place
 from harness.lab.labgrid.place import labgrid_places
-from harness.report.leases import HolderDocument
-from harness.unit import Unit
+from harness.records.lease import HolderDocument
 
 
 def holders(unit: Unit) -> list[HolderDocument]:

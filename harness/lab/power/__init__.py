@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
-from harness.board import load_board
+import msgspec
+
+from harness.config.board import load_board
+from harness.config.unit import CommandPower, RelayPower, Unit, UsbHubPower, UsbPort
 from harness.errors import InfrastructureError, NotBackError, UsageError
 from harness.lab.leases import hold_if
 from harness.lab.power.command import CommandSwitch
 from harness.lab.power.relay import RelaySwitch
 from harness.lab.power.usb_hub import UsbHubSwitch
 from harness.link.ports import open_port, parse_address
-from harness.report.power import Action, Switched
 from harness.target.ports import describe, device_of
-from harness.unit import CommandPower, RelayPower, Unit, UsbHubPower, UsbPort
 
 _LOOK_EVERY_S = 0.1
 _ANY_BAUD = 9600
@@ -118,3 +119,23 @@ def _await_port(unit: Unit, reopen_s: float) -> float | None:
             time.sleep(_LOOK_EVERY_S)
             continue
         return round(time.monotonic() - began, 3)
+
+
+Action = Literal["on", "off", "cycle"]
+
+
+class Switched(msgspec.Struct, frozen=True):
+    """What ``etharness power --json`` prints.
+
+    ``steps`` are what was done, in order. ``went`` says whether the port went away with the power:
+    a board that takes it from another line goes on; null where that cannot be told, or power was
+    not taken. ``back_s`` is how long after its power the port was back, seconds; null if nobody
+    waited. ``duration_s`` is how long all of it took, seconds.
+    """
+
+    unit: str
+    action: Action
+    steps: tuple[str, ...]
+    went: bool | None
+    back_s: float | None
+    duration_s: float

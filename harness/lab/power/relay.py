@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from harness.config.unit import RelayPower
 from harness.link.ports import open_port
-from harness.target.lease.hold import hold
-from harness.target.lease.places import place_of_port
+from harness.target.lease.holding import hold
+from harness.target.lease.lock_keys import place_of_port
 from harness.target.ports import describe, device_of
-from harness.unit import RelayPower
 
 _WAIT_S: Final = 30.0
 """Longest wait for another process that switches another of its relays."""

@@ -6,9 +6,9 @@ import re
 import shutil
 from typing import Final
 
+from harness.config.unit import UsbHubPower
 from harness.errors import PowerError, UsageError
-from harness.lab.power.program import Ended, run
-from harness.unit import UsbHubPower
+from harness.lab.power.command import Ended, run
 
 PROGRAM: Final = "uhubctl"
 _TIMEOUT_S: Final = 30.0

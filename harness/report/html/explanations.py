@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from harness.check.codes import CODES
 from harness.check.pages import explain
 from harness.errors import UsageError
+from harness.records.check_codes import CODES
 from harness.report.html.libraries import require_libraries
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.check.subject import Subject
+from harness.formatting import stack_use
+from harness.records.result import Result, corrupt_frames
+from harness.records.scalar_types import type_name
+from harness.records.trace import Losses
 from harness.report.clocks import ClockDocument, clock_documents
-from harness.report.html.words import brief, number, one_time
-from harness.report.reported import Reported
-from harness.report.text import stack_use
-from harness.result import Result, corrupt_frames
-from harness.scalar_types import type_name
-from harness.trace import Losses
+from harness.report.html.formatting import brief, number, one_time
+from harness.runs.judged_run import Reported
 
 Fact = tuple[str, str]
 """A label and a value."""

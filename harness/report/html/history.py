@@ -8,17 +8,16 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.analyze.compare import EXECUTIONS
 from harness.check.history.comparison import Compared, Interval, Step
 from harness.check.history.measure import TIME_STATISTICS, measure
 from harness.check.history.samples import History, Metric, Sample, Series
 from harness.check.subject import Subject
+from harness.formatting import Unit, metric_unit
+from harness.records.trace import OPERATOR_CALL
 from harness.report.html.curve import SIZE, Curve, Mark, Tick, axis, band, line
-from harness.report.html.limits import Limits, most
-from harness.report.html.words import brief, bytes_unit, number, percent
-from harness.report.reported import Reported
-from harness.report.text import Unit, metric_unit
-from harness.trace import OPERATOR_CALL
-from harness.view.compare import EXECUTIONS
+from harness.report.html.formatting import Limits, brief, bytes_unit, most, number, percent
+from harness.runs.judged_run import Reported
 
 _COMMIT = 8
 """Characters of a commit that are shown in a picture."""

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from harness.report.html.limits import Limits
-from harness.report.html.words import brief, one_time, percent
+from harness.analyze.merged_tree import Node
+from harness.records.signature import by_block
+from harness.report.html.formatting import Limits, brief, one_time, percent
 from harness.report.terminal import with_delegate
-from harness.view.merged_tree import Node
-from harness.view.signature import by_block
 
 DEEPEST: Final = 24
 """Levels that are shown; far within others nothing could be read."""

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from harness.analyze.memory import AllocatorMemory
+from harness.analyze.ticks import nanoseconds_per_tick
 from harness.check.subject import Subject
-from harness.clock.ticks import nanoseconds_per_tick
+from harness.formatting import TICKS, time_unit
 from harness.report.html.curve import SIZE, Axis, Curve, Mark, Tick, axis, below, steps, thinned
-from harness.report.html.limits import Limits, most
-from harness.report.html.words import brief, bytes_unit, number, percent
+from harness.report.html.formatting import Limits, brief, bytes_unit, most, number, percent
 from harness.report.memory import during
-from harness.report.text import TICKS, time_unit
-from harness.view.memory import AllocatorMemory
 
 _SEEN = 4
 """How many times its peak an allocator's capacity may be and still be drawn."""

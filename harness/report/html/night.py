@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from harness.report.html.limits import most
-from harness.report.html.words import brief
-from harness.report.night import NightDocument
+from harness.records.nightly import NightDocument
+from harness.report.html.formatting import brief, most
 from harness.report.night_tables import Table, headline, tables
 
 _MOST_ROWS: Final = 1_000

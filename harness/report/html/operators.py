@@ -8,15 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harness.analyze.statistics import Operator
 from harness.check.subject import Subject
 from harness.errors import FormatError
-from harness.report.html.limits import Limits, most
-from harness.report.html.words import brief
+from harness.formatting import TICKS, Unit, time_text, time_unit
+from harness.records.signature import by_block
+from harness.records.trace import OPERATOR_CALL, Kind
+from harness.report.html.formatting import Limits, brief, most
 from harness.report.terminal import largest_totals, total_time, with_delegate
-from harness.report.text import TICKS, Unit, time_text, time_unit
-from harness.trace import OPERATOR_CALL, Kind
-from harness.view.signature import by_block
-from harness.view.statistics import Operator
 
 
 @dataclass(frozen=True, slots=True)

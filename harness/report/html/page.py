@@ -9,18 +9,17 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from harness import __version__
+from harness.formatting import printable
+from harness.records.nightly import NightDocument
 from harness.report.html.explanations import explanations
+from harness.report.html.formatting import Limits, number
 from harness.report.html.icicle import COLOURS
 from harness.report.html.libraries import require_libraries
-from harness.report.html.limits import Limits
 from harness.report.html.night import night_view
 from harness.report.html.overview import overview
 from harness.report.html.run import RunView, run_view
-from harness.report.html.words import number
-from harness.report.night import NightDocument
 from harness.report.night_tables import headline
-from harness.report.reported import Reported
-from harness.report.text import printable
+from harness.runs.judged_run import Reported
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from harness.check.checks import Check, Verdict
+from harness.analyze.merged_tree import merged_tree
+from harness.analyze.postmortem import PostmortemDocument
 from harness.check.subject import Subject
 from harness.errors import FormatError
+from harness.records.result import Failure
+from harness.records.trace import EXECUTION
+from harness.records.verdict import Check, Verdict
 from harness.report.html import facts
+from harness.report.html.formatting import Limits, brief, most, number, one_time
 from harness.report.html.history import HistoryView, history_view
 from harness.report.html.icicle import Icicle, icicles
-from harness.report.html.limits import Limits, most
 from harness.report.html.memory import MemoryView, memory_view
 from harness.report.html.operators import Operators, operators
-from harness.report.html.words import brief, number, one_time
-from harness.report.postmortem import PostmortemDocument
-from harness.report.reported import Reported
-from harness.result import Failure
-from harness.trace import EXECUTION
-from harness.view.merged_tree import merged_tree
+from harness.runs.judged_run import Reported
 
 _LONGEST_REASON = 1_000
 """Characters of a reason or a message that are shown."""

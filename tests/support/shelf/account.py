@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from harness.lab.directory import RESULT, RunDirectory
-from harness.lab.history import open_store
-from harness.lab.night.journal import JOURNAL, Ended, Started, read_journal
-from harness.report.night import Attempt, NightDocument, StepOutcome
-from harness.result import Result
+from harness.history import open_store
+from harness.nightly.journal import JOURNAL, Ended, Started, read_journal
+from harness.records.nightly import Attempt, NightDocument, StepOutcome
+from harness.records.result import Result
+from harness.runs.directory import RESULT, RunDirectory
 from tests.support.shelf.faults import Kind, Lasts
 from tests.support.shelf.shelf import Injected, Session
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from enum import Enum, auto
 from pathlib import Path
 
-from harness.board import load_board
+from harness.config.board import load_board
 from harness.target.build import build_firmware
 
 OTHER_BUILD = "0ddf1e1d0000"

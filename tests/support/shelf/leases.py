@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from harness.config.unit import find_unit
 from harness.errors import BusyError
 from harness.lab.leases import hold
-from harness.unit import find_unit
 from tests.support.shelf.night import ShelfNight
 
 OWNER = "somebody else"

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from harness.lab.night.journal import JOURNAL
+from harness.config.unit import load_units
+from harness.nightly.journal import JOURNAL
 from harness.resources import data_directory
-from harness.unit import load_units
 from tests.support.shelf.firmware import Image, images_in
 from tests.support.shelf.shelf import Shelf
 

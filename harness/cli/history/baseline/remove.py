@@ -26,6 +26,6 @@ def command(name: str, url: str | None, output: Output) -> None:
 
         click.echo(baselines_document(left), nl=False)
         return
-    from harness.report.text import printable
+    from harness.formatting import printable
 
     click.echo(f"{printable(name)} is forgotten; its results are still there")

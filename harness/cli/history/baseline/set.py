@@ -11,7 +11,7 @@ from harness.cli.history.options import history_option, opened, selection_option
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.lab.history.entries import Selection
+    from harness.history.entries import Selection
 
 
 @click.command(name="set")
@@ -36,7 +36,7 @@ def command(
     """
     from dataclasses import replace
 
-    from harness.lab.history.entries import Selection
+    from harness.history.entries import Selection
 
     if bool(ids) == (selection != Selection()):
         raise UsageError(
@@ -53,6 +53,6 @@ def command(
 
         click.echo(baselines_document([found]), nl=False)
         return
-    from harness.report.text import printable
+    from harness.formatting import printable
 
     click.echo(f"name:{printable(name)} is {found.results:,} results")

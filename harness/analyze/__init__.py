@@ -1,0 +1,1 @@
+"""Questions to a trace: clocks, statistics, call tree, memory, tensors, values, comparison."""

@@ -1,0 +1,243 @@
+"""Two traces op by op: what became slower or quicker, what appeared, what vanished."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from harness.analyze.allocators import AllocatorTotals, allocator_totals
+from harness.analyze.blocks import Run, runs
+from harness.analyze.statistics import Operator, Summary, operator_statistics
+from harness.errors import NotComparableError
+from harness.records.signature import Signature
+from harness.records.trace import Trace
+
+Executions = Literal["all", "cold", "warm"]
+"""Which executions are compared: all events, or those of the first execution after loading, or of
+the later ones."""
+
+Statistic = Literal["p50", "avg", "min", "max", "p10", "p90", "total"]
+"""What of a Summary is compared."""
+
+EXECUTIONS: Final[tuple[Executions, ...]] = get_args(Executions)
+STATISTICS: Final[tuple[Statistic, ...]] = get_args(Statistic)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A number in both traces.
+
+    Attributes:
+        before: In the first, None where there is none.
+        after: In the second.
+        difference: What it grew by, None if one of them is None or they do not compare.
+        ratio: How many times as large it became; None, too, if it was 0.
+    """
+
+    before: float | None
+    after: float | None
+    difference: float | None
+    ratio: float | None
+
+    @classmethod
+    def of(cls, before: float | None, after: float | None) -> Change:
+        """The change from ``before`` to ``after``."""
+        if before is None or after is None:
+            return cls(before, after, None, None)
+        return cls(before, after, after - before, after / before if before else None)
+
+
+class OperatorChange(Signature, frozen=True):
+    """An operator in both traces, or in one of them.
+
+    Attributes:
+        unit: ``ns``, or ``ticks`` where the rate of the clock is unknown.
+        time: The statistic that is compared, in this unit. Where one trace knows the rate of the
+            clock and the other does not, that of the first is left out.
+        count: Repeats.
+        per_run: Repeats per block of this name, so that traces of different length compare.
+    """
+
+    unit: Literal["ns", "ticks"]
+    time: Change
+    count: Change
+    per_run: Change
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatorChange:
+    """An allocator in both traces, or in one of them.
+
+    Attributes:
+        name: Its name.
+        peak_bytes: The most it held at any time.
+        total_bytes: What it held at the end.
+        count: Allocations that succeeded.
+        failures: Allocations it refused.
+    """
+
+    name: str
+    peak_bytes: Change
+    total_bytes: Change
+    count: Change
+    failures: Change
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What differs between two traces.
+
+    Attributes:
+        statistic: Which statistic of times was compared.
+        executions: Of which executions.
+        operators: Those in both traces, the one that became slower by most first: by the difference
+            of the statistic times its repeats per run; those whose times do not compare last.
+        appeared: Those in the second trace only, in its order.
+        vanished: Those in the first trace only, in its order.
+        allocators: In the order of the second trace, then those that it does not have.
+    """
+
+    statistic: Statistic
+    executions: Executions
+    operators: tuple[OperatorChange, ...]
+    appeared: tuple[OperatorChange, ...]
+    vanished: tuple[OperatorChange, ...]
+    allocators: tuple[AllocatorChange, ...]
+
+
+def compare(
+    before: Trace,
+    after: Trace,
+    *,
+    statistic: Statistic = "p50",
+    executions: Executions = "all",
+) -> Comparison:
+    """Hold ``after`` against ``before``, operator by operator.
+
+    Operators are the same when block name, event name, chain, instruction and delegate ids are the
+    same. Where that is not enough, as events of one name on several clocks, the name of the clock
+    decides; a clock that has another name in the other trace is the same if only one can be meant.
+
+    Raises:
+        NotComparableError: The traces have no operator and no allocator in common.
+    """
+    sides = [_Side(trace, statistic, executions) for trace in (before, after)]
+    matched, vanished, appeared = _match(*sides)
+    changes = sorted((_change(sides, *pair) for pair in matched), key=_badness)
+    allocators = [{item.label: item for item in allocator_totals(t)} for t in (before, after)]
+    if not matched and not allocators[0].keys() & allocators[1].keys():
+        raise NotComparableError(
+            "the traces have no operator and no allocator in common",
+            hint=f"they are of blocks {sides[0].names} and {sides[1].names}: of the same program?",
+        )
+    return Comparison(
+        statistic=statistic,
+        executions=executions,
+        operators=tuple(changes),
+        appeared=tuple(_change(sides, None, op) for op in appeared),
+        vanished=tuple(_change(sides, op, None) for op in vanished),
+        allocators=tuple(
+            _allocator(name, allocators[0].get(name), allocators[1].get(name))
+            for name in dict.fromkeys([*allocators[1], *allocators[0]])
+        ),
+    )
+
+
+class _Side:
+    """One of the two traces: its operators, and how many blocks there are of each name."""
+
+    def __init__(self, trace: Trace, statistic: Statistic, executions: Executions) -> None:
+        self._statistic: str = statistic
+        self._executions = executions
+        found = operator_statistics(trace)
+        self.operators = [op for op in found if executions == "all" or self.summary(op)]
+        self.names = ", ".join(dict.fromkeys(block.name for block in trace.blocks)) or "none"
+        chosen: Callable[[Run], bool] = {
+            "all": lambda _run: True,
+            "cold": lambda run: run.cold,
+            "warm": lambda run: run.executes and not run.cold,
+        }[executions]
+        self._blocks = Counter(run.name for run in runs(trace) if chosen(run))
+
+    def summary(self, operator: Operator) -> Summary | None:
+        if self._executions == "all":
+            return operator.times
+        return operator.cold if self._executions == "cold" else operator.warm
+
+    def time(self, operator: Operator) -> float | None:
+        summary = self.summary(operator)
+        return None if summary is None else float(getattr(summary, self._statistic))
+
+    def count(self, operator: Operator) -> int:
+        if self._executions == "all":
+            return len(operator.rows)
+        summary = self.summary(operator)
+        return summary.count if summary else 0
+
+    def per_run(self, operator: Operator) -> float:
+        return self.count(operator) / max(self._blocks[operator.block], 1)
+
+
+_Pair = tuple[Operator, Operator]
+
+
+def _match(before: _Side, after: _Side) -> tuple[list[_Pair], list[Operator], list[Operator]]:
+    """Pairs of one operator, then those that only the first and only the second trace has."""
+    pairs, old, new = _pair(before.operators, after.operators, _with_clock)
+    more, old, new = _pair(old, new, lambda op: op.signature)
+    return pairs + more, old, new
+
+
+def _pair(
+    before: list[Operator], after: list[Operator], key: Callable[[Operator], Hashable]
+) -> tuple[list[_Pair], list[Operator], list[Operator]]:
+    """Pair operators whose key each side has once; and the rest of each side."""
+    counts = [Counter(map(key, side)) for side in (before, after)]
+    once = {name for name, count in counts[0].items() if count == counts[1][name] == 1}
+    partner = {key(op): op for op in after}
+    pairs = [(op, partner[key(op)]) for op in before if key(op) in once]
+    old, new = ([op for op in side if key(op) not in once] for side in (before, after))
+    return pairs, old, new
+
+
+def _with_clock(op: Operator) -> Hashable:
+    return *op.signature, op.clock.name
+
+
+def _change(sides: list[_Side], before: Operator | None, after: Operator | None) -> OperatorChange:
+    pair = [(side, op) for side, op in zip(sides, (before, after), strict=True)]
+    units = {_unit(op) for op in (before, after) if op}
+    old, new = (side.time(op) if op else None for side, op in pair)
+    time = Change.of(old if len(units) == 1 else None, new)
+    op = after or before
+    assert op is not None
+    return OperatorChange(
+        *op.signature,
+        unit=_unit(op),
+        time=time,
+        count=Change.of(*(side.count(op) if op else None for side, op in pair)),
+        per_run=Change.of(*(side.per_run(op) if op else None for side, op in pair)),
+    )
+
+
+def _unit(op: Operator) -> Literal["ns", "ticks"]:
+    return "ticks" if op.clock.hz is None else "ns"
+
+
+def _badness(change: OperatorChange) -> tuple[bool, float]:
+    """Sorts what became slower by most first; ticks and nanoseconds each for themselves."""
+    if change.time.difference is None or change.per_run.after is None:
+        return True, 0.0
+    return False, -change.time.difference * change.per_run.after
+
+
+def _allocator(
+    name: str, before: AllocatorTotals | None, after: AllocatorTotals | None
+) -> AllocatorChange:
+    def of(field: str) -> Change:
+        old, new = (None if item is None else getattr(item, field) for item in (before, after))
+        return Change.of(old, new)
+
+    return AllocatorChange(name, *map(of, ("peak_bytes", "total_bytes", "count", "failures")))

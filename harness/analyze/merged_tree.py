@@ -1,0 +1,138 @@
+"""The call tree of all runs in one: repeats of an event under the same ancestors are one node."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from harness.analyze.blocks import SIGNATURE, block_names
+from harness.analyze.call_tree import CallTree
+from harness.analyze.groups import equal_rows, in_groups
+from harness.analyze.ticks import nanoseconds_per_tick
+from harness.records.clock_domain import ClockDomain
+from harness.records.signature import Signature
+from harness.records.trace import Kind
+
+_Ints = npt.NDArray[np.int64]
+
+
+class Node(Signature, frozen=True):
+    """All repeats of one event under the same ancestors, in blocks of one name.
+
+    Attributes:
+        parent: Place of the node around it in the list, -1 for none.
+        depth: How many there are around it.
+        clock: Name of the clock of its ticks.
+        count: Number of repeats.
+        ambiguous: How many of these may belong elsewhere.
+        backward: How many end before they start: what they took is unknown, and counts as 0.
+        total_ticks: Their durations together.
+        own_ticks: What of it nothing within them on the same clock covers.
+        total_ns: In nanoseconds, None when the rate of the clock is unknown.
+        own_ns: Likewise.
+    """
+
+    parent: int
+    depth: int
+    clock: str
+    count: int
+    ambiguous: int
+    backward: int
+    total_ticks: int
+    own_ticks: int
+    total_ns: float | None
+    own_ns: float | None
+
+
+def merged_tree(tree: CallTree) -> list[Node]:
+    """Merge the profile events of ``tree`` over repeats and runs.
+
+    Returns:
+        Each node before those within it; nodes within one in the order in which they were first
+        seen.
+    """
+    trace = tree.trace
+    names, name_of = block_names(trace)
+    rows, codes = _codes(tree, name_of)
+    order, starts = in_groups(codes)
+    grouped = rows[order]
+    firsts = grouped[starts]
+    place = np.full(len(trace), -1, np.int64)
+    place[grouped] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(grouped)))
+    above = np.where(tree.parent[firsts] < 0, -1, place[tree.parent[firsts]])
+    rates = _rates(trace.clocks)
+    nodes = [
+        _node(tree, names[name_of[group[0]]], group, rates)
+        for group in np.split(grouped, starts[1:])
+        if len(group)
+    ]
+    return _in_depth(nodes, above.tolist())
+
+
+def _codes(tree: CallTree, name_of: _Ints) -> tuple[_Ints, _Ints]:
+    """Profile events, and a number for each that repeats under the same ancestors share."""
+    trace = tree.trace
+    rows = np.flatnonzero(trace.kind == Kind.PROFILE)
+    own = np.full(len(trace), -1, np.int64)
+    own[rows] = equal_rows([name_of[rows], *(getattr(trace, key)[rows] for key in SIGNATURE)])
+    path = [-1] * (len(trace) + 1)  # the last is what the parent -1 finds
+    number: dict[tuple[int, int], int] = {}
+    order = rows[np.argsort(tree.depth[rows], kind="stable")]
+    columns = (order, tree.parent[order], own[order])
+    for row, parent, code in zip(*(column.tolist() for column in columns), strict=True):
+        path[row] = number.setdefault((path[parent], code), len(number))
+    return rows, np.array(path, np.int64)[rows]
+
+
+def _rates(clocks: Sequence[ClockDomain]) -> list[tuple[int, int] | None]:
+    """Numerator and denominator of the nanoseconds per tick of each clock; None when unknown."""
+    ticks = map(nanoseconds_per_tick, clocks)
+    return [None if tick is None else tick.as_integer_ratio() for tick in ticks]
+
+
+def _node(tree: CallTree, block: str, rows: _Ints, rates: Sequence[tuple[int, int] | None]) -> Node:
+    trace = tree.trace
+    first = int(rows[0])
+    clock, rate = trace.clocks[trace.clock[first]], rates[trace.clock[first]]
+    total, own = sum(tree.total[rows].tolist()), sum(tree.own[rows].tolist())
+    return Node(
+        parent=-1,
+        depth=int(tree.depth[first]),
+        block=block,
+        name=trace.text(int(trace.name[first])) or "",
+        chain=int(trace.chain[first]),
+        instruction=int(trace.instruction[first]),
+        delegate_int=int(trace.delegate_int[first]),
+        delegate_str=trace.text(int(trace.delegate_str[first])),
+        clock=clock.name,
+        count=len(rows),
+        ambiguous=int(np.count_nonzero(tree.ambiguous[rows])),
+        backward=int(np.count_nonzero(tree.backward[rows])),
+        total_ticks=total,
+        own_ticks=own,
+        total_ns=_nanoseconds(total, rate),
+        own_ns=_nanoseconds(own, rate),
+    )
+
+
+def _nanoseconds(ticks: int, rate: tuple[int, int] | None) -> float | None:
+    """Correctly rounded, as dividing integers is."""
+    return None if rate is None else ticks * rate[0] / rate[1]
+
+
+def _in_depth(nodes: list[Node], above: list[int]) -> list[Node]:
+    """Put each node before those within it."""
+    within = defaultdict(list)
+    for number, parent in enumerate(above):
+        within[parent].append(number)
+    found: list[Node] = []
+    waiting = [(number, -1) for number in reversed(within[-1])]
+    while waiting:
+        number, parent = waiting.pop()
+        waiting += [(inner, len(found)) for inner in reversed(within[number])]
+        found.append(msgspec.structs.replace(nodes[number], parent=parent))
+    return found

@@ -1,0 +1,146 @@
+"""How long each module of a model took: every instruction's time counted exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.analyze.symbols import Symbols
+from harness.decode.etrecord import Module
+from harness.records.trace import DELEGATE_CALL, OPERATOR_CALL, Kind, Trace
+
+Stack = tuple[Module, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleTime:
+    """What the operators of a module took.
+
+    Attributes:
+        modules: The module, behind those around it; empty for operators of which nothing is known.
+        own: Time of its own operators.
+        total: The same with the modules within it.
+    """
+
+    modules: Stack
+    own: float
+    total: float
+
+    @property
+    def path(self) -> str:
+        """Where it is in the model; "" is the model itself."""
+        return self.modules[-1].path if self.modules else ""
+
+
+def module_times(
+    trace: Trace, symbols: Sequence[Symbols | None], times: npt.NDArray[np.float64]
+) -> list[ModuleTime]:
+    """Divide the time of all instructions among modules, in the order of their first operator.
+
+    The time of an instruction is that of its kernel or of its DELEGATE_CALL; OPERATOR_CALL, which
+    holds both, counts for nothing. It goes to the innermost module around all its operators. What
+    events within a delegate took goes to their own modules and is taken from the call's; unless all
+    of them together took longer than the call: then they overlap, or their clock is another one,
+    and the whole call is its module's.
+
+    Args:
+        trace: What was logged.
+        symbols: Of every event, shape (n,).
+        times: Duration of every event, all in one unit, shape (n,); nan where it is unknown.
+    """
+    own: dict[Stack, float] = {}
+    for _, stack, time in _shares(trace, symbols, times):
+        own[stack] = own.get(stack, 0.0) + time
+    return _totals(own)
+
+
+def module_times_by_block(
+    trace: Trace, symbols: Sequence[Symbols | None], times: npt.NDArray[np.float64]
+) -> dict[Stack, dict[int, float]]:
+    """What each module took in each block that ran it, with the modules within it, by their orders.
+
+    Args: as for ``module_times``, which gives the sums.
+    """
+    own: dict[int, dict[Stack, float]] = {}
+    for block, stack, time in _shares(trace, symbols, times):
+        of_block = own.setdefault(block, {})
+        of_block[stack] = of_block.get(stack, 0.0) + time
+    found: dict[Stack, dict[int, float]] = {}
+    for block, of_block in own.items():
+        for item in _totals(of_block):
+            found.setdefault(item.modules, {})[block] = item.total
+    return found
+
+
+def time_of_module(times: Sequence[ModuleTime], name: str) -> float:
+    """Total time within all modules of a name, each operator counted once.
+
+    Args:
+        times: From ``module_times``.
+        name: A module's key, or its path or whole components of it: ``layers.1`` is in
+            ``encoder.layers.1`` and not in ``encoder.layers.12``.
+    """
+    return sum(
+        item.own for item in times if any(_is_called(module, name) for module in item.modules)
+    )
+
+
+def _is_called(module: Module, name: str) -> bool:
+    return name in (module.key, module.path) or (name != "" and f".{name}." in f".{module.path}.")
+
+
+def _shares(
+    trace: Trace, symbols: Sequence[Symbols | None], times: npt.NDArray[np.float64]
+) -> Iterator[tuple[int, Stack, float]]:
+    """What each instruction of each block took, and of which module that is."""
+    for block, outer, inner in _instructions(trace, symbols):
+        of_inner = float(times[inner].sum())
+        of_outer = float(times[outer].sum())
+        shared = bool(outer) and of_inner <= of_outer
+        parts = [(row, float(times[row])) for row in inner] if shared or not outer else []
+        if outer:
+            parts.append((outer[0], of_outer - of_inner if shared else of_outer))
+        for row, time in parts:
+            if (known := symbols[row]) is not None:
+                yield block, known.module, time
+
+
+def _instructions(
+    trace: Trace, symbols: Sequence[Symbols | None]
+) -> list[tuple[int, list[int], list[int]]]:
+    """Block and rows of each instruction: scopes around everything, and events of delegates."""
+    groups: dict[tuple[int, int, int], tuple[list[int], list[int]]] = {}
+    chains, instructions = trace.chain.tolist(), trace.instruction.tolist()
+    delegated = trace.delegated.tolist()
+    for number, block in enumerate(trace.blocks):
+        for row in range(block.first, block.first + block.count):
+            if trace.kind[row] != Kind.PROFILE or symbols[row] is None:
+                continue
+            name = trace.text(int(trace.name[row]))
+            if name == OPERATOR_CALL:
+                continue
+            key = number, chains[row], instructions[row]
+            outer, inner = groups.setdefault(key, ([], []))
+            (inner if delegated[row] else outer).append(row)
+    return [
+        (key[0], _outermost(trace, outer), inner)
+        for key, (outer, inner) in groups.items()
+        if outer or inner
+    ]
+
+
+def _outermost(trace: Trace, rows: list[int]) -> list[int]:
+    """The DELEGATE_CALLs among the rows if there are any, as nothing else is beside them."""
+    calls = [row for row in rows if trace.text(int(trace.name[row])) == DELEGATE_CALL]
+    return calls or rows
+
+
+def _totals(own: dict[Stack, float]) -> list[ModuleTime]:
+    totals: dict[Stack, float] = {}
+    for stack, time in own.items():
+        for length in range(1 if stack else 0, len(stack) + 1):
+            totals[stack[:length]] = totals.get(stack[:length], 0.0) + time
+    return [ModuleTime(stack, own.get(stack, 0.0), total) for stack, total in totals.items()]

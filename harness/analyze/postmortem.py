@@ -1,0 +1,260 @@
+"""What a postmortem says, in words: what happened, where, in which execution."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from harness.analyze.allocators import AllocatorTotals, allocator_totals
+from harness.decode.postmortem import Postmortem, Scope
+from harness.decode.postmortem_format import Fault, Reason
+from harness.formatting import printable
+from harness.records.trace import LOADING, Kind, Losses, Trace
+
+_EXCEPTIONS: Final = {
+    2: "NMI",
+    3: "HardFault",
+    4: "MemManage fault",
+    5: "BusFault",
+    6: "UsageFault",
+}
+"""Cortex-M exceptions by number."""
+
+_CFSR: Final = {
+    0: "instruction fetched from a forbidden address",
+    1: "access to a forbidden address",
+    3: "MemManage fault when leaving an exception",
+    4: "stack reaches into forbidden memory",
+    5: "MemManage fault when saving floating-point registers",
+    8: "bus error at an instruction fetch",
+    9: "bus error at a data access",
+    10: "bus error at an earlier write",
+    11: "bus error when leaving an exception",
+    12: "bus error on the stack",
+    13: "bus error when saving floating-point registers",
+    16: "undefined instruction",
+    17: "invalid processor state, such as a jump to an even address",
+    18: "invalid return from an exception",
+    19: "no coprocessor, or the floating-point unit is off",
+    20: "stack overflow",
+    24: "unaligned access",
+    25: "division by zero",
+}
+"""Bits of Cortex-M's configurable fault status register."""
+
+_TRAPS: Final = {
+    0: "misaligned instruction address",
+    1: "instruction fetched from a forbidden address",
+    2: "illegal instruction",
+    3: "breakpoint",
+    4: "misaligned load",
+    5: "load from a forbidden address",
+    6: "misaligned store",
+    7: "store to a forbidden address",
+    11: "environment call",
+}
+"""RISC-V exceptions by mcause."""
+
+_REASONS: Final = {
+    Reason.POWER: "power-on or brown-out",
+    Reason.PIN: "reset pin",
+    Reason.WATCHDOG: "watchdog",
+    Reason.SOFTWARE: "the firmware",
+    Reason.LOCKUP: "lockup",
+}
+
+
+def reset_reasons(found: Postmortem) -> tuple[str, ...]:
+    """What the device's reset reason register says; empty when it has none."""
+    return tuple(text for bit, text in _REASONS.items() if found.reason & bit)
+
+
+def fault_details(found: Postmortem) -> tuple[str, ...]:
+    """What is known of a fault beyond its number."""
+    if found.fault == Fault.CORTEX_M:
+        status = found.registers.get("CFSR", 0)
+        return tuple(text for bit, text in _CFSR.items() if status >> bit & 1) + _address(found)
+    if found.fault == Fault.RISCV:
+        value = found.registers.get("TVAL", 0)
+        return (f"mtval 0x{value:08x}",) if value else ()
+    if found.fault == Fault.SIGNAL and "ADDRESS" in found.registers:
+        address = found.registers.get("ADDRESS_HIGH", 0) << 32 | found.registers["ADDRESS"]
+        return (f"at address 0x{address:x}",)
+    return ()
+
+
+def cause(found: Postmortem) -> str:
+    """What happened: a fault by its name, or a reset."""
+    details = ", ".join(fault_details(found))
+    match found.fault:
+        case Fault.CORTEX_M:
+            name = _EXCEPTIONS.get(found.number, f"exception {found.number}")
+        case Fault.RISCV:
+            known = _TRAPS.get(found.number)
+            name = f"trap {found.number}" + (f" ({known})" if known else "")
+            return name + (f", {details}" if details else "")
+        case Fault.SIGNAL:
+            name = _signal_name(found.number)
+        case _:
+            details = ", ".join(reset_reasons(found))
+            name = "reset"
+    return name + (f" ({details})" if details else "")
+
+
+def running_scope(found: Postmortem) -> Scope | None:
+    """The innermost open event."""
+    return found.scopes[-1] if found.scopes else None
+
+
+def describe(found: Postmortem) -> str:
+    """One line: what happened in which operator and execution."""
+    if not found.running:
+        return f"{cause(found)}, when nothing was running"
+    scope = running_scope(found)
+    where = " between events" if scope is None else f" in {_scope_name(scope)}"
+    if scope is not None and found.scopes[0].name in LOADING:
+        return f"{cause(found)}{where}, before the first of {found.count} executions"
+    return f"{cause(found)}{where}, execution {found.completed + 1} of {found.count}"
+
+
+def places(found: Postmortem, symbol: Callable[[int], str | None]) -> dict[str, str]:
+    """Functions and lines of the registers that hold code addresses, as far as they are known."""
+    found_at = {}
+    for register in ("PC", "LR", "RA"):
+        value = found.registers.get(register)
+        if value is None:
+            continue
+        # A return address is behind the call; Thumb sets its lowest bit.
+        address = value & ~1 if register == "PC" else (value & ~1) - 2
+        if place := symbol(address):
+            found_at[register] = place
+    return found_at
+
+
+def _scope_name(scope: Scope) -> str:
+    name = scope.name or "an event without a name"
+    if scope.delegate != -1:
+        name = (
+            f"{name}, delegate id {scope.delegate}"
+            if scope.name
+            else f"delegate id {scope.delegate}"
+        )
+    return name if scope.chain == -1 else f"{name} (instruction {scope.instruction})"
+
+
+def _address(found: Postmortem) -> tuple[str, ...]:
+    for register in ("MMFAR", "BFAR"):
+        if register in found.registers:
+            return (f"at address 0x{found.registers[register]:08x}",)
+    return ()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+LAST_EVENTS: Final = 10
+"""Events before the crash that are shown."""
+
+
+class EventDocument(msgspec.Struct, frozen=True):
+    """A profile event; ``end`` is null while it is open. Ticks are raw."""
+
+    name: str | None
+    delegate: int
+    chain: int
+    instruction: int
+    start: int
+    end: int | None
+
+
+class PostmortemDocument(msgspec.Struct, frozen=True):
+    """What ``etharness postmortem --json`` prints, and ``postmortem.json`` in a run directory.
+
+    ``stack_used`` and ``stack_size`` are bytes, 0 when unknown. Registers are those of the core, by
+    name; ``places`` names functions and lines of some. ``losses`` is null when the log cannot be
+    read; ``damage`` says what could not be believed.
+    """
+
+    message: str
+    cause: str
+    running: bool
+    run_id: int
+    execution: int
+    executions: int
+    build_id: str
+    registers: dict[str, int]
+    places: dict[str, str]
+    open: tuple[EventDocument, ...]
+    last_events: tuple[EventDocument, ...]
+    allocators: list[AllocatorTotals]
+    losses: Losses | None
+    stack_used: int
+    stack_size: int
+    reset_reasons: tuple[str, ...]
+    resets: int
+    later_faults: int
+    damage: tuple[str, ...]
+
+
+def postmortem_document(found: Postmortem, places: Mapping[str, str]) -> PostmortemDocument:
+    """Return what is to be said of a postmortem; ``places`` as from ``view.crash.places``."""
+    trace = found.trace
+    return PostmortemDocument(
+        message=printable(describe(found)),
+        cause=cause(found),
+        running=found.running,
+        run_id=found.run_id,
+        execution=found.completed + 1 if found.running else found.completed,
+        executions=found.count,
+        build_id=printable(found.build_id),
+        registers=found.registers,
+        places=dict(places),
+        open=tuple(
+            EventDocument(
+                scope.name and printable(scope.name),
+                scope.delegate,
+                scope.chain,
+                scope.instruction,
+                scope.start,
+                None,
+            )
+            for scope in found.scopes
+        ),
+        last_events=() if trace is None else _last_events(trace),
+        allocators=[] if trace is None else allocator_totals(trace),
+        losses=None if trace is None else trace.losses,
+        stack_used=found.stack_used,
+        stack_size=found.stack_size,
+        reset_reasons=reset_reasons(found),
+        resets=found.resets,
+        later_faults=found.later_faults,
+        damage=found.damage,
+    )
+
+
+def _last_events(trace: Trace) -> tuple[EventDocument, ...]:
+    rows = np.flatnonzero(trace.kind == Kind.PROFILE)[-LAST_EVENTS:].tolist()
+    events = []
+    for row in rows:
+        name = trace.text(int(trace.name[row]))
+        if name is None:
+            name = trace.text(int(trace.delegate_str[row]))
+        events.append(
+            EventDocument(
+                name and printable(name),
+                int(trace.delegate_int[row]),
+                int(trace.chain[row]),
+                int(trace.instruction[row]),
+                int(trace.start[row]),
+                int(trace.end[row]),
+            )
+        )
+    return tuple(events)

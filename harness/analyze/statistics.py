@@ -1,0 +1,273 @@
+"""Per-operator statistics: what the repeats of one event took, over all runs of its block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from harness.analyze.blocks import SIGNATURE, block_names, block_numbers, executions
+from harness.analyze.groups import equal_rows, in_groups
+from harness.analyze.ticks import Ticks, durations, nanoseconds_per_tick
+from harness.analyze.unwrap import ends_before_start
+from harness.records.clock_domain import ClockDomain
+from harness.records.signature import Signature
+from harness.records.trace import Kind, Trace
+
+_Ints = npt.NDArray[np.int64]
+_Floats = npt.NDArray[np.float64]
+_Columns = list[npt.NDArray[Any]]
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """Statistics of durations, all in one unit (ticks or nanoseconds) but for ``count``.
+
+    Attributes:
+        count: Number of durations.
+        total: Their sum.
+        avg: Their mean.
+        p10: 10th percentile, linear between the two nearest durations (as NumPy's default).
+        p50: Median.
+        p90: 90th percentile.
+        min: Shortest.
+        max: Longest.
+        std: Population standard deviation (divided by ``count``; 0 for a single duration).
+    """
+
+    count: int
+    total: float
+    avg: float
+    p10: float
+    p50: float
+    p90: float
+    min: float
+    max: float
+    std: float
+
+
+class Operator(Signature, frozen=True):
+    """All repeats of one event.
+
+    Attributes:
+        clock: Clock domain of its ticks.
+        rows: Rows of its events in the trace, in log order, shape (count + unknown,).
+        unknown: How many of them end before they start, so that nobody knows what they took; they
+            are left out of all statistics.
+        ticks: Statistics in ticks; None where all durations are unknown.
+        ns: Statistics in nanoseconds; None, too, when the rate of the clock is unknown.
+        cold: Statistics of the first execution after loading, in nanoseconds, or in ticks when the
+            rate is unknown; None for what did not happen in one.
+        warm: Likewise, of the executions after it.
+    """
+
+    clock: ClockDomain
+    rows: _Ints
+    unknown: int
+    ticks: Summary | None
+    ns: Summary | None
+    cold: Summary | None
+    warm: Summary | None
+
+    @property
+    def times(self) -> Summary | None:
+        """Statistics in nanoseconds, or in ticks where the rate of the clock is unknown."""
+        return self.ns or self.ticks
+
+
+def operator_statistics(trace: Trace, block: str | None = None) -> list[Operator]:
+    """Group profile events and summarise each group.
+
+    Events are the same operator when block name, event name, chain, instruction, delegate ids and
+    clock domain are the same. Every repeat counts, within a run and across runs, but for those of
+    unknown duration (``harness.analyze.unwrap.ends_before_start``).
+
+    Args:
+        trace: What was logged.
+        block: Only blocks of this name; all by default.
+
+    Returns:
+        Operators in the order in which they were first seen.
+    """
+    names, block_of = block_names(trace)
+    orders = block_numbers(trace)
+    chosen = trace.kind == Kind.PROFILE
+    if block is not None:
+        chosen = chosen & (block_of == (names.index(block) if block in names else -1))
+    rows = np.flatnonzero(chosen)
+    if not len(rows):
+        return []
+    keys = [block_of[rows], *(getattr(trace, column)[rows] for column in SIGNATURE)]
+    order, starts = in_groups(equal_rows(keys))
+    rows = rows[order]
+    blocks = [names[index] for index in block_of[rows[starts]].tolist()]
+    return _operators(trace, blocks, orders[rows], rows, starts)
+
+
+def _operators(
+    trace: Trace, blocks: list[str], orders: _Ints, rows: _Ints, starts: _Ints
+) -> list[Operator]:
+    """Operators of groups of ``rows`` that begin at ``starts``; ``orders`` are the rows' blocks."""
+    ticks = durations(trace)[rows]
+    keys = [getattr(trace, column)[rows[starts]] for column in SIGNATURE]
+    rates = _rates(trace)[keys[-1]]
+    timed = ~np.isnan(rates[:, 0])
+    unit = np.where(timed[:, None], rates, 1.0)
+    columns = _summaries(ticks, starts)
+    whole = _objects(columns)
+    whole_in_unit = whole if (unit == 1.0).all() else _objects(_scaled(columns, unit))
+    known = ~ends_before_start(trace)[rows]
+    in_ticks = _partial(known, ticks, starts, np.ones_like(unit), whole)
+    in_unit, cold, warm = (
+        _partial(chosen & known, ticks, starts, unit, whole_in_unit)
+        for chosen in (known, *(chosen[orders] for chosen in _cold_and_warm(trace)))
+    )
+    unknown = np.add.reduceat(~known, starts, dtype=np.int64).tolist()
+    behind = [*starts[1:].tolist(), len(rows)]
+    parts = zip(
+        *(starts.tolist(), behind, unknown, in_ticks, in_unit, timed.tolist(), cold, warm),
+        strict=True,
+    )
+    identities = zip(blocks, *(key.tolist() for key in keys), strict=True)
+    return [
+        Operator(
+            block,
+            trace.text(name) or "",
+            chain,
+            instruction,
+            delegate_int,
+            trace.text(delegate_str),
+            trace.clocks[clock],
+            rows[start:end],
+            left_out,
+            as_ticks,
+            as_time if has_rate else None,
+            when_cold,
+            when_warm,
+        )
+        for (block, name, chain, instruction, delegate_int, delegate_str, clock), (
+            start,
+            end,
+            left_out,
+            as_ticks,
+            as_time,
+            has_rate,
+            when_cold,
+            when_warm,
+        ) in zip(identities, parts, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """The repeats of an operator, run by run.
+
+    Attributes:
+        runs: Orders of the blocks it ran in, shape (runs,).
+        ticks: Durations in ticks, uint64, shape (runs, most repeats in a run); 0 where absent.
+        present: Where there is one, same shape; a run may have fewer repeats than another, or some
+            of unknown duration.
+    """
+
+    runs: _Ints
+    ticks: Ticks
+    present: npt.NDArray[np.bool_]
+
+
+def operator_series(trace: Trace, operator: Operator) -> Series:
+    """Return every duration of ``operator``, which is one of this trace's, in its run."""
+    rows = operator.rows[~ends_before_start(trace)[operator.rows]]
+    orders = block_numbers(trace)[rows]
+    found, place, counts = np.unique(orders, return_inverse=True, return_counts=True)
+    repeat = np.arange(len(orders)) - np.repeat(np.cumsum(counts) - counts, counts)
+    ticks = np.zeros((len(found), int(counts.max(initial=0))), np.uint64)
+    ticks[place, repeat] = durations(trace)[rows]
+    return Series(found, ticks, np.arange(ticks.shape[1]) < counts[:, None])
+
+
+def summarise(ticks: Ticks) -> Summary:
+    """Statistics of a non-empty array of durations."""
+    return _objects(_summaries(ticks, np.zeros(1, np.int64)))[0]
+
+
+def _cold_and_warm(trace: Trace) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Blocks that are cold and that are warm executions."""
+    executed, cold = executions(trace)
+    return cold, executed & ~cold
+
+
+def _partial(
+    chosen: npt.NDArray[np.bool_],
+    ticks: Ticks,
+    starts: _Ints,
+    unit: _Floats,
+    whole: list[Summary],
+) -> list[Summary | None]:
+    """Statistics of the chosen ones of each group; None where there are none."""
+    counts = np.add.reduceat(chosen, starts, dtype=np.int64)
+    all_of = counts == np.diff(starts, append=len(ticks))
+    result = [item if every else None for item, every in zip(whole, all_of.tolist(), strict=True)]
+    some = np.flatnonzero((counts > 0) & ~all_of)
+    if len(some):
+        group = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(ticks)))
+        taken = ticks[chosen & np.isin(group, some)]
+        begins = np.cumsum(counts[some]) - counts[some]
+        summaries = _objects(_scaled(_summaries(taken, begins), unit[some]))
+        for place, summary in zip(some.tolist(), summaries, strict=True):
+            result[place] = summary
+    return result
+
+
+def _rates(trace: Trace) -> _Floats:
+    """Numerator and denominator of the nanoseconds per tick of each clock; nan when unknown."""
+    ticks = [nanoseconds_per_tick(clock) for clock in trace.clocks]
+    return np.array(
+        [(np.nan, np.nan) if tick is None else (tick.numerator, tick.denominator) for tick in ticks]
+    )
+
+
+def _scaled(columns: _Columns, factors: _Floats) -> _Columns:
+    """The same statistics in another unit, fractions of which make one of this, per group."""
+    # Correctly rounded, as Fraction would be, while the product is below 2**53.
+    return columns[:1] + [column * factors[:, 0] / factors[:, 1] for column in columns[1:]]
+
+
+def _objects(columns: _Columns) -> list[Summary]:
+    return list(map(Summary, *(column.tolist() for column in columns)))
+
+
+def _summaries(ticks: Ticks, starts: _Ints) -> _Columns:
+    """Statistics, in the order of ``Summary``'s fields, of groups that begin at ``starts``."""
+    counts = np.diff(starts, append=len(ticks))
+    group = np.repeat(np.arange(len(starts)), counts)
+    ordered = ticks[np.lexsort((ticks, group))]
+    # A sum of uint64 could wrap; those of its halves cannot.
+    upper = np.add.reduceat(ordered >> np.uint64(32), starts).astype(np.float64)
+    lower = np.add.reduceat(ordered & np.uint64(2**32 - 1), starts).astype(np.float64)
+    total = upper * 2.0**32 + lower
+    avg = total / counts
+    squares = (ordered.astype(np.float64) - avg[group]) ** 2
+    return [
+        counts,
+        total,
+        avg,
+        *(_percentile(ordered, starts, counts, share) for share in (0.1, 0.5, 0.9)),
+        ordered[starts].astype(np.float64),
+        ordered[starts + counts - 1].astype(np.float64),
+        np.sqrt(np.add.reduceat(squares, starts) / counts),
+    ]
+
+
+def _percentile(ordered: Ticks, starts: _Ints, counts: _Ints, share: float) -> _Floats:
+    """Percentiles of sorted groups, linear between the two nearest values."""
+    place = share * (counts - 1)
+    below = np.floor(place).astype(np.int64)
+    rest = place - below
+    low = ordered[starts + below].astype(np.float64)
+    high = ordered[starts + np.minimum(below + 1, counts - 1)].astype(np.float64)
+    step = high - low
+    # From the nearer end, so that equal values give themselves.
+    result: _Floats = np.where(rest < 0.5, low + step * rest, high - step * (1 - rest))
+    return result

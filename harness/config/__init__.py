@@ -1,0 +1,1 @@
+"""Files that people write: boards and units, read into records; errors name line and column."""

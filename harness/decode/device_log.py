@@ -1,0 +1,359 @@
+"""The device log to a Trace, whole or what is intact of it. Format: ``schema/compact_log.toml``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.decode import device_log_format as fmt
+from harness.decode.device_log_chunks import (
+    LOST_NAME,
+    Chunk,
+    Header,
+    TracerLog,
+    join_chunks,
+    join_debug_buffers,
+    padded,
+    read_chunk,
+    read_header,
+    read_tracer_logs,
+    split_chunk,
+)
+from harness.decode.device_log_format import Record
+from harness.decode.device_log_records import Records, check_clocks
+from harness.errors import FormatError
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import NO_CLOCK, NO_NAME, Block, Damage, Kind, Trace, concatenate
+
+__all__ = ["join_debug_buffers", "read_log", "split_chunk"]
+
+_TICK_BITS = 32
+
+
+def read_log(
+    data: bytes, clocks: Sequence[ClockDomain] = (), damage: list[Damage] | None = None
+) -> Trace:
+    """Decode a log as the device sent it: one image, or those of several chunks and tracers.
+
+    Images may come in any order. Tracers follow one after the other in the trace. The chunks of a
+    tracer are put together, so that how a log was divided does not show in its trace; a chunk that
+    is not there is counted, with its records, in ``Trace.losses``.
+
+    Allocators are declared once and stay: a block lists all that were declared before its end, so
+    an allocator id is resolved within the block of its event, as in an ED00 file. Events before the
+    first block go to an implicit block named ``""``.
+
+    Args:
+        data: The whole log: header, records, names, and again for each further chunk.
+        clocks: The device's clock domains in the order of its clock numbers. Ticks in the log have
+            32 bits, so wider counters become 32-bit domains. Without any, domains of unknown rate
+            stand in.
+        damage: None makes every defect an error. A list gets all defects; of each image the events
+            before the first defect are kept.
+
+    Raises:
+        FormatError: The log contradicts the format or itself; offset and field say where. Or
+            nothing of it is intact.
+    """
+    if damage is None:
+        logs = read_tracer_logs(data)
+    else:
+        known = len(clocks) or NO_CLOCK
+        logs = join_chunks(salvaged_chunks(data, known, damage), damage)
+        if not logs:
+            reason = damage[0].reason if damage else "there is no image"
+            raise FormatError(f"nothing could be salvaged: {reason}", offset=0, field="log")
+    domains = _domains([log.records for log in logs], clocks)
+    trace = concatenate([_trace(log, data, domains) for log in logs])
+    if damage is not None:
+        trace = without_lost_names(trace, damage)
+    return trace.sealed()
+
+
+def _trace(log: TracerLog, data: bytes, domains: Sequence[ClockDomain]) -> Trace:
+    records = log.records
+    events = records.events
+    trace = Trace.unset(
+        len(events),
+        names=log.names,
+        blocks=_read_blocks(records, log.names),
+        clocks=domains,
+        metadata_bytes=data if len(records.numbers(Record.DELEGATE)) else b"",
+        debug_values=log.values,
+        losses=log.losses,
+        filtered_events=log.filtered_events,
+        stacks=[log.stack] if log.stack else [],
+    )
+    trace.tracer[:] = log.tracer
+    trace.record[:] = log.numbers[events]
+    _fill_profile(trace, records)
+    _fill_values(trace, records)
+    _fill_prefixes(trace, records)
+    _fill_allocations(trace, records)
+    return trace
+
+
+def _read_blocks(records: Records, names: Sequence[str]) -> list[Block]:
+    starts = records.numbers(Record.BLOCK)
+    declared = records.numbers(Record.ALLOCATOR)
+    allocator_names = [
+        _block_name(names, name) for name in records.all_of(Record.ALLOCATOR)["name"].tolist()
+    ]
+    total = len(records.events)
+    firsts = records.rows[starts].tolist()
+    ends = [*firsts[1:], total]
+    known = np.searchsorted(declared, [*starts[1:].tolist(), len(records)]).tolist()
+    headers = records.all_of(Record.BLOCK)
+    blocks = [
+        Block(
+            name=_block_name(names, name),
+            first=first,
+            count=end - first,
+            bundled_input_index=bundled,
+            allocators=tuple(allocator_names[:count]),
+        )
+        for name, bundled, first, end, count in zip(
+            headers["name"].tolist(),
+            headers["bundled_input_index"].tolist(),
+            firsts,
+            ends,
+            known,
+            strict=False,
+        )
+    ]
+    early = firsts[0] if blocks else total
+    if early or (allocator_names and not blocks):
+        known_early = np.searchsorted(declared, starts[0]) if blocks else len(declared)
+        blocks.insert(0, Block("", 0, early, allocators=tuple(allocator_names[: int(known_early)])))
+    return blocks
+
+
+def _block_name(names: Sequence[str], number: int) -> str:
+    return "" if number == fmt.NO_NAME else names[number]
+
+
+def _domains(tracers: Sequence[Records], clocks: Sequence[ClockDomain]) -> list[ClockDomain]:
+    """The clock domains of the log, after checking that its ticks can come from them."""
+    numbers = [records.all_of(Record.PROFILE)["clock"] for records in tracers]
+    if not clocks:
+        used = 1 + max(int(each.max(initial=0)) for each in numbers)
+        # Number 255 is NO_CLOCK in a trace, so it is refused below.
+        domains = [ClockDomain(f"clock {i}", None, _TICK_BITS) for i in range(min(used, NO_CLOCK))]
+    else:
+        # The low bits of a wider counter are a counter of their own.
+        domains = [replace(clock, bits=min(clock.bits, _TICK_BITS)) for clock in clocks]
+    for records in tracers:
+        check_clocks(records, len(domains))
+    return domains
+
+
+def _fill_profile(trace: Trace, records: Records) -> None:
+    profiles = records.all_of(Record.PROFILE)
+    at = records.rows[records.numbers(Record.PROFILE)]
+    trace.name[at] = _name_column(profiles["name"])
+    for column in ("chain", "instruction", "clock", "start", "end"):
+        getattr(trace, column)[at] = profiles[column]
+
+
+def _fill_values(trace: Trace, records: Records) -> None:
+    values = records.all_of(Record.VALUE)
+    at = records.rows[records.numbers(Record.VALUE)]
+    trace.kind[at] = Kind.DEBUG
+    trace.clock[at] = 0
+    trace.debug[at] = np.arange(len(at))
+    for column in ("chain", "instruction", "start", "end"):
+        getattr(trace, column)[at] = values[column]
+
+
+def _fill_prefixes(trace: Trace, records: Records) -> None:
+    wide = records.all_of(Record.WIDE)
+    at = records.rows[records.numbers(Record.WIDE)]
+    trace.chain[at] = wide["chain"]
+    trace.instruction[at] = wide["instruction"]
+
+    numbers, delegates = records.numbers(Record.DELEGATE), records.all_of(Record.DELEGATE)
+    at = records.rows[numbers]
+    trace.delegate_int[at] = delegates["id"]
+    trace.delegate_str[at] = _name_column(delegates["name"])
+    present = delegates["flags"] == fmt.DELEGATE_METADATA
+    behind = records.places[numbers] + fmt.RECORD_SIZE
+    trace.metadata[at[present], 0] = behind[present]
+    trace.metadata[at[present], 1] = delegates["length"][present]
+
+
+def _fill_allocations(trace: Trace, records: Records) -> None:
+    allocations = records.all_of(Record.ALLOCATION)
+    at = records.rows[records.numbers(Record.ALLOCATION)]
+    trace.kind[at] = Kind.ALLOCATION
+    trace.clock[at] = 0
+    trace.start[at] = allocations["tick"]
+    trace.end[at] = allocations["tick"]
+    trace.allocator[at] = allocations["allocator"]
+    trace.size[at] = allocations["size"]
+    known = allocations["offset"] != fmt.NO_OFFSET
+    trace.offset[at[known]] = allocations["offset"][known]
+    trace.failed[at] = (allocations["flags"] & fmt.ALLOCATION_FAILED) != 0
+
+
+def _name_column(ids: npt.NDArray[np.uint16]) -> npt.NDArray[np.int32]:
+    return np.where(ids == fmt.NO_NAME, NO_NAME, ids.astype(np.int32)).astype(np.int32)
+
+
+_RECORD_COUNT, _NAMES_SIZE = slice(12, 16), slice(20, 24)
+"""Where these are in a header."""
+
+_MAGIC: Final = fmt.MAGIC.to_bytes(4, "little")
+
+
+def salvaged_chunks(data: bytes, clocks: int, damage: list[Damage]) -> Iterator[Chunk]:
+    """Read image after image, each up to its first defect.
+
+    Names that are not there are ``LOST_NAME``. They stand at the end of an image, the newest
+    first, so a log that was cut off loses the oldest, or all.
+
+    Args:
+        data: The log.
+        clocks: How many clock domains there are.
+        damage: Gets what is left out.
+    """
+    place = debug_end = 0
+    while place < len(data):
+        try:
+            header = read_header(data, place)
+        except FormatError as error:
+            behind = _next_image(data, place)
+            _leave_out(damage, error, f"; {behind - place} bytes left out")
+            place = behind
+            continue
+        behind = place + _size(header)
+        if behind > len(data):
+            behind = _next_image(data, place)
+        image = data[place:behind]
+        chunk = _intact(image, place, header, debug_end, clocks, damage)
+        if chunk is not None:
+            yield chunk
+        debug_end += padded(header.debug_size)
+        place = behind
+
+
+def without_lost_names(trace: Trace, damage: list[Damage]) -> Trace:
+    """The trace without the events whose names are lost; blocks without theirs are ``""``."""
+    lost = [index for index, name in enumerate(trace.names) if name == LOST_NAME]
+    if not lost:
+        return trace
+    kept = ~(np.isin(trace.name, lost) | np.isin(trace.delegate_str, lost))
+    events = len(trace) - int(np.count_nonzero(kept))
+    nameless = sum(block.name == LOST_NAME for block in trace.blocks)
+    what = f"the names of {events} events and {nameless} blocks are lost"
+    damage.append(Damage(None, "names", what, events))
+    before = np.concatenate([[0], np.cumsum(kept)]).tolist()
+    columns: dict[str, Any] = {
+        name: column[kept]
+        for name in Trace.__slots__
+        if isinstance(column := getattr(trace, name), np.ndarray)
+    }
+    blocks = tuple(
+        replace(
+            block,
+            name="" if block.name == LOST_NAME else block.name,
+            first=before[block.first],
+            count=before[block.first + block.count] - before[block.first],
+            allocators=tuple("" if name == LOST_NAME else name for name in block.allocators),
+        )
+        for block in trace.blocks
+    )
+    names = tuple("" if name == LOST_NAME else name for name in trace.names)
+    return replace(trace, names=names, blocks=blocks, **columns)
+
+
+def _size(header: Header) -> int:
+    return fmt.HEADER_SIZE + header.record_count * fmt.RECORD_SIZE + header.names_size
+
+
+def _next_image(data: bytes, place: int) -> int:
+    """Where the next whole image begins, or the end."""
+    while (place := data.find(_MAGIC, place + 1)) >= 0:
+        try:
+            header = read_header(data, place)
+        except FormatError:
+            continue
+        if place + _size(header) <= len(data):
+            return place
+    return len(data)
+
+
+def _intact(
+    image: bytes,
+    place: int,
+    header: Header,
+    debug_end: int,
+    clocks: int,
+    damage: list[Damage],
+) -> Chunk | None:
+    """The records of an image before its first defect; None when nothing can be made of it."""
+    if len(image) < _size(header):
+        message = f"log is truncated: {_size(header)} bytes announced, {len(image)} there"
+        _leave_out(damage, FormatError(message, offset=place + len(image), field="log"))
+    body = image[fmt.HEADER_SIZE :]
+    names_at = header.record_count * fmt.RECORD_SIZE
+    names, lost = _newest_names(body[names_at:][: header.names_size], header)
+    if lost and len(image) == _size(header):
+        error = FormatError("do not fill their part", offset=place + len(image), field="names")
+        _leave_out(damage, error)
+    if lost > len(image):  # as many would take more memory than the file does
+        error = FormatError(f"{lost} are lost", offset=place + 16, field="names")
+        _leave_out(damage, error, "; the image is left out")
+        return None
+    records = min(header.record_count, len(body) // fmt.RECORD_SIZE)
+    while True:
+        patched = bytearray(image[: fmt.HEADER_SIZE])
+        patched[_RECORD_COUNT] = records.to_bytes(4, "little")
+        patched[_NAMES_SIZE] = len(names).to_bytes(4, "little")
+        shorter = bytes(patched) + body[: records * fmt.RECORD_SIZE] + names
+        try:
+            chunk = read_chunk(shorter, 0, debug_end)
+            check_clocks(chunk.records, clocks)
+        except FormatError as error:
+            first_bad = ((error.offset or 0) - fmt.HEADER_SIZE) // fmt.RECORD_SIZE
+            if not 0 <= first_bad < records:
+                _leave_out(damage, error, "; the image is left out", place)
+                return None
+            left_out = header.record_count - first_bad
+            _leave_out(damage, error, f"; {left_out} records from there on left out", place)
+            records = first_bad
+        else:
+            found = chunk.records
+            return replace(
+                chunk,
+                place=place,
+                names=(LOST_NAME,) * lost + chunk.names[lost:],
+                records=Records.of(found.raw, found.kinds, found.places + place),
+            )
+
+
+def _newest_names(region: bytes, header: Header) -> tuple[bytes, int]:
+    """Names as they stand in an image, empty ones for the lost, and how many these are."""
+    position = known = 0
+    while known < header.name_count and position < len(region):
+        behind = position + 1 + region[position]
+        if behind > len(region):
+            break
+        position, known = behind, known + 1
+    whole = len(region) == header.names_size
+    if whole and (position < len(region) or known < header.name_count):
+        position = known = 0  # a length is wrong, and nobody knows which
+    lost = header.name_count - known
+    return region[:position] + bytes(lost), lost
+
+
+def _leave_out(
+    damage: list[Damage], error: FormatError, consequence: str = "", place: int = 0
+) -> None:
+    """Note a defect, found in bytes that stand at ``place``."""
+    offset = error.offset or 0
+    reason = error.message.replace(f"at byte {offset}", f"at byte {offset + place}") + consequence
+    damage.append(Damage(offset + place, error.field, reason, None))

@@ -1,0 +1,383 @@
+"""Records of a device log: their layouts, logged values, and whether they fit together."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.decode import device_log_format as fmt
+from harness.decode.device_log_format import Record, Value
+from harness.errors import FormatError
+from harness.records.trace import DebugValue, TensorValue
+
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+# One record seen as each of its kinds; all are RECORD_SIZE bytes.
+PROFILE = np.dtype(
+    [
+        ("kind", "u1"),
+        ("clock", "u1"),
+        ("name", "<u2"),
+        ("instruction", "<u2"),
+        ("chain", "<i2"),
+        ("start", "<u4"),
+        ("end", "<u4"),
+    ]
+)
+BLOCK = np.dtype(
+    [
+        ("kind", "u1"),
+        ("flags", "u1"),
+        ("name", "<u2"),
+        ("zero1", "<u4"),
+        ("bundled_input_index", "<i4"),
+        ("zero2", "<u4"),
+    ]
+)
+ALLOCATOR = np.dtype(
+    [
+        ("kind", "u1"),
+        ("flags", "u1"),
+        ("name", "<u2"),
+        ("id", "<u4"),
+        ("zero1", "<u4"),
+        ("zero2", "<u4"),
+    ]
+)
+ALLOCATION = np.dtype(
+    [
+        ("kind", "u1"),
+        ("flags", "u1"),
+        ("allocator", "<u2"),
+        ("tick", "<u4"),
+        ("size", "<i4"),
+        ("offset", "<u4"),
+    ]
+)
+WIDE = np.dtype(
+    [
+        ("kind", "u1"),
+        ("zero", "u1"),
+        ("zero1", "<u2"),
+        ("chain", "<i4"),
+        ("instruction", "<i4"),  # u32 in the log; ETDump's int32 holds the same bits
+        ("zero2", "<u4"),
+    ]
+)
+DELEGATE = np.dtype(
+    [
+        ("kind", "u1"),
+        ("flags", "u1"),
+        ("name", "<u2"),
+        ("id", "<i4"),
+        ("length", "<u4"),
+        ("zero", "<u4"),
+    ]
+)
+
+VALUE = np.dtype(
+    [
+        ("kind", "u1"),
+        ("type", "u1"),
+        ("count", "<u2"),
+        ("instruction", "<u2"),
+        ("chain", "<i2"),
+        ("start", "<u4"),
+        ("end", "<u4"),
+    ]
+)
+
+_LAYOUTS = {
+    Record.PROFILE: PROFILE,
+    Record.BLOCK: BLOCK,
+    Record.ALLOCATOR: ALLOCATOR,
+    Record.ALLOCATION: ALLOCATION,
+    Record.WIDE: WIDE,
+    Record.DELEGATE: DELEGATE,
+    Record.VALUE: VALUE,
+}
+_EVENTS = (Record.PROFILE, Record.ALLOCATION, Record.VALUE)
+_FOLLOWERS = {
+    Record.WIDE: (Record.PROFILE, Record.DELEGATE, Record.VALUE),
+    Record.DELEGATE: (Record.PROFILE, Record.VALUE),
+}
+"""What may stand behind a prefix and its payload."""
+
+_FLAGS = {
+    Record.BLOCK: fmt.CARRIED,
+    Record.ALLOCATOR: fmt.CARRIED,
+    Record.ALLOCATION: fmt.ALLOCATION_FAILED,
+    Record.DELEGATE: fmt.DELEGATE_METADATA,
+}
+_PAYLOAD, _UNKNOWN = 0, 255
+"""Kinds given to records that are bytes of a record before them, and to those of no known kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Records of one tracer, checked: those of a chunk, or of several.
+
+    Attributes:
+        raw: Their bytes, shape (n, RECORD_SIZE).
+        kinds: Kind per record, 0 for bytes that belong to a record before.
+        places: Offset of each in the file.
+        rows: Number of events before each record: the row of an event, and of the event behind a
+            prefix.
+    """
+
+    raw: Bytes
+    kinds: Bytes
+    places: Ints
+    rows: Ints
+
+    @classmethod
+    def of(cls, raw: Bytes, kinds: Bytes, places: Ints) -> Records:
+        """Number the events among them."""
+        is_event = np.isin(kinds, _EVENTS)
+        return cls(raw, kinds, places, np.cumsum(is_event) - is_event)
+
+    def __len__(self) -> int:
+        """Number of records."""
+        return len(self.kinds)
+
+    def numbers(self, kind: Record) -> Ints:
+        """Which records are of a kind."""
+        return np.flatnonzero(self.kinds == kind)
+
+    def view(self, numbers: Ints, layout: np.dtype[np.void]) -> np.ndarray:
+        """The given records as a structured array."""
+        return self.raw[numbers].view(layout)[:, 0]
+
+    def all_of(self, kind: Record) -> np.ndarray:
+        """All records of a kind as a structured array."""
+        return self.view(self.numbers(kind), _LAYOUTS[kind])
+
+    @property
+    def events(self) -> Ints:
+        """Which records are events."""
+        return np.flatnonzero(np.isin(self.kinds, _EVENTS))
+
+    def refuse(self, bad: Bools, numbers: Ints, within: int, field: str, message: str) -> None:
+        """Raise for the first of the records ``numbers`` that is ``bad``.
+
+        ``within`` is the offset of the field in its record.
+        """
+        if bad.any():
+            record = int(numbers[np.argmax(bad)])
+            raise _record_error(record, int(self.places[record]) + within, field, message)
+
+
+def read_records(data: bytes, start: int, count: int, name_count: int) -> Records:
+    """Find the ``count`` records at ``start`` and check what they say.
+
+    Raises:
+        FormatError: They contradict the format or each other.
+    """
+    raw = np.frombuffer(data, np.uint8, count * fmt.RECORD_SIZE, start)
+    raw = raw.reshape(-1, fmt.RECORD_SIZE)
+    places = start + fmt.RECORD_SIZE * np.arange(count, dtype=np.int64)
+    records = Records.of(raw, _mark_payloads(raw, start), places)
+    unknown = records.kinds == _UNKNOWN
+    records.refuse(unknown, np.arange(count), 0, "kind", "unknown record kind")
+    _check_fields(records, name_count)
+    _check_flags(records)
+    _check_prefixes(records)
+    _check_delegates(records)
+    _check_allocators(records)
+    return records
+
+
+def check_clocks(records: Records, count: int) -> None:
+    """Check that events are stamped by one of ``count`` clocks.
+
+    Raises:
+        FormatError: One is not.
+    """
+    numbers = records.all_of(Record.PROFILE)["clock"]
+    profiles = records.numbers(Record.PROFILE)
+    records.refuse(numbers >= count, profiles, 1, "PROFILE clock", "unknown clock domain")
+
+
+def _record_error(record: int, offset: int, field: str, message: str) -> FormatError:
+    return FormatError(f"{message}: record {record}", offset=offset, field=field)
+
+
+def _payload_records(lengths: Ints) -> Ints:
+    return -(-lengths.astype(np.int64) // fmt.RECORD_SIZE)
+
+
+def _mark_payloads(raw: Bytes, start: int) -> Bytes:
+    """The kind of every record, after setting apart those that are metadata or parts of values.
+
+    Such bytes may look like any record, so the few records that own some are visited in order.
+    """
+    kinds = raw[:, 0].copy()
+    kinds[~np.isin(kinds, list(Record))] = _UNKNOWN
+    owners = np.flatnonzero((kinds == Record.DELEGATE) | (kinds == Record.VALUE))
+    lengths = _payload_records(raw[owners].view(DELEGATE)[:, 0]["length"])
+    contents = raw[owners].view(VALUE)[:, 0]["count"]
+    counts = np.where(kinds[owners] == Record.DELEGATE, lengths, contents)
+    owners, counts = owners[counts > 0], counts[counts > 0]
+    end = 0
+    for owner, count in zip(owners.tolist(), counts.tolist(), strict=True):
+        if owner >= end:
+            end = owner + 1 + count
+            if end > len(kinds):
+                at = start + fmt.RECORD_SIZE * owner
+                if raw[owner, 0] == Record.VALUE:
+                    raise _record_error(owner, at + 2, "VALUE count", "content runs past the end")
+                raise _record_error(owner, at + 8, "DELEGATE length", "metadata runs past the end")
+            kinds[owner + 1 : end] = _PAYLOAD
+    return kinds
+
+
+def _check_fields(records: Records, name_count: int) -> None:
+    for kind, layout in _LAYOUTS.items():
+        numbers, values = records.numbers(kind), records.all_of(kind)
+        for column in layout.names or ():
+            within = layout.fields[column][1]  # type: ignore[index]
+            if column.startswith("zero"):
+                field = f"{kind.name} reserved"
+                records.refuse(values[column] != 0, numbers, within, field, "not zero")
+            elif column == "name":
+                bad = (values[column] >= name_count) & (values[column] != fmt.NO_NAME)
+                records.refuse(bad, numbers, within, f"{kind.name} name", "name id out of range")
+
+
+def _check_flags(records: Records) -> None:
+    for kind, known in _FLAGS.items():
+        unknown = (records.all_of(kind)["flags"] & ~np.uint8(known)) != 0
+        records.refuse(unknown, records.numbers(kind), 1, f"{kind.name} flags", "unknown flag")
+
+
+def _check_prefixes(records: Records) -> None:
+    """A prefix stands right before its event."""
+    for kind, allowed in _FOLLOWERS.items():
+        numbers = records.numbers(kind)
+        behind = numbers + 1
+        if kind is Record.DELEGATE:
+            behind += _payload_records(records.all_of(kind)["length"])
+        alone = ~np.isin(np.append(records.kinds, _PAYLOAD)[behind], allowed)
+        records.refuse(alone, numbers, 0, kind.name, "no event follows")
+
+
+def _check_delegates(records: Records) -> None:
+    numbers, delegates = records.numbers(Record.DELEGATE), records.all_of(Record.DELEGATE)
+    bad = (delegates["flags"] == 0) & (delegates["length"] != 0)
+    records.refuse(bad, numbers, 8, "DELEGATE length", "length of metadata that is not there")
+
+
+def _check_allocators(records: Records) -> None:
+    """Allocator ids count from 1 in the order of declaration, and are declared before use."""
+    declared = records.numbers(Record.ALLOCATOR)
+    ids = records.all_of(Record.ALLOCATOR)["id"]
+    bad = ids != np.arange(1, len(ids) + 1)
+    records.refuse(bad, declared, 4, "ALLOCATOR id", "allocator id out of order")
+
+    used = records.numbers(Record.ALLOCATION)
+    allocations = records.all_of(Record.ALLOCATION)
+    known = np.searchsorted(declared, used)  # allocators declared before each allocation
+    bad = (allocations["allocator"] == 0) | (allocations["allocator"] > known)
+    records.refuse(bad, used, 2, "ALLOCATION allocator", "allocator was not declared")
+
+
+_TENSOR = struct.Struct("<BBHIII")
+
+
+_NUMBERS = {Value.INT: "<q8x", Value.DOUBLE: "<d8x", Value.BOOL: "<?15x"}
+
+
+_LARGEST_TYPE = 127
+"""ExecuTorch's scalar types are signed bytes, and an ED00 file holds no others."""
+
+
+def read_values(records: Records, debug_size: int, base: int) -> list[DebugValue]:
+    """Decode the values among ``records``, in log order.
+
+    Args:
+        records: Those of one chunk.
+        debug_size: Bytes of the chunk's debug buffer, which offsets are checked against.
+        base: Where that begins in the debug buffer of the whole log.
+
+    Raises:
+        FormatError: A value's content is not what its record announces.
+    """
+    values = []
+    numbers = records.numbers(Record.VALUE)
+    rows = records.all_of(Record.VALUE)[["type", "count"]].tolist()
+    for number, (type_, count) in zip(numbers.tolist(), rows, strict=True):
+        content = records.raw[number + 1 : number + 1 + count].tobytes()
+        values.append(_Content(records, number, content, debug_size, base).value(type_))
+    return values
+
+
+class _Content:
+    """What stands behind one VALUE record."""
+
+    def __init__(
+        self, records: Records, number: int, content: bytes, debug_size: int, base: int
+    ) -> None:
+        self.records, self.number, self.content = records, number, content
+        self.debug_size, self.base = debug_size, base
+
+    def value(self, flags: int) -> DebugValue:
+        type_ = flags & fmt.VALUE_TYPE_MASK
+        known = fmt.VALUE_TYPE_MASK | fmt.VALUE_IS_OUTPUT
+        self.refuse(bool(flags & ~known) or type_ not in list(Value), 1, "type", "unknown type")
+        output = True if flags & fmt.VALUE_IS_OUTPUT else None
+        held: Any = None
+        if type_ in _NUMBERS:
+            layout = struct.Struct(_NUMBERS[Value(type_)])
+            self.refuse(len(self.content) != layout.size, 2, "count", "not one record of content")
+            [held] = layout.unpack(self.content)
+            zeros = self.content.strip(b"\0") if type_ == Value.BOOL else self.content[8:]
+            self.refuse(zeros not in (b"", b"\1", bytes(8)), 16, "content", "not zero behind it")
+        else:
+            tensors = self.tensors()
+            expected = {Value.NONE: 0, Value.TENSOR: 1}.get(Value(type_), len(tensors))
+            self.refuse(len(tensors) != expected, 2, "count", f"{len(tensors)} tensors")
+            held = {Value.NONE: None, Value.TENSOR_LIST: tensors}.get(
+                Value(type_), tensors[0] if tensors else None
+            )
+        return DebugValue(held, type_, output)
+
+    def tensors(self) -> tuple[TensorValue, ...]:
+        """Read tensor after tensor to the end of the content."""
+        tensors, at = [], 0
+        while at < len(self.content):
+            dtype, ndim, zero, offset, nbytes, zero1 = _TENSOR.unpack_from(self.content, at)
+            self.refuse(dtype > _LARGEST_TYPE, fmt.RECORD_SIZE + at, "scalar type", "negative")
+            dims = at + fmt.RECORD_SIZE
+            end = dims + -(-8 * ndim // fmt.RECORD_SIZE) * fmt.RECORD_SIZE
+            within = fmt.RECORD_SIZE + at
+            self.refuse(end > len(self.content), within + 1, "dimensions", "more than there are")
+            padding = any(self.content[dims + 8 * ndim : end])
+            self.refuse(bool(zero or zero1 or padding), within + 2, "reserved", "not zero")
+            shape = np.frombuffer(self.content, "<i4", 2 * ndim, dims).tolist()
+            sizes, strides = tuple(shape[:ndim]), tuple(shape[ndim:])
+            self.refuse(min(sizes, default=0) < 0, dims + fmt.RECORD_SIZE, "size", "negative")
+            empty = 0 in sizes
+            self.refuse((nbytes == 0) != empty, within + 8, "bytes", "not what the sizes say")
+            lost = offset == fmt.NO_OFFSET
+            inside = lost or offset + nbytes <= self.debug_size
+            self.refuse(not inside, within + 4, "offset", "outside of the debug buffer")
+            tensors.append(
+                TensorValue(
+                    scalar_type=dtype,
+                    sizes=sizes,
+                    strides=strides,
+                    offset=-1 if lost else self.base + offset,
+                )
+            )
+            at = end
+        return tuple(tensors)
+
+    def refuse(self, bad: bool, within: int, field: str, message: str) -> None:
+        numbers = np.array([self.number])
+        self.records.refuse(np.array([bad]), numbers, within, f"VALUE {field}", message)

@@ -1,0 +1,286 @@
+"""Events of an ED00 file, some thousands at a time, to columns of a Trace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.decode import ed00_schema as ed
+from harness.decode.ed00_schema import ValueType
+from harness.decode.flatbuffer import FlatBuffer, Ints, Tables, of_entries, shared_by, split
+from harness.decode.string_table import Interner
+from harness.records.trace import NO_CLOCK, NO_NAME, DebugValue, Kind, TensorValue, Trace
+
+Fields = dict[str, Any]
+"""Values by the column they belong to: an array, or one number for all rows."""
+
+_SCALARS = (
+    ("chain", "CHAIN", 0),
+    ("instruction", "INSTRUCTION", -1),
+    ("delegate_int", "DELEGATE_INT", -1),
+)
+_STRINGS = (("name", "NAME"), ("delegate_str", "DELEGATE_STR"))
+
+
+class Columns:
+    """The columns of a trace: each is the same in all rows until it is put otherwise.
+
+    Most columns of most dumps stay so and take no memory. What they begin with are the fields of a
+    profile event that has none of its own.
+    """
+
+    def __init__(self, count: int) -> None:
+        neutral = Trace.unset(1)
+        neutral.chain[:] = neutral.clock[:] = 0
+        self._count = count
+        self._neutral = {
+            name: column
+            for name in Trace.__slots__
+            if isinstance(column := getattr(neutral, name), np.ndarray) and name != "record"
+        }
+        self._columns: dict[str, npt.NDArray[Any]] = {}
+
+    def put(self, name: str, rows: Ints | slice, values: npt.ArrayLike) -> None:
+        """Set some rows of a column."""
+        column = self._columns.get(name)
+        if column is None:
+            neutral = self._neutral[name]
+            column = np.zeros((self._count, *neutral.shape[1:]), neutral.dtype)
+            if neutral.any():  # else its pages are not even touched
+                column[:] = neutral
+            self._columns[name] = column
+        column[rows] = values
+
+    def finished(self, count: int) -> dict[str, Any]:
+        """The first ``count`` rows of all columns."""
+        return {
+            "record": np.arange(count, dtype=np.int64),
+            **{
+                name: np.broadcast_to(neutral, (count, *neutral.shape[1:]))
+                for name, neutral in self._neutral.items()
+            },
+            **{name: column[:count] for name, column in self._columns.items()},
+        }
+
+
+class EventReader:
+    """Reads events; what they share, strings and values, once.
+
+    Attributes:
+        strings: All strings so far.
+        debug_values: All values of debug events so far.
+        has_metadata: Whether an event had metadata.
+    """
+
+    def __init__(self, buffer: FlatBuffer) -> None:
+        self.strings = Interner(buffer)
+        self.debug_values: list[DebugValue] = []
+        self.has_metadata = False
+        self._buffer = buffer
+        self._numbers: dict[int, int] = {}  # of values, by their places
+
+    def read(self, slots: Ints) -> list[tuple[Ints, Fields]]:
+        """Read the events that the references at ``slots`` lead to.
+
+        Returns:
+            For every kind of event that is among them, which they are and their fields.
+
+        Raises:
+            DefectError: Something about an event is wrong; its entries are indices of ``slots``.
+                Then nothing has been remembered of any of the events.
+        """
+        buffer = self._buffer
+        events = Tables.at(buffer, buffer.follow(slots, "RunData.events"), ed.Event)
+        contents = {slot: events.references(slot) for slot in ed.Event}
+        filled = sum((content != 0).astype(np.int8) for content in contents.values())
+        buffer.require(
+            np.equal(filled, 1), events.positions, "Event", f"not exactly one of {_names(ed.Event)}"
+        )
+        parts = []
+        for slot, read in (
+            (ed.Event.PROFILE, self._profile),
+            (ed.Event.ALLOCATION, self._allocation),
+            (ed.Event.DEBUG, self._debug),
+        ):
+            rows = np.flatnonzero(contents[slot])
+            if len(rows):
+                with of_entries(rows):
+                    parts.append((rows, read(contents[slot][rows])))
+        for _, fields in parts:
+            self._remember(fields)
+        return parts
+
+    def text_codes(self, places: Ints) -> npt.NDArray[np.int32]:
+        """Indices of the strings at ``places``, which have been checked; NO_NAME where it is 0."""
+        codes = np.full(len(places), NO_NAME, np.int32)
+        present = np.flatnonzero(places)
+        if len(present) == len(places):
+            return self.strings.codes(places)
+        codes[present] = self.strings.codes(places[present])
+        return codes
+
+    def check_strings(self, places: Ints, field: str) -> Ints:
+        """Check the strings at ``places`` but where it is 0, and return ``places``."""
+        present = np.flatnonzero(places)
+        with of_entries(present):
+            self.strings.check(places[present], field)
+        return places
+
+    def _profile(self, places: Ints) -> Fields:
+        tables = Tables.at(self._buffer, places, ed.Profile)
+        fields = self._common(tables, ed.Profile, "<i4")
+        for name, slot in (("start", ed.Profile.START), ("end", ed.Profile.END)):
+            if tables.has(slot):
+                fields[name] = tables.scalars(slot, "<u8", 0)
+        if tables.has(ed.Profile.METADATA):
+            vectors = tables.references(ed.Profile.METADATA)
+            present = np.flatnonzero(vectors)
+            metadata = np.tile(np.array([0, -1], np.int64), (len(places), 1))
+            metadata[present, 0] = vectors[present] + 4
+            with of_entries(present):
+                lengths = self._buffer.counts(vectors[present], 1, "ProfileEvent.metadata")
+            metadata[present, 1] = lengths
+            fields["metadata"] = metadata
+        return fields
+
+    def _allocation(self, places: Ints) -> Fields:
+        tables = Tables.at(self._buffer, places, ed.Allocation)
+        return {
+            "kind": Kind.ALLOCATION,
+            "clock": NO_CLOCK,
+            "chain": -1,
+            "allocator": tables.scalars(ed.Allocation.ALLOCATOR, "<i4", 0),
+            "size": tables.scalars(ed.Allocation.SIZE, "<i8", 0),
+        }
+
+    def _debug(self, places: Ints) -> Fields:
+        tables = Tables.at(self._buffer, places, ed.Debug)
+        fields = self._common(tables, ed.Debug, "<i8")
+        entries = tables.references(ed.Debug.ENTRY)
+        distinct, shared = np.unique(entries, return_inverse=True)
+        known = [place == 0 or place in self._numbers for place in distinct.tolist()]
+        new = np.flatnonzero(~np.array(known, np.bool_))
+        with shared_by(shared), of_entries(new):
+            values = read_values(self._buffer, distinct[new])
+        fields["values"] = dict(zip(distinct[new].tolist(), values, strict=True))
+        return {**fields, "kind": Kind.DEBUG, "clock": NO_CLOCK, "debug": entries}
+
+    def _common(self, tables: Tables[Any], slots: type[IntEnum], chain: str) -> Fields:
+        """The fields that profile and debug events have; strings as places."""
+        fields: Fields = {}
+        for name, slot, default in _SCALARS:
+            if tables.has(slots[slot]):
+                dtype = chain if name == "chain" else "<i4"
+                fields[name] = tables.scalars(slots[slot], dtype, default)
+        for name, slot in _STRINGS:
+            if tables.has(slots[slot]):
+                places = tables.references(slots[slot])
+                fields[name] = self.check_strings(places, f"{tables.name}.{name}")
+        return fields
+
+    def _remember(self, fields: Fields) -> None:
+        """Replace the places of strings and values by their numbers."""
+        for place, value in fields.pop("values", {}).items():
+            self._numbers[place] = len(self.debug_values)
+            self.debug_values.append(value)
+        if "debug" in fields:
+            numbers = [self._numbers.get(place, -1) for place in fields["debug"].tolist()]
+            fields["debug"] = np.array(numbers, np.int64)
+        self.has_metadata |= "metadata" in fields
+        for name, _ in _STRINGS:
+            if name in fields:
+                fields[name] = self.text_codes(fields[name])
+
+
+def _names(slots: Sequence[IntEnum] | type[IntEnum]) -> str:
+    return ", ".join(slot.name.lower() for slot in slots)
+
+
+# Which field of Value a type means, and how the table in that field stores a number.
+_NUMBERS = {
+    ValueType.INT: (ed.Value.INT, "<i8"),
+    ValueType.BOOL: (ed.Value.BOOL, "?"),
+    ValueType.FLOAT: (ed.Value.FLOAT, "<f4"),
+    ValueType.DOUBLE: (ed.Value.DOUBLE, "<f8"),
+}
+
+
+_TENSORS = {
+    ValueType.TENSOR: ed.Value.TENSOR,
+    ValueType.TENSOR_LIST: ed.Value.TENSOR_LIST,
+}
+
+
+def read_values(buffer: FlatBuffer, positions: Ints) -> list[DebugValue]:
+    """Decode the Value tables at ``positions``.
+
+    Raises:
+        FormatError: An offset leads out of the buffer, or a value is not of the type it states.
+    """
+    tables = Tables.at(buffer, positions, ed.Value)
+    types = tables.scalars(ed.Value.TYPE, "i1", 0)
+    known = (types >= ValueType.NULL) & (types <= ValueType.STRING)
+    buffer.require(known, positions, "Value.type", "unknown type of value")
+
+    contents: list[Any] = [None] * len(positions)
+    for type_, slot in [*((t, s) for t, (s, _) in _NUMBERS.items()), *_TENSORS.items()]:
+        targets = tables.references(slot)
+        field = f"Value.{slot.name.lower()}"
+        buffer.require((targets == 0) | (types == type_), positions, field, "not the stated type")
+        rows = np.flatnonzero(targets)
+        with of_entries(rows):
+            held = _content(buffer, type_, targets[rows])
+        for row, content in zip(rows.tolist(), held, strict=True):
+            contents[row] = content
+
+    output: list[bool | None] = [None] * len(positions)
+    targets = tables.references(ed.Value.OUTPUT)
+    rows = np.flatnonzero(targets)
+    with of_entries(rows):
+        flags = _numbers(buffer, targets[rows], "?")
+    for row, flag in zip(rows.tolist(), flags, strict=True):
+        output[row] = flag
+    return [
+        DebugValue(content, type_, flag)
+        for content, type_, flag in zip(contents, types.tolist(), output, strict=True)
+    ]
+
+
+def _content(buffer: FlatBuffer, type_: ValueType, positions: Ints) -> list[Any]:
+    if type_ in _NUMBERS:
+        return _numbers(buffer, positions, _NUMBERS[type_][1])
+    if type_ is ValueType.TENSOR:
+        return _tensors(buffer, positions)
+    places, shared = np.unique(positions, return_inverse=True)
+    with shared_by(shared):
+        vectors = Tables.at(buffer, places, ed.TensorList).references(ed.TensorList.TENSORS)
+        slots, counts = buffer.items(vectors, 4, "TensorList.tensors")
+        with of_entries(np.repeat(np.arange(len(places)), counts)):
+            tensors = _tensors(buffer, buffer.follow(slots, "TensorList.tensors"))
+    lists = split(tensors, counts)
+    return [lists[index] for index in shared.tolist()]
+
+
+def _numbers(buffer: FlatBuffer, positions: Ints, dtype: str) -> list[Any]:
+    values: list[Any] = (
+        Tables.at(buffer, positions, ed.Number).scalars(ed.Number.VALUE, dtype, 0).tolist()
+    )
+    return values
+
+
+def _tensors(buffer: FlatBuffer, positions: Ints) -> list[TensorValue]:
+    places, shared = np.unique(positions, return_inverse=True)
+    with shared_by(shared):
+        tables = Tables.at(buffer, places, ed.Tensor)
+        sizes = buffer.vectors(tables.references(ed.Tensor.SIZES), "<i8", "Tensor.sizes")
+        strides = buffer.vectors(tables.references(ed.Tensor.STRIDES), "<i8", "Tensor.strides")
+        scalar_types = tables.scalars(ed.Tensor.SCALAR_TYPE, "i1", 0).tolist()
+        offsets = tables.scalars(ed.Tensor.OFFSET, "<i8", 0).tolist()
+    tensors = [
+        TensorValue(*fields) for fields in zip(scalar_types, sizes, strides, offsets, strict=True)
+    ]
+    return [tensors[index] for index in shared.tolist()]

@@ -1,0 +1,352 @@
+"""An ED00 file, as ExecuTorch's ETDumpGen writes it, to a Trace.
+
+Events are read column-wise, some thousands at once, so that what they need stays in the cache and
+the memory small; see ``harness.decode.flatbuffer``. Damage is an error, or left out and reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.decode import ed00_schema as ed
+from harness.decode.ed00_events import Columns, EventReader
+from harness.decode.flatbuffer import DefectError, FlatBuffer, Ints, Tables
+from harness.errors import FormatError
+from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
+from harness.records.trace import Block, Damage, Losses, Trace
+
+_Result = TypeVar("_Result")
+
+NO_IDENTIFIER: Final = f"no {ed.IDENTIFIER.decode()} identifier"
+"""What is wrong with bytes that are no ED00 file."""
+
+_SLICE: Final = 1 << 14
+"""Events that are read at once."""
+_BROKEN_BY_ETDUMPGEN: Final = (
+    "the file may be damaged: an output tensor of a type that ETDumpGen cannot write (half, "
+    "bfloat16) breaks its dump"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Where a dump is in a file.
+
+    Attributes:
+        begin: Where it begins, with its size prefix if it has one.
+        start: Of its FlatBuffer: offset 0 of it.
+        end: Behind it, as far as it is there.
+        announced: Behind it, as its size prefix says; ``end`` without one.
+    """
+
+    begin: int
+    start: int
+    end: int
+    announced: int
+
+    @property
+    def base(self) -> int:
+        """From where on its fields are aligned: where its size prefix begins.
+
+        With its prefix, the size of a dump that has fields of 8 bytes is a multiple of 8, so the
+        length of one without a prefix tells whether that was cut off.
+        """
+        cut_off = self.begin == self.start and (self.end - self.start) % 8 == 4
+        return self.begin - 4 if cut_off else self.begin
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """The RunData tables, and where their parts are.
+
+    Attributes:
+        names: Positions of their names, 0 absent.
+        bundled: Bundled input indices.
+        allocator_names: Positions of all allocators' names, run after run, 0 absent.
+        allocator_counts: Allocators per run.
+        events: Positions of the references to all Event tables, run after run.
+        event_counts: Events per run.
+    """
+
+    names: Ints
+    bundled: Ints
+    allocator_names: Ints
+    allocator_counts: Ints
+    events: Ints
+    event_counts: Ints
+
+
+def read_ed00(
+    data: bytes, clock: ClockDomain = HOST_NANOSECONDS, *, allow_trailing: bool = False
+) -> Trace:
+    """Decode an ED00 file of one dump, size-prefixed or not.
+
+    Every field of every event is kept, repeats and order included. An absent name of a block or
+    allocator reads as ``""``. An allocation of 2**63 bytes or more reads as negative, as does a
+    debug event's chain; writing them restores the bits.
+
+    Args:
+        data: The whole file.
+        clock: What the ticks count. The file does not say; ExecuTorch's hosts use nanoseconds.
+        allow_trailing: Ignore bytes after the announced size. A static ETDumpGen that was reset
+            leaves older dumps there.
+
+    Raises:
+        FormatError: The file is truncated, damaged, or no ED00 file; offset and field say where.
+    """
+    window = find_dump(data)
+    if window is None:
+        raise FormatError(
+            NO_IDENTIFIER,
+            offset=4,
+            field="file identifier",
+            hint="this is no ETDump file, or its beginning is damaged",
+        )
+    if window.end < len(data) and not allow_trailing:
+        raise FormatError(
+            f"{len(data) - window.end} bytes after the announced size",
+            offset=window.end,
+            field="size prefix",
+            hint="a static ETDumpGen leaves older dumps there; allow trailing bytes to read the "
+            "newest one",
+        )
+    return read_dump(data, window, clock)
+
+
+def find_dump(data: bytes, at: int = 0) -> Window | None:
+    """Where the dump that begins at offset ``at`` is, or None when none begins there.
+
+    Without a size prefix it ends with the file: nothing in it says where.
+    """
+    if data[at + 4 : at + 8] == ed.IDENTIFIER:
+        return Window(at, at, len(data), len(data))
+    if data[at + 8 : at + 12] == ed.IDENTIFIER:
+        announced = at + 4 + int.from_bytes(data[at : at + 4], "little")
+        return Window(at, at + 4, min(announced, len(data)), announced)
+    return None
+
+
+def read_dump(
+    data: bytes,
+    window: Window,
+    clock: ClockDomain = HOST_NANOSECONDS,
+    damage: list[Damage] | None = None,
+) -> Trace:
+    """Decode one dump of a file.
+
+    Args:
+        data: The whole file.
+        window: Where the dump is.
+        clock: What the ticks count.
+        damage: None makes every defect an error. A list gets all defects; what they touch is left
+            out of the trace, and nothing else.
+
+    Raises:
+        FormatError: The dump is truncated or damaged, and ``damage`` is None.
+    """
+    return _Reader(data, window, clock, damage).read()
+
+
+class _Reader:
+    def __init__(
+        self, data: bytes, window: Window, clock: ClockDomain, damage: list[Damage] | None
+    ) -> None:
+        self.buffer = FlatBuffer(data, window.start, window.end, base=window.base)
+        self.window, self.clock, self.damage = window, clock, damage
+        self.events = EventReader(self.buffer)
+        self.lost = 0
+
+    def read(self) -> Trace:
+        """Build the trace."""
+        window = self.window
+        if window.end < window.announced:
+            message = f"file is truncated: {window.announced} bytes announced, {window.end} there"
+            self.leave_out(FormatError(message, offset=window.end, field="size prefix"), 0)
+        try:
+            slots = self.run_slots()
+        except FormatError as error:
+            self.leave_out(error, None)
+            slots = np.zeros(0, np.int64)
+        return self.trace(self.runs(slots))
+
+    def leave_out(self, error: FormatError, events: int | None) -> None:
+        """Note what is damaged; ``events`` are lost by it, or None when nobody can say.
+
+        Raises:
+            FormatError: Nothing may be left out.
+        """
+        if self.damage is None:
+            raise error
+        self.damage.append(Damage.of(error, events))
+        self.lost += events or 1
+
+    def surviving(
+        self, entries: Ints, read: Callable[[Ints], _Result], *, events: int | None
+    ) -> tuple[_Result, Ints]:
+        """Read all entries that can be read, and return which these are.
+
+        Every check that fails names all entries that fail it, so there are never more attempts
+        than there are checks. With each entry that cannot be read ``events`` are lost.
+        """
+        kept = np.arange(len(entries))
+        while True:
+            try:
+                return read(entries[kept]), kept
+            except DefectError as defect:
+                self.leave_out(defect, None if events is None else events * len(defect.entries))
+                kept = np.delete(kept, defect.entries)
+
+    def run_slots(self) -> Ints:
+        """Positions of the references to the runs."""
+        buffer = self.buffer
+        start = np.array([buffer.start], np.int64)
+        buffer.inside(start, 8, "file", start)
+        root = Tables.at(buffer, buffer.follow(start, "root table"), ed.Dump)
+        version = int(root.scalars(ed.Dump.VERSION, "<u4", 0)[0])
+        if version != ed.VERSION:
+            wrong = FormatError(
+                f"ETDump version {version} is not known",
+                offset=int(root.positions[0]),
+                field="ETDump.version",
+                hint=_BROKEN_BY_ETDUMPGEN,
+            )
+            self.leave_out(wrong, 0)
+        return self.items(root.references(ed.Dump.RUN_DATA), "ETDump.run_data")[0]
+
+    def runs(self, slots: Ints) -> _Runs:
+        """Read the runs, and find their parts."""
+        buffer = self.buffer
+
+        def read(slots: Ints) -> tuple[Ints, Ints, Ints]:
+            runs = Tables.at(buffer, buffer.follow(slots, "ETDump.run_data"), ed.Run)
+            bundled = runs.scalars(ed.Run.BUNDLED_INPUT_INDEX, "<i4", -1)
+            return runs.positions, bundled, runs.references(ed.Run.EVENTS)
+
+        (tables, bundled, vectors), _ = self.surviving(slots, read, events=None)
+        events, event_counts = self.items(vectors, "RunData.events", are_events=True)
+        allocators, allocator_counts = self.items(
+            self.optional(
+                tables, lambda at: Tables.at(buffer, at, ed.Run).references(ed.Run.ALLOCATORS)
+            ),
+            "RunData.allocators",
+        )
+        return _Runs(
+            names=self.optional(tables, lambda at: self.names(at, ed.Run, ed.Run.NAME)),
+            bundled=bundled,
+            allocator_names=self.optional(
+                allocators,
+                lambda slots: self.names(
+                    buffer.follow(slots, "RunData.allocators"), ed.Allocator, ed.Allocator.NAME
+                ),
+            ),
+            allocator_counts=allocator_counts,
+            events=events,
+            event_counts=event_counts,
+        )
+
+    def items(self, vectors: Ints, field: str, *, are_events: bool = False) -> tuple[Ints, Ints]:
+        """Positions of the references in vectors, and how many each has, as far as it is there."""
+        buffer = self.buffer
+        if self.damage is None:
+            return buffer.items(vectors, 4, field)
+        counts = np.zeros(len(vectors), np.int64)
+        present = np.flatnonzero(vectors)
+        counts[present] = buffer.load("<u4", vectors[present])
+        there = np.where(vectors != 0, np.minimum(counts, (buffer.end - vectors - 4) // 4), 0)
+        for row in np.flatnonzero(counts > there).tolist():
+            place, count = int(vectors[row]), int(counts[row])
+            # A count that does not even fit into the whole file says nothing.
+            fits = are_events and place + 4 + 4 * count <= self.window.announced
+            cut = FormatError(f"{count} announced, {there[row]} there", offset=place, field=field)
+            self.leave_out(cut, count - int(there[row]) if fits else None)
+
+        def spread(rows: Ints) -> Ints:
+            return buffer.spread(vectors[rows], there[rows], 4, field)
+
+        items, kept = self.surviving(np.arange(len(vectors)), spread, events=None)
+        held = np.zeros(len(vectors), np.int64)
+        held[kept] = there[kept]
+        return items, held
+
+    def optional(self, entries: Ints, read: Callable[[Ints], Ints]) -> Ints:
+        """What ``read`` finds for each entry, 0 where it is damaged."""
+        found = np.zeros(len(entries), np.int64)
+        places, kept = self.surviving(entries, read, events=0)
+        found[kept] = places
+        return found
+
+    def names(self, tables: Ints, slots: Any, slot: Any) -> Ints:
+        """Places of the names of tables."""
+        found = Tables.at(self.buffer, tables, slots)
+        return self.events.check_strings(found.references(slot), f"{found.name}.name")
+
+    def trace(self, runs: _Runs) -> Trace:
+        """Read all events, and put the trace together."""
+        run_names = self.events.text_codes(runs.names)
+        allocator_names = self.events.text_codes(runs.allocator_names)
+        columns = Columns(len(runs.events))
+        lost = np.zeros(len(runs.events) if self.damage is not None else 0, np.bool_)
+        filled = 0
+        for first in range(0, len(runs.events), _SLICE):
+            slots = runs.events[first : first + _SLICE]
+            parts, kept = self.surviving(slots, self.events.read, events=1)
+            for rows, fields in parts:
+                whole = len(rows) == len(kept)
+                target = slice(filled, filled + len(rows)) if whole else rows + filled
+                for name, values in fields.items():
+                    columns.put(name, target, values)
+            filled += len(kept)
+            if len(kept) < len(slots):
+                lost[first + np.setdiff1d(np.arange(len(slots)), kept)] = True
+        names = self.events.strings.texts
+        return replace(
+            Trace.unset(0),
+            names=tuple(names),
+            blocks=tuple(_blocks(_without(runs, lost), names, run_names, allocator_names)),
+            clocks=(self.clock,),
+            # The file itself, not a copy of its parts: events may share metadata.
+            metadata_bytes=self.buffer.data if self.events.has_metadata else b"",
+            debug_values=tuple(self.events.debug_values),
+            losses=Losses(damaged=self.lost),
+            **columns.finished(filled),
+        ).sealed()
+
+
+def _without(runs: _Runs, lost: npt.NDArray[np.bool_]) -> _Runs:
+    """The runs without the events that are lost."""
+    if not lost.any():
+        return runs
+    before = np.concatenate([[0], np.cumsum(lost)])
+    ends = np.cumsum(runs.event_counts)
+    lost_of_each = before[ends] - before[ends - runs.event_counts]
+    return replace(runs, event_counts=runs.event_counts - lost_of_each)
+
+
+def _blocks(
+    runs: _Runs,
+    names: Sequence[str],
+    run_names: npt.NDArray[np.int32],
+    allocator_names: npt.NDArray[np.int32],
+) -> list[Block]:
+    texts = [*names, ""]  # the last is what NO_NAME (-1) finds
+    allocators = [texts[index] for index in allocator_names.tolist()]
+    allocator_ends = np.cumsum(runs.allocator_counts)
+    columns: list[Any] = [
+        run_names,
+        np.cumsum(runs.event_counts) - runs.event_counts,
+        runs.event_counts,
+        runs.bundled,
+        allocator_ends - runs.allocator_counts,
+        allocator_ends,
+    ]
+    return [
+        Block(texts[name], first, count, bundled, tuple(allocators[begin:end]))
+        for name, first, count, bundled, begin, end in zip(
+            *(column.tolist() for column in columns), strict=True
+        )
+    ]

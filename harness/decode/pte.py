@@ -1,0 +1,190 @@
+"""A ``.pte`` file to a Program, with neither flatc nor torch. Format: ``schema/program.fbs``.
+
+Tables are read column-wise. Every offset and value number is checked, also of tables that are not
+read (``harness.decode.flatbuffer``). Bytes of constants and of delegates' data are not looked at.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+
+from harness.decode import pte_schema as pte
+from harness.decode.flatbuffer import FlatBuffer, Ints, Tables, split, verify
+from harness.decode.program import Call, Instruction, Method, Program
+from harness.decode.pte_values import read_values
+from harness.errors import FormatError
+
+_HEADER = struct.Struct("<4sIQ")
+
+
+def is_program(data: bytes) -> bool:
+    """Tell a ``.pte`` file from others by its identifier."""
+    return data[4:8] == pte.IDENTIFIER
+
+
+def read_program(data: bytes) -> Program:
+    """Read the methods of a ``.pte`` file.
+
+    Raises:
+        FormatError: It is none, or is truncated or damaged; offset and field say where.
+    """
+    buffer = _window(data)
+    start = np.zeros(1, np.int64)
+    buffer.inside(start, 8, "file", start)
+    place = buffer.follow(start, "root")
+    verify(buffer, place, pte.Program, pte.LAYOUT)
+    root = Tables.at(buffer, place, pte.Program)
+    plans, _ = root.children(pte.Program.EXECUTION_PLAN, pte.ExecutionPlan)
+    places = plans.positions
+    return Program(
+        tuple(
+            _method(Tables.at(buffer, places[row : row + 1], pte.ExecutionPlan))
+            for row in range(len(places))
+        )
+    )
+
+
+def _window(data: bytes) -> FlatBuffer:
+    """The FlatBuffer in the file, which ends where the extended header says."""
+    if not is_program(data):
+        raise FormatError(
+            f"no {pte.IDENTIFIER.decode()} identifier",
+            offset=4,
+            field="file identifier",
+            hint="this is no ExecuTorch program (.pte)",
+        )
+    at = pte.HEADER_AT
+    if data[at : at + 4] != pte.HEADER_MAGIC:
+        return FlatBuffer(data, 0, len(data), table_sizes=False)
+    if len(data) < at + _HEADER.size:
+        raise FormatError("cut off", offset=len(data), field="extended header")
+    _, length, size = _HEADER.unpack_from(data, at)
+    if length not in pte.HEADER_LENGTHS:
+        raise FormatError(f"impossible length {length}", offset=at + 4, field="extended header")
+    if size > len(data):
+        raise FormatError(
+            f"file is truncated: {size} bytes announced, {len(data)} there",
+            offset=at + 8,
+            field="extended header",
+        )
+    return FlatBuffer(data, 0, size, table_sizes=False)
+
+
+def _method(plan: Tables[pte.ExecutionPlan]) -> Method:
+    """The method that the only table of ``plan`` describes."""
+    slots = pte.ExecutionPlan
+    values = read_values(plan.children(slots.VALUES, pte.EValue)[0])
+    inputs, outputs = (plan.vectors(slot, "<i4")[0] for slot in (slots.INPUTS, slots.OUTPUTS))
+    _refuse_unknown(plan, [inputs, outputs], len(values), "input or output")
+    operators, _ = plan.children(slots.OPERATORS, pte.Operator)
+    kernels = [
+        f"{name}.{overload}" if overload else name
+        for name, overload in zip(
+            operators.texts(pte.Operator.NAME), operators.texts(pte.Operator.OVERLOAD), strict=True
+        )
+    ]
+    delegates = plan.children(slots.DELEGATES, pte.BackendDelegate)[0].texts(pte.BackendDelegate.ID)
+    chains, _ = plan.children(slots.CHAINS, pte.Chain)
+    instructions, counts = chains.children(pte.Chain.INSTRUCTIONS, pte.Instruction)
+    steps = _instructions(instructions, kernels, delegates, len(values))
+    return Method(
+        name=plan.texts(slots.NAME)[0],
+        values=tuple(values),
+        inputs=inputs,
+        outputs=outputs,
+        chains=tuple(split(steps, counts)),
+        delegates=tuple(delegates),
+        planned=plan.vectors(slots.NON_CONST_BUFFER_SIZES, "<i8")[0],
+    )
+
+
+def _instructions(
+    tables: Tables[pte.Instruction], kernels: list[str], delegates: list[str], values: int
+) -> list[Instruction]:
+    types = tables.scalars(pte.Instruction.ARGS_TYPE, "u1", 0)
+    known = (types >= Call.KERNEL) & (types <= Call.FREE)
+    tables.buffer.require(known, tables.positions, "Instruction", "unknown kind of instruction")
+    places = tables.references(pte.Instruction.ARGS)
+    tables.buffer.require(places != 0, tables.positions, "Instruction", "has no arguments")
+    found: list[Instruction | None] = [None] * len(types)
+    for call in Call:
+        rows = np.flatnonzero(types == call)
+        read = _READERS[call](tables.buffer, places[rows], kernels, delegates)
+        for row, instruction in zip(rows.tolist(), read, strict=True):
+            found[row] = instruction
+    steps = [step for step in found if step is not None]  # all of them
+    _refuse_unknown(tables, [step.args for step in steps], values, "argument")
+    return steps
+
+
+def _called(
+    buffer: FlatBuffer, places: Ints, call: Call, names: list[str], field: str
+) -> list[Instruction]:
+    """Kernel calls or calls of delegates: each has the number of a name, and arguments."""
+    tables = Tables.at(buffer, places, pte.IndexedCall)
+    indices = tables.scalars(pte.IndexedCall.INDEX, "<i4", 0)
+    good = (indices >= 0) & (indices < len(names))
+    buffer.require(good, places, field, "there are not so many")
+    return [
+        Instruction(call, names[index], args, index if call is Call.DELEGATE else -1)
+        for index, args in zip(
+            indices.tolist(), tables.vectors(pte.IndexedCall.ARGS, "<i4"), strict=True
+        )
+    ]
+
+
+def _kernels(
+    buffer: FlatBuffer, places: Ints, kernels: list[str], _delegates: list[str]
+) -> list[Instruction]:
+    return _called(buffer, places, Call.KERNEL, kernels, "KernelCall.op_index")
+
+
+def _delegates(
+    buffer: FlatBuffer, places: Ints, _kernels: list[str], delegates: list[str]
+) -> list[Instruction]:
+    return _called(buffer, places, Call.DELEGATE, delegates, "DelegateCall.delegate_index")
+
+
+def _numbers(buffer: FlatBuffer, places: Ints, slots: type[IntEnum]) -> list[list[int]]:
+    """The 32-bit integers that tables of a kind consist of, slot by slot."""
+    tables = Tables.at(buffer, places, slots)
+    return [tables.scalars(slot, "<i4", 0).tolist() for slot in slots]
+
+
+def _moves(buffer: FlatBuffer, places: Ints, *_: list[str]) -> list[Instruction]:
+    pairs = zip(*_numbers(buffer, places, pte.MoveCall), strict=True)
+    return [Instruction(Call.MOVE, "", pair) for pair in pairs]
+
+
+def _jumps(buffer: FlatBuffer, places: Ints, *_: list[str]) -> list[Instruction]:
+    pairs = zip(*_numbers(buffer, places, pte.JumpFalseCall), strict=True)
+    return [Instruction(Call.JUMP_FALSE, "", (value,), target) for value, target in pairs]
+
+
+def _frees(buffer: FlatBuffer, places: Ints, *_: list[str]) -> list[Instruction]:
+    (values,) = _numbers(buffer, places, pte.FreeCall)
+    return [Instruction(Call.FREE, "", (value,)) for value in values]
+
+
+_READERS: Final[dict[Call, Callable[..., list[Instruction]]]] = {
+    Call.KERNEL: _kernels,
+    Call.DELEGATE: _delegates,
+    Call.MOVE: _moves,
+    Call.JUMP_FALSE: _jumps,
+    Call.FREE: _frees,
+}
+
+
+def _refuse_unknown(
+    tables: Tables[Any], vectors: Sequence[Sequence[int]], values: int, what: str
+) -> None:
+    """Refuse numbers of values that the method does not have."""
+    for row, numbers in enumerate(vectors):
+        if any(not 0 <= number < values for number in numbers):
+            place = int(tables.positions[min(row, len(tables.positions) - 1)])
+            raise FormatError(f"the method has {values} values", offset=place, field=what)

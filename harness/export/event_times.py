@@ -1,0 +1,233 @@
+"""When every event of a trace was, on one clock: integer nanoseconds from the earliest one drawn.
+
+The tracer's own events are where its ticks say. A delegate's clock counts from somewhere else: what
+it logged in a call is placed within the call, where the calls of the whole trace together say that
+it may have been (``harness.analyze.delegate_clocks``): in the middle of what is possible. Events
+that their ticks place already are not moved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.analyze.delegate_clocks import align_delegate, in_log
+from harness.analyze.placement import Placement
+from harness.analyze.ticks import forward, nanoseconds_per_tick
+from harness.analyze.unwrap import unwrap
+from harness.errors import UsageError
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import NO_CLOCK, Kind, Trace
+
+Ints = npt.NDArray[np.int64]
+_Bools = npt.NDArray[np.bool_]
+_MAIN: Final = 0
+_LATEST: Final = 2**63 - 1
+
+
+def floor_nanoseconds(ticks: Ints, domain: ClockDomain) -> Ints:
+    """Whole nanoseconds of so many ticks, rounded down.
+
+    Raises:
+        UsageError: The rate is unknown, or the result does not fit 63 bits.
+    """
+    length = nanoseconds_per_tick(domain)
+    if length is None:
+        raise UsageError(
+            f"clock {domain.name!r} has no known rate, so nothing can be drawn on it",
+            hint="say what it is with --clock-hz",
+        )
+    p, q = length.numerator, length.denominator
+    if int(np.abs(ticks).max(initial=0)) * p > _LATEST:
+        exact = [tick * p // q for tick in ticks.tolist()]
+        if max(map(abs, exact), default=0) > _LATEST:
+            raise _too_long(domain)
+        return np.array(exact, np.int64)
+    return ticks * np.int64(p) // np.int64(q)
+
+
+def _too_long(domain: ClockDomain) -> UsageError:
+    return UsageError(
+        f"clock {domain.name!r} spans more nanoseconds than 63 bits hold",
+        hint="correct its rate or width: --clock-hz, --clock-bits",
+    )
+
+
+class Placed:
+    """Where every row of a trace is.
+
+    Attributes:
+        start: Nanoseconds since the earliest instant of what ``drawn`` or ``timed`` names, int64,
+            never negative; of nothing else.
+        end: Likewise.
+        slack: How far a delegate's events may be from there.
+        drawn: True for rows that become slices.
+        timed: True for allocations that have a time.
+        delegate: True for events of delegates.
+        call: Row of the event of the tracer's own that a delegate's event is in, else -1.
+    """
+
+    def __init__(self, trace: Trace, parent: Ints) -> None:
+        self.trace = trace
+        count = len(trace)
+        profile = trace.kind == Kind.PROFILE
+        timed = trace.clock != NO_CLOCK
+        self.delegate = profile & timed & (trace.delegated | (trace.clock != _MAIN))
+        own = ~self.delegate & (trace.clock == _MAIN)
+        self.timed = own & (trace.kind == Kind.ALLOCATION)
+        self.slack = np.zeros(count, np.int64)
+        line = unwrap(_only(trace, own)) if own.any() else None
+        self.start, self.end = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        if line is not None:
+            self.start[own] = floor_nanoseconds(line.start[own], trace.clocks[_MAIN])
+            self.end[own] = floor_nanoseconds(line.end[own], trace.clocks[_MAIN])
+        self.call = _outermost(parent, self.delegate)
+        self.unplaced = self.delegate & ((self.call < 0) | self._rateless())
+        self.loose = self.too_long = 0
+        if line is not None:
+            self._place_delegates(in_log(_only(trace, own), line.start, line.end))
+        self.drawn = timed & (trace.kind != Kind.ALLOCATION) & ~self.unplaced
+        self.drawn &= own | self.delegate
+        self.reversed = int(np.count_nonzero(self.drawn & (self.end < self.start)))
+        self.end = np.maximum(self.end, self.start)
+        self._begin_at_zero()
+
+    def notes(self) -> tuple[str, ...]:
+        """What is not as it should be, a line each."""
+        kind = self.trace.kind
+        values = int(np.count_nonzero((kind == Kind.DEBUG) & ~self.drawn))
+        allocations = int(np.count_nonzero((kind == Kind.ALLOCATION) & ~self.timed))
+        unplaced = int(np.count_nonzero(self.unplaced))
+        counts = {
+            "values without a time": values,
+            "allocations without a time": allocations,
+            "events of delegates that no call or no known rate places": unplaced,
+            "calls in which a delegate's events may be earlier or later than drawn": self.loose,
+            "calls shorter than what their delegate logged in them": self.too_long,
+            "events that end before they start, drawn without a length": self.reversed,
+        }
+        return tuple(f"{number} {what}" for what, number in counts.items() if number)
+
+    def keys(self, rows: Ints) -> Ints:
+        """What tells lines apart, shape (n, 4).
+
+        Tracer, whether of a delegate, and the chain and instruction of its calls.
+        """
+        trace, of_delegate, call = self.trace, self.delegate[rows], self.call[rows]
+        chain = np.where(of_delegate, trace.chain[call], 0)
+        instruction = np.where(of_delegate, trace.instruction[call], 0)
+        tracer = trace.tracer[rows].astype(np.int64)
+        return np.stack([tracer, of_delegate, chain, instruction], axis=1)
+
+    def _begin_at_zero(self) -> None:
+        """Count from the earliest instant that is drawn: a delegate's event may be before all else.
+
+        Raises:
+            UsageError: The latest is more than 63 bits of nanoseconds later.
+        """
+        shown = np.flatnonzero(self.drawn | self.timed)
+        if not len(shown):
+            return
+        zero, last = int(self.start[shown].min()), int(self.end[shown].max())
+        if last - zero > _LATEST:
+            raise _too_long(self.trace.clocks[_MAIN])
+        self.start[shown] -= zero
+        self.end[shown] -= zero
+
+    def _rateless(self) -> _Bools:
+        without = [number for number, clock in enumerate(self.trace.clocks) if clock.hz is None]
+        return np.isin(self.trace.clock, without)
+
+    def _place_delegates(self, own: Placement) -> None:
+        """Place what each call's delegate logged on each clock, as one."""
+        trace = self.trace
+        rows = np.flatnonzero(self.delegate & ~self.unplaced)
+        if not len(rows):
+            return
+        line = unwrap(_only(trace, self.delegate & ~self.unplaced))
+        likely, slack = np.full(len(trace), -1, np.int64), np.zeros(len(trace), np.int64)
+        for number, domain in enumerate(trace.clocks):
+            mine = rows[trace.clock[rows] == number]
+            if len(mine):
+                self.start[mine] = floor_nanoseconds(line.start[mine], domain)
+                self.end[mine] = floor_nanoseconds(line.end[mine], domain)
+                if number != _MAIN:
+                    self._align(number, own, likely, slack)
+        order = np.lexsort((rows, trace.clock[rows], self.call[rows]))
+        rows = rows[order]
+        key = np.stack([self.call[rows], trace.clock[rows]])
+        borders = np.flatnonzero((np.diff(key) != 0).any(axis=0)) + 1
+        for group in np.split(rows, borders):
+            self._place_group(group, likely, slack)
+
+    def _align(self, clock: int, own: Placement, likely: Ints, slack: Ints) -> None:
+        """Find out where events of a delegate's clock began, and how far from there they may be.
+
+        Args:
+            clock: Index of the clock.
+            own: The tracer's own events.
+            likely: Nanoseconds, per row; set where bounds are known.
+            slack: Likewise.
+        """
+        times = align_delegate(self.trace, clock, own)
+        began, _ = times.placement.instants(times.alignment)
+        rows, main = times.placement.rows[began.known], self.trace.clocks[_MAIN]
+        likely[rows] = floor_nanoseconds(began.mid[began.known], main)
+        widths = (began.high - began.low)[began.known]
+        slack[rows] = floor_nanoseconds(widths // 2 + 1, main) + 1
+
+    def _place_group(self, group: Ints, likely: Ints, slack: Ints) -> None:
+        call, first = int(self.call[group[0]]), int(group[np.argmin(self.start[group])])
+        low, high = int(self.start[first]), int(self.end[group].max())
+        begin, room = int(self.start[call]), int(self.end[call] - self.start[call])
+        if (lead := self._lead(call, group)) is not None:
+            at = begin + lead
+        else:
+            spare = room - (high - low)
+            latest = begin + max(spare, 0)
+            middle, within = (begin + latest) // 2, (abs(spare) + 1) // 2
+            if likely[first] >= 0 and spare >= 0 and slack[first] < within:
+                middle, within = min(max(int(likely[first]), begin), latest), int(slack[first])
+            self.slack[group] = within if spare >= 0 else -spare
+            self.loose += 1
+            self.too_long += spare < 0
+            at = middle
+        if at + (high - low) > _LATEST:
+            raise _too_long(self.trace.clocks[_MAIN])
+        self.start[group] = self.start[group] - low + at
+        self.end[group] = self.end[group] - low + at
+
+    def _lead(self, call: int, group: Ints) -> int | None:
+        """Nanoseconds from the start of a call to its delegate's first event.
+
+        None when the delegate's ticks are not the caller's: of another clock, or not within the
+        call, as in a file that does not name clocks. Nor does a call that ends before it starts
+        say where anything was.
+        """
+        trace = self.trace
+        if trace.clock[group[0]] != _MAIN or self.end[call] < self.start[call]:
+            return None
+        clock = trace.clocks[_MAIN]
+        begin = trace.start[[call]]
+        whole = forward(clock, begin, trace.end[[call]])
+        starts = forward(clock, begin, trace.start[group])
+        ends = forward(clock, begin, trace.end[group])
+        if (ends > whole).any() or (starts > ends).any():
+            return None
+        return int(floor_nanoseconds(starts.min(keepdims=True).astype(np.int64), clock)[0])
+
+
+def _only(trace: Trace, rows: _Bools) -> Trace:
+    """The same, as if no other rows had a time."""
+    return replace(trace, clock=np.where(rows, trace.clock, NO_CLOCK).astype(np.uint8))
+
+
+def _outermost(parent: Ints, delegate: _Bools) -> Ints:
+    """For every event of a delegate the first one around it that is none, -1 without."""
+    call = np.where(delegate, parent, -1)
+    while (inside := np.flatnonzero((call >= 0) & delegate[call])).size:
+        call[inside] = parent[call[inside]]
+    return call

@@ -1,0 +1,137 @@
+"""What a store keeps of one result, and how results are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.check.history.measure import Kept, keep
+from harness.check.history.samples import Provenance
+from harness.check.history.stored import Entry, LinkFigures
+from harness.check.subject import Subject, model_name
+from harness.records.result import Result, VerdictRecord, bytes_carried, corrupt_frames
+from harness.records.trace import NOTHING_LOST, Losses
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which results are meant; what is None does not restrict them.
+
+    Attributes:
+        board: Board type.
+        unit: Board of its type.
+        model: Name of the model's file.
+        method: Method that ran.
+        session: What they were made together with.
+        commit: Beginning of the commit that was tested.
+        build_id: The firmware's.
+        since: Those that began at this time or later, ISO 8601.
+        before: Those that began earlier than this.
+        passed: By their verdict.
+        sound: Whether they may be part of a baseline.
+        ids: These ones.
+        newest: Only so many, the newest.
+    """
+
+    board: str | None = None
+    unit: str | None = None
+    model: str | None = None
+    method: str | None = None
+    session: str | None = None
+    commit: str | None = None
+    build_id: str | None = None
+    since: str | None = None
+    before: str | None = None
+    passed: bool | None = None
+    sound: bool | None = None
+    ids: Sequence[str] | None = None
+    newest: int | None = None
+
+
+def entry_of(
+    result: Result, subject: Subject | None = None, verdict: VerdictRecord | None = None
+) -> tuple[Entry, Kept]:
+    """Return what a store keeps of a result.
+
+    Args:
+        result: The run.
+        subject: Its trace and what is known beside it; None when it has none.
+        verdict: What the checks said; by default that of the result.
+    """
+    verdict = verdict or result.verdict
+    kept = keep(subject) if subject is not None else Kept({}, {})
+    losses = subject.trace.losses if subject is not None else _losses(result)
+    failed: dict[str, int] = {}
+    warned: dict[str, int] = {}
+    for check in verdict.checks if verdict is not None else ():
+        if not check.passed:
+            counts = failed if check.failed else warned
+            counts[check.code] = counts.get(check.code, 0) + 1
+    entry = Entry(
+        provenance=provenance_of(result),
+        duration_s=result.duration_s,
+        exit_code=result.exit_code,
+        passed=verdict.passed if verdict is not None else None,
+        budget=verdict.budget if verdict is not None else "",
+        failed=failed,
+        warned=warned,
+        failure=result.failure.kind if result.failure else "",
+        failure_message=result.failure.message if result.failure else "",
+        runs_requested=result.runs_requested,
+        runs_completed=result.runs_completed,
+        link=_link(result),
+        clocks=result.clock_quality,
+        losses=losses,
+        indistinct=kept.indistinct,
+        sound=subject is not None and _sound(result, verdict, losses),
+    )
+    return entry, kept
+
+
+def provenance_of(result: Result) -> Provenance:
+    """Where the numbers of a result come from."""
+    target, model = result.target, result.model
+    return Provenance(
+        id=result.id,
+        started_utc=result.started_utc,
+        board=result.board,
+        unit=result.unit,
+        model=model_name(model.file) if model else "",
+        model_sha256=model.sha256 if model else "",
+        method=model.method if model else "",
+        build_id=target.build_id if target else "",
+        tool_version=result.tool_version,
+        commit=result.commit,
+        session=result.session,
+    )
+
+
+def _sound(result: Result, verdict: VerdictRecord | None, losses: Losses) -> bool:
+    lost = losses.events or losses.blocks or losses.chunks or losses.records or losses.damaged
+    failed = result.exit_code != 0 or (verdict is not None and not verdict.passed)
+    return not (failed or lost) and result.runs_completed >= max(result.runs_requested, 1)
+
+
+def _losses(result: Result) -> Losses:
+    if (trace := result.trace) is None:
+        return NOTHING_LOST
+    return Losses(
+        events=trace.dropped_events,
+        blocks=trace.dropped_blocks,
+        values=trace.dropped_values,
+        runs=trace.dropped_runs,
+        chunks=trace.missing_chunks,
+        records=trace.missing_records,
+    )
+
+
+def _link(result: Result) -> LinkFigures:
+    link = result.link
+    read_us = link.get("read_us", 0)
+    return LinkFigures(
+        baud=result.baud,
+        bytes_carried=bytes_carried(link),
+        corrupt_frames=corrupt_frames(link),
+        retries=link.get("retries", 0),
+        goodput=1e6 * link.get("read_bytes", 0) / read_us if read_us else None,
+    )

@@ -1,0 +1,102 @@
+"""All numbers of results as one long table: a row per number, or per operator and executions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, select
+
+from harness.analyze.statistics import Summary
+from harness.check.history.samples import Metric
+from harness.check.history.stored import Entry
+from harness.export.chunked_writer import Piece
+from harness.export.names import escaped
+from harness.history.entries import Selection
+from harness.history.interning import known_metrics
+from harness.history.reading import chosen, entries
+from harness.history.tables import BITS, NUMBER, TIME
+
+_RESULTS: Final = 50
+"""Results in one piece."""
+
+_SUMMARY: Final = Summary.__struct_fields__
+
+TYPES: Final = {
+    "result": "string",
+    "started_utc": "text",
+    **dict.fromkeys(("board", "unit", "model", "model_sha256", "method", "build_id"), "text"),
+    **dict.fromkeys(("tool_version", "commit", "session"), "text"),
+    "exit_code": "int16",
+    "passed": "bool_",
+    "sound": "bool_",
+    **dict.fromkeys(("kind", "name", "block"), "text"),
+    **dict.fromkeys(("chain", "instruction", "delegate_int"), "int64"),
+    **dict.fromkeys(("delegate_str", "clock", "measured_in", "executions"), "text"),
+    "statistic": "text",
+    "value": "float64",
+    **{name: "int64" if name == "count" else "float64" for name in _SUMMARY},
+}
+"""Columns of the table, and Arrow's name of the type of each; ``text`` is a string that repeats.
+
+An operator has a row for all executions, one for the cold and one for the warm ones, with all
+statistics in ``measured_in``. Anything else has one row, with a ``statistic`` and its ``value``.
+"""
+
+
+def pieces(connection: Connection, selection: Selection) -> Iterator[Piece]:
+    """Yield the rows of the results that are meant, oldest first."""
+    rows = chosen(connection, selection)
+    for start in range(0, len(rows), _RESULTS):
+        some = rows[start : start + _RESULTS]
+        cells = [*_cells(connection, some)]
+        columns = zip(*cells, strict=True) if cells else ([] for _ in TYPES)
+        yield dict(zip(TYPES, map(list, columns), strict=True))
+
+
+def _cells(connection: Connection, rows: Sequence[Row[Any]]) -> Iterator[tuple[Any, ...]]:
+    """Cells of every row, in the order of ``TYPES``."""
+    about = {
+        row.id: _about(entry) for row, entry in zip(rows, entries(connection, rows), strict=True)
+    }
+    times, numbers = (
+        [
+            *connection.execute(
+                select(table)
+                .where(table.c.result_id.in_(about))
+                .order_by(table.c.result_id, table.c.metric_id)
+            )
+        ]
+        for table in (TIME, NUMBER)
+    )
+    metrics = known_metrics(connection, {row.metric_id for row in (*times, *numbers)})
+    for row in times:
+        of = _of(metrics[row.metric_id])
+        summary = tuple(row._mapping[name] for name in _SUMMARY)
+        for executions, bit in BITS.items():
+            if row.executions & bit:
+                yield (*about[row.result_id], *of, executions, None, None, *summary)
+    for row in numbers:
+        metric = metrics[row.metric_id]
+        nothing = (None,) * len(_SUMMARY)
+        value = (None, metric.statistic, row.value)
+        yield (*about[row.result_id], *_of(metric), *value, *nothing)
+
+
+def _about(entry: Entry) -> tuple[Any, ...]:
+    origin = entry.provenance
+    texts = (
+        *(origin.id, origin.started_utc, origin.board, origin.unit, origin.model),
+        *(origin.model_sha256, origin.method, origin.build_id, origin.tool_version),
+        *(origin.commit, origin.session),
+    )
+    return (*map(escaped, texts), entry.exit_code, entry.passed, entry.sound)
+
+
+def _of(metric: Metric) -> tuple[Any, ...]:
+    delegate = metric.delegate_str
+    return (
+        *(metric.kind, escaped(metric.name), escaped(metric.block)),
+        *(metric.chain, metric.instruction, metric.delegate_int),
+        *(None if delegate is None else escaped(delegate), escaped(metric.clock), metric.unit),
+    )

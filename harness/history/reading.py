@@ -1,0 +1,313 @@
+"""Asking a store: which results there are, and what was measured in them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, func, select
+
+from harness.analyze.compare import Executions
+from harness.check.history.measure import metric_of
+from harness.check.history.samples import Metric, Provenance, Sample, Series
+from harness.check.history.stored import Entry, LinkFigures, Tested
+from harness.export.names import escaped, unescaped
+from harness.history.entries import Selection
+from harness.history.interning import batches, known_metrics, known_names, name_digest
+from harness.history.tables import BITS, CLOCK, CODE, METRIC, NAME, NUMBER, RESULT, TIME
+from harness.records.result import UNFINISHED, ClockQuality
+from harness.records.timestamps import microseconds
+from harness.records.trace import Losses
+
+_DIRTY: Final = "-dirty"
+_LAST: Final = "\U0010ffff"
+"""Sorts behind whatever a text may hold."""
+
+_LOSSES: Final = Losses.__dataclass_fields__
+_NAMED: Final = {
+    "board": RESULT.c.board_id,
+    "unit": RESULT.c.unit_id,
+    "model": RESULT.c.model_id,
+    "method": RESULT.c.method_id,
+    "session": RESULT.c.session_id,
+    "build_id": RESULT.c.build_id,
+}
+"""Columns by the fields of a Selection that say what they hold."""
+
+
+def chosen(connection: Connection, selection: Selection) -> list[Row[Any]]:
+    """Rows of the results that are meant, oldest first."""
+    conditions = [*_conditions(selection)]
+    query = select(RESULT).where(*conditions)
+    if selection.ids is not None:
+        rows = [
+            row
+            for some in batches(dict.fromkeys(selection.ids))
+            for row in connection.execute(query.where(RESULT.c.own_id.in_(some)))
+        ]
+        rows.sort(key=lambda row: (row.started_us, row.own_id))
+        return rows if selection.newest is None else rows[-selection.newest :]
+    newest_first = query.order_by(RESULT.c.started_us.desc(), RESULT.c.own_id.desc())
+    if selection.newest is not None:
+        newest_first = newest_first.limit(selection.newest)
+    return [*connection.execute(newest_first)][::-1]
+
+
+class Found(NamedTuple):
+    """A result that is there: its number, and whether its run had ended when it was added."""
+
+    number: int
+    over: bool
+
+
+def find(connection: Connection, own_id: str) -> Found | None:
+    """The result of this id, if it is there."""
+    # What no text of a database can hold is the id of none.
+    if not own_id.isprintable():
+        return None
+    query = (
+        select(RESULT.c.id, NAME.c.text)
+        .join(NAME, NAME.c.id == RESULT.c.failure_id)
+        .where(RESULT.c.own_id == own_id)
+    )
+    row = connection.execute(query).one_or_none()
+    return None if row is None else Found(row[0], row[1] != UNFINISHED)
+
+
+def commits(connection: Connection, selection: Selection, prefix: str) -> dict[str, int]:
+    """The commits of the results that are meant that begin with ``prefix``, with their numbers.
+
+    What was changed since a commit is not that commit: it is only meant by ``-dirty`` at the end.
+    """
+    query = (
+        select(NAME.c.id, NAME.c.text)
+        .distinct()
+        .join(RESULT, RESULT.c.commit_id == NAME.c.id)
+        .where(*_conditions(selection), _begins(prefix.removesuffix(_DIRTY)))
+    )
+    found = {unescaped(row.text): row.id for row in connection.execute(query)}
+    dirty = prefix.endswith(_DIRTY)
+    return {commit: found[commit] for commit in sorted(found) if commit.endswith(_DIRTY) == dirty}
+
+
+def entries(connection: Connection, rows: Sequence[Row[Any]]) -> list[Entry]:
+    """What is known of results as a whole."""
+    numbers = [row.id for row in rows]
+    codes = _of_results(connection, select(CODE), CODE.c.result_id, numbers)
+    clocks = _of_results(
+        connection, select(CLOCK).order_by(CLOCK.c.position), CLOCK.c.result_id, numbers
+    )
+    used = {getattr(row, column) for row in rows for column in _NAMES_OF_RESULT}
+    used |= {row.code_id for some in codes.values() for row in some}
+    used |= {
+        getattr(row, column)
+        for some in clocks.values()
+        for row in some
+        for column in ("clock_id", "reference_id", "epochs_id", "unknown_id")
+    }
+    names = known_names(connection, used)
+    return [_entry(row, codes.get(row.id, ()), clocks.get(row.id, ()), names) for row in rows]
+
+
+def provenances(connection: Connection, rows: Sequence[Row[Any]]) -> list[Provenance]:
+    """Where results come from."""
+    names = known_names(
+        connection, {getattr(row, column) for row in rows for column in _NAMES_OF_ORIGIN}
+    )
+    return [_provenance(row, names) for row in rows]
+
+
+def tested(connection: Connection) -> list[Tested]:
+    """Every board, model and method, with the number of its results."""
+    columns = (RESULT.c.board_id, RESULT.c.model_id, RESULT.c.method_id)
+    rows = [*connection.execute(select(*columns, func.count()).group_by(*columns))]
+    names = known_names(connection, {number for row in rows for number in row[:3]})
+    return sorted(Tested(names[row[0]], names[row[1]], names[row[2]], row[3]) for row in rows)
+
+
+_NAMES_OF_ORIGIN: Final = (
+    *("board_id", "unit_id", "model_id", "model_sha256_id", "method_id"),
+    *("build_id", "tool_id", "commit_id", "session_id"),
+)
+_NAMES_OF_RESULT: Final = (*_NAMES_OF_ORIGIN, "budget_id", "failure_id")
+
+
+def series(
+    connection: Connection,
+    rows: Sequence[Row[Any]],
+    statistics: Sequence[str],
+    executions: Executions = "all",
+    pattern: str | None = None,
+) -> tuple[Series, ...]:
+    """What was measured in results: operators as they run, then allocators, then the rest.
+
+    Args:
+        connection: The store.
+        rows: The results.
+        statistics: Which statistics of operators' times, each a series of its own.
+        executions: Of which executions.
+        pattern: ``fnmatch`` pattern on the name of the operator, allocator or number.
+    """
+    places = {row.id: place for place, row in enumerate(rows)}
+    wanted = None if pattern is None else _matching(connection, pattern)
+    time = select(
+        *(TIME.c.result_id, TIME.c.metric_id, TIME.c.count, TIME.c.std),
+        *(TIME.c[statistic] for statistic in statistics),
+    ).where(TIME.c.executions.bitwise_and(BITS[executions]) != 0)
+    number = select(NUMBER.c.result_id, NUMBER.c.metric_id, NUMBER.c.value)
+    found: dict[tuple[int, str], dict[int, Sample]] = defaultdict(dict)
+    for result, metric, count, std, *values in _measured(connection, time, TIME, places, wanted):
+        for statistic, value in zip(statistics, values, strict=True):
+            found[metric, statistic][places[result]] = Sample(value, count, std)
+    for result, metric, value in _measured(connection, number, NUMBER, places, wanted):
+        found[metric, ""][places[result]] = Sample(value)
+    metrics = known_metrics(connection, {metric for metric, _ in found})
+    return tuple(
+        Series(
+            _with_statistic(metrics[number], statistic, executions),
+            tuple(sorted(samples)),
+            tuple(samples[place] for place in sorted(samples)),
+        )
+        # Statistics of one operator follow each other as they were asked for.
+        for (number, statistic), samples in sorted(
+            found.items(), key=lambda item: _order(metrics[item[0][0]])
+        )
+    )
+
+
+def _measured(
+    connection: Connection,
+    query: Select[Any],
+    table: Table,
+    results: Iterable[int],
+    metrics: Collection[int] | None,
+) -> Iterator[Any]:
+    """Rows of ``table`` that are of these results, and of these metrics where they are given."""
+    for some in batches(results):
+        within = query.where(table.c.result_id.in_(some))
+        if metrics is None:
+            yield from connection.execute(within)
+            continue
+        for few in batches(metrics):
+            yield from connection.execute(within.where(table.c.metric_id.in_(few)))
+
+
+def _matching(connection: Connection, pattern: str) -> list[int]:
+    """Metrics whose names match."""
+    names = {row.id: row.text for row in connection.execute(select(NAME.c.id, NAME.c.text))}
+    return [
+        row.id
+        for row in connection.execute(select(METRIC.c.id, METRIC.c.name_id))
+        if fnmatchcase(unescaped(names[row.name_id]), pattern)
+    ]
+
+
+def _order(metric: Metric) -> tuple[Any, ...]:
+    """Operators as their instructions follow each other, then allocators, then the rest."""
+    return (
+        -("result", "allocator", "operator").index(metric.kind),
+        *(metric.block, metric.chain, metric.instruction, metric.delegate_int),
+        *(metric.delegate_str or "", metric.delegate_str is not None, metric.name),
+        *(metric.clock, metric.unit, metric.statistic),
+    )
+
+
+def _with_statistic(metric: Metric, statistic: str, executions: Executions) -> Metric:
+    return metric_of(metric, statistic, executions) if metric.kind == "operator" else metric
+
+
+def _conditions(selection: Selection) -> Iterator[ColumnElement[bool]]:
+    for field, column in _NAMED.items():
+        if (text := getattr(selection, field)) is not None:
+            found = select(NAME.c.id).where(NAME.c.digest == name_digest(text))
+            yield column == found.scalar_subquery()
+    if selection.commit is not None:
+        yield RESULT.c.commit_id.in_(select(NAME.c.id).where(_begins(selection.commit)))
+    if selection.since is not None:
+        yield RESULT.c.started_us >= microseconds(selection.since)
+    if selection.before is not None:
+        yield RESULT.c.started_us < microseconds(selection.before)
+    for column, value in ((RESULT.c.passed, selection.passed), (RESULT.c.sound, selection.sound)):
+        if value is not None:
+            yield column.is_(value)
+
+
+def _begins(prefix: str) -> ColumnElement[bool]:
+    """That a text begins with ``prefix``; by its order, as LIKE is not the same everywhere."""
+    begin = escaped(prefix)
+    return and_(NAME.c.text >= begin, NAME.c.text < begin + _LAST)
+
+
+def _of_results(
+    connection: Connection, query: Select[Any], column: ColumnElement[int], results: Iterable[int]
+) -> dict[int, list[Row[Any]]]:
+    """Rows by the result that they are of."""
+    found: dict[int, list[Row[Any]]] = defaultdict(list)
+    for some in batches(results):
+        for row in connection.execute(query.where(column.in_(some))):
+            found[row.result_id].append(row)
+    return found
+
+
+def _provenance(row: Row[Any], names: Mapping[int, str]) -> Provenance:
+    return Provenance(
+        id=row.own_id,
+        started_utc=row.started_utc,
+        board=names[row.board_id],
+        unit=names[row.unit_id],
+        model=names[row.model_id],
+        model_sha256=names[row.model_sha256_id],
+        method=names[row.method_id],
+        build_id=names[row.build_id],
+        tool_version=names[row.tool_id],
+        commit=names[row.commit_id],
+        session=names[row.session_id],
+    )
+
+
+def _entry(
+    row: Row[Any], codes: Iterable[Row[Any]], clocks: Iterable[Row[Any]], names: Mapping[int, str]
+) -> Entry:
+    counts = sorted((names[item.code_id], item.failed, item.warned) for item in codes)
+    return Entry(
+        provenance=_provenance(row, names),
+        duration_s=row.duration_s,
+        exit_code=row.exit_code,
+        passed=row.passed,
+        budget=names[row.budget_id],
+        failed={code: failed for code, failed, _ in counts if failed},
+        warned={code: warned for code, _, warned in counts if warned},
+        failure=names[row.failure_id],
+        failure_message=unescaped(row.failure_message),
+        runs_requested=row.runs_requested,
+        runs_completed=row.runs_completed,
+        link=LinkFigures(
+            row.baud, row.link_bytes, row.link_corrupt, row.link_retries, row.link_goodput
+        ),
+        clocks=tuple(_clock(item, names) for item in clocks),
+        losses=Losses(**{what: getattr(row, f"lost_{what}") for what in _LOSSES}),
+        indistinct=row.indistinct,
+        sound=row.sound,
+    )
+
+
+def _clock(row: Row[Any], names: Mapping[int, str]) -> ClockQuality:
+    rate = None if row.rate_low_ppm is None else (row.rate_low_ppm, row.rate_high_ppm)
+    epochs = msgspec.json.decode(names[row.epochs_id], type=list[str])
+    return ClockQuality(
+        clock=names[row.clock_id],
+        reference=names[row.reference_id],
+        readings=row.readings,
+        epochs=tuple(map(unescaped, epochs)),
+        events=row.events,
+        placed=row.placed,
+        bounded=row.bounded,
+        half_width_ns=row.half_width_ns,
+        silent_wraps=row.silent_wraps,
+        unsettled=row.unsettled,
+        rate_ppm=rate,
+        unknown=names[row.unknown_id],
+    )

@@ -1,0 +1,204 @@
+"""The tables of a store, for SQLite and PostgreSQL alike.
+
+``name`` and ``metric`` hold each text and each thing measured once; all else refers to them by
+number. Both are found by a digest, as a name may be longer than what an index takes. Texts are
+escaped (``harness.export.names``), as they may hold what no database does. Columns of ``result``
+mean what ``harness.history.entries`` says of the fields that they are read into.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+)
+
+from harness.analyze.compare import EXECUTIONS
+
+METADATA: Final = MetaData(
+    naming_convention={
+        "ix": "%(table_name)s_by_%(column_0_N_name)s",
+        "uq": "%(table_name)s_%(column_0_name)s_key",
+        "pk": "%(table_name)s_pkey",
+        "fk": "%(table_name)s_%(column_0_name)s_fkey",
+    }
+)
+
+_ORDERED: Final = Text().with_variant(Text(collation="C"), "postgresql")
+"""Text that sorts by its bytes, as SQLite does."""
+
+
+def _name(column: str, *, nullable: bool = False) -> Column[Any]:
+    return Column(column, Integer, ForeignKey("name.id"), nullable=nullable)
+
+
+def _of_result(*, primary: bool = True) -> Column[Any]:
+    return Column(
+        "result_id",
+        Integer,
+        ForeignKey("result.id", ondelete="CASCADE"),
+        primary_key=primary,
+        nullable=False,
+    )
+
+
+def _count(column: str) -> Column[Any]:
+    return Column(column, BigInteger, nullable=False)
+
+
+NAME: Final = Table(
+    "name",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("digest", LargeBinary, nullable=False, unique=True),
+    Column("text", _ORDERED, nullable=False),
+)
+
+METRIC: Final = Table(
+    "metric",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("digest", LargeBinary, nullable=False, unique=True),
+    Column("kind", Text, nullable=False),
+    _name("name_id"),
+    Column("statistic", Text, nullable=False),
+    Column("unit", Text, nullable=False),
+    _name("block_id"),
+    _count("chain"),
+    _count("instruction"),
+    _count("delegate_int"),
+    _name("delegate_str_id", nullable=True),
+    _name("clock_id"),
+)
+
+RESULT: Final = Table(
+    "result",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("own_id", _ORDERED, nullable=False, unique=True),
+    Column("started_utc", Text, nullable=False),
+    _count("started_us"),
+    _name("board_id"),
+    _name("unit_id"),
+    _name("model_id"),
+    _name("model_sha256_id"),
+    _name("method_id"),
+    _name("build_id"),
+    _name("tool_id"),
+    _name("commit_id"),
+    _name("session_id"),
+    Column("duration_s", Double, nullable=False),
+    Column("exit_code", SmallInteger, nullable=False),
+    Column("passed", Boolean),
+    _name("budget_id"),
+    _name("failure_id"),
+    Column("failure_message", Text, nullable=False),
+    _count("runs_requested"),
+    _count("runs_completed"),
+    _count("baud"),
+    _count("link_bytes"),
+    _count("link_corrupt"),
+    _count("link_retries"),
+    Column("link_goodput", Double),
+    _count("lost_events"),
+    _count("lost_blocks"),
+    _count("lost_values"),
+    _count("lost_runs"),
+    _count("lost_chunks"),
+    _count("lost_records"),
+    _count("lost_damaged"),
+    _count("indistinct"),
+    Column("sound", Boolean, nullable=False),
+    Index("result_by_board", "board_id", "model_id", "method_id", "started_us", "own_id"),
+    Index("result_by_time", "started_us", "own_id"),
+)
+
+BITS: Final = {executions: 1 << index for index, executions in enumerate(EXECUTIONS)}
+"""What a row of ``operator_time`` says about the executions that it is of."""
+
+TIME: Final = Table(
+    "operator_time",
+    METADATA,
+    _of_result(),
+    Column("metric_id", Integer, ForeignKey("metric.id"), primary_key=True),
+    # Bits of the executions that the row is of; one row where they agree.
+    Column("executions", SmallInteger, primary_key=True),
+    _count("count"),
+    *(
+        Column(statistic, Double, nullable=False)
+        for statistic in ("total", "avg", "p10", "p50", "p90", "min", "max", "std")
+    ),
+    Index("operator_time_by_metric", "metric_id", "result_id"),
+    sqlite_with_rowid=False,
+)
+
+NUMBER: Final = Table(
+    "number",
+    METADATA,
+    _of_result(),
+    Column("metric_id", Integer, ForeignKey("metric.id"), primary_key=True),
+    Column("value", Double, nullable=False),
+    Index("number_by_metric", "metric_id", "result_id"),
+    sqlite_with_rowid=False,
+)
+
+CODE: Final = Table(
+    "result_code",
+    METADATA,
+    _of_result(),
+    Column("code_id", Integer, ForeignKey("name.id"), primary_key=True),
+    _count("failed"),
+    _count("warned"),
+    sqlite_with_rowid=False,
+)
+
+CLOCK: Final = Table(
+    "result_clock",
+    METADATA,
+    _of_result(),
+    Column("position", SmallInteger, primary_key=True),
+    _name("clock_id"),
+    _name("reference_id"),
+    _name("epochs_id"),
+    _name("unknown_id"),
+    _count("readings"),
+    _count("events"),
+    _count("placed"),
+    _count("bounded"),
+    Column("half_width_ns", BigInteger),
+    _count("silent_wraps"),
+    _count("unsettled"),
+    Column("rate_low_ppm", Double),
+    Column("rate_high_ppm", Double),
+    sqlite_with_rowid=False,
+)
+
+BASELINE: Final = Table(
+    "baseline",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("name_id", Integer, ForeignKey("name.id"), nullable=False, unique=True),
+    Column("set_utc", Text, nullable=False),
+)
+
+MEMBER: Final = Table(
+    "baseline_result",
+    METADATA,
+    Column("baseline_id", Integer, ForeignKey("baseline.id", ondelete="CASCADE"), primary_key=True),
+    # Not cascading: what a baseline is made of is not removed by the way.
+    Column("result_id", Integer, ForeignKey("result.id"), primary_key=True),
+    Index("baseline_result_by_result", "result_id"),
+    sqlite_with_rowid=False,
+)

@@ -1,0 +1,153 @@
+"""Adding one result to a store, and removing some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Connection, insert
+
+from harness.analyze.statistics import Summary
+from harness.check.history.measure import Kept
+from harness.check.history.samples import Metric
+from harness.check.history.stored import Entry
+from harness.errors import FormatError
+from harness.export.names import escaped
+from harness.history.baselines import remove
+from harness.history.interning import Interned, insert_new
+from harness.history.reading import find
+from harness.history.tables import BITS, CLOCK, CODE, NUMBER, RESULT, TIME
+from harness.records.result import UNFINISHED
+from harness.records.timestamps import microseconds
+
+_LONGEST_ID: Final = 200
+
+
+def add(connection: Connection, entry: Entry, kept: Kept, interned: Interned) -> Interned | None:
+    """Add a result, in place of what was added of its run before its end.
+
+    Returns:
+        What was numbered for it, to be known once it is committed; None when it is there already,
+        and nothing was added.
+
+    Raises:
+        FormatError: Its id or its time is none.
+    """
+    own_id = entry.provenance.id
+    if not own_id or len(own_id) > _LONGEST_ID or not own_id.isprintable():
+        raise FormatError(f"{own_id[:_LONGEST_ID]!r} is no id of a result")
+    if (earlier := find(connection, own_id)) is not None:
+        if earlier.over or entry.failure == UNFINISHED:
+            return None
+        remove(connection, [earlier.number])
+    numbers = interned.intern(connection, _texts(entry), {*kept.times, *kept.numbers})
+    names, metrics = numbers.names, numbers.metrics
+    adding = insert_new(connection, RESULT).values(_result(entry, names)).returning(RESULT.c.id)
+    result = connection.scalar(adding)
+    if result is None:  # another writer has added it since
+        return None
+    for table, rows in (
+        (TIME, [*_times(kept, metrics)]),
+        (NUMBER, [*_numbers(kept, metrics)]),
+        (CODE, [*_codes(entry, names)]),
+        (CLOCK, [*_clocks(entry, names)]),
+    ):
+        if rows:
+            connection.execute(insert(table), [{"result_id": result} | row for row in rows])
+    return numbers
+
+
+def _texts(entry: Entry) -> Iterator[str]:
+    origin = entry.provenance
+    yield from (origin.board, origin.unit, origin.model, origin.model_sha256, origin.method)
+    yield from (origin.build_id, origin.tool_version, origin.commit, origin.session)
+    yield from (entry.budget, entry.failure, *entry.failed, *entry.warned)
+    for clock in entry.clocks:
+        yield from (clock.clock, clock.reference, clock.unknown, _epochs(clock.epochs))
+
+
+def _result(entry: Entry, names: Mapping[str, int]) -> dict[str, Any]:
+    origin, link = entry.provenance, entry.link
+    return {
+        "own_id": origin.id,
+        "started_utc": origin.started_utc,
+        "started_us": microseconds(origin.started_utc),
+        "board_id": names[origin.board],
+        "unit_id": names[origin.unit],
+        "model_id": names[origin.model],
+        "model_sha256_id": names[origin.model_sha256],
+        "method_id": names[origin.method],
+        "build_id": names[origin.build_id],
+        "tool_id": names[origin.tool_version],
+        "commit_id": names[origin.commit],
+        "session_id": names[origin.session],
+        "duration_s": entry.duration_s,
+        "exit_code": entry.exit_code,
+        "passed": entry.passed,
+        "budget_id": names[entry.budget],
+        "failure_id": names[entry.failure],
+        "failure_message": escaped(entry.failure_message),
+        "runs_requested": entry.runs_requested,
+        "runs_completed": entry.runs_completed,
+        "baud": link.baud,
+        "link_bytes": link.bytes_carried,
+        "link_corrupt": link.corrupt_frames,
+        "link_retries": link.retries,
+        "link_goodput": link.goodput,
+        **{f"lost_{what}": count for what, count in asdict(entry.losses).items()},
+        "indistinct": entry.indistinct,
+        "sound": entry.sound,
+    }
+
+
+def _times(kept: Kept, metrics: Mapping[Metric, int]) -> Iterator[dict[str, Any]]:
+    for metric, summaries in kept.times.items():
+        # Where executions agree, such as all and cold of what ran once, one row says it for them.
+        bits: dict[Summary, int] = {}
+        for executions, summary in summaries.items():
+            bits[summary] = bits.get(summary, 0) | BITS[executions]
+        for summary, executions_bits in bits.items():
+            yield {
+                "metric_id": metrics[metric],
+                "executions": executions_bits,
+                **msgspec.structs.asdict(summary),
+            }
+
+
+def _numbers(kept: Kept, metrics: Mapping[Metric, int]) -> Iterator[dict[str, Any]]:
+    for metric, value in kept.numbers.items():
+        yield {"metric_id": metrics[metric], "value": value}
+
+
+def _codes(entry: Entry, names: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    for code in {**entry.failed, **entry.warned}:
+        failed, warned = (counts.get(code, 0) for counts in (entry.failed, entry.warned))
+        yield {"code_id": names[code], "failed": failed, "warned": warned}
+
+
+def _clocks(entry: Entry, names: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    for position, clock in enumerate(entry.clocks):
+        low, high = clock.rate_ppm or (None, None)
+        yield {
+            "position": position,
+            "clock_id": names[clock.clock],
+            "reference_id": names[clock.reference],
+            "epochs_id": names[_epochs(clock.epochs)],
+            "unknown_id": names[clock.unknown],
+            "readings": clock.readings,
+            "events": clock.events,
+            "placed": clock.placed,
+            "bounded": clock.bounded,
+            "half_width_ns": clock.half_width_ns,
+            "silent_wraps": clock.silent_wraps,
+            "unsettled": clock.unsettled,
+            "rate_low_ppm": low,
+            "rate_high_ppm": high,
+        }
+
+
+def _epochs(epochs: tuple[str, ...]) -> str:
+    """Why each epoch begins, as one text: it is the same of nearly all results."""
+    return msgspec.json.encode([*map(escaped, epochs)]).decode()

@@ -1,0 +1,106 @@
+"""Durations and starts of all events in the target time scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.analyze.converters import Convert, debug_id
+from harness.analyze.ticks import to_nanoseconds
+from harness.analyze.unwrap import unwrap
+from harness.inspector.perf_data import PER_SECOND, TimeScale, scale_between
+from harness.records.clock_domain import ClockDomain
+from harness.records.trace import Kind, Trace
+
+_SPAN_32 = np.uint64(2**32)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """When events began and what they took. One entry per row of the trace.
+
+    Attributes:
+        durations: In the target scale, float64; exact to the last bit where the clock's rate is
+            known. An event whose end was read a little before its start has a negative one.
+        starts: Counter readings at their start, unwrapped, in the target scale, float64; in ticks
+            when that is the target scale too, exactly.
+        exact_starts: True when ``starts`` holds whole ticks.
+        backward: How many events ended before they started.
+    """
+
+    durations: npt.NDArray[np.float64]
+    starts: npt.NDArray[np.float64] | npt.NDArray[np.int64]
+    exact_starts: bool
+    backward: int
+
+
+def of_readings(trace: Trace, hz: Fraction) -> Trace:
+    """The trace on a counter of ``hz`` whose width is what its readings say.
+
+    A counter that never reads more than 32 bits is taken for one of 32 bits: nothing but a wrap
+    tells. Delegates may stamp their events with another counter than ExecuTorch, or, as XNNPACK,
+    add to a reading in 64 bits; so theirs is a clock of its own.
+    """
+    wide = np.maximum(trace.start, trace.end) >= _SPAN_32
+    clocks = tuple(
+        ClockDomain(name, hz, 64 if (wide & (trace.delegated == delegated)).any() else 32)
+        for name, delegated in (("given", False), ("delegates", True))
+    )
+    numbers = np.where(trace.clock == 0, trace.delegated, trace.clock).astype(np.uint8)
+    return replace(trace, clocks=clocks, clock=numbers).sealed()
+
+
+def event_times(trace: Trace, target: TimeScale, converter: Convert | None = None) -> Times:
+    """Convert the times of all events.
+
+    Args:
+        trace: Its clocks have known rates, or the target is cycles.
+        target: What to convert to.
+        converter: For the events of delegates, instead of their clock's rate; of the delegate's
+            debug id as text and a time. It is given lengths from 0, so that a wrap or a large
+            reading takes nothing from them.
+
+    Raises:
+        ValueError: The rate of a clock is unknown and the target is not cycles.
+    """
+    timeline = unwrap(trace)
+    ticks = timeline.end - timeline.start
+    readings = timeline.start.copy()
+    for number, origin in enumerate(timeline.origins):
+        if origin is not None and not trace.clocks[number].down:
+            readings[trace.clock == number] += np.int64(origin) if origin < 2**62 else 0
+    profile = trace.kind == Kind.PROFILE
+    durations, starts = np.zeros(len(trace)), np.zeros(len(trace))
+    exact = True
+    for number, domain in enumerate(trace.clocks):
+        rows = np.flatnonzero((trace.clock == number) & profile)
+        if len(rows):
+            durations[rows] = _scaled(ticks[rows], domain, target)
+            starts[rows] = _scaled(readings[rows], domain, target)
+            exact &= domain.hz == PER_SECOND[target] or target is TimeScale.CYCLES
+    backward = int(np.count_nonzero(ticks[profile] < 0))
+    if converter is not None:
+        exact = False
+        for row in np.flatnonzero(profile & trace.delegated).tolist():
+            name = debug_id(trace, row)
+            zero = converter(name, 0)
+            durations[row] = float(converter(name, int(ticks[row])) - zero)
+            starts[row] = float(converter(name, int(readings[row])))
+    return Times(durations, readings if exact else starts, exact, backward)
+
+
+def _scaled(
+    ticks: npt.NDArray[np.int64], domain: ClockDomain, target: TimeScale
+) -> npt.NDArray[np.float64]:
+    if target is TimeScale.CYCLES:
+        return ticks.astype(np.float64)
+    if domain.hz is None:
+        raise ValueError(
+            f"clock {domain.name!r} has no known rate: give source_time_scale, or take cycles"
+        )
+    # Nanoseconds of a clock that is as much faster are units of this one.
+    faster = replace(domain, hz=domain.hz * scale_between(TimeScale.NS, target))
+    return np.sign(ticks) * to_nanoseconds(np.abs(ticks), faster)

@@ -1,0 +1,71 @@
+"""Progress: where a night is, told by its journal alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from harness.errors import Owner
+from harness.nightly.journal import Ended, Finished, OfUnit, Record, Started, Stored
+from harness.nightly.plan import Retry
+from harness.records.nightly import Attempt, Step, UnitEvent
+
+
+class Progress:
+    """What has been done of a night.
+
+    Attributes:
+        attempts: All that ended, by step, oldest first.
+        under_way: Those that were begun and have not ended, as far as anybody knows.
+        events: What happened to each unit.
+        finished: The night is over.
+        stored: Its results are in the history.
+    """
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self.attempts: dict[Step, list[Attempt]] = defaultdict(list)
+        self.under_way: dict[Step, Started] = {}
+        self.events: dict[str, list[UnitEvent]] = defaultdict(list)
+        self.finished = self.stored = False
+        for record in records:
+            self.learn(record)
+
+    def learn(self, record: Record) -> None:
+        """Take a record into account."""
+        match record:
+            case Started(step=step):
+                self.under_way[step] = record
+            case Ended(step=step, attempt=attempt):
+                self.under_way.pop(step, None)
+                self.attempts[step].append(attempt)
+            case OfUnit(event=event):
+                self.events[event.unit].append(event)
+            case Finished():
+                self.finished = True
+            case Stored():
+                self.stored = True
+            case _:
+                pass
+
+    def next_number(self, step: Step) -> int:
+        """Number of the next attempt at a step."""
+        return len(self.attempts[step]) + (step in self.under_way) + 1
+
+    def is_done(self, step: Step, retry: Retry) -> bool:
+        """Whether nothing more is to be tried of a step."""
+        ended = ended_of(self.attempts.get(step, ()))
+        if not ended:
+            return False
+        return ended[-1].outcome == "pass" or not may_retry(ended, retry)
+
+
+def ended_of(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Attempts that nobody interrupted."""
+    return [attempt for attempt in attempts if attempt.outcome != "interrupted"]
+
+
+def may_retry(attempts: Sequence[Attempt], retry: Retry) -> bool:
+    """Whether the last failure of a step may be tried again, considering all of its owner."""
+    owner = attempts[-1].owner or Owner.HOST
+    failed = sum(attempt.owner is owner for attempt in attempts)
+    return failed <= retry.times(owner)

@@ -1,0 +1,264 @@
+"""Worker: all that one unit does in a night, from its lease to its release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Literal
+
+from harness.errors import HarnessError, Owner
+from harness.nightly.classify import Cause, Examined, cause_of, command_failed, refined
+from harness.nightly.effects import Effects
+from harness.nightly.journal import Ended, OfUnit, Record, Started
+from harness.nightly.plan import Plan
+from harness.nightly.progress import Progress, ended_of, may_retry
+from harness.nightly.units import NightUnit
+from harness.records.nightly import Attempt, Step, UnitEvent
+
+INFRASTRUCTURE = (Owner.LINK, Owner.FLASH, Owner.BOARD, Owner.HOST)
+"""Owners of failures that say nothing of what is tested."""
+
+
+class Worker:
+    """One unit's night."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        unit: NightUnit,
+        directory: Path,
+        progress: Progress,
+        effects: Effects,
+        record: Callable[[Record], None],
+        ends_at: float | None,
+    ) -> None:
+        """Make it.
+
+        Args:
+            plan: What is to be done.
+            unit: By which unit.
+            directory: The folder of the night.
+            progress: What has been done; nobody else changes what it says of this unit.
+            effects: How to do more.
+            record: Writes into the journal, and into ``progress``.
+            ends_at: When the night has to be over, on the clock of ``effects``; None for never.
+        """
+        self._plan, self._unit, self._directory = plan, unit, directory
+        self._progress, self._effects, self._record = progress, effects, record
+        self._ends_at = ends_at
+        self._in_a_row = 0
+        self._flash_again = False
+        self._power_cycles = 0
+
+    def work(self, steps: Sequence[Step]) -> None:
+        """Do all of ``steps`` that are not done, until nothing more can be."""
+        retry = self._plan.retry
+        unasked = [step for step in steps if not self._settle(step, "later")]
+        pending = [step for step in steps if not self._progress.is_done(step, retry)]
+        if not pending or self._effects.stopped:
+            return
+        own = self._plan.deadlines.unit_s
+        if own is not None:
+            ends = self._effects.monotonic() + own
+            self._ends_at = ends if self._ends_at is None else min(ends, self._ends_at)
+        with ExitStack() as held:
+            try:
+                held.enter_context(self._lease())
+            except HarnessError as error:
+                for step in unasked:
+                    self._settle(step, "never")
+                self._event("not leased", Owner.HOST, error.message)
+                return
+            if self._unit.unit is not None:
+                self._event("leased")
+            for step in unasked:
+                self._settle(step, "now")
+            if self._plan.heal.first and not self._make_well():
+                return
+            for step in pending:
+                if not self._do(step):
+                    return
+
+    def _lease(self) -> ExitStack:
+        wait = self._plan.deadlines.lease_s
+        stack = ExitStack()
+        if self._unit.unit is not None:
+            stack.enter_context(self._effects.lease(self._unit, wait))
+        return stack
+
+    def _settle(self, step: Step, ask: Literal["later", "now", "never"]) -> bool:
+        """Find out what became of an attempt that was under way when the night ended.
+
+        Args:
+            step: Of which step.
+            ask: When the board may be asked whether a failure is its own: once it is held.
+
+        Returns:
+            False when that is left for later.
+        """
+        begun = self._progress.under_way.get(step)
+        if begun is None:
+            return True
+        result = self._effects.result(self._directory / begun.directory)
+        cause = cause_of(None, result, 0.0)
+        if cause.asks and self._can_ask and ask != "never":
+            if ask == "later":
+                return False
+            cause = self._ask(cause)
+        seconds = result.duration_s if result is not None and not cause.stopped else 0.0
+        self._ended(begun, cause, seconds, "not seen", "" if cause.stopped else _id(result))
+        return True
+
+    def _do(self, step: Step) -> bool:
+        """Try a step until it is done; False when this unit does nothing more tonight."""
+        while not self._progress.is_done(step, self._plan.retry):
+            if self._effects.stopped:
+                return False
+            with self._effects.slot(self._unit):
+                left = self._time_left()
+                attempt = self._try(step, left) if left > 0 else None
+            if attempt is None:
+                self._event("out of time", Owner.HOST, "its time was over before it had done all")
+                return False
+            if attempt.outcome == "interrupted":
+                return False
+            if attempt.outcome == "pass" or attempt.owner not in INFRASTRUCTURE:
+                self._in_a_row = 0
+                continue
+            self._in_a_row += 1
+            if self._in_a_row >= self._plan.heal.bench_after:
+                self._bench(attempt.owner, f"{self._in_a_row} failures in a row: {attempt.message}")
+                return False
+            if attempt.owner is Owner.BOARD and not self._make_well():
+                return False
+            self._wait_before(step)
+        return True
+
+    def _try(self, step: Step, left: float) -> Attempt:
+        number = self._progress.next_number(step)
+        directory = f"runs/{step}-{number}"
+        begun = Started(step, number, directory, self._effects.utc())
+        self._record(begun)
+        deadline = min(self._plan.deadlines.attempt_s, left)
+        result, seconds = None, 0.0
+        try:
+            cause, ended = self._flash(step)
+            if cause is None:
+                place = self._directory / directory
+                ending = self._effects.run(self._unit, step, place, deadline)
+                ended, seconds = ending.text, ending.seconds
+                result = self._effects.result(place)
+                cause = cause_of(ending, result, deadline)
+                if ending.expired and deadline == left and cause.kind == "Deadline":
+                    cause = Cause(
+                        stopped=True, message="the time of the unit or the night was over"
+                    )
+        except OSError as error:
+            cause, ended = _of_host(error), "not started"
+        if cause.asks and not cause.passed and not self._effects.stopped:
+            cause = self._ask(cause)
+        self._flash_again = cause.owner is Owner.FLASH
+        return self._ended(begun, cause, seconds, ended, _id(result))
+
+    def _flash(self, step: Step) -> tuple[Cause | None, str]:
+        image = self._unit.images.get(step.variant)
+        if image is None:
+            return None, ""
+        ending, failure = self._effects.flash(self._unit, image, again=self._flash_again)
+        what, deadline = f"flashing {image.name}", self._plan.deadlines.flash_s
+        return command_failed(ending, Owner.FLASH, what, deadline, failure), ending.text
+
+    def _ended(
+        self, begun: Started, cause: Cause, seconds: float, ended: str, result: str
+    ) -> Attempt:
+        outcome = "pass" if cause.passed else "interrupted" if cause.stopped else "fail"
+        attempt = Attempt(
+            number=begun.number,
+            directory=begun.directory,
+            started_utc=begun.utc,
+            duration_s=round(seconds, 3),
+            outcome=outcome,  # type: ignore[arg-type]
+            owner=cause.owner,
+            ended=ended,
+            kind=cause.kind,
+            message=cause.message,
+            hint=cause.hint,
+            evidence=cause.evidence,
+            result="" if cause.stopped else result,
+        )
+        self._record(Ended(begun.step, attempt))
+        return attempt
+
+    def _ask(self, cause: Cause) -> Cause:
+        """Let the board say whether the failure is its own."""
+        if not self._can_ask:
+            return cause
+        examined, cycles = self._healed()
+        if not examined.well:
+            self._event("not well", refined(cause, examined, cycles).owner, examined.message)
+        return refined(cause, examined, cycles)
+
+    @property
+    def _can_ask(self) -> bool:
+        unit = self._unit.unit
+        return unit is not None and not self._unit.started_here and unit.health != "none"
+
+    def _make_well(self) -> bool:
+        """See that the unit is well, with a power cycle if need be; else bench it."""
+        if not self._can_ask:
+            return True
+        examined, cycles = self._healed()
+        if examined.well:
+            self._event("well", None, examined.message)
+            return True
+        if examined.owner is Owner.FLASH and any(self._unit.images.values()):
+            self._event("not well", Owner.FLASH, f"{examined.message}; it is flashed now")
+            return True
+        after = f" after {cycles} power cycles" if cycles else ""
+        self._bench(examined.owner or Owner.BOARD, f"not well{after}: {examined.message}")
+        return False
+
+    def _healed(self) -> tuple[Examined, int]:
+        """Ask the unit how it is, and again after a power cycle if it is not well."""
+        examined = self._effects.examine(self._unit)
+        may = self._plan.heal.power_cycle and self._unit.has_power
+        if examined.well or not may or self._effects.stopped:
+            return examined, 0
+        switched = self._effects.power_cycle(self._unit)
+        what = "power cycled" if switched.well else "not power cycled"
+        self._event(what, switched.owner, switched.message)
+        if not switched.well:
+            return examined, 0
+        return self._effects.examine(self._unit), 1
+
+    def _bench(self, owner: Owner | None, why: str) -> None:
+        if not self._effects.stopped:
+            self._event("benched", owner, why)
+
+    def _wait_before(self, step: Step) -> None:
+        """Wait before a step is tried again, longer each time."""
+        failed = ended_of(self._progress.attempts[step])
+        if may_retry(failed, self._plan.retry):
+            self._effects.sleep(self._plan.retry.backoff_s * 2 ** min(len(failed) - 1, 6))
+
+    def _time_left(self) -> float:
+        if self._ends_at is None:
+            return float("inf")
+        return self._ends_at - self._effects.monotonic()
+
+    def _event(self, what: str, owner: Owner | None = None, message: str = "") -> None:
+        utc = self._effects.utc()
+        event = UnitEvent(unit=self._unit.id, utc=utc, what=what, owner=owner, message=message)  # type: ignore[arg-type]
+        self._record(OfUnit(event))
+
+
+def _id(result: object) -> str:
+    own = getattr(result, "id", "")
+    return own if isinstance(own, str) else ""
+
+
+def _of_host(error: OSError) -> Cause:
+    where = f" {error.filename}" if error.filename else ""
+    message = f"{error.strerror or error}{where}"
+    return Cause(owner=Owner.HOST, kind=type(error).__name__, message=message)

@@ -1,0 +1,1 @@
+"""Plain data that every room may import; nothing here imports another room."""

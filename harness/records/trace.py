@@ -1,0 +1,440 @@
+"""Trace: everything a target logged, as columns, one row per event, in log order.
+
+Nothing is dropped, nothing aggregated. Grouping, scaling, nesting and unwrapping
+(``harness.analyze``) never change a Trace. The columns mirror ExecuTorch's
+ETDump schema (``schema/etdump.fbs``), plus what the compact device log knows beyond it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, field, fields, replace
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import FormatError
+from harness.records.clock_domain import ClockDomain
+
+
+class Kind(IntEnum):
+    """What a row is."""
+
+    PROFILE = 0
+    ALLOCATION = 1
+    DEBUG = 2
+
+
+OPERATOR_CALL = "OPERATOR_CALL"
+"""What ExecuTorch calls the scope around each kernel."""
+
+DELEGATE_CALL = "DELEGATE_CALL"
+"""What it calls the scope around a call of a delegate."""
+
+EXECUTION = "Method::execute"
+"""What it calls the scope of an execution."""
+
+LOADING = ("Program::load_method", "Method::init")
+"""What it calls the scopes of loading a method."""
+
+NO_NAME = -1
+"""Name index of an event without a name, and of a delegate without a string id."""
+
+NO_CLOCK = 255
+"""Clock index of an event without a time: in ED00 files, debug events and allocations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """An event block (RunData in ETDump): the events ``[first, first + count)``.
+
+    Attributes:
+        name: Such as ``Default`` or ``Execute``.
+        first: Row of its first event.
+        count: Number of its events.
+        bundled_input_index: Index of the bundled input it ran, -1 for none.
+        allocators: Names its allocation events may refer to; allocator id n is
+            ``allocators[n - 1]``. An allocator that lives on is listed again in later blocks, so
+            that an id is always resolved within the block of its event.
+    """
+
+    name: str
+    first: int
+    count: int
+    bundled_input_index: int = -1
+    allocators: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TensorValue:
+    """A logged tensor: where its bytes are in the debug buffer, and their shape.
+
+    Attributes:
+        scalar_type: ExecuTorch's number (``schema/scalar_type.fbs``).
+        sizes: Elements per dimension.
+        strides: Elements between neighbours, per dimension.
+        offset: Byte offset into the debug buffer, -1 when it has no bytes of this tensor: the
+            target had no room for them, or there are none.
+    """
+
+    scalar_type: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+    @property
+    def lost(self) -> bool:
+        """True when its bytes could not be kept."""
+        return self.offset < 0 and 0 not in self.sizes
+
+
+@dataclass(frozen=True, slots=True)
+class DebugValue:
+    """The value a debug event logged.
+
+    Attributes:
+        value: A tensor, a list of tensors, a number, a bool, or None for Null.
+        type: ETDump's ValueType number, which tells Float from Double.
+        output: True when it is an output of the program.
+    """
+
+    value: TensorValue | tuple[TensorValue, ...] | float | int | bool | None
+    type: int
+    output: bool | None = None
+
+    @property
+    def lost(self) -> bool:
+        """True when bytes of it could not be kept."""
+        tensors = self.value if isinstance(self.value, tuple) else (self.value,)
+        return any(isinstance(tensor, TensorValue) and tensor.lost for tensor in tensors)
+
+    def same(self, other: DebugValue) -> bool:
+        """Equality with floats compared bit by bit: nan equals itself, -0.0 is not 0.0."""
+        mine, yours = self.value, other.value
+        if isinstance(mine, float) and isinstance(yours, float):
+            equal = struct.pack("<d", mine) == struct.pack("<d", yours)
+        else:
+            equal = mine == yours
+        return equal and (self.type, self.output) == (other.type, other.output)
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What the target could not record. All zero means the log is complete.
+
+    Attributes:
+        events: Events dropped.
+        blocks: Block and allocator declarations dropped.
+        values: Values dropped, or kept without bytes of theirs.
+        runs: Blocks given up to make room for newer ones, as was asked for.
+        chunks: Chunks of the log that did not arrive, as far as later ones show it.
+        records: Records of the log that these held: events, their prefixes and payloads.
+        damaged: Events that a damaged file has lost, and one for each damaged place of which
+            nobody can say how many.
+    """
+
+    events: int = 0
+    blocks: int = 0
+    values: int = 0
+    runs: int = 0
+    chunks: int = 0
+    records: int = 0
+    damaged: int = 0
+
+    @property
+    def any(self) -> bool:
+        """True when anything is missing."""
+        return self != NOTHING_LOST
+
+    def __add__(self, other: Losses) -> Losses:
+        """What is missing from two logs together."""
+        return Losses(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+
+NOTHING_LOST = Losses()
+"""A complete log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Something in a file that could not be read and was left out.
+
+    Attributes:
+        offset: Byte offset in the file where the defect was found, or None.
+        field: Name of the field that is wrong, or an empty string.
+        reason: Why, with both of these, in words.
+        events: Events that are lost by it, 0 when none is, or None when nobody can say.
+    """
+
+    offset: int | None
+    field: str
+    reason: str
+    events: int | None
+
+    @classmethod
+    def of(cls, error: FormatError, events: int | None) -> Damage:
+        """What made a strict reader fail."""
+        return cls(error.offset, error.field, error.message, events)
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """How much of its stack a tracer's core or task has used at most, and how much there is.
+
+    Attributes:
+        tracer: The tracer's number.
+        used: Bytes, 0 unknown.
+        size: Bytes, 0 unknown.
+    """
+
+    tracer: int
+    used: int
+    size: int
+
+    @property
+    def overflowed(self) -> bool:
+        """All of it has been used, so what lies beyond may have been overwritten."""
+        return 0 < self.size <= self.used
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """A log, lossless. All columns have one entry per event.
+
+    Two traces are equal when they say the same; the order of ``names`` and the layout of
+    ``metadata_bytes`` do not count.
+
+    Attributes:
+        names: Interned strings; bytes that are not UTF-8 are kept as surrogate escapes.
+        blocks: Event blocks in log order; every event belongs to exactly one.
+        clocks: Clock domains; ``clock`` indexes them. At most 255.
+        tracer: Number of the tracer that logged the event, uint16. Tracers follow one after the
+            other; each has blocks of its own.
+        record: Place of the event in the log of its tracer, int64. Together with ``tracer`` it
+            identifies an event, however the log was divided when it was read.
+        kind: ``Kind`` per event, uint8.
+        name: Index into ``names``, or NO_NAME, int32.
+        chain: Chain index, -1 unset, int64.
+        instruction: Instruction id (debug handle), int64. Values are those of an int32, as in
+            ETDump: a debug handle from 2**31 up is negative, and -1 is unset.
+        delegate_int: Integer delegate debug id, -1 unset, int64.
+        delegate_str: Index into ``names`` of the string delegate debug id, or NO_NAME, int32.
+        clock: Index into ``clocks``, or NO_CLOCK, uint8.
+        start: Raw start tick, uint64; 0 for events that have none. From start to end of a debug
+            event its value was logged, which took that time away from the scopes around it.
+        end: Raw end tick, uint64; for allocations with a time, equal to ``start``.
+        metadata: Offset and length into ``metadata_bytes``, int64, shape (n, 2); length -1: absent.
+        allocator: Allocator id of an allocation, else -1, int64.
+        size: Bytes allocated, else 0, int64 (negative: freed).
+        offset: Offset of an allocation within its allocator, -1 unknown, int64.
+        failed: True for an allocation that failed, bool.
+        debug: Index into ``debug_values`` of a debug event, else -1, int64.
+        metadata_bytes: What ``metadata`` points into.
+        debug_values: Values of debug events.
+        version: ETDump schema version.
+        losses: What is missing.
+        filtered_events: Events that the target left out because it was told to.
+        stacks: Stack use, of tracers that know it.
+    """
+
+    names: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    clocks: tuple[ClockDomain, ...]
+    tracer: npt.NDArray[np.uint16]
+    record: npt.NDArray[np.int64]
+    kind: npt.NDArray[np.uint8]
+    name: npt.NDArray[np.int32]
+    chain: npt.NDArray[np.int64]
+    instruction: npt.NDArray[np.int64]
+    delegate_int: npt.NDArray[np.int64]
+    delegate_str: npt.NDArray[np.int32]
+    clock: npt.NDArray[np.uint8]
+    start: npt.NDArray[np.uint64]
+    end: npt.NDArray[np.uint64]
+    metadata: npt.NDArray[np.int64]
+    allocator: npt.NDArray[np.int64]
+    size: npt.NDArray[np.int64]
+    offset: npt.NDArray[np.int64]
+    failed: npt.NDArray[np.bool_]
+    debug: npt.NDArray[np.int64]
+    metadata_bytes: bytes = b""
+    debug_values: tuple[DebugValue, ...] = field(default=())
+    version: int = 0
+    losses: Losses = NOTHING_LOST
+    filtered_events: int = 0
+    stacks: tuple[Stack, ...] = ()
+
+    def __len__(self) -> int:
+        """Number of events."""
+        return int(self.kind.shape[0])
+
+    @property
+    def delegated(self) -> npt.NDArray[np.bool_]:
+        """True for events with a delegate's debug id, shape (n,)."""
+        return np.asarray((self.delegate_int != -1) | (self.delegate_str != NO_NAME))
+
+    @classmethod
+    def unset(
+        cls,
+        count: int,
+        *,
+        names: Sequence[str] = (),
+        blocks: Sequence[Block] = (),
+        clocks: Sequence[ClockDomain] = (),
+        metadata_bytes: bytes = b"",
+        debug_values: Sequence[DebugValue] = (),
+        version: int = 0,
+        losses: Losses = NOTHING_LOST,
+        filtered_events: int = 0,
+        stacks: Sequence[Stack] = (),
+    ) -> Trace:
+        """A trace of ``count`` profile events in which nothing is set: the start of every reader.
+
+        The reader fills the columns in place and then calls ``sealed``.
+        """
+        return cls(
+            names=tuple(names),
+            blocks=tuple(blocks),
+            clocks=tuple(clocks),
+            tracer=np.zeros(count, np.uint16),
+            record=np.arange(count, dtype=np.int64),
+            kind=np.full(count, Kind.PROFILE, np.uint8),
+            name=np.full(count, NO_NAME, np.int32),
+            chain=np.full(count, -1, np.int64),
+            instruction=np.full(count, -1, np.int64),
+            delegate_int=np.full(count, -1, np.int64),
+            delegate_str=np.full(count, NO_NAME, np.int32),
+            clock=np.full(count, NO_CLOCK, np.uint8),
+            start=np.zeros(count, np.uint64),
+            end=np.zeros(count, np.uint64),
+            metadata=np.tile(np.array([0, -1], np.int64), (count, 1)),
+            allocator=np.full(count, -1, np.int64),
+            size=np.zeros(count, np.int64),
+            offset=np.full(count, -1, np.int64),
+            failed=np.zeros(count, np.bool_),
+            debug=np.full(count, -1, np.int64),
+            metadata_bytes=metadata_bytes,
+            debug_values=tuple(debug_values),
+            version=version,
+            losses=losses,
+            filtered_events=filtered_events,
+            stacks=tuple(stacks),
+        )
+
+    def sealed(self) -> Trace:
+        """Make the columns read-only, and return the trace itself."""
+        for item in fields(self):
+            column = getattr(self, item.name)
+            if isinstance(column, np.ndarray):
+                column.setflags(write=False)
+        return self
+
+    def text(self, index: int) -> str | None:
+        """The string at ``index`` of ``names``, or None for NO_NAME."""
+        return None if index == NO_NAME else self.names[index]
+
+    def metadata_of(self, row: int) -> bytes | None:
+        """Delegate metadata of event ``row``, or None when it has none."""
+        offset, length = self.metadata[row].tolist()
+        return None if length < 0 else self.metadata_bytes[offset : offset + length]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Trace):
+            return NotImplemented
+        header = ("blocks", "clocks", "version", "losses", "filtered_events", "stacks")
+        columns = [
+            "tracer",
+            "record",
+            "kind",
+            "chain",
+            "instruction",
+            "delegate_int",
+            "clock",
+            "start",
+            "end",
+        ]
+        columns += ["allocator", "size", "offset", "failed"]
+        return (
+            len(self) == len(other)
+            and all(getattr(self, key) == getattr(other, key) for key in header)
+            and all(np.array_equal(getattr(self, key), getattr(other, key)) for key in columns)
+            and self._same_names(other)
+            and np.array_equal(self.metadata[:, 1], other.metadata[:, 1])
+            and all(
+                self.metadata_of(row) == other.metadata_of(row)
+                for row in np.flatnonzero(self.metadata[:, 1] > 0).tolist()
+            )
+            and np.array_equal(self.debug < 0, other.debug < 0)
+            and all(
+                self.debug_values[self.debug[row]].same(other.debug_values[other.debug[row]])
+                for row in np.flatnonzero(self.debug >= 0).tolist()
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _same_names(self, other: Trace) -> bool:
+        """Compare both name columns through one common numbering of the strings."""
+        numbers: dict[str, int] = {}
+
+        def common(trace: Trace, column: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+            # The last entry is what index NO_NAME (-1) finds.
+            codes = [numbers.setdefault(name, len(numbers)) for name in trace.names]
+            return np.array([*codes, NO_NAME], np.int64)[column]
+
+        return np.array_equal(common(self, self.name), common(other, other.name)) and (
+            np.array_equal(common(self, self.delegate_str), common(other, other.delegate_str))
+        )
+
+
+def concatenate(traces: Sequence[Trace]) -> Trace:
+    """Put traces of one session, which share their clocks, one behind the other: one or more."""
+    first = traces[0]
+    if len(traces) == 1:
+        return first
+    names: dict[str, int] = {}
+    metadata: dict[bytes, int] = {}
+    parts = [_shifted(trace, names, metadata) for trace in traces]
+    rows = np.cumsum([0, *(len(trace) for trace in traces)]).tolist()
+    values = np.cumsum([0, *(len(trace.debug_values) for trace in traces)]).tolist()
+    for part, base in zip(parts, values, strict=False):
+        part["debug"] = np.where(part["debug"] < 0, -1, part["debug"] + base)
+    columns: dict[str, Any] = {
+        name: np.concatenate([part[name] for part in parts]) for name in parts[0]
+    }
+    return replace(
+        first,
+        **columns,
+        names=tuple(names),
+        blocks=tuple(
+            replace(block, first=block.first + row)
+            for trace, row in zip(traces, rows, strict=False)
+            for block in trace.blocks
+        ),
+        metadata_bytes=b"".join(metadata),
+        debug_values=tuple(value for trace in traces for value in trace.debug_values),
+        losses=sum((trace.losses for trace in traces), NOTHING_LOST),
+        filtered_events=sum(trace.filtered_events for trace in traces),
+        stacks=tuple(stack for trace in traces for stack in trace.stacks),
+    )
+
+
+def _shifted(
+    trace: Trace, names: dict[str, int], metadata: dict[bytes, int]
+) -> dict[str, np.ndarray]:
+    """The columns of a trace, names and metadata renumbered for those that several traces share."""
+    columns = {
+        item.name: column
+        for item in fields(trace)
+        if isinstance(column := getattr(trace, item.name), np.ndarray)
+    }
+    codes = [names.setdefault(name, len(names)) for name in trace.names]
+    renumbered = np.array([*codes, NO_NAME], np.int32)  # the last is what NO_NAME (-1) finds
+    for name in ("name", "delegate_str"):
+        columns[name] = renumbered[columns[name]]
+    base = metadata.setdefault(trace.metadata_bytes, sum(map(len, metadata)))
+    columns["metadata"] = columns["metadata"] + np.array([base, 0])
+    return columns

@@ -1,0 +1,117 @@
+"""Reports of judged runs as files, whose suffix says of which kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from harness.errors import UsageError
+from harness.records.nightly import NightDocument
+from harness.runs.judged_run import Reported
+
+Writer = Callable[[Sequence[Reported], NightDocument | None], bytes]
+"""Makes a report of runs, one at least, or of a night with some of its runs."""
+
+
+class _Format(NamedTuple):
+    """A kind of report: its name, what writes it, and what that needs of an extra, if anything."""
+
+    name: str
+    write: Writer
+    needs: Callable[[], object] = lambda: None
+
+
+def _json(runs: Sequence[Reported], night: NightDocument | None) -> bytes:
+    from harness.report.results import report_document
+
+    return report_document(runs, night)
+
+
+def _junit(runs: Sequence[Reported], night: NightDocument | None) -> bytes:
+    from harness.report.junit import junit_report
+
+    return junit_report(runs, night)
+
+
+def _markdown(runs: Sequence[Reported], night: NightDocument | None) -> bytes:
+    from harness.report.markdown import markdown_report
+
+    return markdown_report(runs, night)
+
+
+def _html_needs() -> object:
+    from harness.report.html import require_libraries
+
+    return require_libraries()
+
+
+def _html(runs: Sequence[Reported], night: NightDocument | None) -> bytes:
+    from harness.report.html import html_report
+
+    return html_report(runs, night)
+
+
+def _bundle(runs: Sequence[Reported], night: NightDocument | None) -> bytes:
+    from harness.runs.bundle import write_bundle
+
+    if night is not None:
+        raise UsageError(
+            "a bundle is of one run, not of a night",
+            hint="`etharness report RUN_DIRECTORY -o x.zip` makes one of a run",
+        )
+    return write_bundle(runs)
+
+
+_FORMATS: Final[dict[str, _Format]] = {
+    ".html": _Format("HTML", _html, _html_needs),
+    ".json": _Format("JSON", _json),
+    ".md": _Format("Markdown", _markdown),
+    ".xml": _Format("JUnit XML", _junit),
+    ".zip": _Format("bundle", _bundle),
+}
+"""Kinds of reports by suffix. What each needs is imported when it is written."""
+
+
+def write_report(file: Path, runs: Sequence[Reported], night: NightDocument | None = None) -> None:
+    """Write a report of ``runs``, whole or not at all; a file that is there is replaced.
+
+    Args:
+        file: Where to.
+        runs: What it is about; may be empty if there is a night.
+        night: The night that they are of, if it is about that.
+
+    Raises:
+        UsageError: There is no such kind of report, or the file cannot be written.
+    """
+    data = _format_of(file).write(runs, night)
+    partial = file.with_name(f".{file.name}.partial")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(data)
+        partial.replace(file)
+    except OSError as error:
+        raise UsageError(f"cannot write the report {file}: {error.strerror}") from error
+
+
+def check_report_file(file: Path) -> None:
+    """Refuse a file that no report can be written to, before anything is run for it.
+
+    Raises:
+        UsageError: There is no such kind of report, ``file`` is a directory, or a package that is
+            needed is not installed.
+    """
+    _format_of(file).needs()
+    if file.is_dir():
+        raise UsageError(f"cannot write the report {file}: it is a directory")
+
+
+def _format_of(file: Path) -> _Format:
+    try:
+        return _FORMATS[file.suffix.lower()]
+    except KeyError:
+        known = ", ".join(f"{suffix} ({kind.name})" for suffix, kind in _FORMATS.items())
+        raise UsageError(
+            f"{file}: there is no kind of report with the suffix {file.suffix!r}",
+            hint=f"name a file that ends in one of {known}",
+        ) from None

@@ -1,0 +1,104 @@
+"""Adding run directories to a store: those that are found, and the one that a run has just left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.check.history.stored import Added
+from harness.check.subject import Subject
+from harness.errors import FormatError, HarnessError, InfrastructureError, UsageError
+from harness.files import shown
+from harness.history import open_store
+from harness.records.result import Result
+from harness.records.timestamps import microseconds
+from harness.runs.directory import RESULT, RunDirectory
+from harness.runs.evaluation import subject_of
+from harness.runs.judged_run import Reported
+from harness.runs.source import load_source, on_scales
+
+if TYPE_CHECKING:
+    from harness.history.store import Store
+
+
+def run_directories(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield every run directory at or below each of ``paths``, each once, by name.
+
+    A path without any is yielded itself, so that it is not passed over in silence.
+    """
+    seen: set[Path] = set()
+    for path in paths:
+        found = sorted(file.parent for file in path.rglob(RESULT)) if path.is_dir() else []
+        for directory in found or [path]:
+            if (place := directory.resolve()) not in seen:
+                seen.add(place)
+                yield directory
+
+
+def add_directory(store: Store, path: Path) -> Added:
+    """Add the result of a run directory, with its trace if it has one.
+
+    Raises:
+        UsageError: The store may not be written.
+        InfrastructureError: The store fails.
+    """
+    run = RunDirectory(path)
+    try:
+        result = run.read_result()
+        microseconds(result.started_utc)  # of which all that follows makes use
+    except (UsageError, OSError) as error:
+        return Added(shown(path), "refused", "", str(error))
+    if store.has(result.id, over=not result.unfinished):  # without reading the trace again
+        return Added(shown(path), "there", result.id)
+    try:
+        subject, note = kept_subject(run, result)
+    except (UsageError, OSError) as error:
+        return Added(shown(path), "refused", result.id, str(error))
+    try:
+        added = store.add(result, subject)
+    except FormatError as error:
+        return Added(shown(path), "refused", result.id, error.message)
+    return Added(shown(path), "added" if added else "there", result.id, note if added else "")
+
+
+def add_reported(url: str, run: Reported) -> None:
+    """Add a run that has just ended to the store at ``url``.
+
+    Raises:
+        HarnessError: It could not be; the message says how to do it later.
+    """
+    if run.result is None:
+        return
+    try:
+        with open_store(url) as store:
+            store.add(run.result, run.subject)
+    except HarnessError as error:
+        kept = f"; the run is kept in {run.directory}" if run.directory else ""
+        later = f"; later, `etharness history add {run.directory}`" if run.directory else ""
+        kind = InfrastructureError if isinstance(error, InfrastructureError) else UsageError
+        raise kind(
+            f"the result is not in the history: {error.message}{kept}", hint=f"{error.hint}{later}"
+        ) from error
+
+
+def kept_subject(run: RunDirectory, result: Result) -> tuple[Subject | None, str]:
+    """What was measured in a run, None if nothing can be said; and what is not as it should be.
+
+    Raises:
+        DamagedError: A file is not as the run left it.
+        FormatError: Its trace cannot be read, though the run did not fail.
+    """
+    if run.trace_file is None:
+        run.load_result()
+        return None, "its run left no trace"
+    try:
+        source = load_source(run.path, salvage=True).require_sound()
+    except FormatError as error:
+        if result.failure is None:
+            raise
+        return None, f"its trace cannot be read: {error.message}"
+    if result.time_scales:
+        source = on_scales(source, {})
+    damage = f"its trace is damaged in {len(source.damage)} places" if source.damage else ""
+    return subject_of(source.trace, result), damage

@@ -1,0 +1,301 @@
+"""Bundles: a judged run with all that its verdict was made of, in one file.
+
+README.txt       how to look at it
+manifest.json    what is in it, with digests, and how it was judged (schema/bundle.schema.json)
+verdict.json     what was said (schema/replay.schema.json)
+run/             the run directory; or trace/, a trace without one
+budget/          the budget file and those that it extends
+model/, etrecord/, debug/, history/, board/, firmware/  what else was there
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from harness import __version__
+from harness.check.budget import read_files
+from harness.check.evaluate import NO_LIMITS
+from harness.config.board import Board, load_board
+from harness.errors import UsageError
+from harness.history.history_json import write_copy
+from harness.lab.postmortem import examine
+from harness.records.result import Clock, encode
+from harness.runs.archive import pack
+from harness.runs.directory import (
+    POSTMORTEM_IMAGE,
+    RunDirectory,
+    from_clock_domain,
+    to_clock_domain,
+)
+from harness.runs.evaluation import judged_path, recorded
+from harness.runs.judged_run import Judgement, Reported
+from harness.runs.source import load_given
+from harness.target.build import built_firmware
+from harness.target.doctor import examine as examine_tools
+
+MANIFEST: Final = "manifest.json"
+JUDGEMENT: Final = "verdict.json"
+README: Final = "README.txt"
+RUN: Final = "run"
+
+_README_TEXT: Final = """A run of etdump-harness with all that its verdict was made of.
+
+    pip install etdump-harness=={version}
+    etharness replay {this}
+
+checks every digest, decodes the trace, judges it again and compares the verdict with the one that
+was recorded, byte for byte. `etharness replay {this} --out DIRECTORY` unpacks it, too; then
+`etharness decode DIRECTORY/{judged}` shows the trace.
+
+{contents}{missing}"""
+
+
+class Packed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of a bundle."""
+
+    name: str
+    nbytes: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is in a bundle, and how it was judged. Names are those of files in it, "" for none.
+
+    Attributes:
+        tool_version: Version of this package that judged.
+        versions: Versions of what else was used, on the machine that made the bundle.
+        judged: The run directory or the trace.
+        budget: The budget file.
+        etrecord: The ETRecord.
+        debug_buffer: Bytes of logged tensors that were given beside the trace.
+        history: Earlier results, where no run directory keeps them.
+        model: The model.
+        firmware: The image, where it was built on the machine that made the bundle.
+        clock: What the trace's ticks were taken to count, where that was given.
+        clock_bits: How wide its counter was said to be; null for what the trace says.
+        salvage: Damaged places of the trace were left out.
+        time_scales: What the ticks of delegates' events were said to mean.
+        day: The day that waivers with an end were asked for.
+        board: The board whose rules counted for a trace without a result.
+        of_model: The model whose rules counted, likewise.
+        missing: What could not be put in, in words.
+        files: All files but this one, by name.
+        schema: Version of this document.
+    """
+
+    tool_version: str
+    versions: dict[str, str]
+    judged: str
+    budget: str = ""
+    etrecord: str = ""
+    debug_buffer: str = ""
+    history: str = ""
+    model: str = ""
+    firmware: str = ""
+    clock: Clock | None = None
+    clock_bits: int | None = None
+    salvage: bool = False
+    time_scales: dict[str, str] = {}
+    day: str = ""
+    board: str = ""
+    of_model: str = ""
+    missing: tuple[str, ...] = ()
+    files: tuple[Packed, ...] = ()
+    schema: Literal[1] = 1
+
+
+def write_bundle(runs: Sequence[Reported]) -> bytes:
+    """Return a bundle of one run.
+
+    Raises:
+        UsageError: There are several runs, or a file of it is gone.
+    """
+    if len(runs) != 1:
+        raise UsageError(
+            f"a bundle is of one run, not of {len(runs)}", hint="write one for each of them"
+        )
+    (run,) = runs
+    if run.failure is not None and run.subject is None and run.directory is not None:
+        # It failed just now, and nobody has judged what it left.
+        given = run.given
+        run = judged_path(run.directory, lambda path: load_given(path, given), NO_LIMITS, given)
+    contents = _Contents(run)
+    contents.collect()
+    return contents.packed()
+
+
+def judgement(run: Reported, budget: str) -> Judgement:
+    """What a run's verdict says.
+
+    Args:
+        run: The run.
+        budget: What its budget file is called.
+    """
+    verdict = None
+    if run.subject is not None:
+        verdict = msgspec.structs.replace(recorded(run), budget=budget)
+    code = 0 if run.passed else 1
+    if run.result is not None and run.failure is not None:
+        code = run.result.exit_code
+    kind = run.failure.kind if run.failure is not None else ""
+    return Judgement(code, kind, verdict, _postmortem(run))
+
+
+def _postmortem(run: Reported) -> Any:
+    """The postmortem decoded from what the board sent."""
+    image = run.directory / POSTMORTEM_IMAGE if run.directory is not None else None
+    if image is None or not image.is_file():
+        return None
+    target = run.result.target if run.result is not None else None
+    clocks = [to_clock_domain(clock) for clock in target.clocks] if target is not None else []
+    return examine(image.read_bytes(), clocks).document
+
+
+class _Contents:
+    """The files of a bundle as they are found."""
+
+    def __init__(self, run: Reported) -> None:
+        self._run = run
+        self._files: dict[str, bytes] = {}
+        self._missing: list[str] = []
+        self._facts: dict[str, Any] = {}
+
+    def collect(self) -> None:
+        """Find everything."""
+        given = self._run.given
+        self._facts["judged"] = self._judged()
+        if self._run.budget:
+            self._facts["budget"] = self._budget(Path(self._run.budget))
+        if given.etrecord is not None:
+            self._facts["etrecord"] = self._take("etrecord", given.etrecord)
+        if given.debug_buffer is not None:
+            self._facts["debug_buffer"] = self._take("debug", given.debug_buffer)
+        history = self._run.history
+        if history is not None and self._run.directory is None:  # a run directory keeps it
+            self._facts["history"] = self._add("history", "history.json", write_copy(history))
+        if given.clock is not None:
+            self._facts["clock"] = from_clock_domain(given.clock)
+        subject = self._run.subject
+        if subject is not None and subject.day is not None:
+            self._facts["day"] = subject.day.isoformat()
+        self._facts |= {"clock_bits": given.clock_bits, "salvage": given.salvage}
+        self._facts["time_scales"] = dict(given.time_scales)
+        self._facts |= {"board": given.board, "of_model": given.model}
+        self._model()
+        self._facts["versions"] = _versions() | self._board()
+
+    def packed(self) -> bytes:
+        """The bundle."""
+        said = judgement(self._run, self._facts.get("budget", ""))
+        self._files[JUDGEMENT] = encode(said)
+        listed = "".join(f"{name}\n" for name in sorted([*self._files, MANIFEST, README]))
+        missing = "".join(f"missing: {what}\n" for what in self._missing)
+        self._files[README] = _README_TEXT.format(
+            this="BUNDLE.zip",
+            version=__version__,
+            judged=self._facts["judged"],
+            contents=listed,
+            missing=missing,
+        ).encode()
+        entries = (
+            Packed(name, len(data), hashlib.sha256(data).hexdigest())
+            for name, data in sorted(self._files.items())
+        )
+        manifest = Manifest(
+            tool_version=__version__,
+            missing=tuple(self._missing),
+            files=tuple(entries),
+            **self._facts,
+        )
+        return pack({**self._files, MANIFEST: encode(manifest)})
+
+    def _judged(self) -> str:
+        """The run directory, a file in it, or a trace that has none."""
+        path = Path(self._run.title)
+        directory = self._run.directory
+        if directory is None and self._run.result is not None:
+            directory = path.parent  # a file of a run directory was judged
+        if directory is None:
+            return self._take("trace", path)
+        for name in RunDirectory(directory).files():
+            self._files[f"{RUN}/{name}"] = _read(directory / name)
+        return RUN if self._run.directory is not None else f"{RUN}/{path.name}"
+
+    def _budget(self, path: Path) -> str:
+        """The budget file with those it extends, as they stand to each other."""
+        paths = [_absolute(file.document.path) for file in read_files(path)]
+        above = Path(os.path.commonpath([file.parent for file in paths]))
+        for file in paths:
+            self._files[f"budget/{file.relative_to(above).as_posix()}"] = _read(file)
+        return f"budget/{_absolute(path).relative_to(above).as_posix()}"
+
+    def _model(self) -> None:
+        model = self._run.result.model if self._run.result is not None else None
+        if model is None:
+            return
+        path = Path(model.file)
+        data = path.read_bytes() if path.is_file() else b""
+        if hashlib.sha256(data).hexdigest() == model.sha256:
+            self._facts["model"] = self._add("model", path.name, data)
+        else:
+            self._missing.append(f"the model {path.name}: it is no longer where it was")
+
+    def _board(self) -> dict[str, str]:
+        """Take the board file and its firmware; return versions of what that was made with."""
+        result = self._run.result
+        if result is None:
+            return {}
+        try:
+            board, file = load_board(result.board)
+        except UsageError:
+            self._missing.append(f"the board file of {result.board}: it is not known by its name")
+            return {}
+        self._add("board", file.name, _read(file))
+        self._firmware(board)
+        return {item.tool: item.version for item in examine_tools([board]) if item.version}
+
+    def _firmware(self, board: Board) -> None:
+        target = self._run.result.target if self._run.result is not None else None
+        built = built_firmware(board)
+        if target is not None and built is not None and built.build_id == target.build_id:
+            name = built.image.name
+            self._facts["firmware"] = self._add("firmware", name, _read(built.image))
+        else:
+            self._missing.append("the firmware: it is not built here, or is another build")
+
+    def _take(self, folder: str, path: Path) -> str:
+        return self._add(folder, path.name, _read(path))
+
+    def _add(self, folder: str, name: str, data: bytes) -> str:
+        where = f"{folder}/{name}"
+        self._files[where] = data
+        return where
+
+
+def _absolute(path: Path) -> Path:
+    """The same without ``..``; links stay links, as names of budgets go by them."""
+    return Path(os.path.normpath(path.absolute()))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot bundle {path}: {error.strerror}") from error
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "platform": platform.platform()}
+    for name in ("msgspec", "numpy", "scipy", "ruptures"):
+        with contextlib.suppress(PackageNotFoundError):  # the latter two are an extra
+            found[name] = version(name)
+    return found

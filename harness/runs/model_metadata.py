@@ -1,0 +1,65 @@
+"""What files beside a trace know of its events: an ETRecord and the model's ``.pte``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.analyze.inputs import Arguments, event_arguments, find_method
+from harness.analyze.symbols import Symbols, event_symbols, symbol_table
+from harness.decode.etrecord import read_etrecord
+from harness.decode.program import Method
+from harness.decode.pte import read_program
+from harness.errors import UsageError
+from harness.runs.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of every event of a trace; each list has its shape (n,).
+
+    Attributes:
+        symbols: From the ETRecord; None without one.
+        arguments: From the model; None without it.
+        method: The model's method that ran; None without the model.
+    """
+
+    symbols: list[Symbols | None] | None = None
+    arguments: list[Arguments | None] | None = None
+    method: Method | None = None
+
+
+def know(
+    source: Source,
+    *,
+    etrecord: Path | None = None,
+    model: Path | None = None,
+    method: str | None = None,
+) -> Known:
+    """Join the events of ``source`` with what the files say.
+
+    Args:
+        source: The trace.
+        etrecord: Path of an ETRecord.
+        model: Path of the model's ``.pte``.
+        method: The method that ran. Without it that is what the run's result says, or else the
+            only one whose operators the trace has, or the only one that there is.
+
+    Raises:
+        UsageError: A file is missing, or nothing says which method ran.
+        FormatError: A file is damaged.
+        NotComparableError: The trace is of another model.
+    """
+    trace = source.trace
+    if method is None and source.result is not None and source.result.model is not None:
+        method = source.result.model.method
+    arguments = symbols = found = None
+    if model is not None:
+        if not model.is_file():
+            raise UsageError(f"{model}: no such file")
+        found = find_method(read_program(model.read_bytes()), trace, method)
+        method = found.name
+        arguments = event_arguments(trace, found)
+    if etrecord is not None:
+        symbols = event_symbols(trace, symbol_table(read_etrecord(etrecord), method))
+    return Known(symbols, arguments, found)

@@ -1,0 +1,127 @@
+"""Saves what a crash left on a device in the run directory; reads it from a path or a board."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from harness.config.board import Board, attached, load_board
+from harness.decode.postmortem import is_postmortem
+from harness.errors import FormatError, HarnessError, RestartedError, UsageError
+from harness.lab.leases import hold_if
+from harness.lab.postmortem import Finding, Lookup, examine, fetch, no_symbols, symbols_of_board
+from harness.lab.units import Chosen
+from harness.link.session import Session
+from harness.link.wire import Reset
+from harness.records.result import encode
+from harness.runs.directory import (
+    EARLIER_POSTMORTEM,
+    EARLIER_POSTMORTEM_IMAGE,
+    LOG,
+    POSTMORTEM,
+    POSTMORTEM_IMAGE,
+    RunDirectory,
+)
+from harness.target import start_target
+
+_log = logging.getLogger(__name__)
+
+
+def keep_earlier(session: Session, directory: RunDirectory) -> None:
+    """Save what an earlier crash has left, before a run replaces it."""
+    try:
+        finding = fetch(session)
+    except FormatError as error:
+        _log.warning("the device keeps something of an earlier crash: %s", error.message)
+        return
+    if finding is not None:
+        _log.warning("the device has crashed before: %s", finding.document.message)
+        directory.write(EARLIER_POSTMORTEM_IMAGE, finding.image)
+        directory.write(EARLIER_POSTMORTEM, encode(finding.document))
+
+
+def explain(
+    error: RestartedError,
+    session: Session,
+    timeout_s: float,
+    directory: RunDirectory,
+    lookup: Lookup,
+) -> tuple[RestartedError, int | None]:
+    """Find out what a device was doing that has restarted.
+
+    It is greeted again; what it has kept goes into the run directory.
+
+    Returns:
+        The error to raise, and the executions that were completed if that is known.
+    """
+    try:
+        session.hello(timeout_s)
+        finding = fetch(session, lookup)
+    except HarnessError as second:
+        _log.warning("the crash could not be looked into: %s", second.message)
+        return error, None
+    if finding is None:
+        return error, None
+    directory.write(POSTMORTEM_IMAGE, finding.image)
+    directory.write(POSTMORTEM, encode(finding.document))
+    if finding.found.log:
+        directory.write(LOG, finding.found.log)
+    place = finding.document.places.get("PC")
+    at = f", at {place}" if place else ""
+    explained = RestartedError(
+        f"{error.message}: {finding.document.message}{at}",
+        hint=f"`etharness postmortem {directory.path}` shows registers, allocators and last events",
+    )
+    return explained, finding.found.completed if finding.found.running else None
+
+
+def postmortem_of_path(path: Path, lookup: Lookup | None = None) -> Finding:
+    """Read a saved postmortem, a memory dump, or the one in a run directory.
+
+    Without ``lookup``, that of a run directory is looked up in the firmware of its board.
+
+    Raises:
+        UsageError: There is none.
+        DamagedError: It is not as its run left it.
+        FormatError: The file is none.
+    """
+    file = path / POSTMORTEM_IMAGE if path.is_dir() else path
+    run = RunDirectory(file.parent)
+    if run.is_one:
+        result, damaged = run.examine(None if path.is_dir() else (file.name,))
+        if damaged is not None:
+            raise damaged
+    try:
+        image = file.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the postmortem {file}: {error.strerror}",
+            hint="a run directory has one when the board crashed in its run",
+        ) from error
+    if not is_postmortem(image):
+        raise FormatError(f"{file} is no postmortem: it does not begin with ETPM", offset=0)
+    if lookup is None and run.is_one:
+        board, _ = load_board(result.board)
+        lookup = symbols_of_board(board)
+    return examine(image, lookup=lookup or no_symbols)
+
+
+def postmortem_of_board(
+    board: Board, chosen: Chosen, baud: int | None, lookup: Lookup, *, clear: bool
+) -> Finding | None:
+    """Read what a board that is running keeps, and make it forget that if asked to; None: nothing.
+
+    Raises:
+        FormatError: What it sent is no postmortem.
+        InfrastructureError: The port cannot be opened, or nobody answers on it.
+    """
+    with (
+        hold_if(chosen.leased, reason="postmortem", timeout_s=board.deadlines.unit_s) as held,
+        start_target(attached(board, baud), None, port=chosen.at(held).port) as target,
+    ):
+        session = Session(target.transport, deadline_s=board.deadlines.request_s)
+        session.hello(board.deadlines.boot_s)
+        finding = fetch(session, lookup)
+        if finding is not None and clear:
+            session.reset(Reset.POSTMORTEM)
+        return finding

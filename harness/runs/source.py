@@ -1,0 +1,311 @@
+"""Finds the traces behind a path, and reads them with the clocks and time scales that were given.
+
+A path is a run directory, a device log, ED00 files or a console capture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+
+from harness.analyze.clock_width import with_width
+from harness.analyze.converters import parse_time_scales, rescale
+from harness.decode.dumps import Dump, is_device_log, read_dumps
+from harness.errors import DamagedError, FormatError, UsageError
+from harness.records.clock_domain import ClockDomain
+from harness.records.result import Model, Result
+from harness.records.trace import EXECUTION, Damage, Kind, Trace, concatenate
+from harness.runs.directory import (
+    DEBUG_BUFFER,
+    ETDUMP,
+    LOG,
+    RESULT,
+    RunDirectory,
+    to_clock_domain,
+)
+from harness.runs.judged_run import Given
+
+__all__ = ["Source", "counts_of", "is_device_log", "load_source", "read_trace"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """What was found.
+
+    Attributes:
+        dumps: Traces in the order of the file, each with its debug buffer.
+        result: The result of the run when a run directory stands behind it.
+        damage: What was left out of them because it is damaged.
+        damaged: A file of the run directory is not as its run left it, so that no verdict may rest
+            on these traces; None when all are. Only ever there when they were salvaged.
+    """
+
+    dumps: tuple[Dump, ...]
+    result: Result | None = None
+    damage: tuple[Damage, ...] = ()
+    damaged: DamagedError | None = None
+
+    def require_sound(self) -> Source:
+        """Return the same.
+
+        Raises:
+            DamagedError: It was salvaged from a run directory whose files are not as recorded.
+        """
+        if self.damaged is not None:
+            raise self.damaged
+        return self
+
+    @cached_property
+    def trace(self) -> Trace:
+        """All events of all dumps, one dump behind the other."""
+        return _joined([dump.trace for dump in self.dumps])
+
+    @property
+    def later_dumps(self) -> tuple[int, ...]:
+        """Rows of ``trace`` at which all dumps but the first begin."""
+        return tuple(accumulate(len(dump.trace) for dump in self.dumps[:-1]))
+
+    @property
+    def debug_buffer(self) -> bytes | None:
+        """The bytes of logged tensors, or None when they were not found.
+
+        Raises:
+            UsageError: There are several, one for each of several dumps.
+        """
+        buffers = [dump.debug_buffer for dump in self.dumps if dump.debug_buffer is not None]
+        if buffers and len(self.dumps) > 1:
+            raise UsageError(
+                f"there are {len(self.dumps)} dumps, each with a debug buffer of its own",
+                hint="take one of them: Source.dumps has the trace and the buffer of each",
+            )
+        return buffers[0] if buffers else None
+
+
+def load_source(
+    source: Path | bytes,
+    clock: ClockDomain | None = None,
+    *,
+    salvage: bool = False,
+    debug_buffer: Path | None = None,
+) -> Source:
+    """Read all traces in a file, a run directory or some bytes; their content says what they are.
+
+    A run directory is read from its device log, which holds more than its ED00 copy; without a log
+    the ED00 file is what the device sent. For a file inside a run directory the clocks come from
+    the result beside it. ``clock`` overrides them; an ED00 file says nothing about its clock and
+    is taken as nanoseconds, as ExecuTorch does.
+
+    Every load of a run passes here, so here its files are held against ``result.json``: length and
+    digest of each (of a single file of a run directory and its debug buffer), and what is counted
+    in the log.
+
+    Args:
+        source: A run directory, a file, or what a file holds.
+        clock: What the ticks count.
+        salvage: Read what is intact, and say what is not, instead of failing.
+        debug_buffer: A file with the bytes of logged tensors. Without it they come from the run
+            directory or the console capture, if that has them.
+
+    Raises:
+        UsageError: There is nothing at the path, or a directory that no run made.
+        DamagedError: A file of a run is not as its result records it.
+        FormatError: The file is not what it should be.
+    """
+    result: Result | None = None
+    file: Path | None = None
+    damaged: DamagedError | None = None
+    if isinstance(source, bytes):
+        data = source
+    else:
+        file, result, damaged = _file(source)
+        if damaged is not None and not salvage:
+            raise damaged
+        data = file.read_bytes()
+    try:
+        found = read_dumps(data, [clock] if clock else _clocks_of(result), salvage=salvage)
+    except FormatError as error:
+        if damaged is None:
+            raise
+        raise damaged from error  # which says why it cannot be read
+    dumps = found.dumps
+    if debug_buffer is not None:
+        dumps = (_with_buffer(dumps, debug_buffer),)
+        damaged = damaged or _examined_alone(debug_buffer)[1]
+    elif (beside := _buffer_of(file, result)) is not None:
+        dumps = tuple(replace(dump, debug_buffer=beside.read_bytes()) for dump in dumps)
+    loaded = Source(dumps, result, found.damage)
+    if result is not None and file is not None and not found.damage:
+        damaged = damaged or _miscounted(file, result, loaded.trace)
+    if damaged is None:
+        return loaded
+    if not salvage:
+        raise damaged
+    damage = (Damage(None, "", damaged.message, None), *found.damage)
+    return replace(loaded, damage=damage, damaged=damaged)
+
+
+def counts_of(trace: Trace) -> dict[str, int]:
+    """What a result records of a log that can be counted in it, by field of ``TraceSummary``."""
+    losses, executions = trace.losses, 0
+    if EXECUTION in trace.names:
+        named = trace.name == trace.names.index(EXECUTION)
+        executions = int(np.count_nonzero(named & (trace.kind == Kind.PROFILE)))
+    return {
+        "events": len(trace),
+        "blocks": len(trace.blocks),
+        "executions": executions,
+        "values": int(np.count_nonzero(trace.kind == Kind.DEBUG)),
+        "dropped_events": losses.events,
+        "dropped_blocks": losses.blocks,
+        "dropped_values": losses.values,
+        "dropped_runs": losses.runs,
+        "missing_chunks": losses.chunks,
+        "missing_records": losses.records,
+    }
+
+
+def read_trace(data: bytes, clocks: Sequence[ClockDomain]) -> Trace:
+    """Decode a device log or an ED00 file, whichever it is.
+
+    Raises:
+        FormatError: It is neither, or contradicts itself.
+    """
+    return _joined([dump.trace for dump in read_dumps(data, clocks).dumps])
+
+
+def _miscounted(file: Path, result: Result, trace: Trace) -> DamagedError | None:
+    """What a result says otherwise of the log of its run; None for nothing, or another file."""
+    if result.trace is None or file != RunDirectory(file.parent).trace_file:
+        return None
+    for name, found in counts_of(trace).items():
+        recorded = getattr(result.trace, name)
+        if recorded not in (found, None):
+            what = name.replace("_", " ")
+            return DamagedError(
+                f"{file}: damaged: it has {found:,} {what}, {RESULT} records {recorded:,}",
+                hint="is one of them of another run? Restore both, or run again",
+            )
+    return None
+
+
+def _file(path: Path) -> tuple[Path, Result | None, DamagedError | None]:
+    """The file that holds the trace, the result of its run, and how files differ from that."""
+    if path.is_dir():
+        run = RunDirectory(path)
+        result, damaged = run.examine()
+        if (file := run.trace_file) is not None:
+            return file, result, damaged
+        if damaged is not None:
+            raise damaged
+        ended = f": {result.failure.message}" if result.failure else ""
+        raise UsageError(f"{path} holds no trace, its run did not get that far{ended}")
+    around, damaged = _examined_alone(path)
+    if path.is_file():
+        return path, around, damaged
+    if damaged is not None:
+        raise damaged
+    raise UsageError(f"{path}: no such file or directory")
+
+
+def _buffer_of(file: Path | None, result: Result | None) -> Path | None:
+    """The debug buffer that a run left beside its trace."""
+    if file is None or result is None or file.name not in (LOG, ETDUMP):
+        return None
+    beside = file.parent / DEBUG_BUFFER
+    return beside if beside.is_file() else None
+
+
+def _examined_alone(path: Path) -> tuple[Result | None, DamagedError | None]:
+    """The result beside a file, and how the file and its debug buffer differ from that."""
+    run = RunDirectory(path.parent)
+    if not run.is_one:
+        return None, None
+    return run.examine((path.name, DEBUG_BUFFER) if path.name in (LOG, ETDUMP) else (path.name,))
+
+
+def _with_buffer(dumps: Sequence[Dump], path: Path) -> Dump:
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file", hint="name a file with --debug-buffer")
+    if len(dumps) != 1:
+        raise UsageError(
+            f"{path} cannot be the debug buffer of {len(dumps)} dumps",
+            hint="give a file with the one dump that it belongs to",
+        )
+    return replace(dumps[0], debug_buffer=path.read_bytes())
+
+
+def _joined(traces: Sequence[Trace]) -> Trace:
+    """Put the traces of several dumps one behind the other, their events numbered on."""
+    if len(traces) == 1:
+        return traces[0]
+    ends = np.cumsum([len(trace) for trace in traces]).tolist()
+    return concatenate(
+        [
+            replace(trace, record=trace.record + end - len(trace))
+            for trace, end in zip(traces, ends, strict=True)
+        ]
+    ).sealed()
+
+
+def _clocks_of(result: Result | None) -> list[ClockDomain]:
+    if result is None or result.target is None:
+        return []
+    return [to_clock_domain(clock) for clock in result.target.clocks]
+
+
+def on_time_scales(trace: Trace, scales: Mapping[str, str], model: Model | None) -> Trace:
+    """Put delegates' events on the clocks that scales say; see ``harness.analyze.converters``.
+
+    Args:
+        trace: What was logged.
+        scales: Patterns, and what the ticks of the events that they mean are.
+        model: What ran, if that is known: for the names of its delegates.
+
+    Raises:
+        UsageError: A scale is none, or does not fit.
+    """
+    calls = model.delegates if model is not None else ()
+    backends = {(call.chain, call.instruction): call.backend for call in calls}
+    return rescale(trace, parse_time_scales(scales), backends)
+
+
+def on_scales(source: Source, scales: Mapping[str, str]) -> Source:
+    """Put what was found on these time scales, and on those that its run recorded for all else.
+
+    Raises:
+        UsageError: A scale is none, or does not fit.
+    """
+    recorded = source.result.time_scales if source.result is not None else {}
+    others = {pattern: scale for pattern, scale in recorded.items() if pattern not in scales}
+    model = source.result.model if source.result is not None else None
+    whole = on_time_scales(source.trace, {**scales, **others}, model)
+    dumps, end = [], 0
+    for dump in source.dumps:
+        rows = slice(end, end := end + len(dump.trace))
+        columns = {name: getattr(whole, name)[rows] for name in ("clock", "start", "end")}
+        trace = replace(dump.trace, clocks=whole.clocks, **columns)
+        dumps.append(replace(dump, trace=trace))
+    return replace(source, dumps=tuple(dumps))
+
+
+def load_given(path: Path, given: Given) -> Source:
+    """Read what is at ``path``, on the time scales given and those that its run recorded.
+
+    Raises:
+        UsageError: There is nothing at the path, or a time scale or the width does not fit.
+        FormatError: The file is not what it should be.
+    """
+    source = load_source(path, given.clock, salvage=given.salvage, debug_buffer=given.debug_buffer)
+    if given.clock_bits is not None:
+        dumps = (
+            replace(dump, trace=with_width(dump.trace, given.clock_bits)) for dump in source.dumps
+        )
+        source = replace(source, dumps=tuple(dumps))
+    if not given.time_scales and (source.result is None or not source.result.time_scales):
+        return source
+    return on_scales(source, given.time_scales)

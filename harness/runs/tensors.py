@@ -1,0 +1,171 @@
+"""Tensors between files, arrays and the bytes a device takes; outputs compared with references."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.check.subject import Output
+from harness.errors import TargetError, UsageError
+from harness.records.result import Reference, Result
+from harness.records.scalar_types import NUMPY_TYPES, little_endian
+from harness.runs.directory import RunDirectory
+
+if TYPE_CHECKING:
+    from harness.link.answers import TensorInfo
+
+
+def dtype_of(scalar_type: int) -> np.dtype[Any]:
+    """Return the NumPy dtype of an ExecuTorch scalar type.
+
+    Raises:
+        TargetError: NumPy has none.
+    """
+    if scalar_type not in NUMPY_TYPES:
+        raise TargetError(
+            f"the model has a tensor of scalar type {scalar_type}, not supported here"
+        )
+    return little_endian(NUMPY_TYPES[scalar_type])
+
+
+def read_inputs(paths: Sequence[Path], wanted: Sequence[TensorInfo], seed: int) -> list[np.ndarray]:
+    """Return the model's inputs: from ``.npy`` files, or random with ``seed`` when none are given.
+
+    Raises:
+        UsageError: A file is missing, is no array, or does not have the input's shape and type.
+    """
+    if not paths:
+        generator = np.random.default_rng(seed)
+        return [_random(info, generator) for info in wanted]
+    if len(paths) != len(wanted):
+        raise UsageError(f"the model has {len(wanted)} inputs, but {len(paths)} files were given")
+    return [_load(path, info, i) for i, (path, info) in enumerate(zip(paths, wanted, strict=True))]
+
+
+def to_bytes(array: np.ndarray, info: TensorInfo) -> bytes:
+    """Return the array's elements in the order the tensor has in memory (its dim_order)."""
+    return array.transpose(info.dim_order).tobytes()
+
+
+def from_bytes(data: bytes, info: TensorInfo) -> np.ndarray:
+    """Return the array that ``to_bytes`` made ``data`` from.
+
+    Raises:
+        TargetError: The number of bytes is not the tensor's.
+    """
+    if len(data) != info.nbytes:
+        raise TargetError(f"the device sent {len(data)} bytes for a tensor of {info.nbytes}")
+    stored = np.frombuffer(data, dtype_of(info.scalar_type))
+    sizes = [info.sizes[dimension] for dimension in info.dim_order]
+    # A copy: np.ascontiguousarray would give a tensor without dimensions one.
+    return stored.reshape(sizes).transpose(np.argsort(info.dim_order)).copy()
+
+
+def read_npy(path: Path) -> np.ndarray:
+    """Read an array from a ``.npy`` file.
+
+    Raises:
+        UsageError: The file is missing, or is no array.
+    """
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise UsageError(f"{path}: not a readable .npy file: {error}") from error
+    if not isinstance(array, np.ndarray):
+        raise UsageError(f"{path}: an archive of arrays", hint="give a .npy file with one array")
+    return array
+
+
+def _load(path: Path, info: TensorInfo, index: int) -> np.ndarray:
+    array = read_npy(path)
+    dtype = dtype_of(info.scalar_type)
+    if array.dtype != dtype or not _fits(array.shape, info):
+        found = f"{array.dtype}{list(array.shape)}"
+        most = " at most" if info.dynamic else ""
+        raise UsageError(
+            f"{path}: input {index} must be {dtype}{list(info.sizes)}{most}, "
+            f"but the file holds {found}"
+        )
+    return array
+
+
+def _fits(shape: tuple[int, ...], info: TensorInfo) -> bool:
+    if not info.dynamic or len(shape) != len(info.sizes):
+        return shape == info.sizes
+    return all(size <= bound for size, bound in zip(shape, info.sizes, strict=True))
+
+
+def _random(info: TensorInfo, generator: np.random.Generator) -> np.ndarray:
+    dtype = dtype_of(info.scalar_type)
+    if dtype.kind == "f":
+        return generator.standard_normal(info.sizes).astype(dtype)
+    if dtype.kind == "b":
+        return generator.integers(0, 2, info.sizes).astype(dtype)
+    limits = np.iinfo(dtype)
+    return generator.integers(limits.min, limits.max, info.sizes, dtype, endpoint=True)
+
+
+def read_references(paths: Sequence[Path]) -> list[np.ndarray]:
+    """Read the references, before anything runs for them.
+
+    Raises:
+        UsageError: A file is missing, or is no array.
+    """
+    return [read_npy(path) for path in paths]
+
+
+def keep_references(
+    directory: RunDirectory,
+    references: Sequence[np.ndarray],
+    outputs: int,
+    rtol: float | None,
+    atol: float | None,
+) -> Reference | None:
+    """Write the references into a run directory, and say what a result records of them.
+
+    Args:
+        directory: Where to.
+        references: One per output, or none at all.
+        outputs: How many the model has.
+        rtol: Relative tolerance, None for what the type allows.
+        atol: Absolute tolerance, likewise.
+
+    Raises:
+        UsageError: There are more or fewer than outputs.
+    """
+    if not references:
+        return None
+    if len(references) != outputs:
+        raise UsageError(
+            f"the model has {outputs} outputs, but {len(references)} references were given",
+            hint="give --reference once per output, in their order",
+        )
+    files = tuple(
+        directory.write_tensor(f"reference/{index}.npy", array)
+        for index, array in enumerate(references)
+    )
+    return Reference(files, rtol, atol)
+
+
+def compared_outputs(result: Result, directory: Path | None) -> tuple[Output, ...]:
+    """Outputs of a run beside their references; none where there are no references.
+
+    Raises:
+        UsageError: A file that the result names is missing, or is no array.
+    """
+    reference, model = result.reference, result.model
+    if reference is None or model is None or directory is None or not model.outputs:
+        return ()
+    return tuple(
+        Output(
+            output.file,
+            read_npy(directory / output.file),
+            read_npy(directory / file),
+            reference.rtol,
+            reference.atol,
+        )
+        for output, file in zip(model.outputs, reference.files, strict=True)
+    )
