@@ -29,9 +29,9 @@ from harness.link import com_port
 from harness.link.com_port import Setting
 from harness.link.ports import open_port
 from harness.link.telnet import (
-    Command,
     Negotiation,
     Subnegotiation,
+    TelnetCommand,
     TelnetDecoder,
     escape,
     negotiation,
@@ -139,7 +139,9 @@ def _serve(scheme: str, data: bytes, told: Connection) -> None:
 def _agree(item: Negotiation | Subnegotiation) -> bytes:
     """Agree to all that is asked for, and confirm it."""
     if isinstance(item, Negotiation):
-        answer = {Command.WILL: Command.DO, Command.DO: Command.WILL}.get(item.command)
+        answer = {TelnetCommand.WILL: TelnetCommand.DO, TelnetCommand.DO: TelnetCommand.WILL}.get(
+            item.command
+        )
         return negotiation(answer, item.option) if answer else b""
     return com_port.answer(Setting(item.body[0]), item.body[1:])
 

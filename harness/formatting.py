@@ -49,7 +49,7 @@ _DECIMALS = [f",.{count}f" for count in range(10)]
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class DisplayUnit:
     """A unit for a column of numbers.
 
     Attributes:
@@ -67,41 +67,41 @@ class Unit:
         return format(value / self.divisor, _DECIMALS[self.decimals])
 
 
-TICKS = Unit("ticks", 1, 0)
-BYTES = Unit("B", 1, 0)
+TICKS = DisplayUnit("ticks", 1, 0)
+BYTES = DisplayUnit("B", 1, 0)
 
 
-def time_unit(nanoseconds: Iterable[float]) -> Unit:
+def time_unit(nanoseconds: Iterable[float]) -> DisplayUnit:
     """The unit in which a column of times reads best, judged by its largest."""
     largest = max(nanoseconds, default=0.0)
     if largest < 10e3:
-        return Unit("ns", 1, 1)
+        return DisplayUnit("ns", 1, 1)
     if largest < 10e6:
-        return Unit("us", 1e3, 3)
+        return DisplayUnit("us", 1e3, 3)
     if largest < 10e9:
-        return Unit("ms", 1e6, 3)
-    return Unit("s", 1e9, 6)
+        return DisplayUnit("ms", 1e6, 3)
+    return DisplayUnit("s", 1e9, 6)
 
 
-def metric_unit(unit: Literal["ns", "ticks", "bytes"], values: Iterable[float]) -> Unit:
+def metric_unit(unit: Literal["ns", "ticks", "bytes"], values: Iterable[float]) -> DisplayUnit:
     """The unit in which values of a metric, whose own unit is given, read best."""
     if unit == "ns":
         return time_unit(values)
     return TICKS if unit == "ticks" else BYTES
 
 
-def time_text(nanoseconds: float | None, ticks: float, unit: Unit) -> str:
+def time_text(nanoseconds: float | None, ticks: float, unit: DisplayUnit) -> str:
     """A time in the unit of its column; in ticks, and says so, where the rate is unknown."""
     if nanoseconds is not None:
         return unit.text(nanoseconds)
     return TICKS.text(ticks) if unit is TICKS else f"{TICKS.text(ticks)} ticks"
 
 
-def unit_of(scale: str | None) -> Unit | None:
+def unit_of(scale: str | None) -> DisplayUnit | None:
     """The unit that a time scale is called by; None for what reads best."""
     known = {"ns": (1, 1), "us": (1e3, 3), "ms": (1e6, 6), "s": (1e9, 9)}
     if scale in known:
-        return Unit(scale, *known[scale])
+        return DisplayUnit(scale, *known[scale])
     return TICKS if scale == "cycles" else None
 
 

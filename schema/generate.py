@@ -135,8 +135,8 @@ def generated_files() -> Iterator[tuple[Path, str]]:
 
     schemas = {"result": result.json_schema(), "events": events.json_schema()}
     schemas["budget"] = rules.json_schema()
-    schemas["nightly-plan"] = msgspec.json.schema(plan.Plan)
-    schemas["quarantine"] = msgspec.json.schema(quarantine.File)
+    schemas["nightly-plan"] = msgspec.json.schema(plan.NightlyPlan)
+    schemas["quarantine"] = msgspec.json.schema(quarantine.QuarantineFile)
     schemas["bundle"] = msgspec.json.schema(bundle.Manifest)
     schemas |= flash_record.json_schemas()
     schemas |= {name: document.json_schema(name) for name in document.SCHEMAS}

@@ -60,7 +60,7 @@ enum {
 /* flags of RUN */
 enum {
     /* send the log in chunks while the run goes on */
-    ET_LINK_RUN_STREAM = 0x1,
+    ET_LINK_RUN_FLAG_STREAM = 0x1,
 };
 
 /* what OPEN, WRITE, COMMIT, STAT and READ address */

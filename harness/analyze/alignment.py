@@ -88,7 +88,7 @@ class Instants:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class LinePiece:
     """A strip over some consecutive brackets of an epoch.
 
     Attributes:
@@ -124,7 +124,7 @@ class Epoch:
     """
 
     stretch: Stretch
-    pieces: tuple[Piece, ...]
+    pieces: tuple[LinePiece, ...]
     unbounded: str = ""
 
     @property
@@ -154,7 +154,7 @@ class Epoch:
         low, high = np.full(ticks.shape, _EARLIEST), np.full(ticks.shape, _LATEST)
         covered = np.zeros(ticks.shape, np.bool_)
 
-        def narrow(piece: Piece, chosen: npt.NDArray[np.bool_]) -> None:
+        def narrow(piece: LinePiece, chosen: npt.NDArray[np.bool_]) -> None:
             lows, highs = piece.bounds(ticks[chosen])
             low[chosen] = np.maximum(low[chosen], lows)
             high[chosen] = np.minimum(high[chosen], highs)
@@ -167,7 +167,7 @@ class Epoch:
             narrow(piece, neighbours & ~covered)
         return Instants.between(low, high)
 
-    def _beyond(self, ticks: Ints) -> Iterator[tuple[Piece, npt.NDArray[np.bool_]]]:
+    def _beyond(self, ticks: Ints) -> Iterator[tuple[LinePiece, npt.NDArray[np.bool_]]]:
         """The ticks outside each piece to which no other piece is nearer on the same side."""
         for number, piece in enumerate(self.pieces):
             earlier = self.pieces[number - 1].last if number else _EARLIEST
@@ -335,7 +335,7 @@ class _Solver:
         slack = self._slack(stretch)
         return solve(stretch.below(slack), stretch.above(slack), self.slopes)
 
-    def _piece(self, stretch: Stretch) -> Piece:
+    def _piece(self, stretch: Stretch) -> LinePiece:
         strip = self._strip(stretch)
         if strip is None:  # a single bracket whose end is before its beginning
             raise UnboundedError("the reading contradicts itself")
@@ -343,7 +343,7 @@ class _Solver:
         # by 2 * slack / T from the slope of the line that the slack allows for.
         wander = self.steadiness.wander_ppm * Fraction(5, 4) / _MILLION
         last = stretch.ticks[-1][1]
-        return Piece(stretch.ticks[0][0], last, strip, self._slack(stretch), wander)
+        return LinePiece(stretch.ticks[0][0], last, strip, self._slack(stretch), wander)
 
 
 def _first_from(brackets: Sequence[Bracket], start: int, instant: Fraction) -> int:

@@ -17,7 +17,7 @@ _Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class BlockRun:
     """One block.
 
     Attributes:
@@ -60,7 +60,7 @@ def block_names(trace: Trace) -> tuple[list[str], npt.NDArray[np.int64]]:
     return names, of_block[block_numbers(trace)]
 
 
-def runs(trace: Trace, *, without: Collection[str] = ()) -> list[Run]:
+def runs(trace: Trace, *, without: Collection[str] = ()) -> list[BlockRun]:
     """List the blocks of ``trace``.
 
     Args:
@@ -76,7 +76,7 @@ def runs(trace: Trace, *, without: Collection[str] = ()) -> list[Run]:
         index = indices[tracer, block.name]
         indices[tracer, block.name] += 1
         flags = bool(executed[order]), bool(cold[order])
-        found.append(Run(order, block.name, tracer, index, signature, block.count, *flags))
+        found.append(BlockRun(order, block.name, tracer, index, signature, block.count, *flags))
     return found
 
 

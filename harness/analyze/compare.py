@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from harness.analyze.allocators import AllocatorTotals, allocator_totals
-from harness.analyze.blocks import Run, runs
+from harness.analyze.blocks import BlockRun, runs
 from harness.analyze.statistics import Operator, Summary, operator_statistics
 from harness.errors import NotComparableError
 from harness.records.signature import Signature
@@ -154,7 +154,7 @@ class _Side:
         found = operator_statistics(trace)
         self.operators = [op for op in found if executions == "all" or self.summary(op)]
         self.names = ", ".join(dict.fromkeys(block.name for block in trace.blocks)) or "none"
-        chosen: Callable[[Run], bool] = {
+        chosen: Callable[[BlockRun], bool] = {
             "all": lambda _run: True,
             "cold": lambda run: run.cold,
             "warm": lambda run: run.executes and not run.cold,

@@ -64,7 +64,7 @@ class Function:
 
 
 @dataclass(frozen=True)
-class TimeScale:
+class DelegateTimeScale:
     """What the ticks of some delegates' events mean.
 
     Attributes:
@@ -106,7 +106,7 @@ class TimeScale:
         return meant
 
 
-def time_scale(pattern: int | str | re.Pattern[str], scale: object) -> TimeScale:
+def time_scale(pattern: int | str | re.Pattern[str], scale: object) -> DelegateTimeScale:
     """Make a time scale of a rate (``Rate``, text, number: a multiple) or a function.
 
     Raises:
@@ -123,10 +123,10 @@ def time_scale(pattern: int | str | re.Pattern[str], scale: object) -> TimeScale
             f"{scale!r} is no time scale",
             hint="give a rate such as '100 MHz', a fraction, or a function of (id, time)",
         )
-    return TimeScale(pattern, scale)
+    return DelegateTimeScale(pattern, scale)
 
 
-def parse_time_scales(texts: Mapping[str, str]) -> list[TimeScale]:
+def parse_time_scales(texts: Mapping[str, str]) -> list[DelegateTimeScale]:
     """Read patterns and what they mean as text: a rate, or ``@NAME`` for an entry point.
 
     A pattern that begins with ``re:`` is a regular expression.
@@ -162,7 +162,7 @@ def _entry_point(name: str) -> object:
 
 def rescale(
     trace: Trace,
-    scales: Sequence[TimeScale],
+    scales: Sequence[DelegateTimeScale],
     backends: Mapping[tuple[int, int], str] | None = None,
 ) -> Trace:
     """Put delegates' events on the clocks that their time scales say.
@@ -188,7 +188,7 @@ def rescale(
     return trace
 
 
-def _on_own_clock(trace: Trace, scale: TimeScale, rows: npt.NDArray[np.int64]) -> Trace:
+def _on_own_clock(trace: Trace, scale: DelegateTimeScale, rows: npt.NDArray[np.int64]) -> Trace:
     """Move events of one clock to a new one."""
     domain = trace.clocks[trace.clock[rows[0]]]
     name = f"{domain.name} [{scale.text}]"
@@ -216,7 +216,7 @@ def _on_own_clock(trace: Trace, scale: TimeScale, rows: npt.NDArray[np.int64]) -
 
 
 def _converted(
-    trace: Trace, scale: TimeScale, function: Function, rows: npt.NDArray[np.int64]
+    trace: Trace, scale: DelegateTimeScale, function: Function, rows: npt.NDArray[np.int64]
 ) -> Trace:
     """Apply a function to the last clock of a trace, which stamped these events."""
     own, timeline = trace.clocks[-1], unwrap(trace)

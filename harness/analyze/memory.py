@@ -18,7 +18,7 @@ _Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class MemoryPiece:
     """A piece of memory that an allocator gave.
 
     Attributes:
@@ -39,7 +39,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedAllocation:
     """An allocation that was refused.
 
     Attributes:
@@ -104,11 +104,11 @@ class AllocatorMemory:
     live: _Ints
     peak: int
     peak_row: int
-    peak_pieces: tuple[Piece, ...]
+    peak_pieces: tuple[MemoryPiece, ...]
     peak_gaps: Gaps
     reach: int | None
     planned: int | None
-    failures: tuple[Failure, ...]
+    failures: tuple[FailedAllocation, ...]
     unmatched: tuple[int, ...]
     overlapping: tuple[int, ...]
 
@@ -133,7 +133,7 @@ class Memory:
     live: _Ints
     peak: int
     peak_row: int
-    peak_pieces: tuple[Piece, ...]
+    peak_pieces: tuple[MemoryPiece, ...]
 
 
 def memory(
@@ -159,7 +159,7 @@ def memory(
     place = np.full(len(trace), -1, np.int64)
     place[rows] = np.arange(len(rows))
     followed = []
-    pieces: list[Piece] = []
+    pieces: list[MemoryPiece] = []
     for allocator, own in allocator_rows(trace).items():
         ordered = np.array(sorted(own, key=place.__getitem__), np.int64)
         book = _Book(trace, allocator, tree.parent)
@@ -191,7 +191,7 @@ def _running(trace: Trace, rows: _Ints) -> tuple[_Ints, int, int]:
     return live, peak, int(rows[np.argmax(live)]) if peak > 0 else -1
 
 
-def _live_at(pieces: Iterable[Piece], place: _Ints, row: int) -> tuple[Piece, ...]:
+def _live_at(pieces: Iterable[MemoryPiece], place: _Ints, row: int) -> tuple[MemoryPiece, ...]:
     """Pieces that were live just after ``row``; none for -1."""
     if row < 0:
         return ()
@@ -231,13 +231,13 @@ class _Book:
     def __init__(self, trace: Trace, allocator: Allocator, parent: _Ints) -> None:
         self.trace = trace
         self.allocator = allocator
-        self.taken: list[Piece] = []
-        self.failures: list[Failure] = []
+        self.taken: list[MemoryPiece] = []
+        self.failures: list[FailedAllocation] = []
         self.unmatched: list[int] = []
         self.overlapping: list[int] = []
         self._parent = parent
         self._bytes = 0
-        self._live: dict[int, Piece] = {}
+        self._live: dict[int, MemoryPiece] = {}
         self._offsets: list[tuple[int, int]] = []  # of live pieces, with their rows, in order
         self._same: dict[tuple[int, int | None], list[int]] = defaultdict(list)
 
@@ -252,15 +252,15 @@ class _Book:
         during = int(self._parent[row])
         if self.trace.failed[row]:
             between = gaps((p.offset, p.size) for p in self._live.values() if p.offset >= 0)
-            self.failures.append(Failure(row, size, during, self._bytes, between))
+            self.failures.append(FailedAllocation(row, size, during, self._bytes, between))
             return
         self._bytes += size
         if size < 0:
             self._free(row, -size, offset)
         else:
-            self._take(Piece(row, self.allocator, size, offset, during))
+            self._take(MemoryPiece(row, self.allocator, size, offset, during))
 
-    def _take(self, piece: Piece) -> None:
+    def _take(self, piece: MemoryPiece) -> None:
         self._live[piece.row] = piece
         # By size and offset, and by size alone, for a free that names no offset.
         self._same[piece.size, piece.offset].append(piece.row)
@@ -283,7 +283,7 @@ class _Book:
                 self._offsets.remove((piece.offset, piece.row))
             self.taken.append(replace(piece, freed=row))
 
-    def _one(self, size: int, offset: int) -> list[Piece]:
+    def _one(self, size: int, offset: int) -> list[MemoryPiece]:
         """The latest piece of this size at this offset, or of unknown offset."""
         for key in ((size, None),) if offset < 0 else ((size, offset), (size, -1)):
             candidates = self._same[key]
@@ -293,7 +293,7 @@ class _Book:
                 return [self._live[candidates[-1]]]
         return []
 
-    def _several(self, size: int, offset: int) -> list[Piece]:
+    def _several(self, size: int, offset: int) -> list[MemoryPiece]:
         """The pieces from ``offset`` on, in order, whose sizes add up to ``size``.
 
         Pieces of unknown offset come first, in the order in which they were taken.

@@ -20,7 +20,7 @@ from harness.records.trace import Kind
 _Ints = npt.NDArray[np.int64]
 
 
-class Node(Signature, frozen=True):
+class MergedNode(Signature, frozen=True):
     """All repeats of one event under the same ancestors, in blocks of one name.
 
     Attributes:
@@ -48,7 +48,7 @@ class Node(Signature, frozen=True):
     own_ns: float | None
 
 
-def merged_tree(tree: CallTree) -> list[Node]:
+def merged_tree(tree: CallTree) -> list[MergedNode]:
     """Merge the profile events of ``tree`` over repeats and runs.
 
     Returns:
@@ -94,12 +94,14 @@ def _rates(clocks: Sequence[ClockDomain]) -> list[tuple[int, int] | None]:
     return [None if tick is None else tick.as_integer_ratio() for tick in ticks]
 
 
-def _node(tree: CallTree, block: str, rows: _Ints, rates: Sequence[tuple[int, int] | None]) -> Node:
+def _node(
+    tree: CallTree, block: str, rows: _Ints, rates: Sequence[tuple[int, int] | None]
+) -> MergedNode:
     trace = tree.trace
     first = int(rows[0])
     clock, rate = trace.clocks[trace.clock[first]], rates[trace.clock[first]]
     total, own = sum(tree.total[rows].tolist()), sum(tree.own[rows].tolist())
-    return Node(
+    return MergedNode(
         parent=-1,
         depth=int(tree.depth[first]),
         block=block,
@@ -124,12 +126,12 @@ def _nanoseconds(ticks: int, rate: tuple[int, int] | None) -> float | None:
     return None if rate is None else ticks * rate[0] / rate[1]
 
 
-def _in_depth(nodes: list[Node], above: list[int]) -> list[Node]:
+def _in_depth(nodes: list[MergedNode], above: list[int]) -> list[MergedNode]:
     """Put each node before those within it."""
     within = defaultdict(list)
     for number, parent in enumerate(above):
         within[parent].append(number)
-    found: list[Node] = []
+    found: list[MergedNode] = []
     waiting = [(number, -1) for number in reversed(within[-1])]
     while waiting:
         number, parent = waiting.pop()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.analyze.symbols import Symbols
+from harness.analyze.symbols import EventSymbols
 from harness.decode.etrecord import Module
 from harness.records.trace import DELEGATE_CALL, OPERATOR_CALL, Kind, Trace
 
@@ -36,7 +36,7 @@ class ModuleTime:
 
 
 def module_times(
-    trace: Trace, symbols: Sequence[Symbols | None], times: npt.NDArray[np.float64]
+    trace: Trace, symbols: Sequence[EventSymbols | None], times: npt.NDArray[np.float64]
 ) -> list[ModuleTime]:
     """Divide the time of all instructions among modules, in the order of their first operator.
 
@@ -58,7 +58,7 @@ def module_times(
 
 
 def module_times_by_block(
-    trace: Trace, symbols: Sequence[Symbols | None], times: npt.NDArray[np.float64]
+    trace: Trace, symbols: Sequence[EventSymbols | None], times: npt.NDArray[np.float64]
 ) -> dict[Stack, dict[int, float]]:
     """What each module took in each block that ran it, with the modules within it, by their orders.
 
@@ -93,7 +93,7 @@ def _is_called(module: Module, name: str) -> bool:
 
 
 def _shares(
-    trace: Trace, symbols: Sequence[Symbols | None], times: npt.NDArray[np.float64]
+    trace: Trace, symbols: Sequence[EventSymbols | None], times: npt.NDArray[np.float64]
 ) -> Iterator[tuple[int, Stack, float]]:
     """What each instruction of each block took, and of which module that is."""
     for block, outer, inner in _instructions(trace, symbols):
@@ -109,7 +109,7 @@ def _shares(
 
 
 def _instructions(
-    trace: Trace, symbols: Sequence[Symbols | None]
+    trace: Trace, symbols: Sequence[EventSymbols | None]
 ) -> list[tuple[int, list[int], list[int]]]:
     """Block and rows of each instruction: scopes around everything, and events of delegates."""
     groups: dict[tuple[int, int, int], tuple[list[int], list[int]]] = {}

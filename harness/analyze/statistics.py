@@ -161,7 +161,7 @@ def _operators(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Series:
+class DurationSeries:
     """The repeats of an operator, run by run.
 
     Attributes:
@@ -176,7 +176,7 @@ class Series:
     present: npt.NDArray[np.bool_]
 
 
-def operator_series(trace: Trace, operator: Operator) -> Series:
+def operator_series(trace: Trace, operator: Operator) -> DurationSeries:
     """Return every duration of ``operator``, which is one of this trace's, in its run."""
     rows = operator.rows[~ends_before_start(trace)[operator.rows]]
     orders = block_numbers(trace)[rows]
@@ -184,7 +184,7 @@ def operator_series(trace: Trace, operator: Operator) -> Series:
     repeat = np.arange(len(orders)) - np.repeat(np.cumsum(counts) - counts, counts)
     ticks = np.zeros((len(found), int(counts.max(initial=0))), np.uint64)
     ticks[place, repeat] = durations(trace)[rows]
-    return Series(found, ticks, np.arange(ticks.shape[1]) < counts[:, None])
+    return DurationSeries(found, ticks, np.arange(ticks.shape[1]) < counts[:, None])
 
 
 def summarise(ticks: Ticks) -> Summary:

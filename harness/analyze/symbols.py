@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.decode.etrecord import ETRecord, Handles, MethodRecord, Module, Node, as_tuple
+from harness.decode.etrecord import ETRecord, EtrecordNode, Handles, MethodRecord, Module, as_tuple
 from harness.errors import UsageError
 from harness.records.trace import DELEGATE_CALL, Kind, Trace
 
 
 @dataclass(frozen=True, slots=True)
-class Symbols:
+class EventSymbols:
     """What is known of an event.
 
     Attributes:
@@ -25,7 +25,7 @@ class Symbols:
     """
 
     handles: Handles | None
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[EtrecordNode, ...] = ()
     backend: str | None = None
     outputs: int = 1
 
@@ -59,17 +59,17 @@ class Symbols:
 class SymbolTable:
     """The symbols of one method."""
 
-    def __init__(self, method: MethodRecord, nodes: tuple[Node, ...]) -> None:
+    def __init__(self, method: MethodRecord, nodes: tuple[EtrecordNode, ...]) -> None:
         """Join a method's maps with the nodes of a graph that carry its debug handles."""
         self._method = method
-        self._nodes: dict[int, list[Node]] = {}
+        self._nodes: dict[int, list[EtrecordNode]] = {}
         for node in nodes:
             if node.debug_handle is not None:
                 self._nodes.setdefault(node.debug_handle, []).append(node)
 
     def find(
         self, chain: int, instruction: int, name: str = "", delegate: int | str | None = None
-    ) -> Symbols | None:
+    ) -> EventSymbols | None:
         """What is known of an event; None when it belongs to no instruction of the method.
 
         Args:
@@ -91,7 +91,9 @@ class SymbolTable:
             backend = known.name
             handles = known.handles.get(str(delegate))
         nodes = [] if handles is None else [self._nodes.get(n, ()) for n in as_tuple(handles)]
-        return Symbols(handles, tuple(node for group in nodes for node in group), backend, outputs)
+        return EventSymbols(
+            handles, tuple(node for group in nodes for node in group), backend, outputs
+        )
 
 
 def symbol_table(record: ETRecord, method: str | None = None) -> SymbolTable:
@@ -110,7 +112,7 @@ def symbol_table(record: ETRecord, method: str | None = None) -> SymbolTable:
     return SymbolTable(record.methods[name], record.edge[name])
 
 
-def event_symbols(trace: Trace, table: SymbolTable) -> list[Symbols | None]:
+def event_symbols(trace: Trace, table: SymbolTable) -> list[EventSymbols | None]:
     """The symbols of every event, shape (n,); repeats share one object."""
     columns = (
         trace.kind.tolist(),
@@ -120,7 +122,7 @@ def event_symbols(trace: Trace, table: SymbolTable) -> list[Symbols | None]:
         trace.delegate_int.tolist(),
         trace.delegate_str.tolist(),
     )
-    known: dict[tuple[int, ...], Symbols | None] = {}
+    known: dict[tuple[int, ...], EventSymbols | None] = {}
     found = []
     for key in zip(*columns, strict=True):
         if key not in known:

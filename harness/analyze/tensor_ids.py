@@ -14,7 +14,7 @@ from harness.decode.program import Call, Method, Tensor, ValueList
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class TensorReference:
     """Something that happened at an address.
 
     Attributes:
@@ -43,7 +43,7 @@ class Ids:
     tensor: int | None
 
 
-def unique_ids(references: Sequence[Reference]) -> list[Ids]:
+def unique_ids(references: Sequence[TensorReference]) -> list[Ids]:
     """Number storages and tensors.
 
     Args:
@@ -69,7 +69,7 @@ def unique_ids(references: Sequence[Reference]) -> list[Ids]:
     return [Ids(storage, tensors.get(storage)) for storage in storages]
 
 
-def _storages(references: Sequence[Reference]) -> list[int]:
+def _storages(references: Sequence[TensorReference]) -> list[int]:
     """Number the stays at each address: a new one after each free."""
     current: dict[Hashable, int] = {}
     count = 0
@@ -166,7 +166,9 @@ def planned_ids(method: Method) -> dict[int, Ids]:
     for _, ending, number in sorted(moments):
         address = _address(method, number)
         there[address] = there.get(address, 0) + (-1 if ending else 1)
-        references.append(Reference(address, number, freed=bool(ending) and not there[address]))
+        references.append(
+            TensorReference(address, number, freed=bool(ending) and not there[address])
+        )
         numbers.append(number)
     return dict(zip(numbers, unique_ids(references), strict=True))
 

@@ -77,7 +77,7 @@ class Budget(Rules, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class BudgetSource:
     """A budget file of a chain.
 
     Attributes:
@@ -114,18 +114,20 @@ def load_budget(path: Path, board: str = "", model: str = "", unit: str = "") ->
     return drafts.budget(path, tuple(file.name for file in files))
 
 
-def read_files(path: Path) -> list[File]:
+def read_files(path: Path) -> list[BudgetSource]:
     """Read a budget file and all that it extends, each once, in the order in which they apply.
 
     Raises:
         UsageError: As ``load_budget``.
     """
-    files: dict[Path, File] = {}
+    files: dict[Path, BudgetSource] = {}
     _read_into(files, path, path.parent, ())
     return list(files.values())
 
 
-def _read_into(files: dict[Path, File], path: Path, home: Path, chain: tuple[Path, ...]) -> None:
+def _read_into(
+    files: dict[Path, BudgetSource], path: Path, home: Path, chain: tuple[Path, ...]
+) -> None:
     document = read_document(path)
     content = document.as_(BudgetFile)
     _check_codes(document, content)
@@ -144,7 +146,7 @@ def _read_into(files: dict[Path, File], path: Path, home: Path, chain: tuple[Pat
             raise UsageError(f"{place}: no such file: {told}")
         _read_into(files, there, home, chain)
     relative = Path(os.path.relpath(path, home)).as_posix()
-    files[path.resolve()] = File(document, content, relative)
+    files[path.resolve()] = BudgetSource(document, content, relative)
 
 
 def _check_codes(document: Document, content: BudgetFile) -> None:
@@ -217,7 +219,7 @@ class _Drafts:
         self._severity: dict[str, tuple[Any, str]] = {}
         self._layers = 0
 
-    def layer(self, file: File, data: Mapping[str, Any], above: Keys) -> None:
+    def layer(self, file: BudgetSource, data: Mapping[str, Any], above: Keys) -> None:
         """Take the rules of a file, or of a section of it that stands at ``above``."""
         self._layers += 1
         for kind in LISTS:
@@ -233,7 +235,7 @@ class _Drafts:
             line = file.document.line((*above, "severity", code))
             self._severity[code] = said, f"{file.name}:{line}"
 
-    def _add(self, file: File, kind: str, table: _Tables, lines: dict[str, str]) -> None:
+    def _add(self, file: BudgetSource, kind: str, table: _Tables, lines: dict[str, str]) -> None:
         drafts = self._lists[kind]
         meant = [n for n, draft in enumerate(drafts) if _is_meant(kind, draft, table)]
         if "id" in table and any(drafts[n].layer == self._layers for n in meant):
@@ -299,7 +301,7 @@ def _is_meant(kind: str, draft: _Draft, table: _Tables) -> bool:
     return all(getattr(mine, name) == getattr(other, name) for name in class_.selection)
 
 
-def _lines(file: File, keys: Keys, table: Mapping[str, Any]) -> dict[str, str]:
+def _lines(file: BudgetSource, keys: Keys, table: Mapping[str, Any]) -> dict[str, str]:
     lines = {name: file.document.line((*keys, name)) for name in table}
     lines[""] = file.document.line(keys)
     return {name: f"{file.name}:{line}" for name, line in lines.items()}

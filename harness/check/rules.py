@@ -36,7 +36,7 @@ GROUPS: Final = (UPPER, LOWER, WAIVER)
 """Fields that belong together: who gives one of them replaces all that an earlier table gave."""
 
 
-class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class BudgetTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A table of a budget file: unknown keys are errors, and no number is infinite."""
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
                 raise ValueError(f"{name} is no finite number")
 
 
-class Waiver(Table, frozen=True):
+class Waiver(BudgetTable, frozen=True):
     """What it means when a check does not hold, and until when.
 
     Attributes:
@@ -319,7 +319,7 @@ CodeSeverity = Severity | Literal["off"] | Waiver
 """What ``[severity]`` says of a code."""
 
 
-class Rules(Table, frozen=True):
+class Rules(BudgetTable, frozen=True):
     """The rules of a file, or of a part of it that is for some boards and models.
 
     Attributes:

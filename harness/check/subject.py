@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from harness.analyze.allocators import AllocatorTotals, allocator_totals
-from harness.analyze.blocks import Run, runs
+from harness.analyze.blocks import BlockRun, runs
 from harness.analyze.call_tree import CallTree, call_tree
 from harness.analyze.memory import Memory, memory
 from harness.analyze.statistics import Operator, operator_statistics
@@ -21,11 +21,11 @@ from harness.records.trace import Trace
 if TYPE_CHECKING:
     import numpy as np
 
-    from harness.analyze.symbols import Symbols
+    from harness.analyze.symbols import EventSymbols
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Output:
+class ModelOutput:
     """An output of a run beside what it should be.
 
     Attributes:
@@ -86,8 +86,8 @@ class Subject:
     qualities: tuple[ClockQuality, ...] = ()
     planned: Mapping[str, int] = field(default_factory=dict)
     image: Mapping[str, int] = field(default_factory=dict)
-    symbols: Sequence[Symbols | None] | None = None
-    outputs: tuple[Output, ...] = ()
+    symbols: Sequence[EventSymbols | None] | None = None
+    outputs: tuple[ModelOutput, ...] = ()
     runs_requested: int | None = None
     runs_completed: int | None = None
     dumps: tuple[int, ...] = ()
@@ -105,7 +105,7 @@ class Subject:
         return allocator_totals(self.trace)
 
     @cached_property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[BlockRun]:
         """The blocks of the trace."""
         return runs(self.trace)
 

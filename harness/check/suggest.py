@@ -68,7 +68,7 @@ def suggest(subjects: Sequence[Subject], wishes: Wishes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _SuggestedTable:
     """A table of the file: its name, whether it is one of several, comments and fields."""
 
     name: str
@@ -92,7 +92,7 @@ class _Group:
         self._subjects, self._wishes = subjects, wishes
         self._times = [Durations(subject) for subject in subjects]
 
-    def tables(self) -> Iterator[_Table]:
+    def tables(self) -> Iterator[_SuggestedTable]:
         """What is limited, times first."""
         blocks = dict.fromkeys(
             run.name for subject in self._subjects for run in subject.runs if run.executes
@@ -102,7 +102,7 @@ class _Group:
         yield from self._allocators()
         yield from self._sizes()
 
-    def _of_block(self, block: str) -> Iterator[_Table]:
+    def _of_block(self, block: str) -> Iterator[_SuggestedTable]:
         """The whole execution, what takes most of it, and the rest."""
         escaped = _escaped(block)
         yield from self._rule("block", BlockLimit(block=escaped), "the whole execution")
@@ -153,7 +153,7 @@ class _Group:
         large = [op for op in operators if shares[_key(op)] >= self._wishes.share]
         return sorted(large, key=lambda op: -shares[_key(op)])
 
-    def _rule(self, kind: str, rule: TimeRule, about: str) -> Iterator[_Table]:
+    def _rule(self, kind: str, rule: TimeRule, about: str) -> Iterator[_SuggestedTable]:
         """A rule with the limit that all runs keep to, if there is one."""
         rule = msgspec.structs.replace(rule, statistic=self._wishes.statistic)
         found = [matching(rule, times)[0] for times in self._times]
@@ -168,7 +168,7 @@ class _Group:
             if not all(found):
                 fields["optional"] = True
             measured = f"measured {_time(max(known), unit)}"
-            yield _Table(kind, fields, True, f"{about}: {measured}" if about else measured)
+            yield _SuggestedTable(kind, fields, True, f"{about}: {measured}" if about else measured)
             return
 
     def _limit(self, measured: float, unit: str) -> tuple[str, float]:
@@ -188,7 +188,7 @@ class _Group:
     def _bytes(self, measured: float) -> int:
         return math.ceil(self._above(measured))
 
-    def _allocators(self) -> Iterator[_Table]:
+    def _allocators(self) -> Iterator[_SuggestedTable]:
         totals: dict[str, list[Any]] = {}
         for subject in self._subjects:
             for item in subject.allocators:
@@ -201,15 +201,17 @@ class _Group:
                 fields["limit_failures"] = failures
             if len(items) < len(self._subjects):
                 fields["optional"] = True
-            yield _Table("allocator", fields, True, f"measured {peak:,} bytes")
+            yield _SuggestedTable("allocator", fields, True, f"measured {peak:,} bytes")
 
-    def _sizes(self) -> Iterator[_Table]:
+    def _sizes(self) -> Iterator[_SuggestedTable]:
         subjects = self._subjects
         stacks = [stack for subject in subjects for stack in subject.trace.stacks]
         if all(subject.trace.stacks for subject in subjects):
             if any(stack.overflowed for stack in stacks):
                 comment = "a stack was used whole and may have overflowed: give it more"
-                yield _Table("stack", {"limit_percent": 99, "severity": "off"}, comment=comment)
+                yield _SuggestedTable(
+                    "stack", {"limit_percent": 99, "severity": "off"}, comment=comment
+                )
             else:
                 yield self._size("stack", max(stack.used for stack in stacks))
         taken = [subject.arena_used for subject in subjects if subject.arena_used is not None]
@@ -219,14 +221,14 @@ class _Group:
             flash = max(subject.image["text"] + subject.image["data"] for subject in subjects)
             ram = max(subject.image["data"] + subject.image["bss"] for subject in subjects)
             fields = {"limit_flash_bytes": self._bytes(flash), "limit_ram_bytes": self._bytes(ram)}
-            yield _Table("code", fields, comment=f"measured {flash:,} and {ram:,} bytes")
+            yield _SuggestedTable("code", fields, comment=f"measured {flash:,} and {ram:,} bytes")
         yield from self._losses()
 
-    def _size(self, name: str, measured: int) -> _Table:
+    def _size(self, name: str, measured: int) -> _SuggestedTable:
         fields = {"limit_bytes": self._bytes(measured)}
-        return _Table(name, fields, comment=f"measured {measured:,} bytes")
+        return _SuggestedTable(name, fields, comment=f"measured {measured:,} bytes")
 
-    def _losses(self) -> Iterator[_Table]:
+    def _losses(self) -> Iterator[_SuggestedTable]:
         names = ("events", "blocks", "values", "records", "damaged")
         lost = {
             name: max(getattr(subject.trace.losses, name) for subject in self._subjects)
@@ -234,7 +236,9 @@ class _Group:
         }
         if any(lost.values()):
             comment = "these runs lost something: measure again with more room, and take this out"
-            yield _Table("losses", {name: n for name, n in lost.items() if n}, comment=comment)
+            yield _SuggestedTable(
+                "losses", {name: n for name, n in lost.items() if n}, comment=comment
+            )
 
 
 class _Escaped(str):

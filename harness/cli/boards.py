@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.config.board import (
-    Memory,
+    BoardMemory,
     NativeTarget,
     QemuTarget,
     SerialTarget,
@@ -19,7 +19,7 @@ _RUNS = {NativeTarget: "on this host", QemuTarget: "simulated", SerialTarget: "r
 
 @click.command(name="boards")
 @output_options
-def command(output: Output) -> None:
+def command(output: OutputOptions) -> None:
     """List the boards that can be named with --board."""
     boards = [load_board(name)[0] for name in board_names()]
     if output.json:
@@ -47,7 +47,7 @@ def command(output: Output) -> None:
     )
 
 
-def _memory(memory: Memory | None) -> tuple[str, str]:
+def _memory(memory: BoardMemory | None) -> tuple[str, str]:
     """RAM and flash in KiB or MiB."""
     if memory is None:
         return "", ""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.cli.paths import FilePath
 from harness.errors import UsageError
 
@@ -17,7 +17,7 @@ from harness.errors import UsageError
 @click.option("--model", default="", help="The model that they are for: its file, or its name.")
 @click.option("--unit", default="", help="The board of this type that they are for.")
 @output_options
-def command(file: Path | None, board: str, model: str, unit: str, output: Output) -> None:
+def command(file: Path | None, board: str, model: str, unit: str, output: OutputOptions) -> None:
     """Show a budget's rules for a board and model, and where each is from.
 
     Without FILE it is the budget that the board file names.

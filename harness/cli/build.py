@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.cli.paths import FilePath
 from harness.config.board import load_board
 from harness.target.build import build_firmware
@@ -24,7 +24,7 @@ from harness.target.size import firmware_sizes
     help="Copy the image here; without it, only its place in the build cache is printed.",
 )
 @output_options
-def command(board: str, destination: Path | None, output: Output) -> None:
+def command(board: str, destination: Path | None, output: OutputOptions) -> None:
     """Build the firmware of a board."""
     description, _ = load_board(board)
     firmware = build_firmware(description)

@@ -10,8 +10,8 @@ import click
 from harness.check.history.baseline import BaselineRef
 from harness.cli.baseline_options import baseline_option, history_ref
 from harness.cli.common import (
-    Output,
-    Reading,
+    OutputOptions,
+    ReadingOptions,
     output_options,
     reading_options,
     report_option,
@@ -93,8 +93,8 @@ def command(
     suggested: Path | None,
     margin: float,
     own_limit: float,
-    reading: Reading,
-    output: Output,
+    reading: ReadingOptions,
+    output: OutputOptions,
 ) -> int:
     """Check a run or an ETDump: what always holds, a budget, and earlier results.
 
@@ -139,8 +139,8 @@ def _suggest(
     paths: tuple[Path, ...],
     margin: float,
     own_limit: float,
-    reading: Reading,
-    output: Output,
+    reading: ReadingOptions,
+    output: OutputOptions,
 ) -> int:
     from harness.check.suggest import Wishes
     from harness.runs.evaluation import write_suggestion

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from harness.records.clock_domain import ClockDomain
-    from harness.runs.judged_run import Given, Reported
-    from harness.runs.run import Outcome
+    from harness.runs.judged_run import JudgedRun, ReadOptions
+    from harness.runs.run import FinishedRun
     from harness.runs.source import Source
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OutputOptions:
     """How a command speaks.
 
     Attributes:
@@ -82,7 +82,7 @@ def output_options(function: _F) -> _F:
             level=level.get(max(verbosity, -1), logging.DEBUG),
             format="%(levelname)s %(name)s: %(message)s",
         )
-        return function(*args, output=Output(as_json, verbosity, not no_progress), **kwargs)
+        return function(*args, output=OutputOptions(as_json, verbosity, not no_progress), **kwargs)
 
     return with_options(
         function,
@@ -95,7 +95,7 @@ def output_options(function: _F) -> _F:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadingOptions:
     """How a command reads the traces behind a path.
 
     Attributes:
@@ -122,11 +122,11 @@ class Reading:
             _log.warning("%s: %s", path, suspicion.advice)
         return source
 
-    def given(self, etrecord: Path | None = None, board: str = "", model: str = "") -> Given:
+    def given(self, etrecord: Path | None = None, board: str = "", model: str = "") -> ReadOptions:
         """The same for a verdict, with an ETRecord, and whose rules count, if that is said."""
-        from harness.runs.judged_run import Given
+        from harness.runs.judged_run import ReadOptions
 
-        return Given(
+        return ReadOptions(
             clock=self.clock,
             clock_bits=self.clock_bits,
             salvage=self.salvage,
@@ -153,7 +153,7 @@ def reading_options(function: _F) -> _F:
         from harness.records.clock_domain import ClockDomain
 
         clock = ClockDomain("given", Fraction(clock_hz)) if clock_hz else None
-        reading = Reading(clock, clock_bits, salvage, debug_buffer, time_scales)
+        reading = ReadingOptions(clock, clock_bits, salvage, debug_buffer, time_scales)
         return function(*args, reading=reading, **kwargs)
 
     return with_options(
@@ -247,7 +247,7 @@ def _check_reports(_: click.Context, __: click.Parameter, files: tuple[Path, ...
     return files
 
 
-def write_reports(files: Sequence[Path], runs: Sequence[Reported]) -> None:
+def write_reports(files: Sequence[Path], runs: Sequence[JudgedRun]) -> None:
     """Write a report of ``runs`` to every file.
 
     The failure of a run is worse than that of a report of it, which is only printed then.
@@ -264,7 +264,7 @@ def write_reports(files: Sequence[Path], runs: Sequence[Reported]) -> None:
 
 
 @dataclass(slots=True)
-class Keeping:
+class HistoryKeeper:
     """Adds a run to a history at its end; a history that fails does not lose the run.
 
     Attributes:
@@ -275,7 +275,7 @@ class Keeping:
     url: str | None
     exit_code: int = 0
 
-    def add(self, run: Reported) -> None:
+    def add(self, run: JudgedRun) -> None:
         """Add a run that has ended, however it did."""
         if self.url is None:
             return
@@ -288,7 +288,7 @@ class Keeping:
             self.exit_code = error.exit_code
 
 
-def show_outcome(output: Output, outcome: Outcome, directory: Path) -> None:
+def show_outcome(output: OutputOptions, outcome: FinishedRun, directory: Path) -> None:
     """Print a finished run that is kept in ``directory``."""
     if output.json:
         from harness.records.result import encode

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from harness.analyze.compare import EXECUTIONS, STATISTICS, Executions, Statistic, compare
-from harness.cli.common import Output, Reading, output_options, reading_options
+from harness.cli.common import OutputOptions, ReadingOptions, output_options, reading_options
 from harness.cli.paths import FilePath
 from harness.files import shown
 
@@ -36,8 +36,8 @@ def command(
     after: Path,
     statistic: Statistic,
     executions: Executions,
-    reading: Reading,
-    output: Output,
+    reading: ReadingOptions,
+    output: OutputOptions,
 ) -> None:
     """Compare two traces operator by operator.
 

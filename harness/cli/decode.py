@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.common import Output, Reading, output_options, reading_options
-from harness.cli.inspector_options import Beside, beside_options
+from harness.cli.common import OutputOptions, ReadingOptions, output_options, reading_options
+from harness.cli.inspector_options import InspectorFiles, beside_options
 from harness.cli.paths import FilePath
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from harness.analyze.memory import Memory
     from harness.analyze.planned_memory import PlannedPool
     from harness.records.trace import Trace
-    from harness.runs.model_metadata import Known
+    from harness.runs.model_metadata import ModelMetadata
     from harness.runs.source import Source
 
 
@@ -34,9 +34,9 @@ def command(
     path: Path,
     tree: bool,
     with_memory: bool,
-    beside: Beside,
-    reading: Reading,
-    output: Output,
+    beside: InspectorFiles,
+    reading: ReadingOptions,
+    output: OutputOptions,
 ) -> None:
     """Print what an ETDump, a console capture, a log or a run directory holds."""
     reading = beside.on_scale(reading)
@@ -87,7 +87,12 @@ def command(
 
 
 def _print_operators(
-    console: Console, source: Source, known: Known, beside: Beside, *, detailed: bool
+    console: Console,
+    source: Source,
+    known: ModelMetadata,
+    beside: InspectorFiles,
+    *,
+    detailed: bool,
 ) -> None:
     """Print the run, or its times by module."""
     from harness.formatting import unit_of
@@ -108,7 +113,7 @@ def _print_operators(
     )
 
 
-def _pools(known: Known) -> list[PlannedPool]:
+def _pools(known: ModelMetadata) -> list[PlannedPool]:
     from harness.analyze.planned_memory import planned_pools
 
     return [] if known.method is None else planned_pools(known.method)

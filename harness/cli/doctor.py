@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import click
 
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.config.board import SerialTarget, board_names, load_board
 from harness.flash.doctor import examine as flash_tools
-from harness.target.doctor import Finding, examine
+from harness.target.doctor import ProgramFinding, examine
 
 
 @click.command(name="doctor")
 @click.option("--board", help="Only what this board needs; exit code 2 if any of it is missing.")
 @output_options
-def command(board: str | None, output: Output) -> int:
+def command(board: str | None, output: OutputOptions) -> int:
     """Say what this machine can do and what it lacks."""
     boards = [load_board(name)[0] for name in ([board] if board else board_names())]
     needed, tools = examine(boards), flash_tools(boards)
@@ -33,7 +33,7 @@ def command(board: str | None, output: Output) -> int:
     return 2 if board and lacks else 0
 
 
-def _show(findings: list[Finding], output: Output, title: str = "") -> None:
+def _show(findings: list[ProgramFinding], output: OutputOptions, title: str = "") -> None:
     from harness.report.terminal import show_table
 
     rows = [

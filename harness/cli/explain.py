@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 
 
 @click.command(name="explain")
 @click.argument("codes", nargs=-1)
 @output_options
-def command(codes: tuple[str, ...], output: Output) -> None:
+def command(codes: tuple[str, ...], output: OutputOptions) -> None:
     """Say what checks mean, by the codes that a verdict gives.
 
     Without CODES all there are are listed.

@@ -9,7 +9,7 @@ import click
 
 from harness.analyze.clock_width import suspected_widths
 from harness.analyze.inputs import find_method
-from harness.cli.common import Output, Reading, output_options, reading_options
+from harness.cli.common import OutputOptions, ReadingOptions, output_options, reading_options
 from harness.cli.paths import FilePath
 from harness.decode.pte import read_program
 from harness.errors import UsageError
@@ -61,8 +61,8 @@ def command(
     method: str | None,
     dump: int | None,
     force: bool,
-    reading: Reading,
-    output: Output,
+    reading: ReadingOptions,
+    output: OutputOptions,
 ) -> None:
     """Write a trace in another tool's format."""
     _refuse_to_replace(file, force)

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from harness.cli.board_options import chosen_options
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.cli.paths import FilePath
-from harness.lab.flash_plan import FlashRequest, HowToFlash, Plan, plan
+from harness.lab.flash_plan import FlashRequest, FlashSteps, HowToFlash, plan
 from harness.lab.flashing import flash_board
 from harness.lab.units import Chosen
 from harness.records.flash_record import FlashRecord
@@ -64,7 +64,7 @@ def command(
     if_needed: bool,
     no_identity: bool,
     dry_run: bool,
-    output: Output,
+    output: OutputOptions,
 ) -> None:
     """Bring firmware onto a board, and see that the board runs it."""
     if if_needed and no_identity:
@@ -87,7 +87,7 @@ def command(
     _show(output, record)
 
 
-def _show_plan(output: Output, planned: Plan) -> None:
+def _show_plan(output: OutputOptions, planned: FlashSteps) -> None:
     if output.json:
         from harness.records.result import encode
 
@@ -107,7 +107,7 @@ def _lines(content: bytes) -> str:
     return ":" + "".join(f"\n#   {line}" for line in text.splitlines())
 
 
-def _show(output: Output, record: FlashRecord) -> None:
+def _show(output: OutputOptions, record: FlashRecord) -> None:
     if output.json:
         from harness.records.result import encode
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from harness.cli.board_options import units_option
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.cli.paths import FilePath
 from harness.config.unit import Unit, find_unit, load_units
 from harness.lab.health import examine, heal
@@ -38,7 +38,7 @@ def command(
     rates: bool,
     image: Path | None,
     healing: bool,
-    output: Output,
+    output: OutputOptions,
 ) -> int:
     """Ask units how they are: their port, firmware, clock, crashes and line.
 

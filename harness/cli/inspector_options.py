@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.cli.common import Reading, with_options
+from harness.cli.common import ReadingOptions, with_options
 from harness.cli.paths import FilePath
 from harness.errors import UsageError
 from harness.records.clock_domain import ClockDomain
 
 if TYPE_CHECKING:
     from harness.inspector.outputs import OutputComparison
-    from harness.runs.model_metadata import Known
+    from harness.runs.model_metadata import ModelMetadata
     from harness.runs.source import Source
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -27,7 +27,7 @@ _SCALES = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1, "cycles": None}
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class InspectorFiles:
     """What the options say; each field is the option of its name."""
 
     etrecord: Path | None
@@ -40,7 +40,7 @@ class Beside:
     compare_results: bool
     bundled_input: int | None
 
-    def on_scale(self, reading: Reading) -> Reading:
+    def on_scale(self, reading: ReadingOptions) -> ReadingOptions:
         """Read ticks as those of the source's time scale.
 
         Raises:
@@ -60,7 +60,7 @@ class Beside:
         hz = None if rate is None else Fraction(rate)
         return replace(reading, clock=ClockDomain("given", hz, 64))
 
-    def know(self, source: Source) -> Known:
+    def know(self, source: Source) -> ModelMetadata:
         """Join the trace with what the files say."""
         from harness.runs.model_metadata import know
 
@@ -90,8 +90,8 @@ def beside_options(function: _F) -> _F:
     """Add the options and pass them as one ``beside`` argument."""
 
     def collect(*args: Any, **kwargs: Any) -> Any:
-        given = {field.name: kwargs.pop(field.name) for field in fields(Beside)}
-        return function(*args, beside=Beside(**given), **kwargs)
+        given = {field.name: kwargs.pop(field.name) for field in fields(InspectorFiles)}
+        return function(*args, beside=InspectorFiles(**given), **kwargs)
 
     scales = click.Choice(list(_SCALES))
     file = FilePath(dir_okay=False)

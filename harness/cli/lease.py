@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from harness.cli.board_options import units_option
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.config.unit import find_unit
 from harness.lab.leases import lease
 
@@ -30,7 +30,7 @@ def _duration(_: click.Context, __: click.Parameter, text: str) -> Any:
 @units_option
 @output_options
 def command(
-    names: tuple[str, ...], seconds: int, reason: str, units: Path | None, output: Output
+    names: tuple[str, ...], seconds: int, reason: str, units: Path | None, output: OutputOptions
 ) -> None:
     """Hold units for some time, with no process behind it.
 

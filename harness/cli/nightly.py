@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.board_options import units_option
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.cli.paths import FilePath
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def command(
     dry_run: bool,
     quarantine_status: bool,
     fresh: bool,
-    output: Output,
+    output: OutputOptions,
 ) -> int:
     """Run models on all boards of a shelf, by a plan.
 
@@ -48,7 +48,7 @@ def command(
     71 this host's; 130 interrupted.
     """
     from harness.nightly.orchestrator import prepare
-    from harness.report.night_terminal import Teller, show_night, show_schedule
+    from harness.report.night_terminal import ProgressPrinter, show_night, show_schedule
 
     prepared = prepare(plan, units, patterns)
     if dry_run:
@@ -60,7 +60,7 @@ def command(
     from harness.nightly.journal import Ended, OfUnit, Record
     from harness.report import formats
 
-    teller = Teller(len(prepared.all_steps), quiet=output.json or output.verbosity < 0)
+    teller = ProgressPrinter(len(prepared.all_steps), quiet=output.json or output.verbosity < 0)
 
     def told(record: Record) -> None:
         if isinstance(record, Ended):
@@ -78,7 +78,7 @@ def command(
     return document.exit_code
 
 
-def _quarantine_status(prepared: Prepared, output: Output) -> int:
+def _quarantine_status(prepared: Prepared, output: OutputOptions) -> int:
     """Say how the entries stand; 1 when one of them should be removed."""
     from harness.nightly.finish import quarantine_of
     from harness.report.night_tables import quarantine_table

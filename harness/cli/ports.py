@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from harness.cli.board_options import units_option
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.lab import inventory
 from harness.lab.units import lab_units
 
@@ -15,7 +15,7 @@ from harness.lab.units import lab_units
 @click.command(name="ports")
 @units_option
 @output_options
-def command(units: Path | None, output: Output) -> None:
+def command(units: Path | None, output: OutputOptions) -> None:
     """List the serial ports of this host, whose they are and who holds them."""
     found = inventory.ports(lab_units(units))
     if output.json:

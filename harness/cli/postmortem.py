@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from harness.cli.board_options import optional_chosen_options
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.cli.paths import FilePath
 from harness.config.board import load_board
 from harness.errors import UsageError
-from harness.lab.postmortem import Finding, Lookup, symbols_of_board, symbols_of_image
+from harness.lab.postmortem import ExaminedPostmortem, Lookup, symbols_of_board, symbols_of_image
 from harness.lab.units import Chosen
 from harness.runs.postmortem import postmortem_of_board, postmortem_of_path
 from harness.target.ports import describe
@@ -36,7 +36,7 @@ def command(
     image: Path | None,
     saved: Path | None,
     clear: bool,
-    output: Output,
+    output: OutputOptions,
 ) -> None:
     """Say what a board was doing when it crashed.
 
@@ -69,7 +69,7 @@ def _find(
     image: Path | None,
     *,
     clear: bool,
-) -> Finding | None:
+) -> ExaminedPostmortem | None:
     board = load_board(chosen.board)[0] if chosen else None
     on_port = chosen is not None and chosen.is_on_port
     lookup: Lookup | None = None

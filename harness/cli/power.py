@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from harness.cli.board_options import units_option
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.config.unit import find_unit
 from harness.lab.power import Action, switch
 
@@ -17,7 +17,7 @@ from harness.lab.power import Action, switch
 @click.argument("action", type=click.Choice(["on", "off", "cycle"]))
 @units_option
 @output_options
-def command(unit: str, action: Action, units: Path | None, output: Output) -> None:
+def command(unit: str, action: Action, units: Path | None, output: OutputOptions) -> None:
     """Switch the power of a unit on or off.
 
     ``cycle`` is off and on again. Once it is on, its port must be there again: else exit code 75.

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from harness.cli.board_options import chosen_options
-from harness.cli.common import Output, output_options, show_outcome
+from harness.cli.common import OutputOptions, output_options, show_outcome
 from harness.cli.paths import FilePath
 from harness.lab.units import Chosen
 from harness.runs.pull import pull
@@ -26,7 +26,7 @@ from harness.runs.pull import pull
     help="Run directory to make.",
 )
 @output_options
-def command(chosen: Chosen, baud: int | None, directory: Path, output: Output) -> None:
+def command(chosen: Chosen, baud: int | None, directory: Path, output: OutputOptions) -> None:
     """Read the last trace from a board that is already running."""
     with output.stages() as stages:
         outcome = pull(chosen, baud, directory, stages)

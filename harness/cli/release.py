@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from harness.cli.board_options import units_option
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.config.unit import find_unit
 from harness.lab.leases import release
 
@@ -17,7 +17,7 @@ from harness.lab.leases import release
 @click.option("--force", is_flag=True, help="Also of others and of processes, who are told.")
 @units_option
 @output_options
-def command(names: tuple[str, ...], force: bool, units: Path | None, output: Output) -> None:
+def command(names: tuple[str, ...], force: bool, units: Path | None, output: OutputOptions) -> None:
     """Let go what was leased.
 
     A process that holds a unit keeps it until it has noticed that it was taken, or ends.

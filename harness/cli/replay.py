@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.common import Output, output_options, report_option, write_reports
+from harness.cli.common import OutputOptions, output_options, report_option, write_reports
 from harness.cli.paths import FilePath
 from harness.errors import NotComparableError
 
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 )
 @report_option()
 @output_options
-def command(bundle: Path, out: Path | None, reports: tuple[Path, ...], output: Output) -> int:
+def command(
+    bundle: Path, out: Path | None, reports: tuple[Path, ...], output: OutputOptions
+) -> int:
     """Judge again what is in a bundle, and compare with what was said then.
 
     Its digests are checked first. The exit code is that of the run, or of its check; 3 when this
@@ -57,7 +59,7 @@ def command(bundle: Path, out: Path | None, reports: tuple[Path, ...], output: O
     return replayed.said.exit_code
 
 
-def _show(replayed: Replayed, output: Output) -> None:
+def _show(replayed: Replayed, output: OutputOptions) -> None:
     from harness.report.terminal import print_verdict, show_line
 
     console, run = output.console(), replayed.run

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from harness.cli.common import (
-    Output,
-    Reading,
+    OutputOptions,
+    ReadingOptions,
     output_options,
     reading_options,
     report_option,
@@ -31,8 +31,8 @@ def command(
     paths: tuple[Path, ...],
     reports: tuple[Path, ...],
     budget: Path | None,
-    reading: Reading,
-    output: Output,
+    reading: ReadingOptions,
+    output: OutputOptions,
 ) -> int:
     """Judge runs again and write one report of them.
 

@@ -10,8 +10,8 @@ from harness.check.history.baseline import BaselineRef
 from harness.cli.baseline_options import baseline_option, history_ref
 from harness.cli.board_options import chosen_options
 from harness.cli.common import (
-    Keeping,
-    Output,
+    HistoryKeeper,
+    OutputOptions,
     output_options,
     report_option,
     show_outcome,
@@ -22,7 +22,7 @@ from harness.cli.paths import FilePath, absolute_history
 from harness.lab.flash_plan import HowToFlash
 from harness.lab.units import Chosen
 from harness.link.options import PROFILES, VALUES, WHEN_FULL
-from harness.runs.judged_run import Reported
+from harness.runs.judged_run import JudgedRun
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
 
@@ -171,7 +171,7 @@ def command(
     baseline: BaselineRef | None,
     reports: tuple[Path, ...],
     time_scales: dict[str, str],
-    output: Output,
+    output: OutputOptions,
 ) -> int:
     """Run a model on a board, pull its trace and check it."""
     if (image or flash_tool or probe) and not flash:
@@ -203,9 +203,9 @@ def command(
         flash=HowToFlash(image, flash_tool, probe or chosen.probe) if flash else None,
         against=history_ref(history, baseline) if baseline is not None else None,
     )
-    keeping = Keeping(history)
+    keeping = HistoryKeeper(history)
 
-    def ended(run: Reported) -> None:
+    def ended(run: JudgedRun) -> None:
         keeping.add(run)
         write_reports(reports, [run])
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from harness.cli.board_options import units_option
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.config.unit import load_units
 from harness.lab import inventory
 
@@ -15,7 +15,7 @@ from harness.lab import inventory
 @click.command(name="units")
 @units_option
 @output_options
-def command(units: Path | None, output: Output) -> None:
+def command(units: Path | None, output: OutputOptions) -> None:
     """List the units of the lab: where each is, and who holds it."""
     found = inventory.units(load_units(units))
     if output.json:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from harness.cli.board_options import units_option
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.config.unit import find_unit
 from harness.lab import inventory
 from harness.lab.units import lab_units
@@ -17,7 +17,7 @@ from harness.lab.units import lab_units
 @click.argument("names", metavar="[UNIT]...", nargs=-1)
 @units_option
 @output_options
-def command(names: tuple[str, ...], units: Path | None, output: Output) -> None:
+def command(names: tuple[str, ...], units: Path | None, output: OutputOptions) -> None:
     """Say who holds which boards, since when, and why.
 
     Without UNIT: of everything that anybody holds on this host.

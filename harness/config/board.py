@@ -70,7 +70,7 @@ class Timer(Strict, frozen=True):
     wander_ppm: Annotated[float, msgspec.Meta(ge=0, lt=1_000_000)] = 0.0
 
 
-class Memory(Strict, frozen=True):
+class BoardMemory(Strict, frozen=True):
     """Bytes the board has, as its linker script knows them.
 
     ``code`` is the flash, or what stands in for it; without it the code is in RAM too.
@@ -135,7 +135,7 @@ class Board(Strict, frozen=True):
     target: NativeTarget | QemuTarget | SerialTarget
     build: Build | None = None
     flash: Flash | None = None
-    memory: Memory | None = None
+    memory: BoardMemory | None = None
     deadlines: Deadlines = Deadlines()
     budget: str | None = None
     time_scales: dict[str, str] = {}

@@ -13,7 +13,7 @@ from harness.decode import device_log_format as fmt
 from harness.decode.device_log_chunks import (
     LOST_NAME,
     Chunk,
-    Header,
+    LogHeader,
     TracerLog,
     join_chunks,
     join_debug_buffers,
@@ -270,7 +270,7 @@ def without_lost_names(trace: Trace, damage: list[Damage]) -> Trace:
     return replace(trace, names=names, blocks=blocks, **columns)
 
 
-def _size(header: Header) -> int:
+def _size(header: LogHeader) -> int:
     return fmt.HEADER_SIZE + header.record_count * fmt.RECORD_SIZE + header.names_size
 
 
@@ -289,7 +289,7 @@ def _next_image(data: bytes, place: int) -> int:
 def _intact(
     image: bytes,
     place: int,
-    header: Header,
+    header: LogHeader,
     debug_end: int,
     clocks: int,
     damage: list[Damage],
@@ -335,7 +335,7 @@ def _intact(
             )
 
 
-def _newest_names(region: bytes, header: Header) -> tuple[bytes, int]:
+def _newest_names(region: bytes, header: LogHeader) -> tuple[bytes, int]:
     """Names as they stand in an image, empty ones for the lost, and how many these are."""
     position = known = 0
     while known < header.name_count and position < len(region):

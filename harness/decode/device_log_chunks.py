@@ -21,7 +21,7 @@ _HEADER = struct.Struct("<IBBHIIHHIIIIIIIIIII")
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class LogHeader:
     """What the header of an image says; see ``schema/compact_log.toml``."""
 
     record_count: int
@@ -57,7 +57,7 @@ class Chunk:
 
     place: int
     size: int
-    header: Header
+    header: LogHeader
     names: tuple[str, ...]
     records: Records
     carried: int
@@ -221,7 +221,7 @@ def log_header(
     )
 
 
-def read_header(data: bytes, place: int) -> Header:
+def read_header(data: bytes, place: int) -> LogHeader:
     """Read the header of the image at ``place``.
 
     Raises:
@@ -246,7 +246,7 @@ def read_header(data: bytes, place: int) -> Header:
             raise FormatError(
                 f"{value:#x} instead of {wanted:#x}", offset=place + offset, field=field
             )
-    return Header(*counts)
+    return LogHeader(*counts)
 
 
 def _read_names(data: bytes, position: int, end: int, count: int) -> tuple[str, ...]:
@@ -266,7 +266,7 @@ def _read_names(data: bytes, position: int, end: int, count: int) -> tuple[str, 
     return tuple(names)
 
 
-def _count_carried(records: Records, header: Header) -> int:
+def _count_carried(records: Records, header: LogHeader) -> int:
     """Copies stand at the start, and not in the first chunk."""
     copies = []
     for kind in (Record.ALLOCATOR, Record.BLOCK):

@@ -39,7 +39,7 @@ class Dump:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundDumps:
     """What some bytes hold.
 
     Attributes:
@@ -57,7 +57,9 @@ def is_device_log(data: bytes) -> bool:
     return data[:4] == log_format.MAGIC.to_bytes(4, "little")
 
 
-def read_dumps(data: bytes, clocks: Sequence[ClockDomain] = (), *, salvage: bool = False) -> Found:
+def read_dumps(
+    data: bytes, clocks: Sequence[ClockDomain] = (), *, salvage: bool = False
+) -> FoundDumps:
     """Decode everything in ``data``.
 
     Args:
@@ -81,7 +83,9 @@ def read_dumps(data: bytes, clocks: Sequence[ClockDomain] = (), *, salvage: bool
         dumps = _captured(data, clock, damage)
     else:
         raise _unknown(data)
-    return Found(tuple(_accounted(dumps, damage)) if damage else tuple(dumps), tuple(damage or ()))
+    return FoundDumps(
+        tuple(_accounted(dumps, damage)) if damage else tuple(dumps), tuple(damage or ())
+    )
 
 
 def _accounted(dumps: list[Dump], damage: list[Damage]) -> list[Dump]:

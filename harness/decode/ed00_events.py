@@ -94,17 +94,20 @@ class EventReader:
                 Then nothing has been remembered of any of the events.
         """
         buffer = self._buffer
-        events = Tables.at(buffer, buffer.follow(slots, "RunData.events"), ed.Event)
-        contents = {slot: events.references(slot) for slot in ed.Event}
+        events = Tables.at(buffer, buffer.follow(slots, "RunData.events"), ed.EventTable)
+        contents = {slot: events.references(slot) for slot in ed.EventTable}
         filled = sum((content != 0).astype(np.int8) for content in contents.values())
         buffer.require(
-            np.equal(filled, 1), events.positions, "Event", f"not exactly one of {_names(ed.Event)}"
+            np.equal(filled, 1),
+            events.positions,
+            "Event",
+            f"not exactly one of {_names(ed.EventTable)}",
         )
         parts = []
         for slot, read in (
-            (ed.Event.PROFILE, self._profile),
-            (ed.Event.ALLOCATION, self._allocation),
-            (ed.Event.DEBUG, self._debug),
+            (ed.EventTable.PROFILE, self._profile),
+            (ed.EventTable.ALLOCATION, self._allocation),
+            (ed.EventTable.DEBUG, self._debug),
         ):
             rows = np.flatnonzero(contents[slot])
             if len(rows):
@@ -202,16 +205,16 @@ def _names(slots: Sequence[IntEnum] | type[IntEnum]) -> str:
 
 # Which field of Value a type means, and how the table in that field stores a number.
 _NUMBERS = {
-    ValueType.INT: (ed.Value.INT, "<i8"),
-    ValueType.BOOL: (ed.Value.BOOL, "?"),
-    ValueType.FLOAT: (ed.Value.FLOAT, "<f4"),
-    ValueType.DOUBLE: (ed.Value.DOUBLE, "<f8"),
+    ValueType.INT: (ed.ValueTable.INT, "<i8"),
+    ValueType.BOOL: (ed.ValueTable.BOOL, "?"),
+    ValueType.FLOAT: (ed.ValueTable.FLOAT, "<f4"),
+    ValueType.DOUBLE: (ed.ValueTable.DOUBLE, "<f8"),
 }
 
 
 _TENSORS = {
-    ValueType.TENSOR: ed.Value.TENSOR,
-    ValueType.TENSOR_LIST: ed.Value.TENSOR_LIST,
+    ValueType.TENSOR: ed.ValueTable.TENSOR,
+    ValueType.TENSOR_LIST: ed.ValueTable.TENSOR_LIST,
 }
 
 
@@ -221,8 +224,8 @@ def read_values(buffer: FlatBuffer, positions: Ints) -> list[DebugValue]:
     Raises:
         FormatError: An offset leads out of the buffer, or a value is not of the type it states.
     """
-    tables = Tables.at(buffer, positions, ed.Value)
-    types = tables.scalars(ed.Value.TYPE, "i1", 0)
+    tables = Tables.at(buffer, positions, ed.ValueTable)
+    types = tables.scalars(ed.ValueTable.TYPE, "i1", 0)
     known = (types >= ValueType.NULL) & (types <= ValueType.STRING)
     buffer.require(known, positions, "Value.type", "unknown type of value")
 
@@ -238,7 +241,7 @@ def read_values(buffer: FlatBuffer, positions: Ints) -> list[DebugValue]:
             contents[row] = content
 
     output: list[bool | None] = [None] * len(positions)
-    targets = tables.references(ed.Value.OUTPUT)
+    targets = tables.references(ed.ValueTable.OUTPUT)
     rows = np.flatnonzero(targets)
     with of_entries(rows):
         flags = _numbers(buffer, targets[rows], "?")
@@ -257,7 +260,9 @@ def _content(buffer: FlatBuffer, type_: ValueType, positions: Ints) -> list[Any]
         return _tensors(buffer, positions)
     places, shared = np.unique(positions, return_inverse=True)
     with shared_by(shared):
-        vectors = Tables.at(buffer, places, ed.TensorList).references(ed.TensorList.TENSORS)
+        vectors = Tables.at(buffer, places, ed.TensorListTable).references(
+            ed.TensorListTable.TENSORS
+        )
         slots, counts = buffer.items(vectors, 4, "TensorList.tensors")
         with of_entries(np.repeat(np.arange(len(places)), counts)):
             tensors = _tensors(buffer, buffer.follow(slots, "TensorList.tensors"))
@@ -267,7 +272,9 @@ def _content(buffer: FlatBuffer, type_: ValueType, positions: Ints) -> list[Any]
 
 def _numbers(buffer: FlatBuffer, positions: Ints, dtype: str) -> list[Any]:
     values: list[Any] = (
-        Tables.at(buffer, positions, ed.Number).scalars(ed.Number.VALUE, dtype, 0).tolist()
+        Tables.at(buffer, positions, ed.NumberTable)
+        .scalars(ed.NumberTable.VALUE, dtype, 0)
+        .tolist()
     )
     return values
 
@@ -275,11 +282,13 @@ def _numbers(buffer: FlatBuffer, positions: Ints, dtype: str) -> list[Any]:
 def _tensors(buffer: FlatBuffer, positions: Ints) -> list[TensorValue]:
     places, shared = np.unique(positions, return_inverse=True)
     with shared_by(shared):
-        tables = Tables.at(buffer, places, ed.Tensor)
-        sizes = buffer.vectors(tables.references(ed.Tensor.SIZES), "<i8", "Tensor.sizes")
-        strides = buffer.vectors(tables.references(ed.Tensor.STRIDES), "<i8", "Tensor.strides")
-        scalar_types = tables.scalars(ed.Tensor.SCALAR_TYPE, "i1", 0).tolist()
-        offsets = tables.scalars(ed.Tensor.OFFSET, "<i8", 0).tolist()
+        tables = Tables.at(buffer, places, ed.LoggedTensorTable)
+        sizes = buffer.vectors(tables.references(ed.LoggedTensorTable.SIZES), "<i8", "Tensor.sizes")
+        strides = buffer.vectors(
+            tables.references(ed.LoggedTensorTable.STRIDES), "<i8", "Tensor.strides"
+        )
+        scalar_types = tables.scalars(ed.LoggedTensorTable.SCALAR_TYPE, "i1", 0).tolist()
+        offsets = tables.scalars(ed.LoggedTensorTable.OFFSET, "<i8", 0).tolist()
     tensors = [
         TensorValue(*fields) for fields in zip(scalar_types, sizes, strides, offsets, strict=True)
     ]

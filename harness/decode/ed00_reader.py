@@ -149,10 +149,10 @@ def read_dump(
     Raises:
         FormatError: The dump is truncated or damaged, and ``damage`` is None.
     """
-    return _Reader(data, window, clock, damage).read()
+    return _DumpReader(data, window, clock, damage).read()
 
 
-class _Reader:
+class _DumpReader:
     def __init__(
         self, data: bytes, window: Window, clock: ClockDomain, damage: list[Damage] | None
     ) -> None:
@@ -206,8 +206,8 @@ class _Reader:
         buffer = self.buffer
         start = np.array([buffer.start], np.int64)
         buffer.inside(start, 8, "file", start)
-        root = Tables.at(buffer, buffer.follow(start, "root table"), ed.Dump)
-        version = int(root.scalars(ed.Dump.VERSION, "<u4", 0)[0])
+        root = Tables.at(buffer, buffer.follow(start, "root table"), ed.DumpTable)
+        version = int(root.scalars(ed.DumpTable.VERSION, "<u4", 0)[0])
         if version != ed.VERSION:
             wrong = FormatError(
                 f"ETDump version {version} is not known",
@@ -216,32 +216,35 @@ class _Reader:
                 hint=_BROKEN_BY_ETDUMPGEN,
             )
             self.leave_out(wrong, 0)
-        return self.items(root.references(ed.Dump.RUN_DATA), "ETDump.run_data")[0]
+        return self.items(root.references(ed.DumpTable.RUN_DATA), "ETDump.run_data")[0]
 
     def runs(self, slots: Ints) -> _Runs:
         """Read the runs, and find their parts."""
         buffer = self.buffer
 
         def read(slots: Ints) -> tuple[Ints, Ints, Ints]:
-            runs = Tables.at(buffer, buffer.follow(slots, "ETDump.run_data"), ed.Run)
-            bundled = runs.scalars(ed.Run.BUNDLED_INPUT_INDEX, "<i4", -1)
-            return runs.positions, bundled, runs.references(ed.Run.EVENTS)
+            runs = Tables.at(buffer, buffer.follow(slots, "ETDump.run_data"), ed.RunTable)
+            bundled = runs.scalars(ed.RunTable.BUNDLED_INPUT_INDEX, "<i4", -1)
+            return runs.positions, bundled, runs.references(ed.RunTable.EVENTS)
 
         (tables, bundled, vectors), _ = self.surviving(slots, read, events=None)
         events, event_counts = self.items(vectors, "RunData.events", are_events=True)
         allocators, allocator_counts = self.items(
             self.optional(
-                tables, lambda at: Tables.at(buffer, at, ed.Run).references(ed.Run.ALLOCATORS)
+                tables,
+                lambda at: Tables.at(buffer, at, ed.RunTable).references(ed.RunTable.ALLOCATORS),
             ),
             "RunData.allocators",
         )
         return _Runs(
-            names=self.optional(tables, lambda at: self.names(at, ed.Run, ed.Run.NAME)),
+            names=self.optional(tables, lambda at: self.names(at, ed.RunTable, ed.RunTable.NAME)),
             bundled=bundled,
             allocator_names=self.optional(
                 allocators,
                 lambda slots: self.names(
-                    buffer.follow(slots, "RunData.allocators"), ed.Allocator, ed.Allocator.NAME
+                    buffer.follow(slots, "RunData.allocators"),
+                    ed.AllocatorTable,
+                    ed.AllocatorTable.NAME,
                 ),
             ),
             allocator_counts=allocator_counts,

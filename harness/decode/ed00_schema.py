@@ -23,14 +23,14 @@ class ValueType(IntEnum):
     STRING = 7
 
 
-class Dump(IntEnum):
+class DumpTable(IntEnum):
     """Slots of ETDump."""
 
     VERSION = 0
     RUN_DATA = 1
 
 
-class Run(IntEnum):
+class RunTable(IntEnum):
     """Slots of RunData."""
 
     NAME = 0
@@ -39,7 +39,7 @@ class Run(IntEnum):
     EVENTS = 3
 
 
-class Event(IntEnum):
+class EventTable(IntEnum):
     """Slots of Event; exactly one is filled."""
 
     PROFILE = 0
@@ -78,7 +78,7 @@ class Debug(IntEnum):
     NAME = 5
 
 
-class Value(IntEnum):
+class ValueTable(IntEnum):
     """Slots of Value."""
 
     TYPE = 0
@@ -91,7 +91,7 @@ class Value(IntEnum):
     OUTPUT = 7
 
 
-class Tensor(IntEnum):
+class LoggedTensorTable(IntEnum):
     """Slots of Tensor."""
 
     SCALAR_TYPE = 0
@@ -100,19 +100,19 @@ class Tensor(IntEnum):
     OFFSET = 3
 
 
-class TensorList(IntEnum):
+class TensorListTable(IntEnum):
     """Slots of TensorList."""
 
     TENSORS = 0
 
 
-class Number(IntEnum):
+class NumberTable(IntEnum):
     """Slots of Int, Bool, Float and Double, which have one field each."""
 
     VALUE = 0
 
 
-class Allocator(IntEnum):
+class AllocatorTable(IntEnum):
     """Slots of Allocator."""
 
     NAME = 0

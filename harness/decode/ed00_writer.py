@@ -83,7 +83,7 @@ def write_ed00(trace: Trace, *, allocation_events: bool = True) -> bytes:
         UsageError: A value does not fit its field in the format.
     """
     _check_ranges(trace)
-    return _Writer(trace).file(_written(trace, allocation_events))
+    return _DumpWriter(trace).file(_written(trace, allocation_events))
 
 
 def _written(trace: Trace, allocation_events: bool) -> npt.NDArray[np.bool_]:
@@ -139,7 +139,7 @@ class _Builder(flatbuffers.Builder):  # type: ignore[misc]
         return super().WriteVtable()
 
 
-class _Writer:
+class _DumpWriter:
     """Builds one file. FlatBuffers are written back to front: children before parents."""
 
     def __init__(self, trace: Trace) -> None:
@@ -155,8 +155,8 @@ class _Writer:
         runs = [self.run(block, written) for block in self.trace.blocks]
         vector = self.offsets(runs)
         self.builder.StartObject(2)
-        self.builder.PrependUint32Slot(ed.Dump.VERSION, self.trace.version, 0)
-        self.builder.PrependUOffsetTRelativeSlot(ed.Dump.RUN_DATA, vector, 0)
+        self.builder.PrependUint32Slot(ed.DumpTable.VERSION, self.trace.version, 0)
+        self.builder.PrependUOffsetTRelativeSlot(ed.DumpTable.RUN_DATA, vector, 0)
         self.builder.FinishSizePrefixed(self.builder.EndObject(), ed.IDENTIFIER)
         return bytes(self.builder.Output())
 
@@ -164,25 +164,27 @@ class _Writer:
         rows = block.first + np.flatnonzero(written[block.first : block.first + block.count])
         events = self.offsets([self.event(row) for row in rows.tolist()])
         tables = [
-            self.table(1, {ed.Allocator.NAME: self.string(name)}) for name in block.allocators
+            self.table(1, {ed.AllocatorTable.NAME: self.string(name)}) for name in block.allocators
         ]
         allocators = self.offsets(tables) if tables else 0
         name = self.string(block.name)
         self.builder.StartObject(_SLOTS_RUN)
-        self.builder.PrependUOffsetTRelativeSlot(ed.Run.NAME, name, 0)
-        self.builder.PrependInt32Slot(ed.Run.BUNDLED_INPUT_INDEX, block.bundled_input_index, -1)
-        self.builder.PrependUOffsetTRelativeSlot(ed.Run.ALLOCATORS, allocators, 0)
-        self.builder.PrependUOffsetTRelativeSlot(ed.Run.EVENTS, events, 0)
+        self.builder.PrependUOffsetTRelativeSlot(ed.RunTable.NAME, name, 0)
+        self.builder.PrependInt32Slot(
+            ed.RunTable.BUNDLED_INPUT_INDEX, block.bundled_input_index, -1
+        )
+        self.builder.PrependUOffsetTRelativeSlot(ed.RunTable.ALLOCATORS, allocators, 0)
+        self.builder.PrependUOffsetTRelativeSlot(ed.RunTable.EVENTS, events, 0)
         return int(self.builder.EndObject())
 
     def event(self, row: int) -> int:
         kind = self.column["kind"][row]
         if kind == Kind.PROFILE:
-            slot, table = ed.Event.PROFILE, self.profile(row)
+            slot, table = ed.EventTable.PROFILE, self.profile(row)
         elif kind == Kind.ALLOCATION:
-            slot, table = ed.Event.ALLOCATION, self.allocation(row)
+            slot, table = ed.EventTable.ALLOCATION, self.allocation(row)
         else:
-            slot, table = ed.Event.DEBUG, self.debug(row)
+            slot, table = ed.EventTable.DEBUG, self.debug(row)
         return self.table(3, {slot: table})
 
     def profile(self, row: int) -> int:
@@ -236,37 +238,39 @@ class _Writer:
             slot, table = self.content(value)
             children[slot] = table
         if value.output is not None:
-            children[ed.Value.OUTPUT] = self.boolean(value.output)
+            children[ed.ValueTable.OUTPUT] = self.boolean(value.output)
         self.builder.StartObject(_SLOTS_VALUE)
-        self.builder.PrependInt8Slot(ed.Value.TYPE, value.type, 0)
+        self.builder.PrependInt8Slot(ed.ValueTable.TYPE, value.type, 0)
         for slot, table in children.items():
             self.builder.PrependUOffsetTRelativeSlot(slot, table, 0)
         return int(self.builder.EndObject())
 
-    def content(self, value: DebugValue) -> tuple[ed.Value, int]:
+    def content(self, value: DebugValue) -> tuple[ed.ValueTable, int]:
         """Write what the value holds; return its slot in Value, and its offset."""
         held: Any = value.value
         builder = self.builder
         match value.type:
             case ValueType.TENSOR:
-                return ed.Value.TENSOR, self.tensor(held)
+                return ed.ValueTable.TENSOR, self.tensor(held)
             case ValueType.TENSOR_LIST:
                 tensors = self.offsets([self.tensor(tensor) for tensor in held])
-                return ed.Value.TENSOR_LIST, self.table(1, {ed.TensorList.TENSORS: tensors})
+                return ed.ValueTable.TENSOR_LIST, self.table(
+                    1, {ed.TensorListTable.TENSORS: tensors}
+                )
             case ValueType.BOOL:
-                return ed.Value.BOOL, self.boolean(held)
+                return ed.ValueTable.BOOL, self.boolean(held)
         builder.StartObject(_SLOTS_TABLE)
         match value.type:
             case ValueType.INT:
-                slot = ed.Value.INT
-                builder.PrependInt64Slot(ed.Number.VALUE, held, 0)
+                slot = ed.ValueTable.INT
+                builder.PrependInt64Slot(ed.NumberTable.VALUE, held, 0)
             # Floats are always stored: the default 0.0 would swallow the sign of -0.0.
             case ValueType.FLOAT:
-                slot = ed.Value.FLOAT
-                builder.PrependFloat32Slot(ed.Number.VALUE, held, None)
+                slot = ed.ValueTable.FLOAT
+                builder.PrependFloat32Slot(ed.NumberTable.VALUE, held, None)
             case ValueType.DOUBLE:
-                slot = ed.Value.DOUBLE
-                builder.PrependFloat64Slot(ed.Number.VALUE, held, None)
+                slot = ed.ValueTable.DOUBLE
+                builder.PrependFloat64Slot(ed.NumberTable.VALUE, held, None)
             case _:
                 raise UsageError(f"ED00 has no field for a debug value of type {value.type}")
         return slot, int(builder.EndObject())
@@ -275,15 +279,15 @@ class _Writer:
         sizes = self.longs(tensor.sizes)
         strides = self.longs(tensor.strides)
         self.builder.StartObject(4)
-        self.builder.PrependInt64Slot(ed.Tensor.OFFSET, tensor.offset, 0)
-        self.builder.PrependUOffsetTRelativeSlot(ed.Tensor.SIZES, sizes, 0)
-        self.builder.PrependUOffsetTRelativeSlot(ed.Tensor.STRIDES, strides, 0)
-        self.builder.PrependInt8Slot(ed.Tensor.SCALAR_TYPE, tensor.scalar_type, 0)
+        self.builder.PrependInt64Slot(ed.LoggedTensorTable.OFFSET, tensor.offset, 0)
+        self.builder.PrependUOffsetTRelativeSlot(ed.LoggedTensorTable.SIZES, sizes, 0)
+        self.builder.PrependUOffsetTRelativeSlot(ed.LoggedTensorTable.STRIDES, strides, 0)
+        self.builder.PrependInt8Slot(ed.LoggedTensorTable.SCALAR_TYPE, tensor.scalar_type, 0)
         return int(self.builder.EndObject())
 
     def boolean(self, value: bool) -> int:
         self.builder.StartObject(_SLOTS_TABLE)
-        self.builder.PrependBoolSlot(ed.Number.VALUE, value, False)
+        self.builder.PrependBoolSlot(ed.NumberTable.VALUE, value, False)
         return int(self.builder.EndObject())
 
     def table(self, slots: int, children: dict[int, int]) -> int:

@@ -51,7 +51,7 @@ class Module(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class EtrecordNode:
     """An operator of a graph.
 
     Attributes:
@@ -111,7 +111,7 @@ class ETRecord:
 
     path: Path
     methods: Mapping[str, MethodRecord]
-    edge: Mapping[str, tuple[Node, ...]]
+    edge: Mapping[str, tuple[EtrecordNode, ...]]
     export_graph_id: int = 0
     graphs: tuple[str, ...] = ()
 
@@ -201,7 +201,7 @@ def read_etrecord(path: Path) -> ETRecord:
         )
 
 
-def read_graph(path: Path, name: str) -> tuple[Node, ...]:
+def read_graph(path: Path, name: str) -> tuple[EtrecordNode, ...]:
     """Read a further graph of the record at ``path``; ``ETRecord.graphs`` lists them.
 
     Raises:
@@ -259,7 +259,7 @@ class _Archive:
             raise FormatError(f"{self.path}: {error}", field=name) from None
         return decoded
 
-    def graph(self, name: str) -> tuple[Node, ...]:
+    def graph(self, name: str) -> tuple[EtrecordNode, ...]:
         """Decode the operators of a graph."""
         found = self.json(name, _ProgramJson)
         nodes = [] if found is None else found.graph_module.graph.nodes
@@ -280,10 +280,10 @@ class _Archive:
             raise FormatError(f"{self.path}: {error}", field=info.filename) from None
 
 
-def _node(node: _NodeJson) -> Node:
+def _node(node: _NodeJson) -> EtrecordNode:
     handle = node.metadata.get("debug_handle")
     stack = node.metadata.get("nn_module_stack")
-    return Node(
+    return EtrecordNode(
         name=node.name,
         op=_operator(node.target),
         debug_handle=None if handle is None else int(handle),

@@ -247,7 +247,7 @@ class Tables(Generic[_Slot]):
             positions: Where each begins.
             slots: The slots of the type; its name is the type's, for messages.
         """
-        name = slots.__name__
+        name = slots.__name__.removesuffix("Table")
         vtables = positions - buffer.load("<i4", positions)
         buffer.inside(vtables, 4, f"{name} vtable", positions)
         aligned = (vtables - buffer.start) & 1 == 0

@@ -116,10 +116,10 @@ def read_postmortem(data: bytes, clocks: Sequence[ClockDomain] = ()) -> Postmort
     Raises:
         FormatError: It is no record at all.
     """
-    return _Reader(data, clocks).read()
+    return _PostmortemReader(data, clocks).read()
 
 
-class _Reader:
+class _PostmortemReader:
     def __init__(self, data: bytes, clocks: Sequence[ClockDomain]) -> None:
         self.data, self.clocks = data, clocks
         self.damage: list[str] = []

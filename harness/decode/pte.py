@@ -37,9 +37,9 @@ def read_program(data: bytes) -> Program:
     start = np.zeros(1, np.int64)
     buffer.inside(start, 8, "file", start)
     place = buffer.follow(start, "root")
-    verify(buffer, place, pte.Program, pte.LAYOUT)
-    root = Tables.at(buffer, place, pte.Program)
-    plans, _ = root.children(pte.Program.EXECUTION_PLAN, pte.ExecutionPlan)
+    verify(buffer, place, pte.ProgramTable, pte.LAYOUT)
+    root = Tables.at(buffer, place, pte.ProgramTable)
+    plans, _ = root.children(pte.ProgramTable.EXECUTION_PLAN, pte.ExecutionPlan)
     places = plans.positions
     return Program(
         tuple(
@@ -81,16 +81,18 @@ def _method(plan: Tables[pte.ExecutionPlan]) -> Method:
     values = read_values(plan.children(slots.VALUES, pte.EValue)[0])
     inputs, outputs = (plan.vectors(slot, "<i4")[0] for slot in (slots.INPUTS, slots.OUTPUTS))
     _refuse_unknown(plan, [inputs, outputs], len(values), "input or output")
-    operators, _ = plan.children(slots.OPERATORS, pte.Operator)
+    operators, _ = plan.children(slots.OPERATORS, pte.OperatorTable)
     kernels = [
         f"{name}.{overload}" if overload else name
         for name, overload in zip(
-            operators.texts(pte.Operator.NAME), operators.texts(pte.Operator.OVERLOAD), strict=True
+            operators.texts(pte.OperatorTable.NAME),
+            operators.texts(pte.OperatorTable.OVERLOAD),
+            strict=True,
         )
     ]
     delegates = plan.children(slots.DELEGATES, pte.BackendDelegate)[0].texts(pte.BackendDelegate.ID)
     chains, _ = plan.children(slots.CHAINS, pte.Chain)
-    instructions, counts = chains.children(pte.Chain.INSTRUCTIONS, pte.Instruction)
+    instructions, counts = chains.children(pte.Chain.INSTRUCTIONS, pte.InstructionTable)
     steps = _instructions(instructions, kernels, delegates, len(values))
     return Method(
         name=plan.texts(slots.NAME)[0],
@@ -104,12 +106,12 @@ def _method(plan: Tables[pte.ExecutionPlan]) -> Method:
 
 
 def _instructions(
-    tables: Tables[pte.Instruction], kernels: list[str], delegates: list[str], values: int
+    tables: Tables[pte.InstructionTable], kernels: list[str], delegates: list[str], values: int
 ) -> list[Instruction]:
-    types = tables.scalars(pte.Instruction.ARGS_TYPE, "u1", 0)
+    types = tables.scalars(pte.InstructionTable.ARGS_TYPE, "u1", 0)
     known = (types >= Call.KERNEL) & (types <= Call.FREE)
     tables.buffer.require(known, tables.positions, "Instruction", "unknown kind of instruction")
-    places = tables.references(pte.Instruction.ARGS)
+    places = tables.references(pte.InstructionTable.ARGS)
     tables.buffer.require(places != 0, tables.positions, "Instruction", "has no arguments")
     found: list[Instruction | None] = [None] * len(types)
     for call in Call:

@@ -14,7 +14,7 @@ HEADER_AT: Final = 8
 HEADER_LENGTHS: Final = (24, 32)
 
 
-class Program(IntEnum):
+class ProgramTable(IntEnum):
     """Slots of Program."""
 
     VERSION = 0
@@ -87,7 +87,7 @@ BoolList = IntEnum("BoolList", [("CONTENT", 0)])
 TensorList = IntEnum("TensorList", [("CONTENT", 0)])
 
 
-class Tensor(IntEnum):
+class TensorTable(IntEnum):
     """Slots of Tensor."""
 
     SCALAR_TYPE = 0
@@ -120,7 +120,7 @@ class AllocationDetails(IntEnum):
     OFFSET_HIGH = 2
 
 
-class Operator(IntEnum):
+class OperatorTable(IntEnum):
     """Slots of Operator."""
 
     NAME = 0
@@ -144,7 +144,7 @@ class Chain(IntEnum):
     STACKTRACE = 3
 
 
-class Instruction(IntEnum):
+class InstructionTable(IntEnum):
     """Slots of Instruction: which of ``program.Call`` it is, and its table."""
 
     ARGS_TYPE = 0
@@ -193,7 +193,7 @@ SubsegmentOffsets = IntEnum("SubsegmentOffsets", "SEGMENT_INDEX OFFSETS", start=
 NamedData = IntEnum("NamedData", "KEY SEGMENT_INDEX", start=0)
 
 LAYOUT: Final[Layout] = {
-    Program: (
+    ProgramTable: (
         "<u4",
         Vector(ExecutionPlan),
         Vector(Data),
@@ -210,7 +210,7 @@ LAYOUT: Final[Layout] = {
         Vector("<i4"),
         Vector("<i4"),
         Vector(Chain),
-        Vector(Operator),
+        Vector(OperatorTable),
         Vector(BackendDelegate),
         Vector("<i8"),
         Vector(NonConstBufferDevice),
@@ -223,7 +223,7 @@ LAYOUT: Final[Layout] = {
                 KernelTypes.INT: Int,
                 KernelTypes.BOOL: Bool,
                 KernelTypes.DOUBLE: Double,
-                KernelTypes.TENSOR: Tensor,
+                KernelTypes.TENSOR: TensorTable,
                 KernelTypes.STRING: String,
                 KernelTypes.INT_LIST: IntList,
                 KernelTypes.DOUBLE_LIST: DoubleList,
@@ -242,7 +242,7 @@ LAYOUT: Final[Layout] = {
     DoubleList: (Vector("<f8"),),
     BoolList: (Vector("u1"),),
     TensorList: (Vector("<i4"),),
-    Tensor: (
+    TensorTable: (
         "i1",
         "<i4",
         Vector("<i4"),
@@ -256,10 +256,10 @@ LAYOUT: Final[Layout] = {
     ),
     ExtraTensorInfo: ("<u8", str, "i1", "i1", "i1"),
     AllocationDetails: ("<u4", "<u4", "<u4"),
-    Operator: (str, str),
+    OperatorTable: (str, str),
     BackendDelegate: (str, Reference, Vector(CompileSpec)),
-    Chain: (Vector("<i4"), Vector("<i4"), Vector(Instruction), Vector(FrameList)),
-    Instruction: (
+    Chain: (Vector("<i4"), Vector("<i4"), Vector(InstructionTable), Vector(FrameList)),
+    InstructionTable: (
         "u1",
         Union({1: IndexedCall, 2: IndexedCall, 3: MoveCall, 4: JumpFalseCall, 5: FreeCall}),
     ),

@@ -83,10 +83,10 @@ def _own_items(dtype: str, buffer: FlatBuffer, places: Ints) -> list[ValueList]:
 
 
 def _tensors(buffer: FlatBuffer, places: Ints) -> list[Tensor]:
-    tables = Tables.at(buffer, places, pte.Tensor)
-    sizes = tables.vectors(pte.Tensor.SIZES, "<i4")
-    orders = tables.vectors(pte.Tensor.DIM_ORDER, "u1")
-    dynamism = tables.scalars(pte.Tensor.SHAPE_DYNAMISM, "i1", 0)
+    tables = Tables.at(buffer, places, pte.TensorTable)
+    sizes = tables.vectors(pte.TensorTable.SIZES, "<i4")
+    orders = tables.vectors(pte.TensorTable.DIM_ORDER, "u1")
+    dynamism = tables.scalars(pte.TensorTable.SHAPE_DYNAMISM, "i1", 0)
     for place, shape, order, change in zip(
         places.tolist(), sizes, orders, dynamism.tolist(), strict=True
     ):
@@ -96,11 +96,11 @@ def _tensors(buffer: FlatBuffer, places: Ints) -> list[Tensor]:
             )
         if change not in list(Dynamism):
             raise FormatError(f"unknown dynamism {change}", offset=place, field="Tensor")
-    stored = (tables.scalars(pte.Tensor.DATA_BUFFER_IDX, "<u4", 0) > 0).tolist()
-    pools, offsets = _planned(buffer, tables.references(pte.Tensor.ALLOCATION_INFO))
-    names, external = _extra(buffer, tables.references(pte.Tensor.EXTRA_TENSOR_INFO))
+    stored = (tables.scalars(pte.TensorTable.DATA_BUFFER_IDX, "<u4", 0) > 0).tolist()
+    pools, offsets = _planned(buffer, tables.references(pte.TensorTable.ALLOCATION_INFO))
+    names, external = _extra(buffer, tables.references(pte.TensorTable.EXTRA_TENSOR_INFO))
     columns: list[Any] = [
-        tables.scalars(pte.Tensor.SCALAR_TYPE, "i1", 0).tolist(),
+        tables.scalars(pte.TensorTable.SCALAR_TYPE, "i1", 0).tolist(),
         sizes,
         orders,
         [Dynamism(change) for change in dynamism.tolist()],

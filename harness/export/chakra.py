@@ -12,7 +12,7 @@ from typing import Any, Final
 from harness.decode.program import Method
 from harness.export.execution_trace import NO_MODEL
 from harness.export.extra import require
-from harness.export.nodes import Node, graph
+from harness.export.nodes import GraphNode, graph
 from harness.export.protobuf import messages
 from harness.export.tensors import Operands
 from harness.export.timeline import draw
@@ -71,7 +71,7 @@ def write_chakra(trace: Trace, method: Method | None) -> tuple[bytes, tuple[str,
     return out.getvalue(), notes
 
 
-def _message(type_: Any, node: Node) -> Any:
+def _message(type_: Any, node: GraphNode) -> Any:
     thread = not node.record
     # A CPU is busy with a node only while it is in nothing within it.
     busy = 0 if thread else node.duration if node.stream is not None else node.own

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 
 from harness.errors import FormatError
-from harness.export.table import COLUMNS, EventRow, Header, columns, header, trace_of
+from harness.export.table import COLUMNS, EventRow, TableHeader, columns, header, trace_of
 from harness.records.trace import Trace
 
 
 class EventsDocument(msgspec.Struct, frozen=True):
     """A trace: what stands beside its events, and the events in log order."""
 
-    header: Header
+    header: TableHeader
     events: list[EventRow]
 
 

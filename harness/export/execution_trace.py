@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from harness.decode.program import Method
-from harness.export.nodes import Node, graph
+from harness.export.nodes import GraphNode, graph
 from harness.export.timeline import draw
 from harness.records.trace import Trace
 
@@ -49,7 +49,7 @@ def write_execution_trace(trace: Trace, method: Method | None) -> tuple[bytes, t
     return text.encode(), notes
 
 
-def _node(node: Node) -> dict[str, Any]:
+def _node(node: GraphNode) -> dict[str, Any]:
     document = {
         "id": node.id,
         "name": node.name,

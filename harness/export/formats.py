@@ -38,7 +38,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class ExportFormat:
     """A format.
 
     Attributes:
@@ -140,24 +140,26 @@ def _execution_trace(trace: Trace, request: Request) -> Exported:
 
 
 FORMATS: Final = {
-    "chakra": Format("MLCommons Chakra's execution trace, protocol buffers (.et).", _chakra),
-    "csv": Format("A table, one row per event: spreadsheets, scripts.", _csv),
-    "ed00": Format(
+    "chakra": ExportFormat("MLCommons Chakra's execution trace, protocol buffers (.et).", _chakra),
+    "csv": ExportFormat("A table, one row per event: spreadsheets, scripts.", _csv),
+    "ed00": ExportFormat(
         "An ETDump file; flavour inspector: as ExecuTorch's Inspector reads it.",
         _ed00,
         ("exact", "inspector"),
     ),
-    "json": Format("The whole trace, an object per event (schema/events.schema.json).", _json),
-    "kineto": Format(
+    "json": ExportFormat(
+        "The whole trace, an object per event (schema/events.schema.json).", _json
+    ),
+    "kineto": ExportFormat(
         "Chrome's JSON as the PyTorch profiler writes it; flavour hta: for HolisticTraceAnalysis.",
         _kineto,
         ("torch", "hta"),
     ),
-    "parquet": Format("The whole trace as typed columns: pandas, DuckDB.", _parquet),
-    "perfetto": Format("Perfetto's own format, for ui.perfetto.dev (.pftrace).", _perfetto),
-    "pytorch-et": Format(
+    "parquet": ExportFormat("The whole trace as typed columns: pandas, DuckDB.", _parquet),
+    "perfetto": ExportFormat("Perfetto's own format, for ui.perfetto.dev (.pftrace).", _perfetto),
+    "pytorch-et": ExportFormat(
         "PyTorch's execution trace with times, JSON for Chakra's converter.", _execution_trace
     ),
-    "tsv": Format("As csv, with tabs.", _tsv),
+    "tsv": ExportFormat("As csv, with tabs.", _tsv),
 }
 """All formats; what each needs is imported when it is written."""

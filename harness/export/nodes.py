@@ -26,7 +26,7 @@ OPERATOR_SCOPE, USER_SCOPE = 0, 7
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class GraphNode:
     """A node of the graph.
 
     Attributes:
@@ -62,7 +62,7 @@ class Node:
     outputs: Operands = field(default_factory=Operands)
 
 
-def graph(drawing: Drawing, method: Method | None) -> list[Node]:
+def graph(drawing: Drawing, method: Method | None) -> list[GraphNode]:
     """All nodes by id.
 
     Args:
@@ -71,9 +71,9 @@ def graph(drawing: Drawing, method: Method | None) -> list[Node]:
     """
     end = int(drawing.end.max(initial=0))
     tracers = sorted({track.tracer for track in drawing.tracks})
-    nodes = [Node(1, PROCESS, 1, duration=end)]
+    nodes = [GraphNode(1, PROCESS, 1, duration=end)]
     nodes += (
-        Node(2 + index, THREAD, 1, thread=tracer + 1, duration=end)
+        GraphNode(2 + index, THREAD, 1, thread=tracer + 1, duration=end)
         for index, tracer in enumerate(tracers)
     )
     thread_of = {tracer: 2 + index for index, tracer in enumerate(tracers)}
@@ -86,7 +86,7 @@ def graph(drawing: Drawing, method: Method | None) -> list[Node]:
         tracer = drawing.tracks[int(drawing.track[number])].tracer
         arguments = drawing.given[number]
         nodes.append(
-            Node(
+            GraphNode(
                 id=first + number,
                 name=drawing.name(number),
                 parent=thread_of[tracer] if parent < 0 else first + parent,

@@ -9,7 +9,7 @@ import msgspec
 
 from harness.errors import FormatError
 from harness.export.extra import require
-from harness.export.table import COLUMNS, Header, columns, header, trace_of
+from harness.export.table import COLUMNS, TableHeader, columns, header, trace_of
 from harness.export.values import ValueDocument
 from harness.records.trace import Trace
 
@@ -71,7 +71,7 @@ def read_parquet(data: bytes) -> Trace:
         raise FormatError(f"a Parquet file, but of no trace: it lacks {missing or 'the header'}")
     cells: dict[str, list[Any]] = {name: table.column(name).to_pylist() for name in COLUMNS}
     try:
-        parsed = msgspec.json.decode(beside, type=Header)
+        parsed = msgspec.json.decode(beside, type=TableHeader)
         cells["value"] = [
             None if text is None else msgspec.json.decode(text, type=ValueDocument)
             for text in cells["value"]

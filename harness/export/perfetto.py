@@ -81,14 +81,14 @@ def write_perfetto(trace: Trace, method: Method | None = None) -> tuple[bytes, t
         UsageError: The rate of the tracer's clock is unknown, or protobuf is not installed.
     """
     drawing = draw(trace, method)
-    writer = _Writer(drawing)
+    writer = _PacketWriter(drawing)
     writer.descriptors()
     writer.slices()
     writer.counters()
     return b"".join(writer.chunks), drawing.notes
 
 
-class _Writer:
+class _PacketWriter:
     """Collects packets, each serialised as it is finished."""
 
     def __init__(self, drawing: Drawing) -> None:

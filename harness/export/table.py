@@ -59,7 +59,7 @@ class ClockDocument(msgspec.Struct, frozen=True):
     down: bool
 
 
-class Header(msgspec.Struct, frozen=True):
+class TableHeader(msgspec.Struct, frozen=True):
     """What a trace says beside its events. Names are escaped."""
 
     etdump_version: int
@@ -131,9 +131,9 @@ COLUMNS: Final = EventRow.__struct_fields__
 """Names of all columns, in order."""
 
 
-def header(trace: Trace) -> Header:
+def header(trace: Trace) -> TableHeader:
     """What ``trace`` says beside its events."""
-    return Header(
+    return TableHeader(
         etdump_version=trace.version,
         blocks=tuple(
             BlockDocument(
@@ -188,7 +188,7 @@ def columns(trace: Trace) -> dict[str, list[Any]]:
     return {name: found[name] for name in COLUMNS}
 
 
-def trace_of(beside: Header, table: Mapping[str, Sequence[Any]]) -> Trace:
+def trace_of(beside: TableHeader, table: Mapping[str, Sequence[Any]]) -> Trace:
     """The trace of which ``header`` and ``columns`` were made; derived columns are not read.
 
     Raises:
@@ -272,7 +272,7 @@ def _allocator_names(trace: Trace, blocks: Sequence[int]) -> list[str | None]:
     return result
 
 
-def _blocks(beside: Header, numbers: Sequence[int]) -> list[Block]:
+def _blocks(beside: TableHeader, numbers: Sequence[int]) -> list[Block]:
     first = 0
     for number, block in enumerate(beside.blocks):
         rows = numbers[first : first + block.count]

@@ -13,8 +13,8 @@ from harness.config.board import Strict
 from harness.errors import UsageError, did_you_mean
 from harness.files import placed_word
 from harness.flash import usb
-from harness.flash.image import Format
-from harness.flash.tool import RESET, VERIFY, WRITE, Job, Step, Tool
+from harness.flash.image import ImageFormat
+from harness.flash.tool import RESET, VERIFY, WRITE, FlashStep, Job, Tool
 
 _PLACEHOLDER: Final = re.compile(r"\{(\w*)\}")
 
@@ -31,17 +31,20 @@ class CommandOptions(Strict, frozen=True):
     write: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     verify: tuple[str, ...] = ()
     reset: tuple[str, ...] = ()
-    formats: Annotated[tuple[Format, ...], msgspec.Meta(min_length=1)] = (Format.ELF, Format.BIN)
+    formats: Annotated[tuple[ImageFormat, ...], msgspec.Meta(min_length=1)] = (
+        ImageFormat.ELF,
+        ImageFormat.BIN,
+    )
     address: int | None = None
     proof: str = ""
 
 
-class Command(Tool[CommandOptions]):
+class CustomCommand(Tool[CommandOptions]):
     """It verifies if it is told how."""
 
     name = "command"
     programs = ()
-    formats: ClassVar = tuple(Format)
+    formats: ClassVar = tuple(ImageFormat)
     options_type = CommandOptions
     version = None
     selects_probe = True
@@ -55,7 +58,7 @@ class Command(Tool[CommandOptions]):
             **{name: tuple(placed_word(w, folder) for w in argv) for name, argv in words.items()},
         )
 
-    def commands(self, job: Job[CommandOptions]) -> tuple[Step, ...]:
+    def commands(self, job: Job[CommandOptions]) -> tuple[FlashStep, ...]:
         """What was said, filled in."""
         options = job.options
         image = job.image_as(*options.formats)
@@ -66,11 +69,11 @@ class Command(Tool[CommandOptions]):
                 for word in argv
             )
 
-        steps = [Step(WRITE, filled(options.write), image.files, options.proof)]
+        steps = [FlashStep(WRITE, filled(options.write), image.files, options.proof)]
         if job.verify and options.verify:
-            steps.append(Step(VERIFY, filled(options.verify)))
+            steps.append(FlashStep(VERIFY, filled(options.verify)))
         if options.reset:
-            steps.append(Step(RESET, filled(options.reset)))
+            steps.append(FlashStep(RESET, filled(options.reset)))
         return tuple(steps)
 
     def reads_back(self, options: CommandOptions) -> bool:

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from harness.config.board import Strict
 from harness.flash import usb
-from harness.flash.image import Format
-from harness.flash.tool import RESET, VERIFY, WRITE, Job, Program, Step, Tool
+from harness.flash.image import ImageFormat
+from harness.flash.tool import RESET, VERIFY, WRITE, FlashStep, Job, Tool, ToolProgram
 
 
 class DfuUtilOptions(Strict, frozen=True):
@@ -29,16 +29,16 @@ class DfuUtil(Tool[DfuUtilOptions]):
 
     name = "dfu-util"
     programs = (
-        Program("dfu-util", "apt-get install dfu-util"),
-        Program("cmp", "apt-get install diffutils"),
+        ToolProgram("dfu-util", "apt-get install dfu-util"),
+        ToolProgram("cmp", "apt-get install diffutils"),
     )
-    formats: ClassVar = (Format.BIN,)
+    formats: ClassVar = (ImageFormat.BIN,)
     options_type = DfuUtilOptions
     selects_probe = True
     probes = usb.ST_DFU
     bootloader = True
 
-    def commands(self, job: Job[DfuUtilOptions]) -> tuple[Step, ...]:
+    def commands(self, job: Job[DfuUtilOptions]) -> tuple[FlashStep, ...]:
         """Download, upload, compare, leave."""
         options, probe = job.options, job.probe
         image = job.image_as(*self.formats)
@@ -53,15 +53,15 @@ class DfuUtil(Tool[DfuUtilOptions]):
 
         write = call("--dfuse-address", address, "--download", str(image.path))
         done = "File downloaded successfully|Download done"
-        steps = [Step(WRITE, write, image.files, done)]
+        steps = [FlashStep(WRITE, write, image.files, done)]
         if job.verify:
             read = call("--dfuse-address", f"{address}:{size}", "--upload", str(back))
             # It refuses to overwrite a file, such as one of an earlier attempt.
-            steps.append(Step(VERIFY, ("rm", "-f", str(back))))
-            steps.append(Step(VERIFY, read))
-            steps.append(Step(VERIFY, ("cmp", str(image.path), str(back))))
+            steps.append(FlashStep(VERIFY, ("rm", "-f", str(back))))
+            steps.append(FlashStep(VERIFY, read))
+            steps.append(FlashStep(VERIFY, ("cmp", str(image.path), str(back))))
         # It leaves with whatever it does last: reading one byte does no harm.
         rest = job.work / "leave.bin"
-        steps.append(Step(RESET, ("rm", "-f", str(rest))))
+        steps.append(FlashStep(RESET, ("rm", "-f", str(rest))))
         leave = call("--dfuse-address", f"{address}:4:leave", "--upload", str(rest))
-        return (*steps, Step(RESET, leave))
+        return (*steps, FlashStep(RESET, leave))

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from harness.config.board import Board
 from harness.flash.execute import version_of
 from harness.flash.tools import find_tool
-from harness.target.doctor import Finding
+from harness.target.doctor import ProgramFinding
 
 
-def examine(boards: Iterable[Board]) -> list[Finding]:
+def examine(boards: Iterable[Board]) -> list[ProgramFinding]:
     """Look for every tool that one of ``boards`` can be flashed with; one of them is enough."""
-    findings: dict[str, Finding] = {}
+    findings: dict[str, ProgramFinding] = {}
     for board in boards:
         for name in board.flash.order if board.flash else ():
             if name not in findings:
@@ -20,6 +20,6 @@ def examine(boards: Iterable[Board]) -> list[Finding]:
                 missing = tool.missing()
                 path = tool.programs[0].find() if tool.programs else None
                 version = None if missing else (path and version_of(tool, path)) or "is here"
-                findings[name] = Finding(name, version, missing or "")
+                findings[name] = ProgramFinding(name, version, missing or "")
             findings[name].needed_by.append(board.name)
     return list(findings.values())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from harness.config.board import Strict
-from harness.flash.image import Format
-from harness.flash.tool import RESET, VERIFY, WRITE, Job, Program, Step, Tool
+from harness.flash.image import ImageFormat
+from harness.flash.tool import RESET, VERIFY, WRITE, FlashStep, Job, Tool, ToolProgram
 
 
 class EsptoolOptions(Strict, frozen=True):
@@ -25,21 +25,21 @@ class Esptool(Tool[EsptoolOptions]):
     """Makes an application image of an ELF file; a ``.bin`` has to be one, or a merged one."""
 
     name = "esptool"
-    programs = (Program("esptool", "pip install 'etdump-harness[flash]'"),)
-    formats: ClassVar = (Format.ELF, Format.BIN)
+    programs = (ToolProgram("esptool", "pip install 'etdump-harness[flash]'"),)
+    formats: ClassVar = (ImageFormat.ELF, ImageFormat.BIN)
     options_type = EsptoolOptions
     version = ("version",)
     needs_port = True
 
-    def commands(self, job: Job[EsptoolOptions]) -> tuple[Step, ...]:
+    def commands(self, job: Job[EsptoolOptions]) -> tuple[FlashStep, ...]:
         """Convert, write, compare, reset; the last with what the board file says."""
         options, port = job.options, job.needed_port()
         image = job.image_as(*self.formats)
         path, steps = image.path, []
-        if image.format is Format.ELF:
+        if image.format is ImageFormat.ELF:
             path = job.work / f"{image.path.stem}.app.bin"
             make = ("--chip", options.chip, "elf2image", "--output", str(path), str(image.path))
-            steps.append(Step("convert", (job.program, *make)))
+            steps.append(FlashStep("convert", (job.program, *make)))
 
         def call(after: str, *what: str) -> tuple[str, ...]:
             line = ("--port", port, "--baud", str(options.baud))
@@ -48,9 +48,9 @@ class Esptool(Tool[EsptoolOptions]):
 
         place = (hex(options.offset), str(path))
         written = r"Hash of data verified"
-        steps.append(Step(WRITE, call("no-reset", "write-flash", *place), {}, written))
+        steps.append(FlashStep(WRITE, call("no-reset", "write-flash", *place), {}, written))
         if job.verify:
             matched = r"Verification successful"
-            steps.append(Step(VERIFY, call("no-reset", "verify-flash", *place), {}, matched))
-        steps.append(Step(RESET, call(options.after, "read-mac")))
+            steps.append(FlashStep(VERIFY, call("no-reset", "verify-flash", *place), {}, matched))
+        steps.append(FlashStep(RESET, call(options.after, "read-mac")))
         return tuple(steps)

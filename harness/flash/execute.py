@@ -13,10 +13,10 @@ from typing import Any, Final
 from harness.capped import CappedBuffer, CappedFile
 from harness.errors import FlashError, InfrastructureError
 from harness.flash.output_patterns import Sign, sign_of
-from harness.flash.tool import Step, Tool
+from harness.flash.tool import FlashStep, Tool
 from harness.target.process_group import (
-    Ended,
     ProcessGroup,
+    ProgramEnd,
     bound_to_us,
     ended_with,
     run_program,
@@ -68,7 +68,7 @@ class Log:
 
 def run_steps(
     name: str,
-    steps: Sequence[Step],
+    steps: Sequence[FlashStep],
     log: Log,
     timeout_s: float,
     directory: Path,
@@ -121,7 +121,7 @@ def version_of(tool: Tool[Any], program: str) -> str:
     return found[1] if found else ""
 
 
-def _run(step: Step, log: Log, timeout_s: float, directory: Path) -> Ended:
+def _run(step: FlashStep, log: Log, timeout_s: float, directory: Path) -> ProgramEnd:
     log.note(" ".join(step.argv))
     output = CappedBuffer(0, _READ)
 
@@ -147,14 +147,14 @@ def _run(step: Step, log: Log, timeout_s: float, directory: Path) -> Ended:
     if group.complaint:
         log.note(group.complaint)
     log.note(f"exit status {code}")
-    return Ended(code if in_time else None, output.kept, b"", group.complaint)
+    return ProgramEnd(code if in_time else None, output.kept, b"", group.complaint)
 
 
-def _text(ended: Ended) -> str:
+def _text(ended: ProgramEnd) -> str:
     return ended.stdout.decode("utf-8", errors="replace").replace("\r", "\n")
 
 
-def _judge(name: str, step: Step, code: int, output: str, log: Log) -> None:
+def _judge(name: str, step: FlashStep, code: int, output: str, log: Log) -> None:
     denied = bool(step.denial and re.search(step.denial, output))
     proved = not step.proof or re.search(step.proof, output) is not None
     if code == 0 and proved and not denied:

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from harness.config.board import Strict
 from harness.errors import UsageError
-from harness.flash.image import Format
-from harness.flash.tool import Job, Program, Step, Tool
+from harness.flash.image import ImageFormat
+from harness.flash.tool import FlashStep, Job, Tool, ToolProgram
 
 
 class GdbOptions(Strict, frozen=True):
@@ -27,14 +27,14 @@ class Gdb(Tool[GdbOptions]):
 
     name = "gdb"
     programs = (
-        Program(
+        ToolProgram(
             "gdb-multiarch", "apt-get install gdb-multiarch", ("arm-none-eabi-gdb", "riscv32-gdb")
         ),
     )
-    formats: ClassVar = (Format.ELF,)
+    formats: ClassVar = (ImageFormat.ELF,)
     options_type = GdbOptions
 
-    def commands(self, job: Job[GdbOptions]) -> tuple[Step, ...]:
+    def commands(self, job: Job[GdbOptions]) -> tuple[FlashStep, ...]:
         """One script, which stops at the first command that fails."""
         server = job.server or job.options.server
         if not server:
@@ -42,7 +42,7 @@ class Gdb(Tool[GdbOptions]):
                 f"gdb is not told where the gdbserver of board {job.board} is",
                 hint='say `server = "localhost:3333"` in [flash.options.gdb] of the board file',
             )
-        image = job.image_as(Format.ELF)
+        image = job.image_as(ImageFormat.ELF)
         script = [
             "set pagination off",
             "set confirm off",
@@ -61,7 +61,7 @@ class Gdb(Tool[GdbOptions]):
         path = job.work / "load.gdb"
         argv = (job.program, "-nx", "-batch", "-x", str(path))
         return (
-            Step(
+            FlashStep(
                 "write, verify, reset" if job.verify else "write, reset",
                 (*argv, str(image.path)),
                 {path: "".join(f"{line}\n" for line in script).encode()},

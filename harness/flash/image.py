@@ -40,7 +40,7 @@ _HEX_DATA, _HEX_END, _HEX_SEGMENT, _HEX_LINEAR = 0, 1, 2, 4
 _HEX_ROW: Final = 16
 
 
-class Format(StrEnum):
+class ImageFormat(StrEnum):
     """Kinds of image files."""
 
     ELF = "elf"
@@ -74,7 +74,7 @@ class Image:
     """
 
     path: Path
-    format: Format
+    format: ImageFormat
     segments: tuple[Segment, ...]
     sha256: str
     placed: bool = True
@@ -180,13 +180,13 @@ def read_image(path: Path) -> Image:
     kind = _kind(path, data)
     try:
         match kind:
-            case Format.ELF:
+            case ImageFormat.ELF:
                 pieces = list(_elf(data))
-            case Format.HEX:
+            case ImageFormat.HEX:
                 pieces = list(_hex(data))
-            case Format.UF2:
+            case ImageFormat.UF2:
                 pieces = list(_uf2(data))
-            case Format.BIN:
+            case ImageFormat.BIN:
                 pieces = [Segment(0, data)]
     except FormatError as error:
         error.args = (f"{path}: {error.message}",)
@@ -196,18 +196,18 @@ def read_image(path: Path) -> Image:
     if not segments:
         raise FormatError(f"{path} holds nothing that could be written to a board")
     digest = hashlib.sha256(data).hexdigest()
-    return Image(path, kind, segments, digest, placed=kind is not Format.BIN)
+    return Image(path, kind, segments, digest, placed=kind is not ImageFormat.BIN)
 
 
-def _kind(path: Path, data: bytes) -> Format:
+def _kind(path: Path, data: bytes) -> ImageFormat:
     if data.startswith(_ELF_MAGIC):
-        return Format.ELF
+        return ImageFormat.ELF
     if data.startswith(_UF2_MAGIC):
-        return Format.UF2
+        return ImageFormat.UF2
     if re.match(rb"\s*:[0-9A-Fa-f]{10}", data):
-        return Format.HEX
-    if path.suffix == f".{Format.BIN}":
-        return Format.BIN
+        return ImageFormat.HEX
+    if path.suffix == f".{ImageFormat.BIN}":
+        return ImageFormat.BIN
     raise FormatError(
         f"{path} is no ELF, Intel HEX or UF2 file",
         hint="a flat image is taken for one when its name ends in .bin",

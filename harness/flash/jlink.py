@@ -7,8 +7,8 @@ from typing import ClassVar
 from harness.config.board import Strict
 from harness.errors import UsageError
 from harness.flash import usb
-from harness.flash.image import Format
-from harness.flash.tool import Job, Program, Step, Tool
+from harness.flash.image import ImageFormat
+from harness.flash.tool import FlashStep, Job, Tool, ToolProgram
 
 
 class JLinkOptions(Strict, frozen=True):
@@ -26,14 +26,14 @@ class JLink(Tool[JLinkOptions]):
     """It runs a script, and has exited with 0 after failures: what it prints has to prove it."""
 
     name = "jlink"
-    programs = (Program("JLinkExe", "see https://www.segger.com/downloads/jlink", ("JLink",)),)
-    formats: ClassVar = (Format.HEX, Format.BIN)
+    programs = (ToolProgram("JLinkExe", "see https://www.segger.com/downloads/jlink", ("JLink",)),)
+    formats: ClassVar = (ImageFormat.HEX, ImageFormat.BIN)
     options_type = JLinkOptions
     version = None
     selects_probe = True
     probes = usb.J_LINK
 
-    def commands(self, job: Job[JLinkOptions]) -> tuple[Step, ...]:
+    def commands(self, job: Job[JLinkOptions]) -> tuple[FlashStep, ...]:
         """One script: reset, write, compare every piece, let it run."""
         options = job.options
         image = job.image_as(*self.formats)
@@ -41,7 +41,7 @@ class JLink(Tool[JLinkOptions]):
             job.work / f"piece-{segment.address:08x}.bin": segment.data
             for segment in (job.image.segments if job.verify else ())
         }
-        where = f", {job.image.address:#x}" if image.format is Format.BIN else ""
+        where = f", {job.image.address:#x}" if image.format is ImageFormat.BIN else ""
         script = ["r", "h", f"loadfile {_plain(str(image.path))}{where}"]
         for segment, path in zip(job.image.segments, pieces, strict=False):
             script.append(f"verifybin {_plain(str(path))}, {segment.address:#x}")
@@ -61,7 +61,7 @@ class JLink(Tool[JLinkOptions]):
             r"Cannot connect|Could not (connect|open|find)|Unknown command|Unspecified error"
         )
         stage = "write, verify, reset" if job.verify else "write, reset"
-        return (Step(stage, tuple(argv), files, proof, denial),)
+        return (FlashStep(stage, tuple(argv), files, proof, denial),)
 
 
 def _plain(path: str) -> str:

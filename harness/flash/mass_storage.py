@@ -21,9 +21,9 @@ from harness.config.board import Strict
 from harness.errors import FlashError, UsageError
 from harness.files import read_regular
 from harness.flash import usb
-from harness.flash.image import Format
+from harness.flash.image import ImageFormat
 from harness.flash.probes import Probe
-from harness.flash.tool import WRITE, Job, Program, Step, Tool
+from harness.flash.tool import WRITE, FlashStep, Job, Tool, ToolProgram
 from harness.target.ports import system_root
 
 _POLL_S: Final = 0.05
@@ -52,8 +52,8 @@ class Copy(Tool[CopyOptions]):
     """Nothing is read back: these drives do not hold what was written to them."""
 
     name = "copy"
-    programs = (Program("cp", "apt-get install coreutils"),)
-    formats: ClassVar = (Format.UF2, Format.HEX, Format.BIN)
+    programs = (ToolProgram("cp", "apt-get install coreutils"),)
+    formats: ClassVar = (ImageFormat.UF2, ImageFormat.HEX, ImageFormat.BIN)
     options_type = CopyOptions
     version = None
     selects_probe = True
@@ -66,13 +66,13 @@ class Copy(Tool[CopyOptions]):
         """With where the drive is."""
         return replace(options, mount=str(folder / options.mount)) if options.mount else options
 
-    def commands(self, job: Job[CopyOptions]) -> tuple[Step, ...]:
+    def commands(self, job: Job[CopyOptions]) -> tuple[FlashStep, ...]:
         """Copy, and do not end before it is on the drive, or the drive has gone with it."""
         options = job.options
-        image = job.image_as(Format(options.format), family=options.family)
+        image = job.image_as(ImageFormat(options.format), family=options.family)
         script = 'cp -- "$1" "$2" || exit 1; sync -f -- "$2" 2>/dev/null || [ ! -e "$2" ]'
         argv = ("sh", "-c", script, "copy", str(image.path), str(_target(job)))
-        return (Step(WRITE, argv, image.files),)
+        return (FlashStep(WRITE, argv, image.files),)
 
     def settle(self, job: Job[CopyOptions], timeout_s: float) -> None:
         """Wait until the board has taken the file: it goes, and DAPLink's drive comes back.
@@ -92,7 +92,7 @@ class Copy(Tool[CopyOptions]):
                         hint="is the image of this board, whole, and in the format that it takes?",
                         again=re.search("(?i)type: *(interface|transient)", reason) is not None,
                     )
-                if Format(job.options.format) is Format.UF2 or _marks(target.parent):
+                if ImageFormat(job.options.format) is ImageFormat.UF2 or _marks(target.parent):
                     return
             time.sleep(_POLL_S)
         if target.exists():

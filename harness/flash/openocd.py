@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from harness.config.board import Strict
 from harness.errors import UsageError
 from harness.flash import usb
-from harness.flash.image import Format
-from harness.flash.tool import Job, Program, Step, Tool
+from harness.flash.image import ImageFormat
+from harness.flash.tool import FlashStep, Job, Tool, ToolProgram
 
 
 class OpenOcdOptions(Strict, frozen=True):
@@ -28,8 +28,8 @@ class OpenOcd(Tool[OpenOcdOptions]):
     """Its own command ``program`` writes, compares and resets."""
 
     name = "openocd"
-    programs = (Program("openocd", "apt-get install openocd"),)
-    formats: ClassVar = (Format.ELF, Format.HEX)
+    programs = (ToolProgram("openocd", "apt-get install openocd"),)
+    formats: ClassVar = (ImageFormat.ELF, ImageFormat.HEX)
     options_type = OpenOcdOptions
     selects_probe = True
     probes = (*usb.ST_LINK, *usb.J_LINK, *usb.CMSIS_DAP, *usb.FTDI, *usb.ESP_JTAG)
@@ -41,7 +41,7 @@ class OpenOcd(Tool[OpenOcdOptions]):
         names = zip(found, options.config, strict=True)
         return replace(options, config=tuple(path or name for path, name in names))
 
-    def commands(self, job: Job[OpenOcdOptions]) -> tuple[Step, ...]:
+    def commands(self, job: Job[OpenOcdOptions]) -> tuple[FlashStep, ...]:
         """One call; the serial number is told it before it opens an adapter."""
         if not job.options.config:
             raise UsageError(
@@ -62,7 +62,7 @@ class OpenOcd(Tool[OpenOcdOptions]):
         stage = "write, verify, reset" if job.verify else "write, reset"
         proof = r"\*\* Verified OK \*\*" if job.verify else r"\*\* Programming Finished \*\*"
         denial = r"\*\* (Verify|Programming) Failed \*\*"
-        return (Step(stage, tuple(argv), image.files, proof, denial),)
+        return (FlashStep(stage, tuple(argv), image.files, proof, denial),)
 
 
 def _quoted(text: str) -> str:

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from harness.config.board import Strict
 from harness.flash import usb
-from harness.flash.image import Format
-from harness.flash.tool import Job, Program, Step, Tool
+from harness.flash.image import ImageFormat
+from harness.flash.tool import FlashStep, Job, Tool, ToolProgram
 
 
 class PicotoolOptions(Strict, frozen=True):
@@ -23,20 +23,20 @@ class Picotool(Tool[PicotoolOptions]):
     """Loads, verifies and executes in one go."""
 
     name = "picotool"
-    programs = (Program("picotool", "see https://github.com/raspberrypi/picotool/releases"),)
-    formats: ClassVar = (Format.ELF, Format.UF2, Format.BIN)
+    programs = (ToolProgram("picotool", "see https://github.com/raspberrypi/picotool/releases"),)
+    formats: ClassVar = (ImageFormat.ELF, ImageFormat.UF2, ImageFormat.BIN)
     options_type = PicotoolOptions
     version = ("version",)
     selects_probe = True
     probes = usb.RP_BOOT
     bootloader = True
 
-    def commands(self, job: Job[PicotoolOptions]) -> tuple[Step, ...]:
+    def commands(self, job: Job[PicotoolOptions]) -> tuple[FlashStep, ...]:
         """One call."""
         image = job.image_as(*self.formats)
         argv = [job.program, "load", *(("-v",) if job.verify else ()), "-x", str(image.path)]
         argv += ["-t", image.format]
-        if image.format is Format.BIN:
+        if image.format is ImageFormat.BIN:
             argv += ["-o", hex(job.image.address)]
         if job.options.force:
             argv.append("-f")
@@ -44,4 +44,4 @@ class Picotool(Tool[PicotoolOptions]):
             argv += ["--ser", job.probe.serial]
         stage = "write, verify, reset" if job.verify else "write, reset"
         proof = "OK" if job.verify else ""
-        return (Step(stage, tuple(argv), image.files, proof),)
+        return (FlashStep(stage, tuple(argv), image.files, proof),)

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from harness.config.board import Strict
 from harness.flash import usb
-from harness.flash.image import Format
-from harness.flash.tool import RESET, Job, Program, Step, Tool
+from harness.flash.image import ImageFormat
+from harness.flash.tool import RESET, FlashStep, Job, Tool, ToolProgram
 
 
 class ProbeRsOptions(Strict, frozen=True):
@@ -26,13 +26,13 @@ class ProbeRs(Tool[ProbeRsOptions]):
     """It takes selectors as we do, VID:PID:Serial."""
 
     name = "probe-rs"
-    programs = (Program("probe-rs", "see https://probe.rs/docs/getting-started/installation"),)
-    formats: ClassVar = (Format.ELF, Format.HEX, Format.UF2, Format.BIN)
+    programs = (ToolProgram("probe-rs", "see https://probe.rs/docs/getting-started/installation"),)
+    formats: ClassVar = (ImageFormat.ELF, ImageFormat.HEX, ImageFormat.UF2, ImageFormat.BIN)
     options_type = ProbeRsOptions
     selects_probe = True
     probes = (*usb.CMSIS_DAP, *usb.ST_LINK, *usb.J_LINK, *usb.FTDI, *usb.ESP_JTAG)
 
-    def commands(self, job: Job[ProbeRsOptions]) -> tuple[Step, ...]:
+    def commands(self, job: Job[ProbeRsOptions]) -> tuple[FlashStep, ...]:
         """Download, with its own verification, and reset."""
         options = job.options
         common = ["--non-interactive", "--chip", options.chip]
@@ -45,11 +45,13 @@ class ProbeRs(Tool[ProbeRsOptions]):
         if options.under_reset:
             common += ["--connect-under-reset"]
         image = job.image_as(*self.formats)
-        where = ["--base-address", hex(job.image.address)] if image.format is Format.BIN else []
+        where = (
+            ["--base-address", hex(job.image.address)] if image.format is ImageFormat.BIN else []
+        )
         download = ["--disable-progressbars", *(("--verify",) if job.verify else ())]
         download += ["--binary-format", image.format, *where, str(image.path)]
         stage = "write, verify" if job.verify else "write"
         return (
-            Step(stage, (job.program, "download", *common, *download), image.files),
-            Step(RESET, (job.program, "reset", *common)),
+            FlashStep(stage, (job.program, "download", *common, *download), image.files),
+            FlashStep(RESET, (job.program, "reset", *common)),
         )

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from harness.config.board import Strict
 from harness.flash import usb
-from harness.flash.image import Format
-from harness.flash.tool import RESET, VERIFY, WRITE, Job, Program, Step, Tool
+from harness.flash.image import ImageFormat
+from harness.flash.tool import RESET, VERIFY, WRITE, FlashStep, Job, Tool, ToolProgram
 
 
 class PyOcdOptions(Strict, frozen=True):
@@ -34,8 +34,8 @@ class PyOcd(Tool[PyOcdOptions]):
     """
 
     name = "pyocd"
-    programs = (Program("pyocd", "pip install 'etdump-harness[flash]'"),)
-    formats: ClassVar = (Format.ELF, Format.HEX, Format.BIN)
+    programs = (ToolProgram("pyocd", "pip install 'etdump-harness[flash]'"),)
+    formats: ClassVar = (ImageFormat.ELF, ImageFormat.HEX, ImageFormat.BIN)
     options_type = PyOcdOptions
     selects_probe = True
     probes = (*usb.CMSIS_DAP, *usb.ST_LINK, *usb.J_LINK)
@@ -44,7 +44,7 @@ class PyOcd(Tool[PyOcdOptions]):
         """With the file of the pack."""
         return replace(options, pack=str(folder / options.pack)) if options.pack else options
 
-    def commands(self, job: Job[PyOcdOptions]) -> tuple[Step, ...]:
+    def commands(self, job: Job[PyOcdOptions]) -> tuple[FlashStep, ...]:
         """Load without a reset, compare each piece, reset."""
         options = job.options
         common = ["--no-config", "--no-wait", "--target", options.target]
@@ -57,14 +57,16 @@ class PyOcd(Tool[PyOcdOptions]):
         if options.connect:
             common += ["--connect", options.connect]
         image = job.image_as(*self.formats)
-        where = ["--base-address", hex(job.image.address)] if image.format is Format.BIN else []
+        where = (
+            ["--base-address", hex(job.image.address)] if image.format is ImageFormat.BIN else []
+        )
         load = ["load", *common, "--no-reset", "--format", image.format, *where, str(image.path)]
-        steps = [Step(WRITE, (job.program, *load), image.files)]
+        steps = [FlashStep(WRITE, (job.program, *load), image.files)]
         if job.verify:
             steps.append(self._compare(job, common))
-        return (*steps, Step(RESET, (job.program, "reset", *common)))
+        return (*steps, FlashStep(RESET, (job.program, "reset", *common)))
 
-    def _compare(self, job: Job[PyOcdOptions], common: list[str]) -> Step:
+    def _compare(self, job: Job[PyOcdOptions], common: list[str]) -> FlashStep:
         pieces = {
             job.work / f"piece-{segment.address:08x}.bin": segment.data
             for segment in job.image.segments
@@ -74,4 +76,4 @@ class PyOcd(Tool[PyOcdOptions]):
             argv += ["--command", f'compare {segment.address:#x} "{path}"']
         # It says so, and exits with 0 either way.
         proof = r"(?s)" + r"All \d+ bytes match.*" * len(pieces)
-        return Step(VERIFY, tuple(argv), pieces, proof, "Mismatched byte")
+        return FlashStep(VERIFY, tuple(argv), pieces, proof, "Mismatched byte")

@@ -11,7 +11,7 @@ from harness.config.board import Board, Flash
 from harness.config.toml_file import read_document
 from harness.errors import UsageError
 from harness.files import absolute
-from harness.flash.image import Format
+from harness.flash.image import ImageFormat
 from harness.flash.probes import Probe, choose_probe, parse_selector
 from harness.flash.tool import Tool
 from harness.flash.tools import find_tool
@@ -79,7 +79,7 @@ def choose_tool(
     file: Path,
     *,
     named: str | None = None,
-    image_format: Format | None = None,
+    image_format: ImageFormat | None = None,
     selector: str = "",
     devices: Sequence[Probe] = (),
     dry: bool = False,
@@ -136,12 +136,12 @@ def choose_tool(
     )
 
 
-def _refusal(tool: Tool[Any], image_format: Format | None) -> str:
+def _refusal(tool: Tool[Any], image_format: ImageFormat | None) -> str:
     """Why a tool cannot be used here; "" if it can."""
     if (remedy := tool.missing()) is not None:
         return f"not installed ({remedy})"
-    elf_needed = tool.formats == (Format.ELF,)
-    if elf_needed and image_format not in (Format.ELF, None):
+    elf_needed = tool.formats == (ImageFormat.ELF,)
+    if elf_needed and image_format not in (ImageFormat.ELF, None):
         return f"takes ELF files only, and the image is a {image_format} file"
     return ""
 

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from harness.config.board import Strict
 from harness.flash import usb
-from harness.flash.image import Format
-from harness.flash.tool import Job, Program, Step, Tool
+from harness.flash.image import ImageFormat
+from harness.flash.tool import FlashStep, Job, Tool, ToolProgram
 
 
 class StFlashOptions(Strict, frozen=True):
@@ -24,13 +24,13 @@ class StFlash(Tool[StFlashOptions]):
     """It always compares what it has written, and says so."""
 
     name = "st-flash"
-    programs = (Program("st-flash", "apt-get install stlink-tools"),)
-    formats: ClassVar = (Format.HEX, Format.BIN)
+    programs = (ToolProgram("st-flash", "apt-get install stlink-tools"),)
+    formats: ClassVar = (ImageFormat.HEX, ImageFormat.BIN)
     options_type = StFlashOptions
     selects_probe = True
     probes = usb.ST_LINK
 
-    def commands(self, job: Job[StFlashOptions]) -> tuple[Step, ...]:
+    def commands(self, job: Job[StFlashOptions]) -> tuple[FlashStep, ...]:
         """One call."""
         image = job.image_as(*self.formats)
         argv = [job.program, "--reset"]
@@ -40,8 +40,10 @@ class StFlash(Tool[StFlashOptions]):
             argv.append(f"--freq={job.options.frequency}")
         if job.probe is not None and job.probe.serial:
             argv += ["--serial", job.probe.serial]
-        if image.format is Format.HEX:
+        if image.format is ImageFormat.HEX:
             argv += ["--format", "ihex", "write", str(image.path)]
         else:
             argv += ["write", str(image.path), hex(job.image.address)]
-        return (Step("write, verify, reset", tuple(argv), image.files, r"written and verified"),)
+        return (
+            FlashStep("write, verify, reset", tuple(argv), image.files, r"written and verified"),
+        )

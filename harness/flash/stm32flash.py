@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from harness.config.board import Strict
-from harness.flash.image import Format
-from harness.flash.tool import Job, Program, Step, Tool
+from harness.flash.image import ImageFormat
+from harness.flash.tool import FlashStep, Job, Tool, ToolProgram
 
 
 class Stm32FlashOptions(Strict, frozen=True):
@@ -25,13 +25,13 @@ class Stm32Flash(Tool[Stm32FlashOptions]):
     """Writes a flat image at its address, reads it back, and starts it."""
 
     name = "stm32flash"
-    programs = (Program("stm32flash", "apt-get install stm32flash"),)
-    formats: ClassVar = (Format.BIN,)
+    programs = (ToolProgram("stm32flash", "apt-get install stm32flash"),)
+    formats: ClassVar = (ImageFormat.BIN,)
     options_type = Stm32FlashOptions
     version = None
     needs_port = True
 
-    def commands(self, job: Job[Stm32FlashOptions]) -> tuple[Step, ...]:
+    def commands(self, job: Job[Stm32FlashOptions]) -> tuple[FlashStep, ...]:
         """One call. Its own parser of HEX files would not say what it leaves out."""
         image = job.image_as(*self.formats)
         address = job.image.address
@@ -44,4 +44,4 @@ class Stm32Flash(Tool[Stm32FlashOptions]):
         argv += ["-g", hex(address), job.needed_port()]
         stage = "write, verify, reset" if job.verify else "write, reset"
         proof = r"Wrote and verified address" if job.verify else r"Wrote address"
-        return (Step(stage, tuple(argv), image.files, proof + r".*\(100\.00%\)[ \w]*Done"),)
+        return (FlashStep(stage, tuple(argv), image.files, proof + r".*\(100\.00%\)[ \w]*Done"),)

@@ -17,7 +17,7 @@ from typing import ClassVar, Final, Generic, TypeVar
 from harness.config.board import Strict
 from harness.errors import UsageError
 from harness.files import absolute
-from harness.flash.image import Format, Image
+from harness.flash.image import Image, ImageFormat
 from harness.flash.probes import Probe
 
 Options = TypeVar("Options", bound=Strict)
@@ -28,7 +28,7 @@ RESET: Final = "reset"
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ToolProgram:
     """A program that a tool consists of: other names it goes by, and how to get it."""
 
     name: str
@@ -46,7 +46,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FlashStep:
     """A command of a tool.
 
     Attributes:
@@ -90,7 +90,7 @@ class Job(Generic[Options]):
     server: str | None = None
     program: str = ""
 
-    def image_as(self, *formats: Format, family: int | None = None) -> Taken:
+    def image_as(self, *formats: ImageFormat, family: int | None = None) -> TakenFile:
         """The image in one of these formats, the given one if possible, else made of it.
 
         Raises:
@@ -98,15 +98,15 @@ class Job(Generic[Options]):
         """
         image = self.image
         if image.format in formats:
-            return Taken(image.path, image.format, {})
+            return TakenFile(image.path, image.format, {})
         for wanted in formats:
-            if wanted is Format.UF2 and family is None:
+            if wanted is ImageFormat.UF2 and family is None:
                 continue
-            if wanted is not Format.ELF:
-                if wanted is not Format.BIN:
+            if wanted is not ImageFormat.ELF:
+                if wanted is not ImageFormat.BIN:
                     image.address  # noqa: B018  a flat image must say where it belongs
                 path = self.work / f"{image.path.stem}.{wanted}"
-                return Taken(path, wanted, {path: _made(image, wanted, family)})
+                return TakenFile(path, wanted, {path: _made(image, wanted, family)})
         names = " or ".join(formats)
         raise UsageError(f"{image.path} is needed as {names}, which cannot be made of it")
 
@@ -124,18 +124,18 @@ class Job(Generic[Options]):
         return self.port
 
 
-def _made(image: Image, wanted: Format, family: int | None) -> bytes:
-    if wanted is Format.HEX:
+def _made(image: Image, wanted: ImageFormat, family: int | None) -> bytes:
+    if wanted is ImageFormat.HEX:
         return image.as_hex()
-    return image.as_bin() if wanted is Format.BIN else image.as_uf2(family or 0)
+    return image.as_bin() if wanted is ImageFormat.BIN else image.as_uf2(family or 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenFile:
     """The file that a tool gets: its path and kind, and what to write there first, if anything."""
 
     path: Path
-    format: Format
+    format: ImageFormat
     files: Mapping[Path, bytes]
 
 
@@ -159,8 +159,8 @@ class Tool(ABC, Generic[Options]):
     """
 
     name: ClassVar[str]
-    programs: ClassVar[tuple[Program, ...]]
-    formats: ClassVar[tuple[Format, ...]]
+    programs: ClassVar[tuple[ToolProgram, ...]]
+    formats: ClassVar[tuple[ImageFormat, ...]]
     options_type: type[Options]
     version: ClassVar[tuple[str, ...] | None] = ("--version",)
     selects_probe: ClassVar[bool] = False
@@ -172,7 +172,7 @@ class Tool(ABC, Generic[Options]):
     settles: ClassVar[bool] = False
 
     @abstractmethod
-    def commands(self, job: Job[Options]) -> tuple[Step, ...]:
+    def commands(self, job: Job[Options]) -> tuple[FlashStep, ...]:
         """The commands that it would run, in order; nothing is run or written.
 
         Raises:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from harness.errors import UsageError, did_you_mean
-from harness.flash.custom import Command
+from harness.flash.custom import CustomCommand
 from harness.flash.dfu_util import DfuUtil
 from harness.flash.esptool import Esptool
 from harness.flash.gdb import Gdb
@@ -24,7 +24,7 @@ from harness.flash.west import West
 
 _ALL: Final[tuple[Tool[Any], ...]] = (
     *(Gdb(), OpenOcd(), PyOcd(), ProbeRs(), JLink(), StFlash(), Stm32Flash(), Esptool()),
-    *(DfuUtil(), Picotool(), Copy(), West(), Command()),
+    *(DfuUtil(), Picotool(), Copy(), West(), CustomCommand()),
 )
 
 TOOLS: Final[Mapping[str, Tool[Any]]] = MappingProxyType({tool.name: tool for tool in _ALL})

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from harness.config.board import Strict
 from harness.flash import usb
-from harness.flash.image import Format
-from harness.flash.tool import Job, Program, Step, Tool
+from harness.flash.image import ImageFormat
+from harness.flash.tool import FlashStep, Job, Tool, ToolProgram
 
 
 class WestOptions(Strict, frozen=True):
@@ -27,8 +27,8 @@ class West(Tool[WestOptions]):
     """Whether a runner verifies is the runner's matter, so it is not counted as verified."""
 
     name = "west"
-    programs = (Program("west", "pip install west"),)
-    formats: ClassVar = (Format.ELF, Format.HEX, Format.BIN)
+    programs = (ToolProgram("west", "pip install west"),)
+    formats: ClassVar = (ImageFormat.ELF, ImageFormat.HEX, ImageFormat.BIN)
     options_type = WestOptions
     selects_probe = True
     probes = (*usb.CMSIS_DAP, *usb.ST_LINK, *usb.J_LINK)
@@ -38,7 +38,7 @@ class West(Tool[WestOptions]):
         """With the build directory."""
         return replace(options, build_dir=str(folder / options.build_dir))
 
-    def commands(self, job: Job[WestOptions]) -> tuple[Step, ...]:
+    def commands(self, job: Job[WestOptions]) -> tuple[FlashStep, ...]:
         """One call, of the image that was given and nothing that it would build."""
         options = job.options
         image = job.image_as(*self.formats)
@@ -48,4 +48,4 @@ class West(Tool[WestOptions]):
         argv += [f"--{image.format}-file", str(image.path)]
         if job.probe is not None and job.probe.serial:
             argv += ["--dev-id", job.probe.serial]
-        return (Step("write, reset", (*argv, *options.arguments), image.files),)
+        return (FlashStep("write, reset", (*argv, *options.arguments), image.files),)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from harness.check.history.measure import Kept, keep
 from harness.check.history.samples import Provenance
-from harness.check.history.stored import Entry, LinkFigures
+from harness.check.history.stored import LinkFigures, StoredResult
 from harness.check.subject import Subject, model_name
 from harness.records.result import Result, VerdictRecord, bytes_carried, corrupt_frames
 from harness.records.trace import NOTHING_LOST, Losses
@@ -50,7 +50,7 @@ class Selection:
 
 def entry_of(
     result: Result, subject: Subject | None = None, verdict: VerdictRecord | None = None
-) -> tuple[Entry, Kept]:
+) -> tuple[StoredResult, Kept]:
     """Return what a store keeps of a result.
 
     Args:
@@ -67,7 +67,7 @@ def entry_of(
         if not check.passed:
             counts = failed if check.failed else warned
             counts[check.code] = counts.get(check.code, 0) + 1
-    entry = Entry(
+    entry = StoredResult(
         provenance=provenance_of(result),
         duration_s=result.duration_s,
         exit_code=result.exit_code,

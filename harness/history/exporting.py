@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, select
 
 from harness.analyze.statistics import Summary
 from harness.check.history.samples import Metric
-from harness.check.history.stored import Entry
+from harness.check.history.stored import StoredResult
 from harness.export.chunked_writer import Piece
 from harness.export.names import escaped
 from harness.history.entries import Selection
@@ -83,7 +83,7 @@ def _cells(connection: Connection, rows: Sequence[Row[Any]]) -> Iterator[tuple[A
         yield (*about[row.result_id], *_of(metric), *value, *nothing)
 
 
-def _about(entry: Entry) -> tuple[Any, ...]:
+def _about(entry: StoredResult) -> tuple[Any, ...]:
     origin = entry.provenance
     texts = (
         *(origin.id, origin.started_utc, origin.board, origin.unit, origin.model),

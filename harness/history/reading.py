@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, func
 from harness.analyze.compare import Executions
 from harness.check.history.measure import metric_of
 from harness.check.history.samples import Metric, Provenance, Sample, Series
-from harness.check.history.stored import Entry, LinkFigures, Tested
+from harness.check.history.stored import LinkFigures, StoredResult, Tested
 from harness.export.names import escaped, unescaped
 from harness.history.entries import Selection
 from harness.history.interning import batches, known_metrics, known_names, name_digest
@@ -56,14 +56,14 @@ def chosen(connection: Connection, selection: Selection) -> list[Row[Any]]:
     return [*connection.execute(newest_first)][::-1]
 
 
-class Found(NamedTuple):
+class FoundResult(NamedTuple):
     """A result that is there: its number, and whether its run had ended when it was added."""
 
     number: int
     over: bool
 
 
-def find(connection: Connection, own_id: str) -> Found | None:
+def find(connection: Connection, own_id: str) -> FoundResult | None:
     """The result of this id, if it is there."""
     # What no text of a database can hold is the id of none.
     if not own_id.isprintable():
@@ -74,7 +74,7 @@ def find(connection: Connection, own_id: str) -> Found | None:
         .where(RESULT.c.own_id == own_id)
     )
     row = connection.execute(query).one_or_none()
-    return None if row is None else Found(row[0], row[1] != UNFINISHED)
+    return None if row is None else FoundResult(row[0], row[1] != UNFINISHED)
 
 
 def commits(connection: Connection, selection: Selection, prefix: str) -> dict[str, int]:
@@ -93,7 +93,7 @@ def commits(connection: Connection, selection: Selection, prefix: str) -> dict[s
     return {commit: found[commit] for commit in sorted(found) if commit.endswith(_DIRTY) == dirty}
 
 
-def entries(connection: Connection, rows: Sequence[Row[Any]]) -> list[Entry]:
+def entries(connection: Connection, rows: Sequence[Row[Any]]) -> list[StoredResult]:
     """What is known of results as a whole."""
     numbers = [row.id for row in rows]
     codes = _of_results(connection, select(CODE), CODE.c.result_id, numbers)
@@ -270,9 +270,9 @@ def _provenance(row: Row[Any], names: Mapping[int, str]) -> Provenance:
 
 def _entry(
     row: Row[Any], codes: Iterable[Row[Any]], clocks: Iterable[Row[Any]], names: Mapping[int, str]
-) -> Entry:
+) -> StoredResult:
     counts = sorted((names[item.code_id], item.failed, item.warned) for item in codes)
-    return Entry(
+    return StoredResult(
         provenance=_provenance(row, names),
         duration_s=row.duration_s,
         exit_code=row.exit_code,

@@ -12,7 +12,7 @@ from harness.analyze.compare import EXECUTIONS, Executions
 from harness.check.history.baseline import DEFAULT_BASELINE, BaselineRef
 from harness.check.history.measure import TIME_STATISTICS
 from harness.check.history.samples import History
-from harness.check.history.stored import Entry, NamedBaseline, StoreInfo, Tested
+from harness.check.history.stored import NamedBaseline, StoredResult, StoreInfo, Tested
 from harness.check.subject import Subject
 from harness.errors import UsageError
 from harness.export.chunked_writer import write_pieces
@@ -104,7 +104,7 @@ class Store:
         found = self._database.read(lambda connection: reading.find(connection, own_id))
         return found is not None and (found.over or not over)
 
-    def results(self, selection: Selection = Selection()) -> list[Entry]:  # noqa: B008 - frozen
+    def results(self, selection: Selection = Selection()) -> list[StoredResult]:  # noqa: B008 - frozen
         """Return the results that are meant, oldest first."""
         return self._database.read(
             lambda connection: reading.entries(connection, reading.chosen(connection, selection))

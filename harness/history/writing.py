@@ -12,7 +12,7 @@ from sqlalchemy import Connection, insert
 from harness.analyze.statistics import Summary
 from harness.check.history.measure import Kept
 from harness.check.history.samples import Metric
-from harness.check.history.stored import Entry
+from harness.check.history.stored import StoredResult
 from harness.errors import FormatError
 from harness.export.names import escaped
 from harness.history.baselines import remove
@@ -25,7 +25,9 @@ from harness.records.timestamps import microseconds
 _LONGEST_ID: Final = 200
 
 
-def add(connection: Connection, entry: Entry, kept: Kept, interned: Interned) -> Interned | None:
+def add(
+    connection: Connection, entry: StoredResult, kept: Kept, interned: Interned
+) -> Interned | None:
     """Add a result, in place of what was added of its run before its end.
 
     Returns:
@@ -59,7 +61,7 @@ def add(connection: Connection, entry: Entry, kept: Kept, interned: Interned) ->
     return numbers
 
 
-def _texts(entry: Entry) -> Iterator[str]:
+def _texts(entry: StoredResult) -> Iterator[str]:
     origin = entry.provenance
     yield from (origin.board, origin.unit, origin.model, origin.model_sha256, origin.method)
     yield from (origin.build_id, origin.tool_version, origin.commit, origin.session)
@@ -68,7 +70,7 @@ def _texts(entry: Entry) -> Iterator[str]:
         yield from (clock.clock, clock.reference, clock.unknown, _epochs(clock.epochs))
 
 
-def _result(entry: Entry, names: Mapping[str, int]) -> dict[str, Any]:
+def _result(entry: StoredResult, names: Mapping[str, int]) -> dict[str, Any]:
     origin, link = entry.provenance, entry.link
     return {
         "own_id": origin.id,
@@ -121,13 +123,13 @@ def _numbers(kept: Kept, metrics: Mapping[Metric, int]) -> Iterator[dict[str, An
         yield {"metric_id": metrics[metric], "value": value}
 
 
-def _codes(entry: Entry, names: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+def _codes(entry: StoredResult, names: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     for code in {**entry.failed, **entry.warned}:
         failed, warned = (counts.get(code, 0) for counts in (entry.failed, entry.warned))
         yield {"code_id": names[code], "failed": failed, "warned": warned}
 
 
-def _clocks(entry: Entry, names: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+def _clocks(entry: StoredResult, names: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     for position, clock in enumerate(entry.clocks):
         low, high = clock.rate_ppm or (None, None)
         yield {

@@ -10,9 +10,9 @@ import numpy as np
 from harness.analyze.symbols import SymbolTable
 from harness.inspector.event import Event, EventBlock, MetadataParser
 from harness.inspector.event_times import Times
-from harness.inspector.grouping import Group, RunGroup, group_runs
+from harness.inspector.grouping import EventGroup, RunGroup, group_runs
 from harness.inspector.perf_data import PerfData, TimeScale
-from harness.inspector.values import Values
+from harness.inspector.values import LoggedValues
 from harness.records.trace import EXECUTION, LOADING, Trace
 
 RESERVED: Final = (*LOADING, EXECUTION)
@@ -26,7 +26,7 @@ class BlockMaker:
         self,
         trace: Trace,
         times: Times,
-        values: Values,
+        values: LoggedValues,
         parser: MetadataParser | None,
         source: TimeScale,
         target: TimeScale,
@@ -74,7 +74,7 @@ class BlockMaker:
             run_outputs=outputs,
         )
 
-    def _event(self, group: Group, inflated: dict[tuple[int, ...], list[Any]]) -> Event:
+    def _event(self, group: EventGroup, inflated: dict[tuple[int, ...], list[Any]]) -> Event:
         first, rows = group.first, group.rows
         delegate = self._delegates[first]
         event = Event(
@@ -98,7 +98,7 @@ class BlockMaker:
         return event
 
     def _add_values(
-        self, event: Event, group: Group, inflated: dict[tuple[int, ...], list[Any]]
+        self, event: Event, group: EventGroup, inflated: dict[tuple[int, ...], list[Any]]
     ) -> None:
         for values in map(tuple, group.values):
             if values not in inflated:

@@ -25,7 +25,7 @@ _VALUES = -2
 
 
 @dataclass(slots=True)
-class Group:
+class EventGroup:
     """Repeats of one event.
 
     Attributes:
@@ -56,7 +56,7 @@ class RunGroup:
 
     block: Block
     runs: list[int] = field(default_factory=list)
-    events: dict[Signature, Group] = field(default_factory=dict)
+    events: dict[Signature, EventGroup] = field(default_factory=dict)
     outputs: list[list[int]] = field(default_factory=list)
 
 
@@ -86,7 +86,7 @@ def group_runs(trace: Trace) -> list[RunGroup]:
         group.runs.append(number)
         group.outputs.append(outputs)
         for signature, (profile, values) in events.items():
-            event = group.events.setdefault(signature, Group())
+            event = group.events.setdefault(signature, EventGroup())
             event.rows += profile
             event.values.append(values)
     return list(groups.values())

@@ -16,8 +16,8 @@ from harness.inspector.blocks import BlockMaker, add_symbols
 from harness.inspector.event import EventBlock, MetadataParser, pandas
 from harness.inspector.event_times import Times, event_times, of_readings
 from harness.inspector.perf_data import PER_SECOND, TimeScale, scale_between
-from harness.inspector.record import EDGE_GRAPH, Record
-from harness.inspector.values import Values, tensor_maker
+from harness.inspector.record import EDGE_GRAPH, InspectorRecord
+from harness.inspector.values import LoggedValues, tensor_maker
 from harness.records.clock_domain import HOST_NANOSECONDS
 from harness.records.trace import OPERATOR_CALL, Trace
 from harness.runs.source import Source, load_source, on_scales
@@ -98,11 +98,11 @@ class Inspector:
         if given is None or (etdump_path is not None and etdump_data is not None):
             raise ValueError("give exactly one of etdump_path and etdump_data")
         scale_between(source_time_scale, target_time_scale)
-        self._record = None if etrecord is None else Record(etrecord)
+        self._record = None if etrecord is None else InspectorRecord(etrecord)
         source = read_source(given, debug_buffer_path, source_time_scale)
         self.trace: Trace = source.trace
         self._times = event_times(source.trace, target_time_scale, delegate_time_scale_converter)
-        values = Values(source.debug_buffer, tensor_maker(tensors))
+        values = LoggedValues(source.debug_buffer, tensor_maker(tensors))
         self.event_blocks: list[EventBlock] = BlockMaker(
             source.trace,
             self._times,
@@ -125,7 +125,9 @@ class Inspector:
         """How many events ended, as their clock reads, a little before they started."""
         return self._times.backward
 
-    def _join(self, record: Record, method: str | None, graph: str, bundled: int | None) -> None:
+    def _join(
+        self, record: InspectorRecord, method: str | None, graph: str, bundled: int | None
+    ) -> None:
         """Tell blocks and events what the ETRecord knows."""
         self.method = record.symbols.method(method)
         self._table = SymbolTable(
@@ -139,7 +141,7 @@ class Inspector:
             if index is not None and index >= 0:
                 block._reference = self._reference(record, index)
 
-    def _reference(self, record: Record, index: int) -> Callable[[], list[Any] | None]:
+    def _reference(self, record: InspectorRecord, index: int) -> Callable[[], list[Any] | None]:
         def find() -> list[Any] | None:
             cases = record.reference_outputs(self.method)
             return None if cases is None or index >= len(cases) else cases[index]
@@ -281,7 +283,7 @@ GIVEN: Final = "given"
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenTrace:
     """A trace whose clocks have rates, and where the elements of its tensors are."""
 
     trace: Trace
@@ -290,7 +292,7 @@ class Given:
 
 def read_source(
     given: str | Path | bytes | Source, debug_buffer: str | Path | None, source: TimeScale
-) -> Given:
+) -> GivenTrace:
     """Read the trace at a path, or in the bytes of a file, unless it has been read.
 
     Raises:
@@ -304,7 +306,7 @@ def read_source(
         )
         if given.result is not None and given.result.time_scales:
             given = on_scales(given, {})
-    return Given(_with_rates(given.trace, source), given.debug_buffer)
+    return GivenTrace(_with_rates(given.trace, source), given.debug_buffer)
 
 
 def _with_rates(trace: Trace, source: TimeScale) -> Trace:

@@ -11,10 +11,10 @@ from zipfile import ZipFile
 from harness.decode.etrecord import (
     Delegate,
     ETRecord,
+    EtrecordNode,
     Handles,
     MethodRecord,
     Module,
-    Node,
     as_tuple,
     read_etrecord,
     read_graph,
@@ -28,7 +28,7 @@ EDGE_GRAPH = "edge_dialect_graph_module"
 _NOT_OPERATORS = ("getitem", "alloc")
 
 
-class Record:
+class InspectorRecord:
     """A record and, where they are asked for, the programs and tensors in it."""
 
     def __init__(self, given: Any) -> None:
@@ -48,7 +48,7 @@ class Record:
         else:
             raise TypeError(f"etrecord is a path or an ETRecord, not {type(given).__name__}")
 
-    def graph(self, name: str, method: str) -> tuple[Node, ...]:
+    def graph(self, name: str, method: str) -> tuple[EtrecordNode, ...]:
         """The nodes of the graph ``name``; the edge dialect's is that of ``method``.
 
         Raises:
@@ -132,10 +132,10 @@ def _delegate(found: Mapping[str, Any]) -> Delegate:
     )
 
 
-def _nodes(program: Any) -> tuple[Node, ...]:
+def _nodes(program: Any) -> tuple[EtrecordNode, ...]:
     """The operators of an exported program."""
     return tuple(
-        Node(
+        EtrecordNode(
             node.name,
             node.target.__name__,
             node.meta.get("debug_handle"),

@@ -33,7 +33,7 @@ def tensor_maker(kind: str | None) -> Tensors:
     return lambda array: torch.from_numpy(np.array(array))
 
 
-class Values:
+class LoggedValues:
     """Inflates values; counts tensors whose elements nobody has."""
 
     def __init__(self, debug_buffer: bytes | None, tensors: Tensors) -> None:

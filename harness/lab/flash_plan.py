@@ -14,7 +14,7 @@ from harness.files import absolute
 from harness.flash.image import Image, read_image
 from harness.flash.probes import connected
 from harness.flash.selection import Choice, choose_tool, flash_of
-from harness.flash.tool import Job, Step
+from harness.flash.tool import FlashStep, Job
 from harness.records.flash_record import FlashPlan, PlannedStep
 from harness.target.build import build_firmware
 from harness.target.ports import describe, device_of
@@ -66,7 +66,7 @@ class FlashRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FlashSteps:
     """What would be done.
 
     Attributes:
@@ -85,7 +85,7 @@ class Plan:
     job: Job[Any]
     timeout_s: float
 
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[FlashStep, ...]:
         """The commands."""
         return self.choice.tool.commands(self.job)
 
@@ -113,7 +113,9 @@ class Plan:
         )
 
 
-def plan(request: FlashRequest, *, dry: bool = False, stages: Stages = lambda *_: None) -> Plan:
+def plan(
+    request: FlashRequest, *, dry: bool = False, stages: Stages = lambda *_: None
+) -> FlashSteps:
     """Find out what would be done, and do nothing but build the firmware if there is no image.
 
     Args:
@@ -171,7 +173,7 @@ def plan(request: FlashRequest, *, dry: bool = False, stages: Stages = lambda *_
         server="GDBSERVER" if isinstance(board.target, QemuTarget) else None,
         program=(program.find() or program.name) if program else "",
     )
-    return Plan(board, choice, image, build_id, job, flash.timeout_s)
+    return FlashSteps(board, choice, image, build_id, job, flash.timeout_s)
 
 
 def _port_now(port: UsbPort | str | None, *, needed: bool) -> str | None:

@@ -32,8 +32,8 @@ from harness.errors import (
     WrongFirmwareError,
 )
 from harness.flash.execute import Log, run_steps, version_of
-from harness.flash.tool import Job, Step
-from harness.lab.flash_plan import FlashRequest, Plan, Stages, plan
+from harness.flash.tool import FlashStep, Job
+from harness.lab.flash_plan import FlashRequest, FlashSteps, Stages, plan
 from harness.lab.leases import hold_if
 from harness.lab.target_identity import refuse_other_target
 from harness.link.answers import TargetInfo
@@ -42,7 +42,7 @@ from harness.records.flash_record import FLASH, FLASH_LOG, FlashAttempt, FlashRe
 from harness.records.result import UNFINISHED, Failure, encode
 from harness.target import Target, start_target
 from harness.target.lease.holding import hold
-from harness.target.lease.lock_keys import Place, place_of_port, place_of_probe
+from harness.target.lease.lock_keys import LockKey, place_of_port, place_of_probe
 from harness.target.ports import describe
 from harness.target.qemu import start_empty
 
@@ -95,7 +95,7 @@ class Flashing:
         plan: What is done.
     """
 
-    def __init__(self, request: FlashRequest, plan: Plan, stages: Stages) -> None:
+    def __init__(self, request: FlashRequest, plan: FlashSteps, stages: Stages) -> None:
         """Begin its log.
 
         Raises:
@@ -202,7 +202,7 @@ class Flashing:
             time.sleep(_PAUSE_S)
         raise AssertionError("the last attempt returns or raises")
 
-    def _write(self, job: Job[Any], steps: Sequence[Step], took: dict[str, float]) -> None:
+    def _write(self, job: Job[Any], steps: Sequence[FlashStep], took: dict[str, float]) -> None:
         tool, timeout_s = self.plan.choice.tool, self.plan.timeout_s
         self._stages(f"flashing with {tool.name}", 0, 0)
         try:
@@ -300,7 +300,7 @@ class SilentBoardError(FlashError):
     """The tool says that it has written the image, but the board does not answer."""
 
 
-def _places(job: Job[Any]) -> list[Place]:
+def _places(job: Job[Any]) -> list[LockKey]:
     """What nobody else may use meanwhile: the port and the probe."""
     port = [place_of_port(job.port)] if job.port else []
     return port + ([place_of_probe(job.probe.selector)] if job.probe else [])

@@ -12,9 +12,9 @@ from harness.lab.leases import places_of
 from harness.records.lease import HolderDocument, PortDocument, UnitDocument
 from harness.target.lease.clock import is_alive
 from harness.target.lease.holding import open_book
-from harness.target.lease.lock_keys import Place, place_of_port
+from harness.target.lease.lock_keys import LockKey, place_of_port
 from harness.target.lease.records import day
-from harness.target.lease.registry import Book, Holder
+from harness.target.lease.registry import Holder, LeaseRegistry
 from harness.target.ports import describe, device_of, list_ports
 
 _log = logging.getLogger(__name__)
@@ -106,11 +106,11 @@ def _of_labgrid(unit: Unit) -> UnitDocument:
     )
 
 
-def _units_by_place(units: Sequence[Unit]) -> dict[Place, str]:
+def _units_by_place(units: Sequence[Unit]) -> dict[LockKey, str]:
     return {place: unit.id for unit in units for place in places_of(unit)}
 
 
-def _all_holders(book: Book, unit: Unit) -> list[HolderDocument]:
+def _all_holders(book: LeaseRegistry, unit: Unit) -> list[HolderDocument]:
     """Who holds a unit by its name or by its port; who holds both is told once."""
     if unit.lease == "labgrid":
         return labgrid.holders(unit)
@@ -122,11 +122,13 @@ def _all_holders(book: Book, unit: Unit) -> list[HolderDocument]:
     return list(found.values())
 
 
-def _holders(book: Book, place: Place, unit: str | None) -> Iterator[HolderDocument]:
+def _holders(book: LeaseRegistry, place: LockKey, unit: str | None) -> Iterator[HolderDocument]:
     return (_document(book, place, unit, holder) for holder in book.holders(place))
 
 
-def _document(book: Book, place: Place, unit: str | None, holder: Holder) -> HolderDocument:
+def _document(
+    book: LeaseRegistry, place: LockKey, unit: str | None, holder: Holder
+) -> HolderDocument:
     note = holder.note
     if note is None:
         nothing = ("", "", None, "", "", None, "", None, None)

@@ -11,7 +11,7 @@ from harness.lab.labgrid.place import HeldPlace, hold_place
 from harness.records.lease import LeasedDocument, ReleasedDocument
 from harness.target.lease.holding import Lease, known_tokens, open_book
 from harness.target.lease.holding import hold as hold_places
-from harness.target.lease.lock_keys import Place, place_of_port, place_of_unit
+from harness.target.lease.lock_keys import LockKey, place_of_port, place_of_unit
 from harness.target.lease.records import day, new_token
 from harness.target.lease.registry import Busy
 from harness.target.ports import device_of
@@ -20,7 +20,7 @@ WAIT_S = 60.0
 """Longest wait for a unit that somebody holds, unless another is given, seconds."""
 
 
-def places_of(unit: Unit) -> list[Place]:
+def places_of(unit: Unit) -> list[LockKey]:
     """What a lease of a unit holds: its name and, where it is plugged in now, its port.
 
     The port, so that nobody gets it who calls it by the device; the name, as a board keeps that
@@ -95,7 +95,7 @@ def lease(units: Sequence[Unit], seconds: float, *, reason: str = "") -> list[Le
     """
     book = open_book()
     leased: list[LeasedDocument] = []
-    done: list[Place] = []
+    done: list[LockKey] = []
     for unit in _ours(units):
         token = new_token()
         for place in places_of(unit):

@@ -16,16 +16,16 @@ from harness.link.session import Session
 from harness.link.wire import Region
 from harness.records.clock_domain import ClockDomain
 from harness.target.build import build_firmware
-from harness.target.symbols import Symbols
+from harness.target.symbols import ImageSymbols
 
 _log = logging.getLogger(__name__)
 
-Lookup = Callable[[Postmortem], Symbols | None]
+Lookup = Callable[[Postmortem], ImageSymbols | None]
 """Finds the symbols of the image that a postmortem is of, once it has been read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ExaminedPostmortem:
     """A postmortem: as bytes, as read, and in words."""
 
     image: bytes
@@ -33,7 +33,7 @@ class Finding:
     document: PostmortemDocument
 
 
-def no_symbols(_: Postmortem) -> Symbols | None:
+def no_symbols(_: Postmortem) -> ImageSymbols | None:
     """Know of no image."""
     return None
 
@@ -45,7 +45,7 @@ def symbols_of_image(image: Path) -> Lookup:
         UsageError: It cannot be read.
     """
     try:
-        symbols = Symbols(image)
+        symbols = ImageSymbols(image)
     except OSError as error:
         raise UsageError(f"cannot read the image {image}: {error.strerror}") from error
     return lambda _: symbols
@@ -54,7 +54,7 @@ def symbols_of_image(image: Path) -> Lookup:
 def symbols_of_board(board: Board) -> Lookup:
     """Use the board's firmware as it is built here, if it is the build that crashed."""
 
-    def find(found: Postmortem) -> Symbols | None:
+    def find(found: Postmortem) -> ImageSymbols | None:
         if not found.registers:
             return None
         try:
@@ -65,14 +65,14 @@ def symbols_of_board(board: Board) -> Lookup:
         if firmware.build_id[:BUILD_ID_SIZE] != found.build_id:
             _log.info("no symbols: %s crashed, %s is built", found.build_id, firmware.build_id)
             return None
-        return Symbols(firmware.image)
+        return ImageSymbols(firmware.image)
 
     return find
 
 
 def examine(
     image: bytes, clocks: Sequence[ClockDomain] = (), lookup: Lookup = no_symbols
-) -> Finding:
+) -> ExaminedPostmortem:
     """Read a postmortem.
 
     Raises:
@@ -81,10 +81,10 @@ def examine(
     found = read_postmortem(image, clocks)
     symbols = lookup(found)
     where = places(found, symbols.place) if symbols else {}
-    return Finding(image, found, postmortem_document(found, where))
+    return ExaminedPostmortem(image, found, postmortem_document(found, where))
 
 
-def fetch(session: Session, lookup: Lookup = no_symbols) -> Finding | None:
+def fetch(session: Session, lookup: Lookup = no_symbols) -> ExaminedPostmortem | None:
     """Read what a device that has been greeted says it keeps; None when that is nothing.
 
     Raises:

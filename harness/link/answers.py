@@ -9,7 +9,7 @@ from harness.records.clock_domain import ClockDomain
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DeviceOutcome:
     """How a request or a run ended: a `Status`, what its detail is, and the device's words."""
 
     status: int
@@ -90,7 +90,7 @@ class DeviceStatus:
     good_frames: int
     corrupt_frames: int
     overruns: int
-    outcome: Outcome
+    outcome: DeviceOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class RunNote:
 
     run_id: int
     completed: int
-    outcome: Outcome | None = None
+    outcome: DeviceOutcome | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Final
 
 from harness.errors import LinkError, PartialReadError
 from harness.link.answers import RegionPart
-from harness.link.exchange import Damage, Exchange, Progress
+from harness.link.exchange import Exchange, FrameDamage, Progress
 from harness.link.frames import OVERHEAD, CorruptReason, Frame
 from harness.link.messages import (
     READ_OVERHEAD,
@@ -18,7 +18,7 @@ from harness.link.messages import (
     read_request,
     stat_request,
 )
-from harness.link.transfer import MissingRanges, Patience
+from harness.link.transfer import MissingRanges, Timeouts
 from harness.link.wire import READ_QUEUE, RESPONSE, Op, Region
 
 WINDOW_FRAMES: Final = 32
@@ -55,7 +55,7 @@ def download(
     """
     for _ in range(_WHOLE_ATTEMPTS):
         info = exchange.request(Op.STAT, stat_request(region, index), parse_stat, patient=True)
-        reader = _Reader(exchange, region, index, info.size, progress, window)
+        reader = _RegionReader(exchange, region, index, info.size, progress, window)
         try:
             data = reader.run()
         except LinkError as error:
@@ -73,7 +73,7 @@ def download(
     )
 
 
-class _Reader:
+class _RegionReader:
     """Asks for parts in order and gets them in order.
 
     So when a later part comes, an earlier one that has not is lost, and is asked for again, behind
@@ -111,7 +111,7 @@ class _Reader:
         """The last that was heard is that the device got a damaged frame."""
         self._damaged = 0
         self._deaf_signs = 0
-        self._patience = Patience(exchange, self._failure)
+        self._patience = Timeouts(exchange, self._failure)
 
     def run(self) -> bytes:
         while self._missing:
@@ -119,16 +119,16 @@ class _Reader:
             heard = self._exchange.listen(self._patience.until())
             if heard is None:
                 self._silence()
-            elif heard is Damage.THERE:
+            elif heard is FrameDamage.THERE:
                 # Damage can divide a frame into two, which the device reports one after the other.
                 if not self._reported:
                     self._ask_last_again()
-            elif heard is Damage.HERE:
+            elif heard is FrameDamage.HERE:
                 self._damaged += 1
                 self._check_tail()
             elif isinstance(heard, Frame) and (part := self._parse(heard)) is not None:
                 self._place(part, heard.sequence)
-            self._reported = heard is Damage.THERE
+            self._reported = heard is FrameDamage.THERE
         return bytes(self._data)
 
     def prefix(self) -> bytes:

@@ -10,7 +10,7 @@ from enum import Enum, auto
 from typing import Final, TypeVar
 
 from harness.errors import DeviceRefusedError, InfrastructureError, LinkError, RestartedError
-from harness.link.answers import Outcome
+from harness.link.answers import DeviceOutcome
 from harness.link.frames import (
     CorruptFrame,
     CorruptReason,
@@ -34,7 +34,7 @@ Progress = Callable[[int, int], None]
 """Called with (done, total)."""
 
 
-class Damage(Enum):
+class FrameDamage(Enum):
     """What is heard of a frame that did not arrive whole; which one it was is not known."""
 
     HERE = auto()
@@ -84,7 +84,7 @@ class Exchange:
         self._decoder = FrameDecoder(MIN_MTU)
         self._skipping_text = False
         """What was longer than a frame was text, and so is what follows."""
-        self._heard: deque[Frame | Damage] = deque()
+        self._heard: deque[Frame | FrameDamage] = deque()
 
     @property
     def mtu(self) -> int:
@@ -161,11 +161,11 @@ class Exchange:
             RestartedError: The device says that it has started again.
             TargetError: The stream ended because the target is dead.
         """
-        while isinstance(heard := self.listen(until), Damage):
+        while isinstance(heard := self.listen(until), FrameDamage):
             pass
         return heard
 
-    def listen(self, until: float) -> Frame | Damage | None:
+    def listen(self, until: float) -> Frame | FrameDamage | None:
         """Return the next good frame or sign of damage, or None when ``until`` has come.
 
         Raises:
@@ -174,13 +174,13 @@ class Exchange:
             TargetError: The stream ended because the target is dead.
         """
         while (heard := self._next(until)) is not None:
-            if isinstance(heard, Damage) or heard.type != Op.NOTE_STARTED:
+            if isinstance(heard, FrameDamage) or heard.type != Op.NOTE_STARTED:
                 break
             if self.greeted:
                 raise self.restarted()
         return heard
 
-    def _next(self, until: float) -> Frame | Damage | None:
+    def _next(self, until: float) -> Frame | FrameDamage | None:
         while not self._heard:
             # Nothing is read past the time, so that a device that never stops talking cannot
             # hold up whoever waits for something else.
@@ -257,7 +257,7 @@ class Exchange:
         """
         self.send(op, sequence, body)
         while (frame := self.listen(until)) is not None:
-            if isinstance(frame, Damage):
+            if isinstance(frame, FrameDamage):
                 if repeats:
                     repeats -= 1
                     self.statistics.retries += 1
@@ -341,7 +341,7 @@ class Exchange:
                     self.statistics.frames_received += 1
                     if item.type == Op.NOTE_DAMAGED:
                         self.statistics.damage_notes += 1
-                        self._heard.append(Damage.THERE)
+                        self._heard.append(FrameDamage.THERE)
                     else:
                         self._heard.append(item)
                 case CorruptFrame():
@@ -352,7 +352,7 @@ class Exchange:
                         if len(item.encoded) > 1:
                             continue
                     self.statistics.corrupt[item.reason] += 1
-                    self._heard.append(Damage.HERE)
+                    self._heard.append(FrameDamage.HERE)
                     _log.debug("%s: corrupt frame (%s)", self.board, item.reason)
                 case Skipped() if not self._skipping_text:
                     self.statistics.skipped_bytes += len(item.data)
@@ -407,7 +407,7 @@ _HINTS: Final[dict[int, str]] = {
 
 
 def refusal_error(
-    board: str, op: Op, outcome: Outcome, circumstance: str = ""
+    board: str, op: Op, outcome: DeviceOutcome, circumstance: str = ""
 ) -> DeviceRefusedError:
     """Return the error for a request, or a run, that ended with a status other than OK."""
     words = outcome.message or _DEFAULT_MESSAGES.get(outcome.status, f"status {outcome.status}")

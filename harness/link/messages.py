@@ -31,10 +31,10 @@ from construct import (
 
 from harness.link.answers import (
     DeviceClock,
+    DeviceOutcome,
     DeviceStatus,
     LogPart,
     ModelInfo,
-    Outcome,
     RegionInfo,
     RegionPart,
     RunNote,
@@ -42,7 +42,7 @@ from harness.link.answers import (
     TensorInfo,
 )
 from harness.link.options import USUAL, RunOptions
-from harness.link.wire import DIGEST_SIZE, MIN_MTU, VERSION, Info, Region, Reset, Run, State
+from harness.link.wire import DIGEST_SIZE, MIN_MTU, VERSION, Info, Region, Reset, RunFlag, State
 from harness.records.clock_domain import ClockDomain
 
 WRITE_OVERHEAD: Final = 8
@@ -206,7 +206,7 @@ def run_request(run_id: int, count: int, options: RunOptions = USUAL) -> bytes:
         debug_level=options.debug_level,
         profiling_level=options.profiling_level,
         when_full=options.when_full,
-        flags=Run.STREAM if options.stream else 0,
+        flags=RunFlag.STREAM if options.stream else 0,
     )
 
 
@@ -220,7 +220,7 @@ def read_request(region: Region, index: int, offset: int, length: int) -> bytes:
     return _build(_READ, region=region, index=index, offset=offset, length=length)
 
 
-def parse_refusal(body: bytes) -> Outcome:
+def parse_refusal(body: bytes) -> DeviceOutcome:
     """Read an answer whose status is not OK."""
     return _outcome(_parse(_REFUSAL, body))
 
@@ -335,8 +335,8 @@ def _printable(text: bytes) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in decoded)
 
 
-def _outcome(parsed: Any) -> Outcome:
-    return Outcome(parsed.status, parsed.detail, _printable(parsed.message))
+def _outcome(parsed: Any) -> DeviceOutcome:
+    return DeviceOutcome(parsed.status, parsed.detail, _printable(parsed.message))
 
 
 def _tensor(parsed: Any) -> TensorInfo:

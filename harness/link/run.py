@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.errors import LinkError, TargetError, TransportClosedError
-from harness.link.answers import DeviceStatus, LogPart, Outcome, RunNote
-from harness.link.exchange import Damage, Exchange, Progress, refusal_error
+from harness.link.answers import DeviceOutcome, DeviceStatus, LogPart, RunNote
+from harness.link.exchange import Exchange, FrameDamage, Progress, refusal_error
 from harness.link.frames import Frame
 from harness.link.messages import (
     MalformedBodyError,
@@ -47,7 +47,7 @@ class RunOutcome:
     restarted_ns: tuple[int, int] = (0, 0)
 
 
-class Run:
+class DeviceRun:
     """One RUN, from the request to its end.
 
     The device does not listen while it executes, and a byte sent to it may disturb what it
@@ -93,7 +93,7 @@ class Run:
         self._send()
         while True:
             heard = self._exchange.listen(min(self._ask_at, self._give_up_at))
-            if isinstance(heard, Damage):
+            if isinstance(heard, FrameDamage):
                 self._hurry(heard)
                 continue
             note = self._silence() if heard is None else self._read(heard)
@@ -167,12 +167,12 @@ class Run:
         if news and self._progress is not None:
             self._progress(self._completed, self._count)
 
-    def _hurry(self, damage: Damage) -> None:
+    def _hurry(self, damage: FrameDamage) -> None:
         """Do not wait for what was most likely the damaged frame."""
-        if damage is Damage.THERE and not self._accepted:
+        if damage is FrameDamage.THERE and not self._accepted:
             # It listens, so it does not run.
             self._ask_at = self._exchange.now()
-        elif damage is Damage.HERE and self._completed >= self._count:
+        elif damage is FrameDamage.HERE and self._completed >= self._count:
             self._ask_at = self._exchange.now()
 
     def _silence(self) -> RunNote | None:
@@ -210,7 +210,7 @@ class Run:
         self._runs()
         return RunNote(status.run_id, status.completed, status.outcome)
 
-    def _finish(self, note: RunNote, outcome: Outcome) -> RunOutcome:
+    def _finish(self, note: RunNote, outcome: DeviceOutcome) -> RunOutcome:
         if outcome.status != Status.OK:
             raise refusal_error(
                 self._exchange.board,

@@ -16,7 +16,7 @@ from harness.link.baud import raise_baud
 from harness.link.download import download
 from harness.link.exchange import Exchange, Progress
 from harness.link.options import USUAL, RunOptions
-from harness.link.run import Run, RunOutcome
+from harness.link.run import DeviceRun, RunOutcome
 from harness.link.statistics import LinkStatistics
 from harness.link.transfer import LogChunks
 from harness.link.transports import Transport
@@ -261,7 +261,7 @@ class Session:
         # deterministic target must spend the same time on in every session.
         with self._noticing_restart():
             run_id = self.status().run_id % 0xFFFFFFFF + 1
-            return Run(
+            return DeviceRun(
                 self._exchange,
                 self.status,
                 run_id,

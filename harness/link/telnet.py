@@ -31,7 +31,7 @@ _SUBNEGOTIATION: Final = re.compile(_BODY + rb"\xff\xf0")
 _UNFINISHED: Final = re.compile(_BODY + rb"\xff?")
 
 
-class Command(IntEnum):
+class TelnetCommand(IntEnum):
     """What may follow the byte 255; the others have no parameter and no meaning for a port."""
 
     SE = 240
@@ -46,7 +46,7 @@ class Command(IntEnum):
 class Negotiation:
     """One end says what it does or wants of an option."""
 
-    command: Command
+    command: TelnetCommand
     option: int
 
 
@@ -71,7 +71,7 @@ def escape(data: bytes) -> bytes:
     return data.replace(IAC, _DOUBLED)
 
 
-def negotiation(command: Command, option: int) -> bytes:
+def negotiation(command: TelnetCommand, option: int) -> bytes:
     """A negotiation as it goes over the line."""
     return bytes((255, command, option))
 
@@ -126,14 +126,14 @@ def _command_size(stream: bytes, place: int) -> int:
     code = stream[place + 1 : place + 2]
     if not code:
         return 0
-    if code[0] < Command.SE:
+    if code[0] < TelnetCommand.SE:
         raise TelnetError(
             f"the byte {code[0]} follows a 255, which is no command of Telnet",
             hint="the server may give its port as it is: name it with socket://",
         )
-    if code[0] < Command.SB:
+    if code[0] < TelnetCommand.SB:
         return 2
-    if code[0] != Command.SB:
+    if code[0] != TelnetCommand.SB:
         return 3 if len(stream) >= place + 3 else 0
     if whole := _SUBNEGOTIATION.match(stream, place):
         return whole.end() - place
@@ -146,9 +146,11 @@ def _command_size(stream: bytes, place: int) -> int:
 
 def _parse(command: bytes) -> Negotiation | Subnegotiation | None:
     match command[1]:
-        case Command.WILL | Command.WONT | Command.DO | Command.DONT as code:
-            return Negotiation(Command(code), command[2])
-        case Command.SB:
+        case (
+            TelnetCommand.WILL | TelnetCommand.WONT | TelnetCommand.DO | TelnetCommand.DONT as code
+        ):
+            return Negotiation(TelnetCommand(code), command[2])
+        case TelnetCommand.SB:
             content = command[2:-2].replace(_DOUBLED, IAC)
             return Subnegotiation(content[0], content[1:]) if content else None
     return None
@@ -173,22 +175,22 @@ class Options:
             ours: Options that we want to do.
             theirs: Options that we want the other end to do.
         """
-        self._wanted = {Command.WILL: frozenset(ours), Command.DO: frozenset(theirs)}
+        self._wanted = {TelnetCommand.WILL: frozenset(ours), TelnetCommand.DO: frozenset(theirs)}
         self._asked = {
             (command, option) for command, all_ in self._wanted.items() for option in all_
         }
-        self._on: set[tuple[Command, int]] = set()
+        self._on: set[tuple[TelnetCommand, int]] = set()
         self.refused: set[int] = set()
 
     @property
     def ours(self) -> set[int]:
         """Options that we do."""
-        return {option for command, option in self._on if command is Command.WILL}
+        return {option for command, option in self._on if command is TelnetCommand.WILL}
 
     @property
     def theirs(self) -> set[int]:
         """Options that the other end does."""
-        return {option for command, option in self._on if command is Command.DO}
+        return {option for command, option in self._on if command is TelnetCommand.DO}
 
     def requests(self) -> bytes:
         """What to begin with."""
@@ -197,16 +199,16 @@ class Options:
     def hear(self, heard: Negotiation) -> bytes:
         """Take what the other end says; return the answer, or nothing when none is due."""
         ask, refuse = {
-            Command.DO: (Command.WILL, Command.WONT),
-            Command.DONT: (Command.WILL, Command.WONT),
-            Command.WILL: (Command.DO, Command.DONT),
-            Command.WONT: (Command.DO, Command.DONT),
+            TelnetCommand.DO: (TelnetCommand.WILL, TelnetCommand.WONT),
+            TelnetCommand.DONT: (TelnetCommand.WILL, TelnetCommand.WONT),
+            TelnetCommand.WILL: (TelnetCommand.DO, TelnetCommand.DONT),
+            TelnetCommand.WONT: (TelnetCommand.DO, TelnetCommand.DONT),
         }[heard.command]
         option = heard.option
         key = (ask, option)
         was_asked, was_on = key in self._asked, key in self._on
         self._asked.discard(key)
-        if heard.command in (Command.DO, Command.WILL):
+        if heard.command in (TelnetCommand.DO, TelnetCommand.WILL):
             if option not in self._wanted[ask]:
                 return negotiation(refuse, option)
             self._on.add(key)

@@ -60,7 +60,7 @@ _QUIET_GAPS: Final = 3
 """But not before so many times the longest gap it has seen: on a slow line frames take long."""
 
 
-class Patience:
+class Timeouts:
     """The waits of one transfer. Silence is first answered with a probe, then it is a stall."""
 
     def __init__(self, exchange: Exchange, give_up: Callable[[int], LinkError]) -> None:

@@ -20,7 +20,7 @@ from harness.link.messages import (
     parse_write,
     write_request,
 )
-from harness.link.transfer import MissingRanges, Patience
+from harness.link.transfer import MissingRanges, Timeouts
 from harness.link.wire import RESPONSE, Op, Region, Status
 
 _T = TypeVar("_T")
@@ -54,7 +54,7 @@ def upload(
     for _ in range(exchange.retries + 1):
         exchange.request(Op.OPEN, open_request(region, index, len(data), sizes), parse_empty)
         try:
-            _Writer(exchange, region, index, data, progress).run()
+            _RegionWriter(exchange, region, index, data, progress).run()
             commit = commit_request(region, index, digest, method)
             return exchange.request(Op.COMMIT, commit, parse, patient=True)
         except DeviceRefusedError as error:
@@ -66,7 +66,7 @@ def upload(
     )
 
 
-class _Writer:
+class _RegionWriter:
     """Sends pieces in order and hears of them in order.
 
     Neither the line nor the device changes the order of frames. So when the answer to a later
@@ -96,7 +96,7 @@ class _Writer:
         """WRITEs under way by sequence number, in the order they were sent."""
         self._known: dict[int, tuple[int, int]] = {}
         """All WRITEs: an answer may come late."""
-        self._patience = Patience(exchange, self._failure)
+        self._patience = Timeouts(exchange, self._failure)
 
     def run(self) -> None:
         while self._missing:

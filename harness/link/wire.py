@@ -60,7 +60,7 @@ class Op(IntEnum):
     """Unasked: part of a chunk of the log, sent while the run goes on."""
 
 
-class Run(IntEnum):
+class RunFlag(IntEnum):
     """Flags of RUN."""
 
     STREAM = 0x1

@@ -22,7 +22,7 @@ from harness.check.subject import model_name
 from harness.errors import HarnessError
 from harness.formatting import printable
 from harness.history.entries import provenance_of
-from harness.records.nightly import Changed, Sides, StepOutcome
+from harness.records.nightly import ArmComparison, Changed, StepOutcome
 from harness.records.result import Result
 from harness.records.trace import Losses
 from harness.runs.add_results import kept_subject
@@ -49,7 +49,7 @@ def compare_sides(
     variants: Sequence[str],
     baseline: HistoryRef | None,
     tonight: Collection[str],
-) -> Iterator[Sides]:
+) -> Iterator[ArmComparison]:
     """Yield what became of every model on every type of board.
 
     Args:
@@ -140,7 +140,7 @@ def _earlier(
     return hold_against(history, pile.measured, pile.limits) if history.baseline else None
 
 
-def _sides(names: tuple[str, str, str, str], comparison: HistoryComparison | None) -> Sides:
+def _sides(names: tuple[str, str, str, str], comparison: HistoryComparison | None) -> ArmComparison:
     board, model, before, after = names
     if comparison is None:
         said = "there is nothing to compare: one of them has no whole result"
@@ -150,7 +150,7 @@ def _sides(names: tuple[str, str, str, str], comparison: HistoryComparison | Non
         said = in_words(comparison)
     numbers = comparison.numbers if comparison else ()
     changed = [number for number in numbers if number.judgement not in _UNCHANGED]
-    return Sides(
+    return ArmComparison(
         board=board,
         model=model,
         before=before,

@@ -21,11 +21,11 @@ from harness.files import read_regular
 from harness.lab.leases import hold
 from harness.nightly.child import Children, Ending
 from harness.nightly.classify import Examined, command_failed
-from harness.nightly.plan import Plan, model_file, options_of
+from harness.nightly.plan import NightlyPlan, model_file, options_of
 from harness.nightly.units import NightUnit
 from harness.records.flash_record import FLASH, FlashRecord
 from harness.records.health import Health
-from harness.records.nightly import Step
+from harness.records.nightly import NightlyStep
 from harness.records.result import Failure, Result
 from harness.runs.directory import RunDirectory
 from harness.runs.provenance import SESSION_VARIABLE
@@ -37,7 +37,12 @@ class Commands:
     """What a night can do on this host."""
 
     def __init__(
-        self, plan: Plan, document: Document, units_file: Path | None, directory: Path, night: str
+        self,
+        plan: NightlyPlan,
+        document: Document,
+        units_file: Path | None,
+        directory: Path,
+        night: str,
     ) -> None:
         self._plan, self._document, self._units_file = plan, document, units_file
         self._directory, self._night = directory, night
@@ -128,7 +133,7 @@ class Commands:
         except (OSError, ValueError):
             return ending, None  # it did not get as far as to say more
 
-    def run(self, unit: NightUnit, step: Step, directory: Path, deadline_s: float) -> Ending:
+    def run(self, unit: NightUnit, step: NightlyStep, directory: Path, deadline_s: float) -> Ending:
         """Run a model."""
         model, variant = self._models[step.model], self._variants[step.variant]
         file = model_file(self._document, model, variant)

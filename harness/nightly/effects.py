@@ -13,7 +13,7 @@ from typing import Protocol
 from harness.nightly.child import Ending
 from harness.nightly.classify import Examined
 from harness.nightly.units import NightUnit
-from harness.records.nightly import Step
+from harness.records.nightly import NightlyStep
 from harness.records.result import Failure, Result
 
 
@@ -66,7 +66,7 @@ class Effects(Protocol):
         """
         ...
 
-    def run(self, unit: NightUnit, step: Step, directory: Path, deadline_s: float) -> Ending:
+    def run(self, unit: NightUnit, step: NightlyStep, directory: Path, deadline_s: float) -> Ending:
         """Run a model."""
         ...
 

@@ -28,9 +28,9 @@ from harness.nightly.previous import (
 from harness.nightly.quarantine import no_quarantine, outcomes_of_nights, with_passes
 from harness.nightly.summary import counts_of, exit_code_of, outcomes_of, units_summary
 from harness.records.nightly import (
+    ArmComparison,
     NightDocument,
     QuarantineStatus,
-    Sides,
     StepOutcome,
     Trouble,
     worst_first,
@@ -40,7 +40,7 @@ from harness.records.timestamps import moment
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import judged_path
-from harness.runs.judged_run import NOTHING_GIVEN, Reported
+from harness.runs.judged_run import NOTHING_GIVEN, JudgedRun
 from harness.runs.source import Source, load_given
 
 
@@ -50,7 +50,7 @@ class ReportWriter(Protocol):
     def check_report_file(self, file: Path) -> None:
         """Raise UsageError unless a report can be written to ``file``."""
 
-    def write_report(self, file: Path, runs: Sequence[Reported], night: NightDocument) -> None:
+    def write_report(self, file: Path, runs: Sequence[JudgedRun], night: NightDocument) -> None:
         """Write a report of ``night`` that shows ``runs``; its suffix selects the format."""
 
 
@@ -110,7 +110,7 @@ def end_of(night: Night, effects: Stoppable, writer: ReportWriter) -> NightDocum
     outcomes = outcomes_of(night.prepared.all_steps, night.progress, quarantine)
     troubles, notes = _keep(night, effects)
     troubles += _damaged(night)
-    sides: tuple[Sides, ...] = ()
+    sides: tuple[ArmComparison, ...] = ()
     try:
         labels = [variant.label for variant in plan.variants]
         tonight = [ended.attempt.result for ended in ended_attempts(night)]
@@ -150,7 +150,7 @@ def quarantine_of(prepared: Prepared, today: date) -> tuple[QuarantineStatus, ..
 def summary_of(
     night: Night,
     outcomes: Sequence[StepOutcome],
-    sides: tuple[Sides, ...],
+    sides: tuple[ArmComparison, ...],
     troubles: Sequence[Trouble],
     notes: Sequence[str],
     quarantine: tuple[QuarantineStatus, ...],

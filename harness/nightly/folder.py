@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 from harness.config.toml_file import Document
 from harness.errors import BusyError, UsageError
 from harness.nightly.journal import JOURNAL, Began, Finished, Journal, read_journal
-from harness.nightly.plan import Plan, model_file, options_of, path_of
+from harness.nightly.plan import NightlyPlan, model_file, options_of, path_of
 from harness.nightly.units import NightUnit
 
 _CHOOSE_S: Final = 10.0
@@ -73,7 +73,9 @@ def _next_name(output: Path, name: str, now: datetime) -> str:
     return next(n for n in names if n > newest and not (output / n).exists())
 
 
-def fingerprint(plan: Plan, document: Document, units: Sequence[NightUnit]) -> dict[str, str]:
+def fingerprint(
+    plan: NightlyPlan, document: Document, units: Sequence[NightUnit]
+) -> dict[str, str]:
     """All that a night depends on, by what it is called: options, units, digests of files."""
     options = msgspec.to_builtins(plan)
     for key in _FREE:
@@ -108,7 +110,7 @@ def check_same(began: Began, now: dict[str, str], directory: Path) -> None:
         )
 
 
-def _files(plan: Plan, document: Document, units: Sequence[NightUnit]) -> Iterator[Path]:
+def _files(plan: NightlyPlan, document: Document, units: Sequence[NightUnit]) -> Iterator[Path]:
     for model in plan.model:
         for variant in plan.variants:
             yield model_file(document, model, variant)

@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 
 from harness.errors import BusyError, FormatError, InfrastructureError
 from harness.files import read_regular
-from harness.records.nightly import Attempt, Step, UnitEvent
+from harness.records.nightly import Attempt, NightlyStep, UnitEvent
 
 JOURNAL: Final = "journal.jsonl"
 """Its name in the folder of a night."""
@@ -28,11 +28,11 @@ _HEAD: Final = b'{"crc":"%08x","record":'
 _HEAD_LENGTH: Final = len(_HEAD % 0)
 
 
-class _Record(msgspec.Struct, frozen=True, tag_field="what"):
+class _JournalRecord(msgspec.Struct, frozen=True, tag_field="what"):
     """A line."""
 
 
-class Began(_Record, frozen=True, tag="began"):
+class Began(_JournalRecord, frozen=True, tag="began"):
     """The night began. ``plan`` is all that it depends on, for the next one to compare with."""
 
     night: str
@@ -41,49 +41,49 @@ class Began(_Record, frozen=True, tag="began"):
     plan: dict[str, str]
 
 
-class Resumed(_Record, frozen=True, tag="resumed"):
+class Resumed(_JournalRecord, frozen=True, tag="resumed"):
     """It went on in another process. ``dropped`` are bytes of a torn line."""
 
     utc: str
     dropped: int
 
 
-class Started(_Record, frozen=True, tag="started"):
+class Started(_JournalRecord, frozen=True, tag="started"):
     """An attempt is about to begin, in a run directory of its own, relative to the night's."""
 
-    step: Step
+    step: NightlyStep
     number: int
     directory: str
     utc: str
 
 
-class Ended(_Record, frozen=True, tag="ended"):
+class Ended(_JournalRecord, frozen=True, tag="ended"):
     """It has ended."""
 
-    step: Step
+    step: NightlyStep
     attempt: Attempt
 
 
-class OfUnit(_Record, frozen=True, tag="unit"):
+class OfUnit(_JournalRecord, frozen=True, tag="unit"):
     """Something happened to a unit."""
 
     event: UnitEvent
 
 
-class Interrupted(_Record, frozen=True, tag="interrupted"):
+class Interrupted(_JournalRecord, frozen=True, tag="interrupted"):
     """Somebody ended the night before it was over."""
 
     utc: str
     why: str
 
 
-class Stored(_Record, frozen=True, tag="stored"):
+class Stored(_JournalRecord, frozen=True, tag="stored"):
     """Every result is in the history."""
 
     utc: str
 
 
-class Finished(_Record, frozen=True, tag="finished"):
+class Finished(_JournalRecord, frozen=True, tag="finished"):
     """The night is over, with this exit code."""
 
     utc: str

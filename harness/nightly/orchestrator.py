@@ -34,11 +34,11 @@ from harness.nightly.journal import (
     Record,
     Resumed,
 )
-from harness.nightly.plan import Plan, load_plan, path_of
+from harness.nightly.plan import NightlyPlan, load_plan, path_of
 from harness.nightly.progress import Progress
 from harness.nightly.units import NightUnit, units_of
 from harness.nightly.worker import Worker
-from harness.records.nightly import Step, UnitEvent
+from harness.records.nightly import NightlyStep, UnitEvent
 
 _JOIN_S: Final = 0.2
 """How often the main thread looks whether a signal has come."""
@@ -67,10 +67,10 @@ class Prepared:
         patterns: What of the plan is meant, if not all.
     """
 
-    plan: Plan
+    plan: NightlyPlan
     document: Document
     units: tuple[NightUnit, ...]
-    steps: dict[str, list[Step]]
+    steps: dict[str, list[NightlyStep]]
     patterns: tuple[str, ...] = ()
 
     @property
@@ -79,7 +79,7 @@ class Prepared:
         return path_of(self.document, self.plan.output)
 
     @property
-    def all_steps(self) -> list[Step]:
+    def all_steps(self) -> list[NightlyStep]:
         """All steps, unit by unit."""
         return [step for steps in self.steps.values() for step in steps]
 
@@ -283,7 +283,7 @@ def steps_of(
     *,
     repeats: int,
     seed: int,
-) -> Iterator[Step]:
+) -> Iterator[NightlyStep]:
     """Yield what a unit does: a block per model and repeat, the same for the same seed.
 
     Of any beginning of this the numbers of steps of a model's variants differ by one at most.
@@ -307,10 +307,10 @@ def steps_of(
                 block = block[::-1]
             blocks[model] = block
             for variant in block:
-                yield Step(unit, board, model, variant, repeat)
+                yield NightlyStep(unit, board, model, variant, repeat)
 
 
-def only(steps: Iterable[Step], patterns: Sequence[str]) -> list[Step]:
+def only(steps: Iterable[NightlyStep], patterns: Sequence[str]) -> list[NightlyStep]:
     """Those that one of the patterns ``UNIT/MODEL`` means; all without patterns."""
     from fnmatch import fnmatchcase
 

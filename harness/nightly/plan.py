@@ -22,7 +22,7 @@ ONLY: Final = "only"
 """The label of the one variant of a plan that names none."""
 
 
-class Run(Strict, frozen=True, kw_only=True):
+class PlannedRun(Strict, frozen=True, kw_only=True):
     """Options of ``etharness run``; what is None is left to that command.
 
     Files are relative to the plan.
@@ -67,7 +67,7 @@ class Run(Strict, frozen=True, kw_only=True):
             yield f"--time-scale={pattern}={rate}"
 
 
-class PlannedModel(Run, frozen=True, kw_only=True):
+class PlannedModel(PlannedRun, frozen=True, kw_only=True):
     """A model, and what is different about its runs. ``boards`` it runs on; empty for all."""
 
     file: str
@@ -113,7 +113,7 @@ class Variant(Strict, frozen=True, kw_only=True):
     images: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class Deadlines(Strict, frozen=True, kw_only=True):
+class PlanDeadlines(Strict, frozen=True, kw_only=True):
     """Longest times in seconds.
 
     Attributes:
@@ -169,7 +169,7 @@ class Heal(Strict, frozen=True, kw_only=True):
     bench_after: Positive = 3
 
 
-class Plan(Strict, frozen=True, kw_only=True):
+class NightlyPlan(Strict, frozen=True, kw_only=True):
     """A night.
 
     Attributes:
@@ -201,10 +201,10 @@ class Plan(Strict, frozen=True, kw_only=True):
     output: str = "out/nightly"
     repeats: Positive = 1
     seed: int = 0
-    run: Run = Run()
+    run: PlannedRun = PlannedRun()
     variant: tuple[Variant, ...] = ()
     jobs: Positive | None = None
-    deadlines: Deadlines = Deadlines()
+    deadlines: PlanDeadlines = PlanDeadlines()
     retry: Retry = Retry()
     heal: Heal = Heal()
     not_run: Literal["fail", "note"] = "fail"
@@ -219,14 +219,14 @@ class Plan(Strict, frozen=True, kw_only=True):
         return self.variant or (Variant(label=ONLY),)
 
 
-def load_plan(path: Path) -> tuple[Plan, Document]:
+def load_plan(path: Path) -> tuple[NightlyPlan, Document]:
     """Read a plan.
 
     Raises:
         UsageError: It is missing or wrong; the message names file, line and key.
     """
     document = read_document(absolute(path))
-    plan = document.as_(Plan)
+    plan = document.as_(NightlyPlan)
     _check_models(plan, document)
     _check_variants(plan, document)
     if plan.baseline is not None and plan.history is None:
@@ -237,7 +237,7 @@ def load_plan(path: Path) -> tuple[Plan, Document]:
     return plan, document
 
 
-def _check_models(plan: Plan, document: Document) -> None:
+def _check_models(plan: NightlyPlan, document: Document) -> None:
     known: set[str] = set()
     for index, model in enumerate(plan.model):
         where = document.where(("model", index))
@@ -257,7 +257,7 @@ def _check_models(plan: Plan, document: Document) -> None:
             )
 
 
-def _check_variants(plan: Plan, document: Document) -> None:
+def _check_variants(plan: NightlyPlan, document: Document) -> None:
     for name in ("label", "commit"):
         seen: set[str] = set()
         for index, variant in enumerate(plan.variant):
@@ -285,11 +285,11 @@ def model_file(document: Document, model: PlannedModel, variant: Variant) -> Pat
     return path_of(document, variant.models) / model_name(model.file)
 
 
-def options_of(plan: Plan, model: PlannedModel) -> Run:
+def options_of(plan: NightlyPlan, model: PlannedModel) -> PlannedRun:
     """Options of a model's runs: its own, and those of all where it has none."""
     found: dict[str, Any] = {}
-    for field in msgspec.structs.fields(Run):
+    for field in msgspec.structs.fields(PlannedRun):
         own = getattr(model, field.name)
         is_own = own != ({} if field.default is msgspec.NODEFAULT else field.default)
         found[field.name] = own if is_own else getattr(plan.run, field.name)
-    return Run(**found)
+    return PlannedRun(**found)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from harness.errors import Owner
 from harness.nightly.journal import Ended, Finished, OfUnit, Record, Started, Stored
 from harness.nightly.plan import Retry
-from harness.records.nightly import Attempt, Step, UnitEvent
+from harness.records.nightly import Attempt, NightlyStep, UnitEvent
 
 
 class Progress:
@@ -23,8 +23,8 @@ class Progress:
     """
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
-        self.attempts: dict[Step, list[Attempt]] = defaultdict(list)
-        self.under_way: dict[Step, Started] = {}
+        self.attempts: dict[NightlyStep, list[Attempt]] = defaultdict(list)
+        self.under_way: dict[NightlyStep, Started] = {}
         self.events: dict[str, list[UnitEvent]] = defaultdict(list)
         self.finished = self.stored = False
         for record in records:
@@ -47,11 +47,11 @@ class Progress:
             case _:
                 pass
 
-    def next_number(self, step: Step) -> int:
+    def next_number(self, step: NightlyStep) -> int:
         """Number of the next attempt at a step."""
         return len(self.attempts[step]) + (step in self.under_way) + 1
 
-    def is_done(self, step: Step, retry: Retry) -> bool:
+    def is_done(self, step: NightlyStep, retry: Retry) -> bool:
         """Whether nothing more is to be tried of a step."""
         ended = ended_of(self.attempts.get(step, ()))
         if not ended:

@@ -18,7 +18,7 @@ import msgspec
 from harness.config.board import Positive, Strict
 from harness.config.toml_file import Document, read_document
 from harness.errors import Owner, UsageError
-from harness.records.nightly import NightDocument, QuarantineStatus, Step, StepOutcome
+from harness.records.nightly import NightDocument, NightlyStep, QuarantineStatus, StepOutcome
 
 READY: Final = 10
 """Passes in a row after which an entry without a number of its own may be removed."""
@@ -26,7 +26,7 @@ READY: Final = 10
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class Entry(Strict, frozen=True, kw_only=True):
+class QuarantineEntry(Strict, frozen=True, kw_only=True):
     """A failure that is known.
 
     Attributes:
@@ -51,7 +51,7 @@ class Entry(Strict, frozen=True, kw_only=True):
     failures: tuple[Owner, ...] = ()
     reprove: Positive | None = None
 
-    def covers(self, step: Step) -> bool:
+    def covers(self, step: NightlyStep) -> bool:
         """Whether it is about a step."""
         return (
             fnmatchcase(step.unit, self.unit)
@@ -75,11 +75,11 @@ class Entry(Strict, frozen=True, kw_only=True):
         return ", ".join([*about, *kinds])
 
 
-class File(Strict, frozen=True):
+class QuarantineFile(Strict, frozen=True):
     """What a file of known failures holds."""
 
     schema: Annotated[int, msgspec.Meta(ge=1, le=1)]
-    quarantine: tuple[Entry, ...] = ()
+    quarantine: tuple[QuarantineEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Quarantine:
     """
 
     file: str
-    entries: tuple[tuple[Entry, int], ...]
+    entries: tuple[tuple[QuarantineEntry, int], ...]
     passes: tuple[int, ...]
     today: date
 
@@ -135,7 +135,7 @@ class Quarantine:
             )
         return tuple(found)
 
-    def _known_as(self, entry: Entry, line: int) -> str:
+    def _known_as(self, entry: QuarantineEntry, line: int) -> str:
         issue = f", {entry.issue}" if entry.issue else ""
         place = f"{self.file}:{line}"
         return f"{entry.reason} ({entry.owner}, until {entry.expires}{issue}; {place})"
@@ -151,14 +151,14 @@ def no_quarantine(today: date) -> Quarantine:
     return Quarantine("", (), (), today)
 
 
-def load_quarantine(file: Path) -> tuple[Document, tuple[tuple[Entry, int], ...]]:
+def load_quarantine(file: Path) -> tuple[Document, tuple[tuple[QuarantineEntry, int], ...]]:
     """Read the entries of a file, each with its line.
 
     Raises:
         UsageError: The file is missing or wrong, or an entry is about everything.
     """
     document = read_document(file)
-    entries = document.as_(File).quarantine
+    entries = document.as_(QuarantineFile).quarantine
     found = []
     for index, entry in enumerate(entries):
         place = ("quarantine", index)
@@ -182,7 +182,9 @@ def with_passes(file: Path, earlier: Sequence[Sequence[StepOutcome]], today: dat
     return Quarantine(str(document.path), entries, passes, today)
 
 
-def passes_in_a_row(entry: Entry, nights: Iterable[Iterable[StepOutcome]], before: int = 0) -> int:
+def passes_in_a_row(
+    entry: QuarantineEntry, nights: Iterable[Iterable[StepOutcome]], before: int = 0
+) -> int:
     """How often what an entry is about has passed since it last failed that way.
 
     Args:

@@ -12,8 +12,8 @@ from harness.nightly.progress import Progress, ended_of
 from harness.nightly.units import NightUnit
 from harness.records.nightly import (
     EXIT_CODES,
-    Sides,
-    Step,
+    ArmComparison,
+    NightlyStep,
     StepOutcome,
     Trouble,
     UnitEvent,
@@ -28,7 +28,7 @@ _ENDS = ("not leased", "benched", "out of time", "lost")
 
 
 def outcomes_of(
-    steps: Iterable[Step], progress: Progress, quarantined: Quarantined = lambda _: ""
+    steps: Iterable[NightlyStep], progress: Progress, quarantined: Quarantined = lambda _: ""
 ) -> tuple[StepOutcome, ...]:
     """What came of every step."""
     found = []
@@ -69,7 +69,7 @@ def counts_of(outcomes: Sequence[StepOutcome]) -> dict[str, int]:
 def exit_code_of(
     outcomes: Iterable[StepOutcome],
     units: Iterable[UnitOutcome],
-    sides: Iterable[Sides],
+    sides: Iterable[ArmComparison],
     troubles: Iterable[Trouble],
     *,
     not_run_fails: bool,
@@ -88,7 +88,7 @@ def exit_code_of(
     return next((code for owner, code in EXIT_CODES.items() if owner in owners), 0)
 
 
-def _outcome(step: Step, progress: Progress) -> StepOutcome:
+def _outcome(step: NightlyStep, progress: Progress) -> StepOutcome:
     attempts = tuple(progress.attempts.get(step, ()))
     ended = ended_of(attempts)
     if not ended:

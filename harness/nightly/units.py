@@ -9,7 +9,7 @@ from harness.config.board import Board, SerialTarget, load_board
 from harness.config.toml_file import Document
 from harness.config.unit import Unit, load_units
 from harness.errors import UsageError
-from harness.nightly.plan import Plan, PlannedBoards, Variant, path_of
+from harness.nightly.plan import NightlyPlan, PlannedBoards, Variant, path_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class NightUnit:
         return self.unit is not None and self.unit.power is not None
 
 
-def units_of(plan: Plan, document: Document, units_file: Path | None) -> list[NightUnit]:
+def units_of(plan: NightlyPlan, document: Document, units_file: Path | None) -> list[NightUnit]:
     """Return all units of a plan, in its order.
 
     Raises:
@@ -118,7 +118,7 @@ def _image(
     return image
 
 
-def _check_names(plan: Plan, document: Document, found: list[NightUnit]) -> None:
+def _check_names(plan: NightlyPlan, document: Document, found: list[NightUnit]) -> None:
     ids = [unit.id for unit in found]
     if twice := sorted({name for name in ids if ids.count(name) > 1}):
         raise UsageError(f"{document.path}: {', '.join(twice)} would work twice at once")

@@ -11,10 +11,10 @@ from harness.errors import HarnessError, Owner
 from harness.nightly.classify import Cause, Examined, cause_of, command_failed, refined
 from harness.nightly.effects import Effects
 from harness.nightly.journal import Ended, OfUnit, Record, Started
-from harness.nightly.plan import Plan
+from harness.nightly.plan import NightlyPlan
 from harness.nightly.progress import Progress, ended_of, may_retry
 from harness.nightly.units import NightUnit
-from harness.records.nightly import Attempt, Step, UnitEvent
+from harness.records.nightly import Attempt, NightlyStep, UnitEvent
 
 INFRASTRUCTURE = (Owner.LINK, Owner.FLASH, Owner.BOARD, Owner.HOST)
 """Owners of failures that say nothing of what is tested."""
@@ -25,7 +25,7 @@ class Worker:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: NightlyPlan,
         unit: NightUnit,
         directory: Path,
         progress: Progress,
@@ -51,7 +51,7 @@ class Worker:
         self._flash_again = False
         self._power_cycles = 0
 
-    def work(self, steps: Sequence[Step]) -> None:
+    def work(self, steps: Sequence[NightlyStep]) -> None:
         """Do all of ``steps`` that are not done, until nothing more can be."""
         retry = self._plan.retry
         unasked = [step for step in steps if not self._settle(step, "later")]
@@ -87,7 +87,7 @@ class Worker:
             stack.enter_context(self._effects.lease(self._unit, wait))
         return stack
 
-    def _settle(self, step: Step, ask: Literal["later", "now", "never"]) -> bool:
+    def _settle(self, step: NightlyStep, ask: Literal["later", "now", "never"]) -> bool:
         """Find out what became of an attempt that was under way when the night ended.
 
         Args:
@@ -110,7 +110,7 @@ class Worker:
         self._ended(begun, cause, seconds, "not seen", "" if cause.stopped else _id(result))
         return True
 
-    def _do(self, step: Step) -> bool:
+    def _do(self, step: NightlyStep) -> bool:
         """Try a step until it is done; False when this unit does nothing more tonight."""
         while not self._progress.is_done(step, self._plan.retry):
             if self._effects.stopped:
@@ -135,7 +135,7 @@ class Worker:
             self._wait_before(step)
         return True
 
-    def _try(self, step: Step, left: float) -> Attempt:
+    def _try(self, step: NightlyStep, left: float) -> Attempt:
         number = self._progress.next_number(step)
         directory = f"runs/{step}-{number}"
         begun = Started(step, number, directory, self._effects.utc())
@@ -161,7 +161,7 @@ class Worker:
         self._flash_again = cause.owner is Owner.FLASH
         return self._ended(begun, cause, seconds, ended, _id(result))
 
-    def _flash(self, step: Step) -> tuple[Cause | None, str]:
+    def _flash(self, step: NightlyStep) -> tuple[Cause | None, str]:
         image = self._unit.images.get(step.variant)
         if image is None:
             return None, ""
@@ -236,7 +236,7 @@ class Worker:
         if not self._effects.stopped:
             self._event("benched", owner, why)
 
-    def _wait_before(self, step: Step) -> None:
+    def _wait_before(self, step: NightlyStep) -> None:
         """Wait before a step is tried again, longer each time."""
         failed = ended_of(self._progress.attempts[step])
         if may_retry(failed, self._plan.retry):

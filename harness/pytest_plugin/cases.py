@@ -35,7 +35,7 @@ _MARKED: Final = ("board", "model", "exclude", "budget", *OPTIONS)
 
 
 @dataclass(frozen=True)
-class Unit:
+class CaseUnit:
     """A board to run on.
 
     Attributes:
@@ -66,7 +66,7 @@ class Case:
         left_out: The command line names other boards.
     """
 
-    unit: Unit
+    unit: CaseUnit
     model: Path | None
     options: Mapping[str, Any] = field(default_factory=dict)
     budget: Path | None = None
@@ -183,12 +183,12 @@ def lab_units(settings: Settings) -> list[LabUnit]:
     return [known[name] for _, name in settings.units if name in known]
 
 
-def _units(name: str, settings: Settings) -> list[Unit]:
+def _units(name: str, settings: Settings) -> list[CaseUnit]:
     board, file = _load(name)
     ours = [unit for unit in lab_units(settings) if _load(unit.board)[0] == board]
-    of_lab = [Unit(board, file, unit.id, unit.port, unit) for unit in ours]
+    of_lab = [CaseUnit(board, file, unit.id, unit.port, unit) for unit in ours]
     if not isinstance(board.target, SerialTarget):
-        return of_lab or [Unit(board, file, board.name)]
+        return of_lab or [CaseUnit(board, file, board.name)]
     ports, names = (
         [value for whose, value in pairs if whose in ("", board.name)]
         for pairs in (settings.ports, settings.units)
@@ -200,11 +200,11 @@ def _units(name: str, settings: Settings) -> list[Unit]:
             f"{len(ports)} ports"
         )
     names += ports[len(names) :]
-    on_ports = [Unit(board, file, unit, port) for unit, port in zip(names, ports, strict=True)]
-    return of_lab + on_ports or [Unit(board, file, board.name)]
+    on_ports = [CaseUnit(board, file, unit, port) for unit, port in zip(names, ports, strict=True)]
+    return of_lab + on_ports or [CaseUnit(board, file, board.name)]
 
 
-def _unable(unit: Unit) -> str:
+def _unable(unit: CaseUnit) -> str:
     name = unit.board.name
     if isinstance(unit.board.target, SerialTarget):
         remedy = f"give --etharness-port {name}=PORT, or --etharness-unit"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from harness.config.board import Board
     from harness.link.session import Session
-    from harness.pytest_plugin.cases import Case, Unit
+    from harness.pytest_plugin.cases import Case, CaseUnit
     from harness.pytest_plugin.profiled import ProfiledRun
     from harness.pytest_plugin.running import Runs
     from harness.records.trace import Trace
@@ -48,19 +48,21 @@ def _etharness_case(request: pytest.FixtureRequest) -> Case:
 
 
 @pytest.fixture
-def etharness_unit(_etharness_case: Case) -> Unit:
+def etharness_unit(_etharness_case: Case) -> CaseUnit:
     """The board that this test runs on: its type, its name, its port."""
     return _etharness_case.unit
 
 
 @pytest.fixture
-def etharness_board(etharness_unit: Unit) -> Board:
+def etharness_board(etharness_unit: CaseUnit) -> Board:
     """The type of board that this test runs on."""
     return etharness_unit.board
 
 
 @pytest.fixture
-def etharness_session(request: pytest.FixtureRequest, etharness_unit: Unit) -> Iterator[Session]:
+def etharness_session(
+    request: pytest.FixtureRequest, etharness_unit: CaseUnit
+) -> Iterator[Session]:
     """An open session with the board, started for this test and forgotten after it."""
     from harness.pytest_plugin.kept import console_of
     from harness.pytest_plugin.options import settings_of

@@ -17,9 +17,9 @@ import harness
 from harness.errors import HarnessError
 
 if TYPE_CHECKING:
-    from harness.pytest_plugin.cases import Unit
+    from harness.pytest_plugin.cases import CaseUnit
     from harness.runs.baseline import HistoryRef
-    from harness.runs.judged_run import Reported
+    from harness.runs.judged_run import JudgedRun
 
 _OURS = Path(harness.__file__).parent
 
@@ -32,7 +32,7 @@ class ChecksFailedError(AssertionError):
 ChecksFailedError.__module__ = "builtins"
 
 
-def failure_text(run: Reported, unit: Unit, against: HistoryRef | None) -> str:
+def failure_text(run: JudgedRun, unit: CaseUnit, against: HistoryRef | None) -> str:
     """Say which checks do not hold and why, of what run, and where that is."""
     from rich.console import Console
 

@@ -19,7 +19,7 @@ from harness.check.subject import Subject
 from harness.errors import UsageError
 from harness.formatting import printable
 from harness.history.entries import provenance_of
-from harness.pytest_plugin.cases import Case, Unit, budget_of, find_file, with_files
+from harness.pytest_plugin.cases import Case, CaseUnit, budget_of, find_file, with_files
 from harness.pytest_plugin.durations import Duration
 from harness.pytest_plugin.kept import fail, use
 from harness.pytest_plugin.messages import ChecksFailedError, failure_text
@@ -30,7 +30,7 @@ from harness.records.verdict import Check, Verdict
 from harness.report.run import EXECUTE
 from harness.runs.baseline import HistoryRef
 from harness.runs.evaluation import judged
-from harness.runs.judged_run import Reported
+from harness.runs.judged_run import JudgedRun
 
 if TYPE_CHECKING:
     import numpy as np
@@ -144,8 +144,8 @@ class ProfiledRun:
 
     def __init__(
         self,
-        run: Reported,
-        unit: Unit,
+        run: JudgedRun,
+        unit: CaseUnit,
         node: pytest.Item,
         budget: Path | None = None,
         against: HistoryRef | None = None,

@@ -29,13 +29,13 @@ from harness.lab.leases import hold_if
 from harness.lab.target_identity import refuse_other_target
 from harness.link.options import PROFILES, VALUES, WHEN_FULL
 from harness.link.session import Session
-from harness.pytest_plugin.cases import Unit
+from harness.pytest_plugin.cases import CaseUnit
 from harness.records.result import Result
 from harness.runs.add_results import add_reported
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import judged_path
-from harness.runs.judged_run import Reported
+from harness.runs.judged_run import JudgedRun
 from harness.runs.provenance import SESSION_VARIABLE
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
@@ -76,9 +76,9 @@ class Runs:
         self.directory = directory
         self.against = against
         self._wait_s = wait_s
-        self._read: dict[Path, Reported] = {}
+        self._read: dict[Path, JudgedRun] = {}
 
-    def directory_of(self, unit: Unit, model: Path, options: Mapping[str, Any]) -> Path:
+    def directory_of(self, unit: CaseUnit, model: Path, options: Mapping[str, Any]) -> Path:
         """The run directory of a model on a unit, run or not.
 
         Raises:
@@ -93,7 +93,7 @@ class Runs:
         name = f"{unit.board.name}-{model.stem}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
         return self.directory / name
 
-    def get(self, unit: Unit, model: Path, options: Mapping[str, Any]) -> Reported:
+    def get(self, unit: CaseUnit, model: Path, options: Mapping[str, Any]) -> JudgedRun:
         """Return the run of a model on a unit, judged by the budget that the board file names.
 
         Raises:
@@ -117,7 +117,7 @@ class Runs:
             raise _failure(run.result, run.failure.message, run.failure.hint)
         return run
 
-    def _execute(self, unit: Unit, model: Path, options: Mapping[str, Any], path: Path) -> None:
+    def _execute(self, unit: CaseUnit, model: Path, options: Mapping[str, Any], path: Path) -> None:
         request = RunRequest(
             **{"runs": 1, "session": _session(), **translated(options)},
             board=str(unit.file),
@@ -167,7 +167,7 @@ def translated(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def holding(unit: Unit, wait_s: float) -> Iterator[Unit]:
+def holding(unit: CaseUnit, wait_s: float) -> Iterator[CaseUnit]:
     """Hold a unit that others may want, for as long as this lasts; yield it where it was found.
 
     Raises:
@@ -184,7 +184,7 @@ def holding(unit: Unit, wait_s: float) -> Iterator[Unit]:
 
 
 @contextmanager
-def open_session(unit: Unit, wait_s: float, console: bytearray) -> Iterator[Session]:
+def open_session(unit: CaseUnit, wait_s: float, console: bytearray) -> Iterator[Session]:
     """Start a unit, greet it and make it forget what it was told before.
 
     Args:

@@ -20,7 +20,7 @@ EXIT_CODES: Final = {
 """What a night ends with, by the owner of its worst failure; the worst first."""
 
 
-class Step(msgspec.Struct, frozen=True):
+class NightlyStep(msgspec.Struct, frozen=True):
     """What is to be done once.
 
     Attributes:
@@ -113,7 +113,7 @@ class StepOutcome(msgspec.Struct, frozen=True, kw_only=True):
         attempts: All of them, oldest first.
     """
 
-    step: Step
+    step: NightlyStep
     outcome: Literal["pass", "fail", "not run"]
     owner: Owner | None = None
     why: str = ""
@@ -205,7 +205,7 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Sides(msgspec.Struct, frozen=True, kw_only=True):
+class ArmComparison(msgspec.Struct, frozen=True, kw_only=True):
     """A variant held against the first one within the night, or against earlier nights.
 
     Attributes:
@@ -288,7 +288,7 @@ class NightDocument(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
     outcomes: tuple[StepOutcome, ...]
     units: tuple[UnitOutcome, ...]
-    sides: tuple[Sides, ...] = ()
+    sides: tuple[ArmComparison, ...] = ()
     quarantine: tuple[QuarantineStatus, ...] = ()
     troubles: tuple[Trouble, ...] = ()
     notes: tuple[str, ...] = ()

@@ -30,11 +30,11 @@ RESTORE: Final = (
 """What to try when a file of a run directory is damaged."""
 
 
-class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _ResultRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A JSON object without unknown keys."""
 
 
-class Clock(_Record, frozen=True):
+class ClockRecord(_ResultRecord, frozen=True):
     """A clock domain; the rate is hz_numerator / hz_denominator ticks per second, 0/1 unknown."""
 
     name: str
@@ -44,7 +44,7 @@ class Clock(_Record, frozen=True):
     hz_denominator: int
 
 
-class Target(_Record, frozen=True):
+class TargetRecord(_ResultRecord, frozen=True):
     """What the firmware said of itself and of its memory."""
 
     board: str
@@ -52,7 +52,7 @@ class Target(_Record, frozen=True):
     build_id: str
     link_version: int
     mtu: int
-    clocks: tuple[Clock, ...]
+    clocks: tuple[ClockRecord, ...]
     model_capacity: int
     arena_capacity: int
     input_capacity: int
@@ -63,7 +63,7 @@ class Target(_Record, frozen=True):
     operators: int
 
 
-class Tensor(_Record, frozen=True):
+class TensorRecord(_ResultRecord, frozen=True):
     """An input or output; ``file`` is relative to the run directory."""
 
     scalar_type: int
@@ -72,7 +72,7 @@ class Tensor(_Record, frozen=True):
     file: str
 
 
-class DelegateCall(_Record, frozen=True):
+class DelegateCall(_ResultRecord, frozen=True):
     """An instruction that calls a delegate of this backend."""
 
     chain: int
@@ -80,7 +80,7 @@ class DelegateCall(_Record, frozen=True):
     backend: str
 
 
-class Model(_Record, frozen=True):
+class Model(_ResultRecord, frozen=True):
     """The program that ran; ``planned`` are the bytes planned for each allocator, by name."""
 
     file: str
@@ -88,14 +88,14 @@ class Model(_Record, frozen=True):
     nbytes: int
     planned_bytes: int
     method_bytes: int
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    inputs: tuple[TensorRecord, ...]
+    outputs: tuple[TensorRecord, ...]
     method: str = "forward"
     delegates: tuple[DelegateCall, ...] = ()
     planned: dict[str, int] = {}
 
 
-class TraceSummary(_Record, frozen=True):
+class TraceSummary(_ResultRecord, frozen=True):
     """The log that was pulled, and everything that is missing from it or from its ED00 copy.
 
     ``executions`` are those in the log; null in results from before they were counted.
@@ -122,7 +122,7 @@ class TraceSummary(_Record, frozen=True):
     executions: int | None = None
 
 
-class VerdictRecord(_Record, frozen=True):
+class VerdictRecord(_ResultRecord, frozen=True):
     """What the checks said, and the budget file that they came from; "" for none."""
 
     passed: bool
@@ -130,7 +130,7 @@ class VerdictRecord(_Record, frozen=True):
     checks: tuple[Check, ...]
 
 
-class Reference(_Record, frozen=True):
+class ReferenceRecord(_ResultRecord, frozen=True):
     """What outputs should be: a file per output, relative to the run directory, and how far off an
     element may be, as a share of the reference and besides; null for what its type allows.
     """
@@ -140,7 +140,7 @@ class Reference(_Record, frozen=True):
     atol: float | None
 
 
-class Failure(_Record, frozen=True):
+class Failure(_ResultRecord, frozen=True):
     """Why a run did not end: the error's class, its message and hint, and who has to look at it;
     null in results from before that was told.
     """
@@ -151,14 +151,14 @@ class Failure(_Record, frozen=True):
     owner: Owner | None = None
 
 
-class FileRecord(_Record, frozen=True):
+class FileRecord(_ResultRecord, frozen=True):
     """A file of a run directory as its run left it."""
 
     nbytes: int
     sha256: str
 
 
-class Result(_Record, frozen=True):
+class Result(_ResultRecord, frozen=True):
     """One run of one model on one target. What a failed run never got to know is null.
 
     ``baud`` is the rate of the line, 0 when it has none or is not known. ``restart`` is when the
@@ -186,8 +186,8 @@ class Result(_Record, frozen=True):
     runs_completed: int
     seed: int
     exit_code: Annotated[int, msgspec.Meta(ge=0, le=255)]
-    target: Target | None = None
-    image: Size | None = None
+    target: TargetRecord | None = None
+    image: FirmwareSize | None = None
     model: Model | None = None
     trace: TraceSummary | None = None
     baud: int = 0
@@ -197,7 +197,7 @@ class Result(_Record, frozen=True):
     restart: Ping | None = None
     clock_quality: tuple[ClockQuality, ...] = ()
     time_scales: dict[str, str] = {}
-    reference: Reference | None = None
+    reference: ReferenceRecord | None = None
     verdict: VerdictRecord | None = None
     failure: Failure | None = None
     files: dict[str, FileRecord] | None = None
@@ -331,7 +331,7 @@ class ClockQuality:
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class FirmwareSize:
     """Bytes of a part of the firmware.
 
     Attributes:

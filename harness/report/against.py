@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from harness.check.history.comparison import Compared, HistoryComparison, Interval
-from harness.formatting import BYTES, TICKS, Unit, time_unit
+from harness.formatting import BYTES, TICKS, DisplayUnit, time_unit
 from harness.report.terminal import show_line, show_table
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _change(number: Compared) -> list[str]:
     return [f"{value * factor:+.2f}" for value in (share.value, share.low, share.high)]
 
 
-def _unit(numbers: Sequence[Compared]) -> Unit:
+def _unit(numbers: Sequence[Compared]) -> DisplayUnit:
     if numbers[0].metric.kind != "operator":
         return BYTES
     times = [

@@ -14,7 +14,7 @@ from harness.records.result import ClockQuality
 from harness.records.trace import Trace
 
 
-class ClockDocument(msgspec.Struct, frozen=True):
+class ClockQualityDocument(msgspec.Struct, frozen=True):
     """A clock of a trace.
 
     ``hz`` is null when its rate is unknown. ``backward_steps`` counts events that ended a little
@@ -39,7 +39,7 @@ class ClockDocument(msgspec.Struct, frozen=True):
 
 def clock_documents(
     trace: Trace, qualities: Sequence[ClockQuality] = (), later_dumps: Sequence[int] = ()
-) -> list[ClockDocument]:
+) -> list[ClockQualityDocument]:
     """Describe every clock of a trace, in which further dumps begin at rows ``later_dumps``."""
     return _documents(trace, qualities, _timeline(trace), later_dumps)
 
@@ -49,11 +49,11 @@ def _documents(
     qualities: Sequence[ClockQuality],
     timeline: Timeline | None,
     later_dumps: Sequence[int] = (),
-) -> list[ClockDocument]:
+) -> list[ClockQualityDocument]:
     known = {quality.clock: quality for quality in qualities}
     suspected = {found.number: found for found in suspected_widths(trace, later_dumps)}
     return [
-        ClockDocument(
+        ClockQualityDocument(
             name=domain.name,
             bits=domain.bits,
             down=domain.down,

@@ -10,7 +10,7 @@ import msgspec
 
 from harness.analyze.clock_width import suspected_widths
 from harness.analyze.compare import AllocatorChange, Change, Comparison, OperatorChange
-from harness.formatting import TICKS, Unit, printable, time_unit, with_printable_names
+from harness.formatting import TICKS, DisplayUnit, printable, time_unit, with_printable_names
 from harness.records.result import encode
 from harness.records.trace import Damage, Losses, Trace
 from harness.report.terminal import show_line, show_table, with_delegate
@@ -155,7 +155,7 @@ def _print_allocators(
         show_line(console, "the same: all allocators")
 
 
-def _unit(changes: Sequence[OperatorChange]) -> Unit:
+def _unit(changes: Sequence[OperatorChange]) -> DisplayUnit:
     times = [
         value
         for change in changes
@@ -170,7 +170,7 @@ def _name(change: OperatorChange, several_blocks: bool) -> str:
     return f"{change.block}: {name}" if several_blocks else name
 
 
-def _time(value: float | None, change: OperatorChange, unit: Unit) -> str:
+def _time(value: float | None, change: OperatorChange, unit: DisplayUnit) -> str:
     if value is None:
         return ""
     if change.unit == "ticks" and unit is not TICKS:

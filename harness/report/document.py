@@ -9,17 +9,17 @@ from typing import Any
 import msgspec
 
 from harness.analyze.allocators import AllocatorTotals, allocator_totals
-from harness.analyze.blocks import Run, runs
+from harness.analyze.blocks import BlockRun, runs
 from harness.analyze.call_tree import call_tree
 from harness.analyze.inputs import Arguments
 from harness.analyze.memory import Memory
-from harness.analyze.merged_tree import Node, merged_tree
+from harness.analyze.merged_tree import MergedNode, merged_tree
 from harness.analyze.planned_memory import PlannedPool
 from harness.analyze.postmortem import PostmortemDocument
 from harness.analyze.statistics import Summary, operator_statistics
-from harness.analyze.symbols import Symbols
+from harness.analyze.symbols import EventSymbols
 from harness.check.history.samples import History
-from harness.check.history.stored import Added, Entry, NamedBaseline, StoreInfo
+from harness.check.history.stored import Added, NamedBaseline, StoredResult, StoreInfo
 from harness.config.board import Board
 from harness.export.formats import Exported
 from harness.formatting import printable, with_printable_names
@@ -33,12 +33,12 @@ from harness.records.lease import (
     UnitDocument,
 )
 from harness.records.nightly import NightDocument, QuarantineStatus
-from harness.records.result import ClockQuality, Size, VerdictRecord, encode
+from harness.records.result import ClockQuality, FirmwareSize, VerdictRecord, encode
 from harness.records.signature import Signature
 from harness.records.trace import Damage, Losses, Trace
 from harness.records.verdict import Check
 from harness.report.budget import BudgetField
-from harness.report.clocks import ClockDocument, clock_documents
+from harness.report.clocks import ClockQualityDocument, clock_documents
 from harness.report.compare import ComparisonDocument
 from harness.report.explain import CodeDocument
 from harness.report.history import PrunedDocument, TableDocument
@@ -55,8 +55,8 @@ from harness.report.symbols import (
     module_documents,
     origin_document,
 )
-from harness.runs.judged_run import Judgement
-from harness.target.doctor import Finding
+from harness.runs.judged_run import RunJudgement
+from harness.target.doctor import ProgramFinding
 
 
 class OperatorDocument(Signature, frozen=True):
@@ -89,14 +89,14 @@ class TraceDocument(msgspec.Struct, frozen=True):
 
     events: int
     blocks: list[str]
-    runs: list[Run]
+    runs: list[BlockRun]
     dumps: int
     losses: Losses
     damage: list[Damage]
-    clocks: list[ClockDocument]
+    clocks: list[ClockQualityDocument]
     operators: list[OperatorDocument]
     allocators: list[AllocatorTotals]
-    tree: list[Node] | None
+    tree: list[MergedNode] | None
     memory: MemoryDocument | None
     modules: list[ModuleDocument] | None
     outputs: list[OutputDocument]
@@ -107,7 +107,7 @@ class BuildDocument(msgspec.Struct, frozen=True):
 
     image: str
     build_id: str
-    sizes: list[Size]
+    sizes: list[FirmwareSize]
 
 
 class ExportDocument(msgspec.Struct, frozen=True):
@@ -127,7 +127,7 @@ SCHEMAS: dict[str, Any] = {
     "check-suggest": list[Check],
     "compare": ComparisonDocument,
     "decode": TraceDocument,
-    "doctor": list[Finding],
+    "doctor": list[ProgramFinding],
     "explain": list[CodeDocument],
     "export": ExportDocument,
     "health": list[Health],
@@ -135,7 +135,7 @@ SCHEMAS: dict[str, Any] = {
     "history-baseline": list[NamedBaseline],
     "history-export": TableDocument,
     "history-info": StoreInfo,
-    "history-list": list[Entry],
+    "history-list": list[StoredResult],
     "history-prune": PrunedDocument,
     "history-show": History,
     "lease": list[LeasedDocument],
@@ -144,7 +144,7 @@ SCHEMAS: dict[str, Any] = {
     "ports": list[PortDocument],
     "postmortem": PostmortemDocument,
     "power": Switched,
-    "replay": Judgement,
+    "replay": RunJudgement,
     "release": list[ReleasedDocument],
     "report": ReportDocument,
     "units": list[UnitDocument],
@@ -167,7 +167,7 @@ def trace_document(
     pools: Sequence[PlannedPool] = (),
     later_dumps: Sequence[int] = (),
     damage: Sequence[Damage] = (),
-    symbols: Sequence[Symbols | None] | None = None,
+    symbols: Sequence[EventSymbols | None] | None = None,
     arguments: Sequence[Arguments | None] | None = None,
     by_module: bool = False,
     comparisons: Sequence[Comparison] = (),

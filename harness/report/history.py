@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from harness.check.history.samples import History, Metric, Provenance, Sample, Series
-from harness.check.history.stored import Added, Entry, NamedBaseline
-from harness.formatting import Unit, metric_unit, printable, time_unit
+from harness.check.history.stored import Added, NamedBaseline, StoredResult
+from harness.formatting import DisplayUnit, metric_unit, printable, time_unit
 from harness.records.result import encode
 from harness.records.trace import OPERATOR_CALL
 from harness.report.terminal import show_line, show_table, with_delegate
@@ -43,7 +43,7 @@ def added_document(found: Sequence[Added]) -> bytes:
     return _document(found)
 
 
-def entries_document(entries: Sequence[Entry]) -> bytes:
+def entries_document(entries: Sequence[StoredResult]) -> bytes:
     """Return the JSON of results."""
     return _document(entries)
 
@@ -83,7 +83,9 @@ def print_added(
     show_line(console, f"{place}: {told}")
 
 
-def print_entries(console: Console, entries: Sequence[Entry], *, detailed: bool = False) -> None:
+def print_entries(
+    console: Console, entries: Sequence[StoredResult], *, detailed: bool = False
+) -> None:
     """Print a line per result; in detail with link, losses and firmware."""
     headers = ["started", "board", "unit", "model", "method", "commit", "session", "verdict", "id"]
     more = ["firmware", "runs", "corrupt", "retries", "lost events", "clock"] if detailed else []
@@ -135,7 +137,7 @@ def print_history(
         show_line(console, f"baseline: {history.description}, {names}")
 
 
-def outcome(entry: Entry) -> str:
+def outcome(entry: StoredResult) -> str:
     """How a result ended, in a few words."""
     if entry.failure:
         return f"failed: {entry.failure}"
@@ -216,7 +218,7 @@ def _title(group: tuple[str, str]) -> str:
     return f"{titles[kind]}, clock of unknown rate" if unit == "ticks" else titles[kind]
 
 
-def _unit(several: Sequence[Series]) -> Unit:
+def _unit(several: Sequence[Series]) -> DisplayUnit:
     """The unit in which samples read best; they are all in the same."""
     values = (sample.value for series in several for sample in series.samples)
     return metric_unit(several[0].metric.unit, values)
@@ -233,7 +235,7 @@ def _when(provenance: Provenance) -> list[str]:
     return [started, provenance.unit, commit[:_COMMIT] + dirty]
 
 
-def _details(entry: Entry) -> list[str]:
+def _details(entry: StoredResult) -> list[str]:
     widths = [clock.half_width_ns for clock in entry.clocks if clock.half_width_ns is not None]
     unit = time_unit(widths)
     return [
@@ -263,7 +265,7 @@ def _change(before: float | None, after: float) -> str:
     return f"{100 * (after - before) / before:+.2f} %" if before else "new"
 
 
-def _spread(sample: Sample, unit: Unit) -> list[str]:
+def _spread(sample: Sample, unit: DisplayUnit) -> list[str]:
     return [str(sample.count), unit.text(sample.std) if sample.count > 1 else ""]
 
 

@@ -12,7 +12,7 @@ from harness.records.nightly import NightDocument, StepOutcome
 from harness.records.verdict import Check
 from harness.report.html.facts import provenance
 from harness.report.html.formatting import brief
-from harness.runs.judged_run import Reported
+from harness.runs.judged_run import JudgedRun
 
 RUN_CASE = "run"
 """The test case that says whether a run ended."""
@@ -21,7 +21,7 @@ _UNKNOWN = "1970-01-01T00:00:00"
 """When a trace without a result was made, for readers that want a time without a zone."""
 
 
-def junit_report(runs: Sequence[Reported], night: NightDocument | None = None) -> bytes:
+def junit_report(runs: Sequence[JudgedRun], night: NightDocument | None = None) -> bytes:
     """Return the XML of ``runs``.
 
     A night is a suite in front of theirs, with a test case for each of its steps. Of a unit that
@@ -44,7 +44,7 @@ def junit_report(runs: Sequence[Reported], night: NightDocument | None = None) -
     return document + b"\n"
 
 
-def _suite(number: int, run: Reported) -> ET.Element:
+def _suite(number: int, run: JudgedRun) -> ET.Element:
     result, checks = run.result, run.verdict.checks
     suite = ET.Element(
         "testsuite",
@@ -70,7 +70,7 @@ def _suite(number: int, run: Reported) -> ET.Element:
     return suite
 
 
-def _ended(run: Reported) -> ET.Element:
+def _ended(run: JudgedRun) -> ET.Element:
     """The test case that is an error if the run did not end."""
     took = run.result.duration_s if run.result else 0.0
     case = ET.Element("testcase", classname=RUN_CASE, name="the run ends", time=f"{took:.3f}")

@@ -14,7 +14,7 @@ from harness.report.html.history import history_view
 from harness.report.html.operators import operators
 from harness.report.night_tables import headline, tables
 from harness.report.overview import outcome, why
-from harness.runs.judged_run import Reported, all_passed
+from harness.runs.judged_run import JudgedRun, all_passed
 
 MOST_BYTES: Final = 1024 * 1024
 """What GitHub shows of one step; it refuses a longer summary as a whole."""
@@ -30,7 +30,7 @@ _LIMITS: Final = Limits(rows=10, checks=50, frames=0, nodes=0, points=0, trends=
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]|~$])")
 
 
-def markdown_report(runs: Sequence[Reported], night: NightDocument | None = None) -> bytes:
+def markdown_report(runs: Sequence[JudgedRun], night: NightDocument | None = None) -> bytes:
     """Return the Markdown of ``runs``, and of the night they are of, of at most ``MOST_BYTES``.
 
     Of several runs those that did not pass come first, after a table of all. What does not fit is
@@ -51,7 +51,7 @@ def markdown_report(runs: Sequence[Reported], night: NightDocument | None = None
     return "".join([head, *shown, note.format(f"{missing:,}") if missing else ""]).encode()
 
 
-def _head(runs: Sequence[Reported]) -> str:
+def _head(runs: Sequence[JudgedRun]) -> str:
     if len(runs) == 1:
         return ""
     bad = sum(not run.passed for run in runs)
@@ -84,7 +84,7 @@ def _night(night: NightDocument) -> Iterator[str]:
         yield f"{escaped(note, 1000)}\n\n"
 
 
-def _section(run: Reported, *, alone: bool) -> str:
+def _section(run: JudgedRun, *, alone: bool) -> str:
     total, failures = len(run.verdict.checks), run.verdict.worst_failures
     if run.failure is not None:
         verdict = f"FAIL: the run did not end: {escaped(run.failure.kind)}"
@@ -117,7 +117,7 @@ def _checks(title: str, checks: Sequence[Check]) -> Iterator[str]:
     yield f"**{title}**\n\n{table}{_more(len(checks) - len(shown), 'checks')}\n"
 
 
-def _changes(run: Reported) -> Iterator[str]:
+def _changes(run: JudgedRun) -> Iterator[str]:
     """What is not as in the baseline."""
     view = history_view(run, _LIMITS)
     if view is None or not view.changed:
@@ -132,7 +132,7 @@ def _changes(run: Reported) -> Iterator[str]:
     yield f"**{title}**\n\n{table}{_more(view.more, 'numbers')}\n"
 
 
-def _operators(run: Reported) -> Iterator[str]:
+def _operators(run: JudgedRun) -> Iterator[str]:
     """The operators that take most of the time."""
     view = None if run.subject is None else operators(run.subject, _LIMITS)
     if view is None or not view.rows:
@@ -154,7 +154,7 @@ def _operators(run: Reported) -> Iterator[str]:
     yield f"**Longest operators**\n\n{table}{_more(view.more, 'operators')}\n"
 
 
-def _losses(run: Reported) -> Iterator[str]:
+def _losses(run: JudgedRun) -> Iterator[str]:
     lost = [item for item in losses(run.subject, run.result) if item.count]
     if lost:
         yield "**Losses**\n\n"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from harness.analyze.memory import AllocatorMemory, Gaps, Memory, Piece
+from harness.analyze.memory import AllocatorMemory, Gaps, Memory, MemoryPiece
 from harness.analyze.planned_memory import PlannedPool, PlannedTensor
 from harness.formatting import printable
 from harness.records.trace import Trace
@@ -181,7 +181,7 @@ def _print_peak(console: Console, trace: Trace, found: Memory, *, detailed: bool
         ]
         show_table(console, headers, rows, title=title, numbers=(1, 2))
         return
-    together: dict[tuple[str, str], list[Piece]] = {}
+    together: dict[tuple[str, str], list[MemoryPiece]] = {}
     for piece in found.peak_pieces:
         key = piece.allocator.label, during(trace, piece.during) or ""
         together.setdefault(key, []).append(piece)

@@ -15,7 +15,7 @@ from harness.records.nightly import (
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class NightTable:
     """A table.
 
     Attributes:
@@ -42,7 +42,7 @@ def headline(night: NightDocument) -> str:
     return f"PASS: {text}" if night.passed else f"FAIL ({night.exit_code}): {text}"
 
 
-def tables(night: NightDocument) -> Iterator[Table]:
+def tables(night: NightDocument) -> Iterator[NightTable]:
     """Yield the tables of a night, those that are looked at first in front; empty ones are not."""
     for table in (_failed(night), _not_run(night), _troubles(night), _sides(night)):
         if table.rows:
@@ -53,7 +53,7 @@ def tables(night: NightDocument) -> Iterator[Table]:
             yield table
 
 
-def _units(night: NightDocument) -> Table:
+def _units(night: NightDocument) -> NightTable:
     owners = [str(owner) for owner in EXIT_CODES]
     headers = ("unit", "board", "state", "pass", "flaky", *owners, "quarantined", "not run")
     rows = []
@@ -63,61 +63,61 @@ def _units(night: NightDocument) -> Table:
         numbers += [unit.quarantined, unit.not_run, unit.power_cycles]
         rows.append((unit.unit, unit.board, unit.state, *(f"{count:,}" for count in numbers)))
     headers = (*headers, "power cycles")
-    return Table("Units", headers, tuple(rows), tuple(range(3, len(headers))))
+    return NightTable("Units", headers, tuple(rows), tuple(range(3, len(headers))))
 
 
-def _failed(night: NightDocument) -> Table:
+def _failed(night: NightDocument) -> NightTable:
     rows = [
         (str(o.owner or ""), str(o.step), str(len(o.failures)), o.why, _place(o))
         for o in worst_first(night.outcomes)
     ]
     headers = ("owner", "step", "attempts", "why", "directory")
-    return Table("What failed", headers, tuple(rows), (2,))
+    return NightTable("What failed", headers, tuple(rows), (2,))
 
 
-def _not_run(night: NightDocument) -> Table:
+def _not_run(night: NightDocument) -> NightTable:
     rows = [
         (unit.unit, unit.state, str(unit.owner or ""), unit.why, f"{unit.not_run:,}")
         for unit in night.units
         if unit.not_run or unit.state != "well"
     ]
     headers = ("unit", "state", "owner", "why", "steps not run")
-    return Table("Units that did not do all", headers, tuple(rows), (4,))
+    return NightTable("Units that did not do all", headers, tuple(rows), (4,))
 
 
-def _troubles(night: NightDocument) -> Table:
+def _troubles(night: NightDocument) -> NightTable:
     rows = [(str(t.owner), t.message, t.hint) for t in night.troubles]
-    return Table("What went wrong besides", ("owner", "what", "try"), tuple(rows))
+    return NightTable("What went wrong besides", ("owner", "what", "try"), tuple(rows))
 
 
-def _sides(night: NightDocument) -> Table:
+def _sides(night: NightDocument) -> NightTable:
     rows = [
         ("pass" if s.passed else "FAIL", s.board, s.model, s.before, s.after, s.said)
         for s in night.sides
     ]
     headers = ("", "board", "model", "before", "after", "what changed")
-    return Table("Comparison", headers, tuple(rows))
+    return NightTable("Comparison", headers, tuple(rows))
 
 
-def _flaky(night: NightDocument) -> Table:
+def _flaky(night: NightDocument) -> NightTable:
     rows = [
         (str(o.step), o.told, o.failures[-1].message, _place(o)) for o in night.outcomes if o.flaky
     ]
     headers = ("step", "how", "what failed before", "directory")
-    return Table("Passed, but not at once", headers, tuple(rows))
+    return NightTable("Passed, but not at once", headers, tuple(rows))
 
 
-def _quarantined(night: NightDocument) -> Table:
+def _quarantined(night: NightDocument) -> NightTable:
     rows = [
         (str(o.owner or ""), str(o.step), o.why, o.quarantine)
         for o in night.outcomes
         if o.quarantine
     ]
     headers = ("owner", "step", "why", "known as")
-    return Table("Failures that are known and do not count", headers, tuple(rows))
+    return NightTable("Failures that are known and do not count", headers, tuple(rows))
 
 
-def quarantine_table(entries: Sequence[QuarantineStatus]) -> Table:
+def quarantine_table(entries: Sequence[QuarantineStatus]) -> NightTable:
     """How the entries of a quarantine stand."""
     said = {
         "applies": "applies",
@@ -133,7 +133,7 @@ def quarantine_table(entries: Sequence[QuarantineStatus]) -> Table:
         for e in entries
     ]
     headers = ("state", "about", "reason", "owner", "issue", "until", "passes", "excused tonight")
-    return Table("Quarantine", headers, tuple(rows), (7,))
+    return NightTable("Quarantine", headers, tuple(rows), (7,))
 
 
 def _place(outcome: StepOutcome) -> str:

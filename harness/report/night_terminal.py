@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from harness.formatting import printable
-from harness.records.nightly import Attempt, NightDocument, Step, UnitEvent
+from harness.records.nightly import Attempt, NightDocument, NightlyStep, UnitEvent
 from harness.report.night_tables import headline, tables
 from harness.report.terminal import show_line, show_table
 
@@ -21,16 +21,16 @@ _MOST: Final = 20
 """Failures that are told unless all are asked for."""
 
 
-class Teller:
+class ProgressPrinter:
     """Prints a line for everything that happens, from any thread."""
 
     def __init__(self, steps: int, *, quiet: bool) -> None:
         """Make one for a night of so many steps; a quiet one prints nothing."""
         self._steps, self._quiet = steps, quiet
-        self._done: set[Step] = set()
+        self._done: set[NightlyStep] = set()
         self._lock = threading.Lock()
 
-    def ended(self, step: Step, attempt: Attempt) -> None:
+    def ended(self, step: NightlyStep, attempt: Attempt) -> None:
         """Say how an attempt ended."""
         if attempt.outcome != "interrupted":
             self._done.add(step)
@@ -54,7 +54,7 @@ class Teller:
                 print(printable(text), flush=True)
 
 
-def show_schedule(console: Console, steps: Sequence[Step], output: str) -> None:
+def show_schedule(console: Console, steps: Sequence[NightlyStep], output: str) -> None:
     """Print what a night would do, in order."""
     places: dict[str, int] = {}
     rows = []

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from harness.report.terminal import show_line, show_table
-from harness.runs.judged_run import Reported
+from harness.runs.judged_run import JudgedRun
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-def print_overview(console: Console, runs: Sequence[Reported]) -> None:
+def print_overview(console: Console, runs: Sequence[JudgedRun]) -> None:
     """Print how every run ended."""
     ordered = sorted(runs, key=lambda run: not run.passed)  # stable: otherwise as given
     headers = ["run", "board", "model", "verdict", "why"]
@@ -24,20 +24,20 @@ def print_overview(console: Console, runs: Sequence[Reported]) -> None:
         show_line(console, f"PASS: all {len(runs)} runs", style="bold green")
 
 
-def _row(run: Reported) -> list[str]:
+def _row(run: JudgedRun) -> list[str]:
     board = run.result.board if run.result else ""
     model = run.result.model.file if run.result and run.result.model else ""
     return [run.title, board, model, outcome(run), why(run)]
 
 
-def outcome(run: Reported) -> str:
+def outcome(run: JudgedRun) -> str:
     """How a run ended, in a word."""
     if run.failure is not None:
         return "failed"
     return "pass" if run.passed else "FAIL"
 
 
-def why(run: Reported) -> str:
+def why(run: JudgedRun) -> str:
     """What kept a run from passing, in a sentence; of a run that passed how many checks held."""
     total = len(run.verdict.checks)
     if run.failure is not None:

@@ -12,7 +12,7 @@ from harness.formatting import printable
 from harness.records.nightly import NightDocument
 from harness.records.result import Result, encode
 from harness.records.verdict import Check
-from harness.runs.judged_run import Reported, all_passed
+from harness.runs.judged_run import JudgedRun, all_passed
 
 
 class ReportedDocument(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class ReportDocument(msgspec.Struct, frozen=True):
     night: NightDocument | None = None
 
 
-def report_document(runs: Sequence[Reported], night: NightDocument | None = None) -> bytes:
+def report_document(runs: Sequence[JudgedRun], night: NightDocument | None = None) -> bytes:
     """Return the JSON of ``runs``, and of the night that they are of."""
     documents = [
         ReportedDocument(

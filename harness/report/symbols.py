@@ -11,18 +11,18 @@ import numpy as np
 from harness.analyze.inputs import Argument, Arguments
 from harness.analyze.modules import ModuleTime, module_times
 from harness.analyze.statistics import Operator, operator_statistics
-from harness.analyze.symbols import Symbols
+from harness.analyze.symbols import EventSymbols
 from harness.analyze.ticks import durations, event_nanoseconds
 from harness.analyze.unwrap import ends_before_start
 from harness.errors import UsageError
-from harness.formatting import Unit, printable, time_unit
+from harness.formatting import DisplayUnit, printable, time_unit
 from harness.records.trace import OPERATOR_CALL, Trace
 from harness.report.terminal import Column, show_line, show_table, with_delegate
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_Known = Sequence[Symbols | None] | None
+_Known = Sequence[EventSymbols | None] | None
 _Given = Sequence[Arguments | None] | None
 
 
@@ -144,7 +144,7 @@ def print_sources(console: Console, trace: Trace, symbols: _Known) -> None:
 
 
 def print_modules(
-    console: Console, trace: Trace, symbols: _Known, unit: Unit | None = None
+    console: Console, trace: Trace, symbols: _Known, unit: DisplayUnit | None = None
 ) -> None:
     """Print the time of each module, longest first: every instruction is in exactly one's own time.
 
@@ -256,7 +256,7 @@ def _of(known: Sequence[object | None], text: Callable[..., str]) -> Callable[[O
     return cell
 
 
-def _module(found: Symbols) -> str:
+def _module(found: EventSymbols) -> str:
     return found.module[-1].path or "(model)" if found.module else ""
 
 

@@ -12,9 +12,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from harness.analyze.allocators import allocator_totals
-from harness.analyze.blocks import Run, runs
+from harness.analyze.blocks import BlockRun, runs
 from harness.analyze.statistics import Operator, operator_statistics
-from harness.formatting import TICKS, Unit, printable, time_unit
+from harness.formatting import TICKS, DisplayUnit, printable, time_unit
 from harness.records.clock_domain import ClockDomain
 from harness.records.result import ClockQuality
 from harness.records.signature import Signature, by_block
@@ -55,7 +55,7 @@ def print_run(
     detailed: bool = False,
     qualities: Sequence[ClockQuality] = (),
     columns: Sequence[Column] = (),
-    unit: Unit | None = None,
+    unit: DisplayUnit | None = None,
 ) -> None:
     """Print a run: header, operators, allocators, clocks, losses, verdict.
 
@@ -103,7 +103,7 @@ def print_operators(
     *,
     detailed: bool = False,
     columns: Sequence[Column] = (),
-    unit: Unit | None = None,
+    unit: DisplayUnit | None = None,
 ) -> None:
     """Print statistics per operator of the blocks named ``block``, longest total time first.
 
@@ -154,7 +154,7 @@ def print_runs(console: Console, trace: Trace) -> None:
 
     Several lines of one name mean that its runs were not alike.
     """
-    alike: dict[int, list[Run]] = {}
+    alike: dict[int, list[BlockRun]] = {}
     for run in runs(trace):
         alike.setdefault(run.signature, []).append(run)
     rows = [
@@ -420,7 +420,7 @@ def with_delegate(op: Signature | Metric) -> str:
     return op.name if delegate == -1 else f"{op.name} [{delegate}]".strip()
 
 
-def _times(op: Operator, unit: Unit, *, cold: bool) -> list[str]:
+def _times(op: Operator, unit: DisplayUnit, *, cold: bool) -> list[str]:
     """The cells of one operator's durations; says so where they are ticks among times."""
     if op.times is None:
         return ["?"] * (len(_SHOWN) + cold)

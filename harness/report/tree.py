@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.analyze.call_tree import CallTree, call_tree
-from harness.analyze.merged_tree import Node, merged_tree
-from harness.formatting import TICKS, Unit, time_text, time_unit
+from harness.analyze.merged_tree import MergedNode, merged_tree
+from harness.formatting import TICKS, DisplayUnit, time_text, time_unit
 from harness.records.signature import by_block
 from harness.records.trace import NO_CLOCK, Kind, Trace
 from harness.report.terminal import print_losses, show_line, show_table, with_delegate
@@ -42,7 +42,7 @@ def print_tree(console: Console, trace: Trace, *, detailed: bool = False) -> Non
     print_losses(console, trace)
 
 
-def _print_nodes(console: Console, block: str, nodes: list[Node]) -> None:
+def _print_nodes(console: Console, block: str, nodes: list[MergedNode]) -> None:
     times = [node.total_ns for node in nodes if node.total_ns is not None]
     unit = time_unit(times) if times else TICKS
     several_delegates = any(node.delegate_int != -1 or node.delegate_str for node in nodes)
@@ -67,7 +67,7 @@ def _print_nodes(console: Console, block: str, nodes: list[Node]) -> None:
     show_table(console, headers, rows, title=f"Call tree of {block}", numbers=range(1, 6))
 
 
-def _times(node: Node, unit: Unit) -> list[str]:
+def _times(node: MergedNode, unit: DisplayUnit) -> list[str]:
     """Its total and its self time, as far as they are known."""
     if node.backward == node.count:
         return ["?", "?"]
@@ -80,12 +80,12 @@ def _indent(depth: int) -> str:
     return "  " * min(depth, _DEEPEST) + (f"({depth}) " if depth > _DEEPEST else "")
 
 
-def _scale(node: Node) -> str:
+def _scale(node: MergedNode) -> str:
     """What its times compare with: those on the same clock, or on any of known rate."""
     return node.clock if node.own_ns is None else ""
 
 
-def _own(node: Node) -> float:
+def _own(node: MergedNode) -> float:
     return node.own_ticks if node.own_ns is None else node.own_ns
 
 

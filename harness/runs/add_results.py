@@ -15,7 +15,7 @@ from harness.records.result import Result
 from harness.records.timestamps import microseconds
 from harness.runs.directory import RESULT, RunDirectory
 from harness.runs.evaluation import subject_of
-from harness.runs.judged_run import Reported
+from harness.runs.judged_run import JudgedRun
 from harness.runs.source import load_source, on_scales
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def add_directory(store: Store, path: Path) -> Added:
     return Added(shown(path), "added" if added else "there", result.id, note if added else "")
 
 
-def add_reported(url: str, run: Reported) -> None:
+def add_reported(url: str, run: JudgedRun) -> None:
     """Add a run that has just ended to the store at ``url``.
 
     Raises:

@@ -28,7 +28,7 @@ from harness.config.board import Board, load_board
 from harness.errors import UsageError
 from harness.history.history_json import write_copy
 from harness.lab.postmortem import examine
-from harness.records.result import Clock, encode
+from harness.records.result import ClockRecord, encode
 from harness.runs.archive import pack
 from harness.runs.directory import (
     POSTMORTEM_IMAGE,
@@ -37,7 +37,7 @@ from harness.runs.directory import (
     to_clock_domain,
 )
 from harness.runs.evaluation import judged_path, recorded
-from harness.runs.judged_run import Judgement, Reported
+from harness.runs.judged_run import JudgedRun, RunJudgement
 from harness.runs.source import load_given
 from harness.target.build import built_firmware
 from harness.target.doctor import examine as examine_tools
@@ -101,7 +101,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     history: str = ""
     model: str = ""
     firmware: str = ""
-    clock: Clock | None = None
+    clock: ClockRecord | None = None
     clock_bits: int | None = None
     salvage: bool = False
     time_scales: dict[str, str] = {}
@@ -113,7 +113,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     schema: Literal[1] = 1
 
 
-def write_bundle(runs: Sequence[Reported]) -> bytes:
+def write_bundle(runs: Sequence[JudgedRun]) -> bytes:
     """Return a bundle of one run.
 
     Raises:
@@ -133,7 +133,7 @@ def write_bundle(runs: Sequence[Reported]) -> bytes:
     return contents.packed()
 
 
-def judgement(run: Reported, budget: str) -> Judgement:
+def judgement(run: JudgedRun, budget: str) -> RunJudgement:
     """What a run's verdict says.
 
     Args:
@@ -147,10 +147,10 @@ def judgement(run: Reported, budget: str) -> Judgement:
     if run.result is not None and run.failure is not None:
         code = run.result.exit_code
     kind = run.failure.kind if run.failure is not None else ""
-    return Judgement(code, kind, verdict, _postmortem(run))
+    return RunJudgement(code, kind, verdict, _postmortem(run))
 
 
-def _postmortem(run: Reported) -> Any:
+def _postmortem(run: JudgedRun) -> Any:
     """The postmortem decoded from what the board sent."""
     image = run.directory / POSTMORTEM_IMAGE if run.directory is not None else None
     if image is None or not image.is_file():
@@ -163,7 +163,7 @@ def _postmortem(run: Reported) -> Any:
 class _Contents:
     """The files of a bundle as they are found."""
 
-    def __init__(self, run: Reported) -> None:
+    def __init__(self, run: JudgedRun) -> None:
         self._run = run
         self._files: dict[str, bytes] = {}
         self._missing: list[str] = []

@@ -20,7 +20,7 @@ from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.wire import Region, Status
 from harness.records.clock_domain import Ping
-from harness.records.result import DelegateCall, Target, TraceSummary
+from harness.records.result import DelegateCall, TargetRecord, TraceSummary
 from harness.records.trace import NO_CLOCK, Kind, Stack, Trace
 from harness.runs.directory import (
     DEBUG_BUFFER,
@@ -39,9 +39,9 @@ PINGS = 5
 """Pings before and after a run: the narrowest bracket of a handful is close to the line's best."""
 
 
-def describe_target(info: TargetInfo) -> Target:
+def describe_target(info: TargetInfo) -> TargetRecord:
     """Return what a result records of a target."""
-    return Target(
+    return TargetRecord(
         board=info.board,
         cpu=info.cpu,
         build_id=info.build_id,

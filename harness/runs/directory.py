@@ -34,7 +34,15 @@ from msgspec.structs import replace
 from harness.errors import DamagedError, UsageError
 from harness.records.clock_domain import ClockDomain
 from harness.records.flash_record import FLASH, FLASH_LOG
-from harness.records.result import RESTORE, Clock, FileRecord, Result, decode, digest_of, encode
+from harness.records.result import (
+    RESTORE,
+    ClockRecord,
+    FileRecord,
+    Result,
+    decode,
+    digest_of,
+    encode,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -278,13 +286,13 @@ def _is_of_a_run(name: str) -> bool:
     return name in _FILES or (folder in _TENSORS and len(rest) == 1 and rest[0] != "..")
 
 
-def to_clock_domain(clock: Clock) -> ClockDomain:
+def to_clock_domain(clock: ClockRecord) -> ClockDomain:
     """Return the clock domain that a result recorded."""
     hz = Fraction(clock.hz_numerator, clock.hz_denominator) if clock.hz_numerator else None
     return ClockDomain(clock.name, hz, clock.bits, clock.down)
 
 
-def from_clock_domain(domain: ClockDomain) -> Clock:
+def from_clock_domain(domain: ClockDomain) -> ClockRecord:
     """Return what a result records of a clock domain."""
     hz = domain.hz or Fraction(0)
-    return Clock(domain.name, domain.bits, domain.down, hz.numerator, hz.denominator)
+    return ClockRecord(domain.name, domain.bits, domain.down, hz.numerator, hz.denominator)

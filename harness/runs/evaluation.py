@@ -31,7 +31,7 @@ from harness.records.trace import Trace
 from harness.records.verdict import Check, Verdict
 from harness.runs.baseline import HistoryRef, compare_with, keep_history, kept_history
 from harness.runs.directory import CONSOLE, POSTMORTEM, RunDirectory
-from harness.runs.judged_run import NOTHING_GIVEN, Given, Reported
+from harness.runs.judged_run import NOTHING_GIVEN, JudgedRun, ReadOptions
 from harness.runs.model_metadata import know
 from harness.runs.source import Source
 from harness.runs.tensors import compared_outputs
@@ -46,10 +46,10 @@ def judged(
     result: Result | None = None,
     budget: Path | Budget | None = None,
     directory: Path | None = None,
-    given: Given = NOTHING_GIVEN,
+    given: ReadOptions = NOTHING_GIVEN,
     history: History | HistoryRef | None = None,
     dumps: tuple[int, ...] = (),
-) -> Reported:
+) -> JudgedRun:
     """Hold a trace against every rule there is for it.
 
     Args:
@@ -89,7 +89,7 @@ def judged(
                 keep_history(directory, history)
         comparison = compare_with(history, subject, result, rules)
     verdict = evaluate(subject, rules, comparison)
-    return Reported(
+    return JudgedRun(
         title,
         subject,
         Verdict(tuple(map(with_printable_text, verdict.checks))),
@@ -106,9 +106,9 @@ def judged_path(
     path: Path,
     load: Callable[[Path], Source],
     budget: Path | Budget | None = None,
-    given: Given = NOTHING_GIVEN,
+    given: ReadOptions = NOTHING_GIVEN,
     history: History | HistoryRef | None = None,
-) -> Reported:
+) -> JudgedRun:
     """Judge what is at ``path``, by the budget that it was judged by before unless one is given.
 
     Args:
@@ -127,7 +127,7 @@ def judged_path(
     directory = path if run.is_one else None
     result = run.read_result() if directory else None
     if result is not None and result.failure is not None:
-        unread = Reported(shown(path), None, Verdict(()), result, directory=directory, given=given)
+        unread = JudgedRun(shown(path), None, Verdict(()), result, directory=directory, given=given)
         if run.trace_file is None:
             run.load_result()
             return with_evidence(unread)
@@ -144,7 +144,7 @@ def judged_path(
     return with_evidence(judged(shown(path), *facts))
 
 
-def with_evidence(run: Reported) -> Reported:
+def with_evidence(run: JudgedRun) -> JudgedRun:
     """Add what else a finished run left in its directory: the console's end, a postmortem."""
     if run.directory is None:
         return run
@@ -160,7 +160,7 @@ def with_evidence(run: Reported) -> Reported:
     return replace(run, console=text, postmortem=document)
 
 
-def recorded(run: Reported) -> VerdictRecord:
+def recorded(run: JudgedRun) -> VerdictRecord:
     """What a result keeps of a verdict."""
     verdict = run.verdict
     return VerdictRecord(passed=verdict.passed, budget=run.budget, checks=verdict.checks)
@@ -169,7 +169,7 @@ def recorded(run: Reported) -> VerdictRecord:
 def subject_of(
     trace: Trace,
     result: Result | None = None,
-    given: Given = NOTHING_GIVEN,
+    given: ReadOptions = NOTHING_GIVEN,
     directory: Path | None = None,
 ) -> Subject:
     """Join a trace with what its run's result and directory say, and what was given beside it.

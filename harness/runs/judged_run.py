@@ -20,7 +20,7 @@ from harness.records.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ReadOptions:
     """What a trace was read and judged with, besides what its run directory holds.
 
     Attributes:
@@ -46,11 +46,11 @@ class Given:
     clock_bits: int | None = None
 
 
-NOTHING_GIVEN: Final = Given()
+NOTHING_GIVEN: Final = ReadOptions()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reported:
+class JudgedRun:
     """A run, or a trace alone, with its verdict.
 
     A run that failed is reported, too: ``failure`` says why, and without a trace there is neither a
@@ -80,7 +80,7 @@ class Reported:
     postmortem: PostmortemDocument | None = None
     budget: str = ""
     directory: Path | None = None
-    given: Given = NOTHING_GIVEN
+    given: ReadOptions = NOTHING_GIVEN
 
     @property
     def failure(self) -> Failure | None:
@@ -93,12 +93,12 @@ class Reported:
         return self.failure is None and self.verdict.passed
 
 
-def all_passed(runs: Sequence[Reported]) -> bool:
+def all_passed(runs: Sequence[JudgedRun]) -> bool:
     """Whether every run did."""
     return all(run.passed for run in runs)
 
 
-class Judgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RunJudgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What ``etharness replay --json`` prints, and ``verdict.json`` in a bundle.
 
     Attributes:

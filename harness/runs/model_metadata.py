@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.analyze.inputs import Arguments, event_arguments, find_method
-from harness.analyze.symbols import Symbols, event_symbols, symbol_table
+from harness.analyze.symbols import EventSymbols, event_symbols, symbol_table
 from harness.decode.etrecord import read_etrecord
 from harness.decode.program import Method
 from harness.decode.pte import read_program
@@ -15,7 +15,7 @@ from harness.runs.source import Source
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ModelMetadata:
     """What is known of every event of a trace; each list has its shape (n,).
 
     Attributes:
@@ -24,7 +24,7 @@ class Known:
         method: The model's method that ran; None without the model.
     """
 
-    symbols: list[Symbols | None] | None = None
+    symbols: list[EventSymbols | None] | None = None
     arguments: list[Arguments | None] | None = None
     method: Method | None = None
 
@@ -35,7 +35,7 @@ def know(
     etrecord: Path | None = None,
     model: Path | None = None,
     method: str | None = None,
-) -> Known:
+) -> ModelMetadata:
     """Join the events of ``source`` with what the files say.
 
     Args:
@@ -62,4 +62,4 @@ def know(
         arguments = event_arguments(trace, found)
     if etrecord is not None:
         symbols = event_symbols(trace, symbol_table(read_etrecord(etrecord), method))
-    return Known(symbols, arguments, found)
+    return ModelMetadata(symbols, arguments, found)

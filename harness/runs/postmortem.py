@@ -9,7 +9,14 @@ from harness.config.board import Board, attached, load_board
 from harness.decode.postmortem import is_postmortem
 from harness.errors import FormatError, HarnessError, RestartedError, UsageError
 from harness.lab.leases import hold_if
-from harness.lab.postmortem import Finding, Lookup, examine, fetch, no_symbols, symbols_of_board
+from harness.lab.postmortem import (
+    ExaminedPostmortem,
+    Lookup,
+    examine,
+    fetch,
+    no_symbols,
+    symbols_of_board,
+)
 from harness.lab.units import Chosen
 from harness.link.session import Session
 from harness.link.wire import Reset
@@ -75,7 +82,7 @@ def explain(
     return explained, finding.found.completed if finding.found.running else None
 
 
-def postmortem_of_path(path: Path, lookup: Lookup | None = None) -> Finding:
+def postmortem_of_path(path: Path, lookup: Lookup | None = None) -> ExaminedPostmortem:
     """Read a saved postmortem, a memory dump, or the one in a run directory.
 
     Without ``lookup``, that of a run directory is looked up in the firmware of its board.
@@ -108,7 +115,7 @@ def postmortem_of_path(path: Path, lookup: Lookup | None = None) -> Finding:
 
 def postmortem_of_board(
     board: Board, chosen: Chosen, baud: int | None, lookup: Lookup, *, clear: bool
-) -> Finding | None:
+) -> ExaminedPostmortem | None:
     """Read what a board that is running keeps, and make it forget that if asked to; None: nothing.
 
     Raises:

@@ -20,7 +20,7 @@ from harness.link.wire import State
 from harness.records.result import Result
 from harness.runs.collect import describe_target, pull_trace, record_pings, steadiness_of
 from harness.runs.directory import CONSOLE, RunDirectory
-from harness.runs.run import Outcome
+from harness.runs.run import FinishedRun
 from harness.runs.source import on_time_scales
 from harness.target import start_target
 from harness.target.ports import describe
@@ -31,7 +31,7 @@ def pull(
     baud: int | None,
     output: Path,
     stages: Callable[[str, int, int], None] = lambda *_: None,
-) -> Outcome:
+) -> FinishedRun:
     """Read the trace of the last run from a board that is running into a run directory.
 
     Raises:
@@ -88,4 +88,4 @@ def pull(
         time_scales=dict(board.time_scales),
         clock_quality=quality_of_run(trace, pings, steadiness=steadiness_of(board)),
     )
-    return Outcome(directory.finish(result), trace)
+    return FinishedRun(directory.finish(result), trace)

@@ -19,7 +19,7 @@ from harness.runs.archive import unpack
 from harness.runs.bundle import JUDGEMENT, MANIFEST, RUN, Manifest, judgement
 from harness.runs.directory import to_clock_domain
 from harness.runs.evaluation import judged_path
-from harness.runs.judged_run import Given, Judgement, Reported
+from harness.runs.judged_run import JudgedRun, ReadOptions, RunJudgement
 from harness.runs.source import load_given
 
 
@@ -49,8 +49,8 @@ class Replayed:
     """
 
     manifest: Manifest
-    run: Reported
-    said: Judgement
+    run: JudgedRun
+    said: RunJudgement
     then: bytes
     now: bytes
 
@@ -135,7 +135,7 @@ def replay(bundle: Bundle, directory: Path) -> Replayed:
     def place(name: str) -> Path | None:
         return directory / name if name else None
 
-    given = Given(
+    given = ReadOptions(
         clock=to_clock_domain(manifest.clock) if manifest.clock is not None else None,
         clock_bits=manifest.clock_bits,
         salvage=manifest.salvage,

@@ -49,7 +49,7 @@ from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.transfer import LogChunks
 from harness.link.wire import Region, Status
-from harness.records.result import UNFINISHED, Failure, Model, Result, Tensor
+from harness.records.result import UNFINISHED, Failure, Model, Result, TensorRecord
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
 from harness.resources import find_model
@@ -65,7 +65,7 @@ from harness.runs.collect import (
 )
 from harness.runs.directory import CONSOLE, PARTIAL, RunDirectory
 from harness.runs.evaluation import judged, recorded, with_evidence
-from harness.runs.judged_run import Reported
+from harness.runs.judged_run import JudgedRun
 from harness.runs.postmortem import explain, keep_earlier
 from harness.runs.provenance import SESSION_VARIABLE, current_commit
 from harness.runs.request import RunRequest
@@ -85,7 +85,7 @@ Stages = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FinishedRun:
     """A finished run.
 
     Attributes:
@@ -102,8 +102,8 @@ class Outcome:
 def run_model(
     request: RunRequest,
     stages: Stages = lambda *_: None,
-    ended: Callable[[Reported], None] = lambda _: None,
-) -> Outcome:
+    ended: Callable[[JudgedRun], None] = lambda _: None,
+) -> FinishedRun:
     """Run a model and leave a run directory, whatever happens once the target is being started.
 
     Args:
@@ -161,7 +161,7 @@ def run_model(
         ended(run.reported)
     if unkept is not None:
         raise unkept
-    return Outcome(run.result, trace, run.reported.comparison)
+    return FinishedRun(run.result, trace, run.reported.comparison)
 
 
 @contextmanager
@@ -190,7 +190,7 @@ class _Run:
         self.request, self.board, self.model = request, board, model
         self.directory, self.stages = directory, stages
         self.console = CappedBuffer()
-        self._judged: Reported | None = None
+        self._judged: JudgedRun | None = None
         self.began = time.monotonic()
         unfinished = Failure(UNFINISHED, "the run was cut off", "run it again", Owner.HOST)
         own_id = uuid.uuid4().hex
@@ -309,10 +309,10 @@ class _Run:
         self._learn(verdict=verdict, exit_code=0 if verdict.passed else 1)
 
     @property
-    def reported(self) -> Reported:
+    def reported(self) -> JudgedRun:
         """What there is to report of it."""
         path = self.directory.path
-        unjudged = Reported(shown(path), None, Verdict(()), directory=path)
+        unjudged = JudgedRun(shown(path), None, Verdict(()), directory=path)
         return with_evidence(dataclasses.replace(self._judged or unjudged, result=self.result))
 
     def fail(self, failure: Failure, exit_code: int) -> None:
@@ -411,7 +411,7 @@ class _Run:
             sizes = array.shape if tensor.dynamic else ()
             session.set_input(index, to_bytes(array, tensor), sizes=sizes)
             file = self.directory.write_tensor(f"inputs/{index}.npy", array)
-            inputs.append(Tensor(tensor.scalar_type, array.shape, array.nbytes, file))
+            inputs.append(TensorRecord(tensor.scalar_type, array.shape, array.nbytes, file))
         method = read_method(self.model, self.request.method)
         self._learn(
             model=Model(
@@ -450,6 +450,6 @@ class _Run:
             tensor = session.output_info(index, declared)
             array = from_bytes(session.read(Region.OUTPUT, index), tensor)
             file = self.directory.write_tensor(f"outputs/{index}.npy", array)
-            outputs.append(Tensor(tensor.scalar_type, tensor.sizes, tensor.nbytes, file))
+            outputs.append(TensorRecord(tensor.scalar_type, tensor.sizes, tensor.nbytes, file))
         if self.result.model is not None:
             self._learn(model=replace(self.result.model, outputs=tuple(outputs)))

@@ -28,7 +28,7 @@ from harness.runs.directory import (
     RunDirectory,
     to_clock_domain,
 )
-from harness.runs.judged_run import Given
+from harness.runs.judged_run import ReadOptions
 
 __all__ = ["Source", "counts_of", "is_device_log", "load_source", "read_trace"]
 
@@ -293,7 +293,7 @@ def on_scales(source: Source, scales: Mapping[str, str]) -> Source:
     return replace(source, dumps=tuple(dumps))
 
 
-def load_given(path: Path, given: Given) -> Source:
+def load_given(path: Path, given: ReadOptions) -> Source:
     """Read what is at ``path``, on the time scales given and those that its run recorded.
 
     Raises:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.check.subject import Output
+from harness.check.subject import ModelOutput
 from harness.errors import TargetError, UsageError
-from harness.records.result import Reference, Result
+from harness.records.result import ReferenceRecord, Result
 from harness.records.scalar_types import NUMPY_TYPES, little_endian
 from harness.runs.directory import RunDirectory
 
@@ -123,7 +123,7 @@ def keep_references(
     outputs: int,
     rtol: float | None,
     atol: float | None,
-) -> Reference | None:
+) -> ReferenceRecord | None:
     """Write the references into a run directory, and say what a result records of them.
 
     Args:
@@ -147,10 +147,10 @@ def keep_references(
         directory.write_tensor(f"reference/{index}.npy", array)
         for index, array in enumerate(references)
     )
-    return Reference(files, rtol, atol)
+    return ReferenceRecord(files, rtol, atol)
 
 
-def compared_outputs(result: Result, directory: Path | None) -> tuple[Output, ...]:
+def compared_outputs(result: Result, directory: Path | None) -> tuple[ModelOutput, ...]:
     """Outputs of a run beside their references; none where there are no references.
 
     Raises:
@@ -160,7 +160,7 @@ def compared_outputs(result: Result, directory: Path | None) -> tuple[Output, ..
     if reference is None or model is None or directory is None or not model.outputs:
         return ()
     return tuple(
-        Output(
+        ModelOutput(
             output.file,
             read_npy(directory / output.file),
             read_npy(directory / file),

@@ -16,9 +16,9 @@ from harness.extras import require
 
 require("testing", "harness.strategies", "hypothesis")
 
-from harness.strategies.by_hand import Event, Run, trace_of  # noqa: E402
+from harness.strategies.by_hand import EventSpec, RunSpec, trace_of  # noqa: E402
 from harness.strategies.clocks import (  # noqa: E402
-    Timeline,
+    DrawnTimeline,
     clock_domains,
     timelines,
     wrapped_traces,
@@ -35,10 +35,10 @@ from harness.strategies.traces import (  # noqa: E402
 
 __all__ = [
     "DeviceLog",
-    "Event",
+    "DrawnTimeline",
+    "EventSpec",
     "Execution",
-    "Run",
-    "Timeline",
+    "RunSpec",
     "arbitrary_traces",
     "clock_domains",
     "damaged",

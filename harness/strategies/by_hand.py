@@ -11,7 +11,7 @@ from harness.records.trace import NO_NAME, Block, DebugValue, Kind, Trace
 
 
 @dataclass(frozen=True)
-class Event:
+class EventSpec:
     """An event, in the order of a log.
 
     Attributes:
@@ -38,7 +38,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunSpec:
     """A block of events.
 
     Attributes:
@@ -48,17 +48,17 @@ class Run:
         allocators: Names of its allocators, the first of which is 1.
     """
 
-    events: Sequence[Event]
+    events: Sequence[EventSpec]
     name: str = "Execute"
     bundled: int = -1
     allocators: tuple[str, ...] = ()
 
 
-def trace_of(*runs: Run, clock: ClockDomain = HOST_NANOSECONDS) -> Trace:
+def trace_of(*runs: RunSpec, clock: ClockDomain = HOST_NANOSECONDS) -> Trace:
     """The trace of the runs, all events of which are on one clock.
 
     Example:
-        >>> trace = trace_of(Run([Event("Method::execute", 0, 100)]))
+        >>> trace = trace_of(RunSpec([EventSpec("Method::execute", 0, 100)]))
         >>> len(trace), trace.names
         (1, ('Method::execute',))
     """

@@ -34,7 +34,7 @@ def clock_domains(
 
 
 @dataclass(frozen=True)
-class Timeline:
+class DrawnTimeline:
     """When each event began and ended, in log order, and the counter that read it.
 
     Attributes:
@@ -75,7 +75,7 @@ class Timeline:
 @st.composite
 def timelines(
     draw: st.DrawFn, *, clocks: st.SearchStrategy[ClockDomain] | None = None, max_events: int = 12
-) -> Timeline:
+) -> DrawnTimeline:
     """Timelines that can be told from the readings of a counter that wraps: no gap hides a wrap.
 
     Args:
@@ -93,7 +93,7 @@ def timelines(
         now += draw(st.one_of(st.integers(0, longest), st.just(longest), st.just(0)))
         ends.append(now)
         starts.append(now - draw(st.one_of(st.integers(0, longest), st.just(longest))))
-    return Timeline(clock, jitter, starts, ends)
+    return DrawnTimeline(clock, jitter, starts, ends)
 
 
 def wrapped_traces(
@@ -105,4 +105,4 @@ def wrapped_traces(
         clocks: As for ``timelines``.
         max_events: Likewise.
     """
-    return timelines(clocks=clocks, max_events=max_events).map(Timeline.trace)
+    return timelines(clocks=clocks, max_events=max_events).map(DrawnTimeline.trace)

@@ -22,7 +22,7 @@ _DEADLINE_S = 10.0
 
 
 @dataclass(slots=True)
-class Finding:
+class ProgramFinding:
     """A program that boards need: its version, or None and what to do about it."""
 
     tool: str
@@ -31,17 +31,17 @@ class Finding:
     needed_by: list[str] = field(default_factory=list)
 
 
-def examine(boards: Iterable[Board]) -> list[Finding]:
+def examine(boards: Iterable[Board]) -> list[ProgramFinding]:
     """Look for everything that building and starting ``boards`` needs."""
-    findings: dict[str, Finding] = {}
+    findings: dict[str, ProgramFinding] = {}
     for board in boards:
         for tool, path, remedy in _needs(board):
             if tool not in findings:
-                findings[tool] = Finding(tool, _version(path), remedy)
+                findings[tool] = ProgramFinding(tool, _version(path), remedy)
             findings[tool].needed_by.append(board.name)
         if board.build is not None and board.build.executorch:
             installed = version("executorch") if find_executorch() else None
-            wheel = Finding("executorch", installed, EXECUTORCH_REMEDY)
+            wheel = ProgramFinding("executorch", installed, EXECUTORCH_REMEDY)
             findings.setdefault(wheel.tool, wheel).needed_by.append(board.name)
     return list(findings.values())
 

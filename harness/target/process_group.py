@@ -321,7 +321,7 @@ def ended_with(code: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProgramEnd:
     """How a program ended that was run to its end.
 
     Attributes:
@@ -360,7 +360,7 @@ def run_program(
     *,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-) -> Ended:
+) -> ProgramEnd:
     """Run a program to its end, or end it and all it started at a deadline.
 
     Args:
@@ -378,4 +378,4 @@ def run_program(
         in_time = group.wait(timeout_s)
     finally:
         code = group.end()
-    return Ended(code if in_time else None, bytes(stdout), bytes(stderr), group.complaint)
+    return ProgramEnd(code if in_time else None, bytes(stdout), bytes(stderr), group.complaint)

@@ -12,11 +12,11 @@ from harness.link.ports import open_port
 from harness.link.reopen import ReopeningTransport
 from harness.link.transports import Transport
 from harness.target.lease.holding import Lease, hold
-from harness.target.lease.lock_keys import Place, place_of_port
+from harness.target.lease.lock_keys import LockKey, place_of_port
 from harness.target.ports import describe, device_of
 
 
-class Line:
+class SerialLine:
     """The line to a board: found, held and opened, again whenever it has ended.
 
     What is on USB may come back by another name, and plugged in elsewhere.
@@ -31,7 +31,7 @@ class Line:
             wait_s: Longest wait for another process to let it go when it is first opened, seconds.
         """
         self._port, self._baud, self._wait_s = port, baud, wait_s
-        self._place: Place | None = None
+        self._place: LockKey | None = None
         self._held = ExitStack()
         self._lease: Lease | None = None
 
@@ -82,7 +82,7 @@ class SerialPortTarget:
         description: Which port at which rate.
     """
 
-    def __init__(self, transport: ReopeningTransport, description: str, line: Line) -> None:
+    def __init__(self, transport: ReopeningTransport, description: str, line: SerialLine) -> None:
         self.transport = transport
         self.description = description
         self._line = line
@@ -129,7 +129,7 @@ def open_serial_port(
             "ports` lists those of this host",
         )
     deadlines = board.deadlines
-    line = Line(port, target.baud, deadlines.unit_s)
+    line = SerialLine(port, target.baud, deadlines.unit_s)
     try:
         transport = ReopeningTransport(line.open, deadlines.reopen_s, check=line.glance)
     except BaseException:

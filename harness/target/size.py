@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness.errors import InfrastructureError
-from harness.records.result import Size
+from harness.records.result import FirmwareSize
 from harness.target.build import Firmware, compiler_for
 from harness.target.process_group import run_program
 
@@ -26,7 +26,7 @@ ROOMS = (
 _DEADLINE_S = 30.0
 
 
-def firmware_sizes(firmware: Firmware, preset: str) -> Iterator[Size]:
+def firmware_sizes(firmware: Firmware, preset: str) -> Iterator[FirmwareSize]:
     """Yield the size of each room, objects summed before linking, then of the image.
 
     The linker drops functions that nobody calls, and adds the port, libc and libm.
@@ -42,7 +42,7 @@ def firmware_sizes(firmware: Firmware, preset: str) -> Iterator[Size]:
     yield image_size(firmware, preset)
 
 
-def image_size(firmware: Firmware, preset: str) -> Size:
+def image_size(firmware: Firmware, preset: str) -> FirmwareSize:
     """Return the size of the linked image.
 
     Raises:
@@ -71,5 +71,5 @@ def _measure(program: str, files: Sequence[Path]) -> list[list[int]]:
     return [[int(cell) for cell in line.split()[:3]] for line in lines[1:]]
 
 
-def _total(part: str, rows: list[list[int]]) -> Size:
-    return Size(part, *(sum(column) for column in zip(*rows, strict=True)))
+def _total(part: str, rows: list[list[int]]) -> FirmwareSize:
+    return FirmwareSize(part, *(sum(column) for column in zip(*rows, strict=True)))

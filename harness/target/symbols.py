@@ -14,7 +14,7 @@ _PREFIXES: Final = {40: "arm-none-eabi-", 243: "riscv64-unknown-elf-"}
 """Prefix of the toolchain by ``e_machine``; other images are this host's."""
 
 
-class Symbols:
+class ImageSymbols:
     """Looks up addresses in one image; when that cannot be done, nothing is known of any."""
 
     def __init__(self, image: Path) -> None:

@@ -22,7 +22,7 @@ from harness.errors import TargetError
 from harness.link.wire import DebugLevel, ProfilingLevel
 from harness.records.trace import Kind, Losses, TensorValue, Trace
 from harness.runs.request import RunRequest
-from harness.runs.run import Outcome, run_model
+from harness.runs.run import FinishedRun, run_model
 from harness.runs.source import load_source
 from tests.conftest import FIXTURES, MODELS
 from tests.sim.test_models_on_boards import outputs, signatures
@@ -53,11 +53,11 @@ def delegated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run(board: str, model: Path, directory: Path, runs: int = 3) -> Outcome:
+def run(board: str, model: Path, directory: Path, runs: int = 3) -> FinishedRun:
     return sound(run_model(RunRequest(board, model, runs, directory)))
 
 
-def sound(outcome: Outcome) -> Outcome:
+def sound(outcome: FinishedRun) -> FinishedRun:
     """What ExecuTorch itself logs passes every invariant, but for operators too short to tell."""
     assert outcome.result.verdict is not None
     checks = [check for check in outcome.result.verdict.checks if check.code.startswith("I")]

@@ -28,7 +28,7 @@ from harness.records.trace import DebugValue, TensorValue
 from tests.conftest import MODELS, CommandResult
 from tests.support.dumps import Generator, record, record_bundled
 from tests.support.exported import Exported, export_methods
-from tests.support.traces import Event, Run, trace_of
+from tests.support.traces import EventSpec, RunSpec, trace_of
 
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("ignore")]
 
@@ -149,7 +149,7 @@ def test_which_run_was_of_which_kind_is_lost(generator: Generator) -> None:
 
 
 def test_nothing_but_outputs_makes_no_table() -> None:
-    outputs = Run([Event(value=DebugValue(1, 1, output=True))])
+    outputs = RunSpec([EventSpec(value=DebugValue(1, 1, output=True))])
     for runs in ([], [outputs]):
         data = write_ed00(trace_of(*runs))
         with pytest.raises(ValueError, match="No objects to concatenate"):
@@ -159,7 +159,10 @@ def test_nothing_but_outputs_makes_no_table() -> None:
 
 @pytest.mark.parametrize("output", [False, True])
 def test_values_that_differ_between_runs_close_the_file(output: bool) -> None:
-    runs = [Run([Event("a", 0, 1), Event(value=DebugValue(value, 1, output))]) for value in (1, 2)]
+    runs = [
+        RunSpec([EventSpec("a", 0, 1), EventSpec(value=DebugValue(value, 1, output))])
+        for value in (1, 2)
+    ]
     data = write_ed00(trace_of(*runs))
     with pytest.raises(AssertionError):
         Theirs(etdump_data=data)
@@ -219,7 +222,7 @@ def test_the_bundled_input_that_is_named_is_the_one_compared_with(
     dump = record_bundled(portable_model, tmp_path, 3, [1])
     trace = Inspector(**dump.arguments).trace
     outputs = Inspector(**dump.arguments).event_blocks[1].run_output
-    data = write_ed00(trace_of(Run([Event("a", 0, 1)], bundled=1)))
+    data = write_ed00(trace_of(RunSpec([EventSpec("a", 0, 1)], bundled=1)))
     (block,) = Inspector(etdump_data=data, etrecord=dump.arguments["etrecord"]).event_blocks
     assert len(trace.blocks) == 2
     assert block.reference_output is not None
@@ -232,7 +235,7 @@ def test_etdumpgen_does_not_write_the_bundled_input(generator: Generator) -> Non
     theirs, ours = both(generator.make("bundled 3\nblock Execute\nprofile a 0 0 0 1"))
     assert theirs.event_blocks[0].bundled_input_index == -1
     assert ours.event_blocks[0].bundled_input_index == -1
-    named = write_ed00(trace_of(Run([Event("a", 0, 1)], bundled=3)))
+    named = write_ed00(trace_of(RunSpec([EventSpec("a", 0, 1)], bundled=3)))
     assert Inspector(etdump_data=named).event_blocks[0].bundled_input_index == 3
 
 
@@ -298,7 +301,7 @@ def infinite(generator: Generator) -> bytes:
 
 
 def not_utf8(generator: Generator) -> bytes:
-    return write_ed00(trace_of(Run([Event("\udcff", 0, 1)])))
+    return write_ed00(trace_of(RunSpec([EventSpec("\udcff", 0, 1)])))
 
 
 @pytest.mark.parametrize(
@@ -338,7 +341,9 @@ def test_tensors_are_zeros_without_a_debug_buffer(portable_model: Exported, tmp_
 def values(tmp_path: Path, tensor: TensorValue, elements: bytes) -> tuple[bytes, Path]:
     path = tmp_path / "debug.bin"
     path.write_bytes(elements)
-    return write_ed00(trace_of(Run([Event("a", 0, 1), Event(value=DebugValue(tensor, 5))]))), path
+    return write_ed00(
+        trace_of(RunSpec([EventSpec("a", 0, 1), EventSpec(value=DebugValue(tensor, 5))]))
+    ), path
 
 
 def test_the_order_of_elements_in_memory_is_ignored(tmp_path: Path) -> None:

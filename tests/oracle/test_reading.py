@@ -12,7 +12,7 @@ pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
 import flatbuffers
 from executorch.devtools.etdump.serialize import deserialize_from_etdump_flatcc
 
-from harness.decode.dumps import Found, read_dumps
+from harness.decode.dumps import FoundDumps, read_dumps
 from harness.errors import FormatError
 from tests.oracle.test_inspector import official
 from tests.property.test_dumps import accidents
@@ -52,7 +52,7 @@ def test_what_both_readers_make_of_a_damaged_dump_is_the_same() -> None:
             theirs = deserialize_from_etdump_flatcc(data).run_data
         except Exception:  # whatever it is, it has not read the file
             continue
-        if isinstance(ours, Found):
+        if isinstance(ours, FoundDumps):
             assert official(ours.dumps[0].trace) == theirs, accident
             agreed += 1
         else:

@@ -13,7 +13,7 @@ import torch
 from torch._C._profiler import _EventType
 from torch.profiler import ProfilerActivity, profile
 
-from harness.analyze.tensor_ids import Ids, Reference, unique_ids
+from harness.analyze.tensor_ids import Ids, TensorReference, unique_ids
 from tests.support.torch_events import walk
 
 pytestmark = pytest.mark.oracle
@@ -81,7 +81,7 @@ def flat(inputs: list[Any]) -> Iterator[Any]:
             yield item
 
 
-def seen(work: Callable[[], None]) -> Iterator[tuple[Reference, Ids]]:
+def seen(work: Callable[[], None]) -> Iterator[tuple[TensorReference, Ids]]:
     """What a profile says about tensors and memory in order of time, with torch's ids."""
     with profile(
         activities=[ProfilerActivity.CPU], profile_memory=True, record_shapes=True
@@ -93,11 +93,11 @@ def seen(work: Callable[[], None]) -> Iterator[tuple[Reference, Ids]]:
         if event.tag == _EventType.TorchOp:
             for tensor in flat(fields.inputs):
                 place = tensor.storage_data_ptr, str(tensor.device)
-                yield Reference(place, tensor.impl_ptr), Ids(tensor.allocation_id, tensor.id)
+                yield TensorReference(place, tensor.impl_ptr), Ids(tensor.allocation_id, tensor.id)
         elif event.tag == _EventType.Allocation:
             place = fields.ptr, str(fields.device)
             freed = fields.alloc_size < 0
-            yield Reference(place, freed=freed), Ids(fields.allocation_id, fields.id)
+            yield TensorReference(place, freed=freed), Ids(fields.allocation_id, fields.id)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -17,7 +17,7 @@ from executorch.extension.pybindings import portable_lib
 from harness.decode.ed00 import read_ed00
 from harness.link.wire import DebugLevel
 from harness.runs.request import RunRequest
-from harness.runs.run import Outcome, run_model
+from harness.runs.run import FinishedRun, run_model
 from tests.conftest import FIXTURES, MODELS
 from tests.support.values import logged_tensors
 
@@ -46,7 +46,7 @@ class Network(torch.nn.Module):
 
 def run(
     model: Path, directory: Path, level: DebugLevel, value: np.ndarray, board: str = "native"
-) -> Outcome:
+) -> FinishedRun:
     given = directory.with_suffix(".npy")
     np.save(given, value)
     return run_model(RunRequest(board, model, 2, directory, inputs=(given,), values=level))

@@ -24,7 +24,7 @@ from harness.records.trace import EXECUTION, Losses, Stack, Trace
 from harness.records.verdict import Check
 from tests.conftest import FIXTURES, CommandResult
 from tests.support.documents import document
-from tests.support.traces import Event, Run, trace_of
+from tests.support.traces import EventSpec, RunSpec, trace_of
 
 Etharness = Callable[..., CommandResult]
 
@@ -68,16 +68,16 @@ def subjects(draw: st.DrawFn) -> list[Subject]:
     return found
 
 
-def execution(draw: st.DrawFn, work: list[tuple[str, int, Any]]) -> Run:
+def execution(draw: st.DrawFn, work: list[tuple[str, int, Any]]) -> RunSpec:
     events, now = [], 0
     for name, instruction, delegate in work:
         took = draw(st.sampled_from([0, 1, 10, 1000, 123_456]))
-        events.append(Event(name, now, now + took, 0, instruction, delegate))
+        events.append(EventSpec(name, now, now + took, 0, instruction, delegate))
         now += took
     if draw(st.booleans()):
-        events.append(Event(None, 0, 0, allocated=draw(st.integers(1, 5000))))
-    events.append(Event(EXECUTION, 0, now, chain=-1))
-    return Run(events, allocators=("method",))
+        events.append(EventSpec(None, 0, 0, allocated=draw(st.integers(1, 5000))))
+    events.append(EventSpec(EXECUTION, 0, now, chain=-1))
+    return RunSpec(events, allocators=("method",))
 
 
 WISHES = st.builds(
@@ -126,11 +126,11 @@ def test_an_operator_slowed_by_more_than_the_margin_fails(
 ) -> None:
     starts = np.cumsum([0, *took])
     events = [
-        Event(f"op{n % 3}", int(start), int(start) + time, instruction=n)
+        EventSpec(f"op{n % 3}", int(start), int(start) + time, instruction=n)
         for n, (start, time) in enumerate(zip(starts, took, strict=False))
     ]
-    whole = Event(EXECUTION, 0, int(starts[-1]), chain=-1)
-    trace = trace_of(Run([*events, whole]), Run([*events, whole]))
+    whole = EventSpec(EXECUTION, 0, int(starts[-1]), chain=-1)
+    trace = trace_of(RunSpec([*events, whole]), RunSpec([*events, whole]))
     wishes = Wishes(margin, share=0.0)  # all have a limit of their own
     path = tmp_path_factory.mktemp("suggest") / "budget.toml"
     path.write_text(suggest([Subject(trace)], wishes))
@@ -163,7 +163,9 @@ def test_the_command_writes_a_budget_that_the_runs_keep_to(
     etharness: Etharness, tmp_path: Path
 ) -> None:
     trace = tmp_path / "odd.etdp"
-    trace.write_bytes(write_ed00(trace_of(Run([Event("a*", 0, 5), Event(EXECUTION, 0, 9, -1)]))))
+    trace.write_bytes(
+        write_ed00(trace_of(RunSpec([EventSpec("a*", 0, 5), EventSpec(EXECUTION, 0, 9, -1)])))
+    )
     file = tmp_path / "first.toml"
     paths = [FIXTURES / "kws_f32_executorch.etdp", trace]
     result = etharness("check", *paths, "--suggest", file, "--margin", "10 %")

@@ -28,14 +28,14 @@ from harness.runs.archive import pack, unpack
 from harness.runs.bundle import Manifest, Packed, write_bundle
 from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import judged_path
-from harness.runs.judged_run import Given, Reported
+from harness.runs.judged_run import JudgedRun, ReadOptions
 from harness.runs.replay import Replayed, open_bundle, replay, unpack_into
 from harness.runs.source import load_given
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.records import EDGE, graph, node, write_record
 from tests.support.reported import FINISHED, failed_run, reported
-from tests.support.traces import Event, Run, trace_of
+from tests.support.traces import EventSpec, RunSpec, trace_of
 
 Etharness = Callable[..., CommandResult]
 
@@ -131,7 +131,7 @@ def test_a_zip_of_another_origin_is_none() -> None:
 
 
 EVENTS = st.builds(
-    Event,
+    EventSpec,
     name=st.sampled_from(["conv", "relu", "Method::execute", "odd\x1b[1m"]),
     start=st.integers(0, 1000),
     end=st.integers(1000, 5000),
@@ -139,9 +139,9 @@ EVENTS = st.builds(
     instruction=st.integers(0, 3),
     delegate=st.sampled_from([None, 3, "npu"]),
 )
-TRACES = st.lists(st.lists(EVENTS, min_size=1, max_size=5).map(Run), min_size=1, max_size=4).map(
-    lambda runs: trace_of(*runs)
-)
+TRACES = st.lists(
+    st.lists(EVENTS, min_size=1, max_size=5).map(RunSpec), min_size=1, max_size=4
+).map(lambda runs: trace_of(*runs))
 RULES = st.sampled_from(
     [
         "[[time]]\nevent = '*'\nlimit_us = 2\nper = 'execution'\n",
@@ -181,7 +181,7 @@ def test_what_a_bundle_says_is_said_again(
             budget = home / "lab" / "of board" / "own.toml"
             budget.parent.mkdir()
             budget.write_text("schema = 1\nextends = '../budget.toml'\n")
-        how = Given(day=date(2026, 11, 21))
+        how = ReadOptions(day=date(2026, 11, 21))
         run = judged_path(path, lambda where: load_given(where, how), budget, how)
         write_report(home / "bundle.zip", [run])
         again = replayed(home / "bundle.zip")
@@ -199,8 +199,8 @@ def small() -> bytes:
     """A bundle of a trace alone."""
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "trace.etdp"
-        path.write_bytes(write_ed00(trace_of(Run([Event("relu", 10, 20, instruction=1)]))))
-        run = judged_path(path, lambda where: load_given(where, Given()), given=Given())
+        path.write_bytes(write_ed00(trace_of(RunSpec([EventSpec("relu", 10, 20, instruction=1)]))))
+        run = judged_path(path, lambda where: load_given(where, ReadOptions()), given=ReadOptions())
         return write_bundle([run])
 
 
@@ -320,7 +320,7 @@ def test_what_a_bundle_lacks_is_said(tmp_path: Path) -> None:
 def test_a_bundle_is_of_one_run_whose_files_are_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a bundle is of one run, not of 2"):
         write_bundle([reported(), reported()])
-    gone = Reported(str(tmp_path / "gone"), None, reported().verdict)
+    gone = JudgedRun(str(tmp_path / "gone"), None, reported().verdict)
     with pytest.raises(UsageError, match=r"cannot bundle .*gone: No such file"):
         write_bundle([gone])
     with pytest.raises(UsageError, match="cannot read the bundle"):
@@ -332,10 +332,10 @@ def test_a_budget_of_an_earlier_place_is_not_asked_for(tmp_path: Path) -> None:
     directory = RunDirectory.create(tmp_path / "run")
     verdict = VerdictRecord(passed=True, budget="/nowhere/budget.toml", checks=())
     directory.write_result(msgspec.structs.replace(FINISHED, verdict=verdict))
-    directory.write("trace.etdp", write_ed00(trace_of(Run([Event("relu", 10, 20)]))))
+    directory.write("trace.etdp", write_ed00(trace_of(RunSpec([EventSpec("relu", 10, 20)]))))
     budget = tmp_path / "budget.toml"
     budget.write_text("schema = 1\n")
-    how = Given()
+    how = ReadOptions()
     run = judged_path(tmp_path / "run", lambda path: load_given(path, how), budget, how)
     write_report(tmp_path / "b.zip", [run])
     budget.unlink()
@@ -353,10 +353,10 @@ def test_what_was_given_beside_a_trace_is_in_the_bundle(
         f"{EDGE}/forward": graph(nodes),
     }
     etrecord = write_record(home / "etrecord.bin", record)
-    calls = [Event(f"native_call_{n}", 10 * n, 10 * n + 5, instruction=n) for n in range(2)]
-    delegated = Event("npu", 1, 3, instruction=1, delegate="npu_1")
+    calls = [EventSpec(f"native_call_{n}", 10 * n, 10 * n + 5, instruction=n) for n in range(2)]
+    delegated = EventSpec("npu", 1, 3, instruction=1, delegate="npu_1")
     trace = home / "trace.etdp"
-    trace.write_bytes(write_ed00(trace_of(Run([*calls, delegated]))))
+    trace.write_bytes(write_ed00(trace_of(RunSpec([*calls, delegated]))))
     (home / "debug.bin").write_bytes(bytes(8))
     budget = home / "budget.toml"
     budget.write_text(
@@ -381,7 +381,7 @@ def test_what_was_given_beside_a_trace_is_in_the_bundle(
 def test_a_file_of_a_run_directory_brings_all_of_it(etharness: Etharness, tmp_path: Path) -> None:
     directory = RunDirectory.create(tmp_path / "run")
     directory.write_result(FINISHED)
-    directory.write("trace.etdp", write_ed00(trace_of(Run([Event("relu", 10, 20)]))))
+    directory.write("trace.etdp", write_ed00(trace_of(RunSpec([EventSpec("relu", 10, 20)]))))
     file = tmp_path / "b.zip"
     checked = etharness("check", tmp_path / "run/trace.etdp", "--report", file)
     manifest = open_bundle(file).manifest
@@ -392,8 +392,8 @@ def test_a_file_of_a_run_directory_brings_all_of_it(etharness: Etharness, tmp_pa
 
 def test_names_that_do_not_fit_into_an_archive_are_said(tmp_path: Path) -> None:
     trace = tmp_path / "a:b.etdp"
-    trace.write_bytes(write_ed00(trace_of(Run([Event("relu", 10, 20)]))))
-    run = judged_path(trace, lambda path: load_given(path, Given()))
+    trace.write_bytes(write_ed00(trace_of(RunSpec([EventSpec("relu", 10, 20)]))))
+    run = judged_path(trace, lambda path: load_given(path, ReadOptions()))
     with pytest.raises(UsageError, match=r"'trace/a:b\.etdp' cannot be put into an archive"):
         write_bundle([run])
 
@@ -402,7 +402,7 @@ def test_a_trace_alone_is_judged_as_of_the_board_and_model_that_are_said(
     etharness: Etharness, tmp_path: Path
 ) -> None:
     trace, budget = tmp_path / "trace.etdp", tmp_path / "budget.toml"
-    trace.write_bytes(write_ed00(trace_of(Run([Event("relu", 10, 20)]))))
+    trace.write_bytes(write_ed00(trace_of(RunSpec([EventSpec("relu", 10, 20)]))))
     rule = "[[for.time]]\nevent = 'relu'\nlimit_us = 0\n"
     budget.write_text(f"schema = 1\n[[for]]\nboard = 'native'\nmodel = 'kws*'\n{rule}")
     arguments = ["check", trace, "--budget", budget]

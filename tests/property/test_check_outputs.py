@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from harness.check.evaluate import evaluate
-from harness.check.subject import Output, Subject
+from harness.check.subject import ModelOutput, Subject
 from harness.records.verdict import Check
 from tests.support.reported import SMALL
 
@@ -26,7 +26,7 @@ TOLERANCE = st.sampled_from([0.0, 1e-6, 1e-3, 0.5])
 def compared(
     value: Any, reference: Any, rtol: float | None = None, atol: float | None = None
 ) -> Check:
-    output = Output("outputs/0.npy", np.asarray(value), np.asarray(reference), rtol, atol)
+    output = ModelOutput("outputs/0.npy", np.asarray(value), np.asarray(reference), rtol, atol)
     verdict = evaluate(Subject(SMALL, outputs=(output,)))
     [found] = [check for check in verdict.checks if check.code == "I11"]
     return found

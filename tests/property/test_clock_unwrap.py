@@ -14,13 +14,13 @@ from harness.analyze.unwrap import unwrap
 from harness.decode.device_log import read_log
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import concatenate
-from harness.strategies import Timeline, timelines
+from harness.strategies import DrawnTimeline, timelines
 from tests.support.logs import CompactLog
 
 
 @given(timelines())
 @settings(max_examples=400, deadline=None)
-def test_any_timeline_comes_back_up_to_its_origin(timed: Timeline) -> None:
+def test_any_timeline_comes_back_up_to_its_origin(timed: DrawnTimeline) -> None:
     trace = timed.trace()
     lengths = [end - start for start, end in zip(timed.starts, timed.ends, strict=True)]
     assert durations(trace).tolist() == lengths
@@ -36,7 +36,7 @@ def test_any_timeline_comes_back_up_to_its_origin(timed: Timeline) -> None:
 @given(timelines(), st.sets(st.integers(1, 11)), st.booleans())
 @settings(max_examples=80, deadline=None)
 def test_a_log_that_was_pulled_in_parts_has_the_timeline_of_the_whole(
-    timed: Timeline, cuts: set[int], again: bool
+    timed: DrawnTimeline, cuts: set[int], again: bool
 ) -> None:
     """Pulls of what was logged since the last one, put together, are the log."""
     count = len(timed.ends)
@@ -54,7 +54,7 @@ def test_a_log_that_was_pulled_in_parts_has_the_timeline_of_the_whole(
 
 @given(timelines(), st.integers(0, 2**64 - 1))
 @settings(max_examples=200, deadline=None)
-def test_where_the_counter_begins_does_not_matter(timed: Timeline, shift: int) -> None:
+def test_where_the_counter_begins_does_not_matter(timed: DrawnTimeline, shift: int) -> None:
     def at(offset: int) -> tuple[list[int], list[int], list[int]]:
         trace = timed.trace(shift=offset)
         timeline = unwrap(trace, timed.jitter)

@@ -9,7 +9,7 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.link.exchange import Damage, Exchange
+from harness.link.exchange import Exchange, FrameDamage
 from harness.link.frames import Frame, encode, is_text
 from harness.link.messages import parse_log
 from harness.link.wire import MIN_MTU, RESPONSE, Op
@@ -65,7 +65,7 @@ class Scripted:
     def close(self) -> None: ...
 
 
-def heard(stream: bytes, places: list[int]) -> tuple[Exchange, list[Frame | Damage], bytes]:
+def heard(stream: bytes, places: list[int]) -> tuple[Exchange, list[Frame | FrameDamage], bytes]:
     """What a host makes of a stream: frames and damage, and the console's bytes."""
     console = bytearray()
     transport = Scripted(stream, places)
@@ -84,7 +84,9 @@ def test_any_text_between_frames_is_kept_in_order_and_costs_no_frame(
 ) -> None:
     stream = b"".join(words + encode(*frame) for words, frame in pieces)
     exchange, items, console = heard(stream, places)
-    assert [item for item in items if item is not Damage.HERE] == [Frame(*f) for _, f in pieces]
+    assert [item for item in items if item is not FrameDamage.HERE] == [
+        Frame(*f) for _, f in pieces
+    ]
     assert console == b"".join(words for words, _ in pieces)
     seen = exchange.statistics
     assert (seen.skipped_bytes, seen.text_bytes) == (0, len(console))
@@ -126,7 +128,7 @@ def test_damaged_frames_among_text_are_counted(
     good = [Frame(*frame) for _, frame, hit, _ in pieces if not hit]
     assert [item for item in items if isinstance(item, Frame)] == good
     assert exchange.statistics.corrupt.total() >= damaged
-    assert items.count(Damage.HERE) == exchange.statistics.corrupt.total()
+    assert items.count(FrameDamage.HERE) == exchange.statistics.corrupt.total()
 
 
 @given(frames, st.integers(0, 10**6), st.sampled_from(["flip", "lose", "cut"]))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.decode.dumps import Found, read_dumps
+from harness.decode.dumps import FoundDumps, read_dumps
 from harness.decode.ed00 import read_ed00, write_ed00
 from harness.errors import FormatError
 from harness.records.trace import Damage, Trace
@@ -90,7 +90,7 @@ def is_subsequence(part: list[tuple[object, ...]], whole: list[tuple[object, ...
     )
 
 
-def salvaged(data: bytes) -> Found | None:
+def salvaged(data: bytes) -> FoundDumps | None:
     """What salvage finds; None when the file is not even recognised."""
     try:
         return read_dumps(data, salvage=True)
@@ -129,7 +129,7 @@ def test_no_damage_crashes_or_takes_much_memory(name: str, data: st.DataObject) 
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 500_000 + 60 * len(left)
-    if isinstance(strict, Found):
+    if isinstance(strict, FoundDumps):
         assert found == strict  # what is not damaged is salvaged as it is
         return
     assert strict.field

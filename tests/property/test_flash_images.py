@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from harness.errors import FormatError, UsageError
-from harness.flash.image import Format, Image, Segment, read_image
+from harness.flash.image import Image, ImageFormat, Segment, read_image
 
 IN_ONE_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 RP2350_ARM = 0xE48BFF59
@@ -28,7 +28,7 @@ def segment_lists(draw: st.DrawFn) -> tuple[Segment, ...]:
 
 
 def image_of(segments: tuple[Segment, ...]) -> Image:
-    return Image(Path("made.elf"), Format.ELF, segments, "")
+    return Image(Path("made.elf"), ImageFormat.ELF, segments, "")
 
 
 def elf32(segments: tuple[Segment, ...], *, shift: int = 0) -> bytes:

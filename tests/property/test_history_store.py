@@ -30,7 +30,7 @@ from harness.records.clock_domain import ClockDomain
 from harness.records.timestamps import microseconds
 from tests.support.postgresql import Server
 from tests.support.results import Made, made, unmet
-from tests.support.traces import Event, Run, trace_of
+from tests.support.traces import EventSpec, RunSpec, trace_of
 
 NAMES = st.one_of(st.sampled_from(["a", "b"]), st.text(st.characters(), max_size=5))
 IDS = st.sampled_from([f"r{number}" for number in range(8)])
@@ -55,9 +55,9 @@ def subjects(draw: Any) -> Made:
     """A result by any id, with operators by any names, some of them the same."""
     names = draw(st.lists(NAMES, max_size=3))
     runs = [
-        Run(
+        RunSpec(
             [
-                Event(
+                EventSpec(
                     name, 0, draw(st.integers(0, 2**63)), instruction=index % 2, delegate=delegate
                 )
                 for index, name in enumerate(names)

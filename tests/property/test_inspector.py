@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.decode.ed00 import read_ed00, write_ed00
 from harness.inspector import Inspector, TimeScale
 from harness.records.trace import DebugValue, Kind
-from tests.support.traces import Event, Run, trace_of
+from tests.support.traces import EventSpec, RunSpec, trace_of
 
 FEW = st.integers(-1, 2)
 IDENTITIES = {
@@ -20,15 +20,17 @@ IDENTITIES = {
     "instruction": st.integers(0, 2),
     "delegate": st.none() | st.integers(0, 1) | st.sampled_from(["", "1", "x"]),
 }
-PROFILES = st.builds(Event, **IDENTITIES, start=st.integers(0, 2**40), end=st.integers(0, 2**40))
+PROFILES = st.builds(
+    EventSpec, **IDENTITIES, start=st.integers(0, 2**40), end=st.integers(0, 2**40)
+)
 VALUES = st.builds(
-    Event,
+    EventSpec,
     **IDENTITIES,
     value=st.builds(DebugValue, st.integers(0, 9), st.just(1), st.none() | st.booleans()),
 )
-ALLOCATIONS = st.builds(Event, allocated=st.integers(0, 99))
+ALLOCATIONS = st.builds(EventSpec, allocated=st.integers(0, 99))
 RUNS = st.builds(
-    Run,
+    RunSpec,
     st.lists(PROFILES | VALUES | ALLOCATIONS, max_size=12),
     name=st.sampled_from(["Default", "Execute"]),
     bundled=FEW,
@@ -38,7 +40,7 @@ RUNS = st.builds(
 
 @settings(max_examples=60)
 @given(runs=st.lists(RUNS, max_size=5))
-def test_every_event_is_in_exactly_one_place(runs: list[Run]) -> None:
+def test_every_event_is_in_exactly_one_place(runs: list[RunSpec]) -> None:
     data = write_ed00(trace_of(*runs))
     trace = read_ed00(data)
     inspector = Inspector(etdump_data=data, target_time_scale=TimeScale.NS)
@@ -69,7 +71,7 @@ def test_every_event_is_in_exactly_one_place(runs: list[Run]) -> None:
 @settings(max_examples=40)
 @given(runs=st.lists(RUNS, min_size=1, max_size=3), times=st.integers(2, 3))
 def test_the_same_runs_again_are_more_repeats_of_the_same_events(
-    runs: list[Run], times: int
+    runs: list[RunSpec], times: int
 ) -> None:
     once = Inspector(etdump_data=write_ed00(trace_of(*runs)))
     again = Inspector(etdump_data=write_ed00(trace_of(*runs * times)))

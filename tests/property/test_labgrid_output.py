@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import InfrastructureError
-from harness.lab.labgrid.client import Place, read_places, read_resources
+from harness.lab.labgrid.client import LabgridPlace, read_places, read_resources
 from harness.lab.labgrid.identity import CLOCKS_DIFFER_S, Identity
 
 WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1)
@@ -30,7 +30,7 @@ HOLDERS = st.builds(
     nonce=st.text(DIGITS, min_size=8, max_size=8),
 )
 PLACES = st.builds(
-    Place,
+    LabgridPlace,
     name=WORDS,
     tags=st.dictionaries(TAGS, TAGS, max_size=3),
     acquired=st.just("") | st.just("bench/me") | HOLDERS.map(str),
@@ -40,7 +40,7 @@ PLACES = st.builds(
 )
 
 
-def printed(place: Place, comment: str) -> str:
+def printed(place: LabgridPlace, comment: str) -> str:
     """As labgrid 26.0 prints a place."""
     lines = [f"Place '{place.name}':", "  aliases: a, b"]
     lines += [f"  comment: {comment}"] if comment else []
@@ -56,7 +56,7 @@ def printed(place: Place, comment: str) -> str:
 
 
 @given(st.lists(st.tuples(PLACES, SPOILT), max_size=3))
-def test_places_are_read_as_they_are(places: list[tuple[Place, str]]) -> None:
+def test_places_are_read_as_they_are(places: list[tuple[LabgridPlace, str]]) -> None:
     text = "".join(printed(place, comment) for place, comment in places)
     assert read_places(text) == [place for place, _ in places]
 
@@ -91,4 +91,6 @@ def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(InfrastructureError, match="does not understand"):
         read_places(text)
     with pytest.raises(InfrastructureError, match="does not understand"):
-        read_resources(printed(Place("one"), "") + f"Acquired resource 'a' (b):\n  {text!r}\n")
+        read_resources(
+            printed(LabgridPlace("one"), "") + f"Acquired resource 'a' (b):\n  {text!r}\n"
+        )

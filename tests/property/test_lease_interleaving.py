@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.target.lease import registry as book_module
-from harness.target.lease.clock import Clock, Party
+from harness.target.lease.clock import LeaseClock, LeaseHolder
 from harness.target.lease.flock import Flock
-from harness.target.lease.lock_keys import Place
+from harness.target.lease.lock_keys import LockKey
 from harness.target.lease.records import read_note, write_note
-from harness.target.lease.registry import Book, Grip
+from harness.target.lease.registry import HeldLease, LeaseRegistry
 
-BOARD = Place("board", "the board")
+BOARD = LockKey("board", "the board")
 ATTEMPTS = 2
 HELD_STEPS = 10
 MOST_STEPS = 80
@@ -91,7 +91,7 @@ class Contest:
         self.had: list[str] = []
         self._killed = killed
         grip = self.book("parent").take(BOARD)
-        assert isinstance(grip, Grip)
+        assert isinstance(grip, HeldLease)
         self._grip = grip
         self._enter("parent", grip, frozenset())
         token = frozenset({grip.note.token})
@@ -100,10 +100,10 @@ class Contest:
         acts |= {f"stranger {n}": self._trying(f"stranger {n}") for n in range(strangers)}
         self.actors = [Actor(name, act) for name, act in acts.items()]
 
-    def book(self, name: str) -> Book:
-        return Book(self.directory, Party(name, "here", 1, 1, name), Clock())
+    def book(self, name: str) -> LeaseRegistry:
+        return LeaseRegistry(self.directory, LeaseHolder(name, "here", 1, 1, name), LeaseClock())
 
-    def _enter(self, name: str, grip: Grip, tokens: frozenset[str]) -> None:
+    def _enter(self, name: str, grip: HeldLease, tokens: frozenset[str]) -> None:
         for other, token, _ in self.having:
             assert token in tokens, f"{name} has it beside {other}"
         self.having.append((name, grip.note.token, tokens))
@@ -123,7 +123,7 @@ class Contest:
         def act() -> None:
             for _ in range(ATTEMPTS):
                 grip = self.book(name).take(BOARD, tokens)
-                if isinstance(grip, Grip):
+                if isinstance(grip, HeldLease):
                     self._enter(name, grip, tokens)
                     actor = threading.current_thread()
                     assert isinstance(actor, Actor)
@@ -160,5 +160,5 @@ def test_no_order_of_steps_makes_two_holders(
             if actor.failure is not None:
                 raise actor.failure
         last = contest.book("last").take(BOARD)
-        assert isinstance(last, Grip), "it stays held although all have ended"
+        assert isinstance(last, HeldLease), "it stays held although all have ended"
         last.release()

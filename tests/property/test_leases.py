@@ -19,12 +19,12 @@ from hypothesis.stateful import (
 )
 
 from harness.errors import BusyError
-from harness.target.lease.clock import Instant, Party
-from harness.target.lease.lock_keys import Place
-from harness.target.lease.records import Note
-from harness.target.lease.registry import BEAT_S, STALE_S, Book, Busy, Grip
+from harness.target.lease.clock import Instant, LeaseHolder
+from harness.target.lease.lock_keys import LockKey
+from harness.target.lease.records import LeaseRecord
+from harness.target.lease.registry import BEAT_S, STALE_S, Busy, HeldLease, LeaseRegistry
 
-BOARD = Place("board", "the board")
+BOARD = LockKey("board", "the board")
 HOSTS = ("here", "there")
 DAY_S = 86_400.0
 
@@ -43,14 +43,14 @@ class Host:
         return Instant(f"{self.name}-{self.boots}", self.since_boot_s, self.day_s)
 
 
-class BookOfHost(Book):
+class BookOfHost(LeaseRegistry):
     """Leases whose notes all hosts share, but locks only the processes of one."""
 
-    def _lock_file(self, place: Place, level: int) -> Path:
+    def _lock_file(self, place: LockKey, level: int) -> Path:
         assert isinstance(self.clock, Host)
         return self.clock.locks / f"{place.stem}.{level}.lock"
 
-    def _levels(self, place: Place) -> list[int]:
+    def _levels(self, place: LockKey) -> list[int]:
         locks = self.directory.glob(f"{place.stem}.*.json")
         levels = {name.split(".")[1] for name in (file.name for file in locks)}
         assert isinstance(self.clock, Host)
@@ -65,7 +65,7 @@ class Process:
     book: BookOfHost
     host: Host
     inherited: frozenset[str]
-    grips: list[Grip] = field(default_factory=list)
+    grips: list[HeldLease] = field(default_factory=list)
     alive: bool = True
 
     @property
@@ -88,7 +88,7 @@ class Process:
 class PersonsLease:
     """What is known of it without reading any file."""
 
-    note: Note
+    note: LeaseRecord
     host: Host
     boots: int
     ends_s: float
@@ -108,7 +108,7 @@ class Leases(RuleBasedStateMachine):
             (root / name).mkdir()
             self.hosts[name] = Host(name, root / name)
         self.all: list[Process] = []
-        self.held: list[tuple[Process, Grip, frozenset[str]]] = []
+        self.held: list[tuple[Process, HeldLease, frozenset[str]]] = []
         """Who holds it, first come first, and the tokens that were known to whoever came."""
         self.person: PersonsLease | None = None
         self.scribbled = False
@@ -124,12 +124,12 @@ class Leases(RuleBasedStateMachine):
         if isinstance(got, Busy):  # a host whose locks are others died without a word
             self._pass(STALE_S + 1)
             got = keeper.book.take(BOARD)
-        assert isinstance(got, Grip), "a board stays held although nobody is left"
+        assert isinstance(got, HeldLease), "a board stays held although nobody is left"
         got.release()
         self.folder.cleanup()
 
     def _process(self, owner: str, host: str, inherited: frozenset[str]) -> Process:
-        party = Party(owner, host, 1000 + len(self.all), len(self.all), "test")
+        party = LeaseHolder(owner, host, 1000 + len(self.all), len(self.all), "test")
         book = BookOfHost(self.notes, party, self.hosts[host])
         process = Process(book, self.hosts[host], inherited)
         self.all.append(process)
@@ -180,7 +180,7 @@ class Leases(RuleBasedStateMachine):
         if process.grips:
             self._forget(process.grips.pop())
 
-    def _forget(self, grip: Grip) -> None:
+    def _forget(self, grip: HeldLease) -> None:
         grip.release()
         self.held = [each for each in self.held if each[1] is not grip]
 
@@ -196,7 +196,7 @@ class Leases(RuleBasedStateMachine):
         before = self._may(process)
         lent = any(grip.note.token in process.tokens for _, grip, _ in self.held)
         got = process.book.lend(BOARD, seconds, process.tokens)
-        if isinstance(got, Note):
+        if isinstance(got, LeaseRecord):
             assert before or lent
             host = process.host
             ends = host.since_boot_s + seconds

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harness.nightly import folder
 from harness.nightly.orchestrator import Night, Prepared, ended_attempts, open_night, prepare
 from harness.nightly.progress import ended_of
-from harness.records.nightly import Step
+from harness.records.nightly import NightlyStep
 from tests.support.night_world import HOW, FragileJournal, Killed, World
 from tests.support.nights import written_plan
 
@@ -110,12 +110,12 @@ def assert_complete(prepared: Prepared, world: World, night: Night) -> None:
     assert not world.leases
 
 
-def reference(prepared: Prepared, world: World) -> dict[Step, list[object]]:
+def reference(prepared: Prepared, world: World) -> dict[NightlyStep, list[object]]:
     """What a night without crashes makes of the same script."""
     from tests.support.night_world import OWNERS
 
     retries = {"link": 1, "host": 1, "killed": 1, "wrong firmware": 1}
-    found: dict[Step, list[object]] = {}
+    found: dict[NightlyStep, list[object]] = {}
     for step in prepared.all_steps:
         script = world.script.get(step, ("pass",))
         owners: list[object] = []

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.nightly.orchestrator import only, steps_of
-from harness.records.nightly import Step
+from harness.records.nightly import NightlyStep
 
 NAMES = st.lists(st.sampled_from("abcdefg"), min_size=1, max_size=4, unique=True)
 
 
-def ordered(models: list[str], variants: list[str], repeats: int, seed: int) -> list[Step]:
+def ordered(models: list[str], variants: list[str], repeats: int, seed: int) -> list[NightlyStep]:
     return [*steps_of("u", "b", models, variants, repeats=repeats, seed=seed)]
 
 
@@ -60,7 +60,7 @@ def test_units_do_not_all_begin_alike() -> None:
 
 
 def test_patterns_choose_units_and_models() -> None:
-    steps = [Step(unit, "b", model, "v", 1) for unit in ("u1", "u2") for model in ("m", "n")]
+    steps = [NightlyStep(unit, "b", model, "v", 1) for unit in ("u1", "u2") for model in ("m", "n")]
     assert only(steps, ()) == steps
     assert [f"{s.unit}/{s.model}" for s in only(steps, ("u1/*", "*/n"))] == ["u1/m", "u1/n", "u2/n"]
     assert only(steps, ("u3/*",)) == []

@@ -13,16 +13,16 @@ from harness.check.evaluate import evaluate
 from harness.check.subject import Subject
 from harness.decode.device_log import read_log
 from harness.records.clock_domain import ClockDomain
-from harness.records.result import Target
+from harness.records.result import TargetRecord
 from harness.records.trace import Trace
 from harness.report.html import html_report
-from harness.runs.judged_run import Reported
+from harness.runs.judged_run import JudgedRun
 from harness.strategies import device_logs, traces
 from tests.support.compared import with_history
 from tests.support.logs import CompactLog
 from tests.support.pages import Page
 from tests.support.reported import FINISHED, failed_run, reported, unmet
-from tests.support.traces import Event, Run, trace_of
+from tests.support.traces import EventSpec, RunSpec, trace_of
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -40,10 +40,10 @@ texts = st.one_of(st.sampled_from(HOSTILE), st.text(st.characters(), max_size=20
 @settings(max_examples=25, deadline=None)
 def test_any_trace_gives_a_sound_page(trace: Trace) -> None:
     subject = Subject(trace)
-    run = Reported("a file", subject, evaluate(subject))
+    run = JudgedRun("a file", subject, evaluate(subject))
     data = html_report([run])
     Page(data).assert_sound()
-    assert html_report([Reported("a file", Subject(trace), run.verdict)]) == data
+    assert html_report([JudgedRun("a file", Subject(trace), run.verdict)]) == data
 
 
 @given(device_logs())
@@ -51,7 +51,7 @@ def test_any_trace_gives_a_sound_page(trace: Trace) -> None:
 def test_any_device_log_gives_a_sound_page(log: CompactLog) -> None:
     trace = read_log(log.image(), [ClockDomain("cpu", Fraction(10**9), 32)])
     subject = Subject(trace)
-    Page(html_report([Reported("a file", subject, evaluate(subject))])).assert_sound()
+    Page(html_report([JudgedRun("a file", subject, evaluate(subject))])).assert_sound()
 
 
 @given(texts, texts, texts)
@@ -70,7 +70,7 @@ def test_whatever_texts_there_are_none_acts(title: str, reason: str, console: st
 @given(st.fixed_dictionaries(dict.fromkeys(("board", "unit", "port", "commit", "session"), texts)))
 @settings(max_examples=15, deadline=None)
 def test_whatever_a_result_says_none_of_it_acts(fields: dict[str, str]) -> None:
-    target = Target(fields["board"], fields["unit"], *([fields["port"], 1, 2, ()] + [0] * 8))
+    target = TargetRecord(fields["board"], fields["unit"], *([fields["port"], 1, 2, ()] + [0] * 8))
     result = msgspec.structs.replace(
         FINISHED, **fields, target=target, time_scales={fields["unit"]: fields["port"]}
     )
@@ -80,7 +80,9 @@ def test_whatever_a_result_says_none_of_it_acts(fields: dict[str, str]) -> None:
 @given(texts, texts, texts)
 @settings(max_examples=10, deadline=None)
 def test_whatever_history_says_none_of_it_acts(name: str, commit: str, delegate: str) -> None:
-    run = with_history(trace_of(Run([Event(name, 0, 9, delegate=delegate), Event("b", 10, 30)])))
+    run = with_history(
+        trace_of(RunSpec([EventSpec(name, 0, 9, delegate=delegate), EventSpec("b", 10, 30)]))
+    )
     assert run.history is not None
     results = tuple(
         msgspec.structs.replace(result, commit=commit, session=name, started_utc=delegate)

@@ -109,7 +109,7 @@ def test_files_are_read(either: bytes, bare: bytes) -> None:
 
 @given(strategies.timelines(max_events=4))
 @settings(max_examples=50)
-def test_a_timeline_is_its_trace_unwrapped(timeline: strategies.Timeline) -> None:
+def test_a_timeline_is_its_trace_unwrapped(timeline: strategies.DrawnTimeline) -> None:
     unwrapped = unwrap(timeline.trace(), timeline.jitter)
     assert np.diff(unwrapped.end).tolist() == np.diff(timeline.ends).tolist()
     assert len(timeline.trace(1)) == len(timeline.ends) - 1

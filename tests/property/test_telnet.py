@@ -16,11 +16,11 @@ from harness.link import com_port
 from harness.link.com_port import Setting
 from harness.link.telnet import (
     MAX_SUBNEGOTIATION,
-    Command,
     Item,
     Negotiation,
     Options,
     Subnegotiation,
+    TelnetCommand,
     TelnetDecoder,
     TelnetError,
     data_of,
@@ -29,7 +29,7 @@ from harness.link.telnet import (
     subnegotiation,
 )
 
-NEGOTIATING = [Command.WILL, Command.WONT, Command.DO, Command.DONT]
+NEGOTIATING = [TelnetCommand.WILL, TelnetCommand.WONT, TelnetCommand.DO, TelnetCommand.DONT]
 DATA = st.binary(max_size=60) | st.lists(st.sampled_from([255, 255, 240, 250, 0])).map(bytes)
 OPTIONS = st.integers(0, 255)
 ITEMS: st.SearchStrategy[Item] = st.one_of(

@@ -23,7 +23,7 @@ from harness.errors import DamagedError, RestartedError
 from harness.inspector import Inspector
 from harness.link.wire import DebugLevel
 from harness.nightly.orchestrator import Night
-from harness.pytest_plugin.cases import Unit
+from harness.pytest_plugin.cases import CaseUnit
 from harness.pytest_plugin.running import Runs as SessionRuns
 from harness.records.result import UNFINISHED, Failure, encode
 from harness.report.formats import write_report
@@ -32,7 +32,7 @@ from harness.runs.archive import pack, unpack
 from harness.runs.baseline import HistoryRef
 from harness.runs.bundle import Manifest, Packed
 from harness.runs.directory import RunDirectory
-from harness.runs.judged_run import Reported
+from harness.runs.judged_run import JudgedRun
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
 from harness.runs.source import load_source
@@ -83,7 +83,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
             **options,
         )
 
-        def ended(reported: Reported) -> None:
+        def ended(reported: JudgedRun) -> None:
             add_reported(store, reported)
             write_report(home / f"{name}.zip", [reported])
 
@@ -493,7 +493,7 @@ def test_inspector_takes_no_damaged_file(runs: Runs, copy: Path) -> None:
 
 def test_a_test_session_takes_no_damaged_file(tmp_path: Path) -> None:
     board, file = load_board("native")
-    wanted = Unit(board, file, "native"), MODELS / "small_int8.pte", {"seed": 3}
+    wanted = CaseUnit(board, file, "native"), MODELS / "small_int8.pte", {"seed": 3}
     first = SessionRuns(tmp_path, 5).get(*wanted)
     assert first.directory is not None
     log = bytearray((first.directory / "trace.etlog").read_bytes())

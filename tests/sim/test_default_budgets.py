@@ -17,7 +17,7 @@ from harness.config.board import QemuTarget, board_names, load_board
 from harness.decode.pte import read_program
 from harness.errors import TargetError
 from harness.runs.request import RunRequest
-from harness.runs.run import Outcome, run_model
+from harness.runs.run import FinishedRun, run_model
 from tests.conftest import MODELS
 from tests.support.features import CASES as FEATURE_CASES
 
@@ -58,7 +58,7 @@ def request(board: str, model: str, method: str, runs: int, directory: Path) -> 
     )
 
 
-def holds(outcome: Outcome) -> None:
+def holds(outcome: FinishedRun) -> None:
     verdict = outcome.result.verdict
     assert verdict is not None
     assert [check.reason for check in verdict.checks if check.failed] == []

@@ -23,7 +23,7 @@ from harness.errors import DeviceRefusedError
 from harness.link.wire import Region
 from harness.records.trace import NO_NAME, Kind, Trace
 from harness.runs.request import RunRequest
-from harness.runs.run import Outcome, run_model
+from harness.runs.run import FinishedRun, run_model
 from harness.runs.tensors import from_bytes, to_bytes
 from tests.conftest import FIXTURES, MODELS
 from tests.support.boards import started
@@ -76,7 +76,7 @@ def commands(model: str) -> list[tuple[Command, Cost]]:
     return [(command, job.cost(command)) for job in jobs for command in job.commands]
 
 
-def run(board: str, model: str, directory: Path) -> Outcome:
+def run(board: str, model: str, directory: Path) -> FinishedRun:
     return run_model(RunRequest(board, MODELS / f"{model}.pte", RUNS, directory / "run"))
 
 

@@ -23,7 +23,7 @@ from harness.config.board import load_board
 from harness.errors import InfrastructureError
 from harness.history import open_store
 from harness.pytest_plugin import options as options_module
-from harness.pytest_plugin.cases import OPTIONS, Unit
+from harness.pytest_plugin.cases import OPTIONS, CaseUnit
 from harness.pytest_plugin.running import Runs
 from harness.records.result import Failure
 from harness.runs.directory import RunDirectory
@@ -453,7 +453,7 @@ def test_a_run_whose_worker_died_is_run_again_and_one_under_way_is_waited_for(
     tmp_path: Path,
 ) -> None:
     board, file = load_board("native")
-    wanted = Unit(board, file, "native"), MODELS / "small_int8.pte", {"seed": 3}
+    wanted = CaseUnit(board, file, "native"), MODELS / "small_int8.pte", {"seed": 3}
     first = Runs(tmp_path, 5).get(*wanted)
     assert first.result is not None
     assert first.directory is not None

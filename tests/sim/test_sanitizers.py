@@ -11,7 +11,7 @@ import pytest
 
 from harness.errors import DeviceRefusedError, FormatError
 from harness.runs.request import RunRequest
-from harness.runs.run import Outcome, run_model
+from harness.runs.run import FinishedRun, run_model
 from tests.conftest import MODELS
 from tests.support.boards import native_board
 from tests.support.calls import fresh
@@ -28,7 +28,7 @@ def board(tmp_path: Path) -> Path:
     return native_board(tmp_path, "native-sanitized")
 
 
-def run(board: Path, model: Path, *, trace_limit: int = 0) -> Outcome:
+def run(board: Path, model: Path, *, trace_limit: int = 0) -> FinishedRun:
     request = RunRequest(str(board), model, 2, board.parent / "out", trace_limit=trace_limit)
     return run_model(request)
 

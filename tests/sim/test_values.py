@@ -13,7 +13,7 @@ from harness.analyze.ticks import durations
 from harness.link.wire import DebugLevel
 from harness.records.trace import Kind, Losses, Trace
 from harness.runs.request import RunRequest
-from harness.runs.run import Outcome, run_model
+from harness.runs.run import FinishedRun, run_model
 from harness.runs.source import load_source
 from tests.conftest import MODELS, CommandResult
 from tests.support.values import logged_tensors
@@ -31,11 +31,11 @@ def run(
     model: Path = MODEL,
     runs: int = RUNS,
     **options: object,
-) -> Outcome:
+) -> FinishedRun:
     return run_model(RunRequest(board, model, runs, directory, values=values, **options))  # type: ignore[arg-type]
 
 
-def tensors(outcome: Outcome, directory: Path) -> list[tuple[object, ...]]:
+def tensors(outcome: FinishedRun, directory: Path) -> list[tuple[object, ...]]:
     buffer = (directory / "debug_buffer.bin").read_bytes()
     return [value.exact for value in logged_tensors(outcome.trace, buffer)]
 

@@ -16,10 +16,10 @@ from harness.check.subject import Subject
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
 from harness.report.html import html_report
-from harness.runs.judged_run import Reported
+from harness.runs.judged_run import JudgedRun
 from tests.support.compared import with_history
 from tests.support.reported import FINISHED, failed_run, held, unmet
-from tests.support.traces import Event, Run, trace_of
+from tests.support.traces import EventSpec, RunSpec, trace_of
 
 FOCUSABLE = "a[href], button, input, summary, [tabindex='0']"
 """What the Tab key stops at, if it can be seen."""
@@ -48,12 +48,15 @@ def network(repeats: int = 3) -> Trace:
         for number in range(5):
             length = 10_000 * (number + 1) + 100 * repeat
             span = {"instruction": number, "start": now, "end": now + length}
-            events.append(Event(allocated=1024 * (number + 1)))
-            events += [Event(f"native_call_op{number}.out", **span), Event("OPERATOR_CALL", **span)]
-            events.append(Event(allocated=-512 * (number + 1)))
+            events.append(EventSpec(allocated=1024 * (number + 1)))
+            events += [
+                EventSpec(f"native_call_op{number}.out", **span),
+                EventSpec("OPERATOR_CALL", **span),
+            ]
+            events.append(EventSpec(allocated=-512 * (number + 1)))
             now += length
-        events.append(Event("Method::execute", 0, now, chain=-1, instruction=-1))
-        runs.append(Run(events, allocators=("heap",)))
+        events.append(EventSpec("Method::execute", 0, now, chain=-1, instruction=-1))
+        runs.append(RunSpec(events, allocators=("heap",)))
     return trace_of(*runs)
 
 
@@ -63,7 +66,7 @@ def pages(directory: Path) -> dict[str, Path]:
     wide = "a line of the console " * 20 + "\nend"
     full = replace(with_history(network()), verdict=Verdict(checks), console=wide)
     other = msgspec.structs.replace(FINISHED, board="another-board-with-a-rather-long-name")
-    passed = Reported("out/good", Subject(network(), model="net.pte"), Verdict((held(),)), other)
+    passed = JudgedRun("out/good", Subject(network(), model="net.pte"), Verdict((held(),)), other)
     found = {"run": [full], "night": [full, passed, failed_run("port gone")]}
     for name, runs in found.items():
         (directory / f"{name}.html").write_bytes(html_report(runs))

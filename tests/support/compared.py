@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.check.history.comparison import Compared, HistoryComparison, Interval, Step
+from harness.check.history.comparison import Compared, HistoryComparison, Interval, MetricStep
 from harness.check.history.measure import measure
 from harness.check.history.samples import History, Provenance, Sample, Series
 from harness.check.history.settings import HistoryLimits
 from harness.check.subject import Subject
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
-from harness.runs.judged_run import Reported
+from harness.runs.judged_run import JudgedRun
 from tests.support.reported import FINISHED, SMALL, unmet
 
 
-def with_history(trace: Trace = SMALL, shift: float = 1.5) -> Reported:
+def with_history(trace: Trace = SMALL, shift: float = 1.5) -> JudgedRun:
     """A run whose first number has become larger in its history of 20 results."""
     subject = Subject(trace)
     now = measure(subject)
@@ -45,7 +45,7 @@ def with_history(trace: Trace = SMALL, shift: float = 1.5) -> Reported:
     )
     history = History(results, series, tuple(range(10)), "the first 10")
     first = next(iter(now))
-    step = Step(
+    step = MetricStep(
         last_good=results[9].commit,
         first_bad=results[10].commit,
         last_good_utc=results[9].started_utc,
@@ -80,5 +80,5 @@ def with_history(trace: Trace = SMALL, shift: float = 1.5) -> Reported:
         numbers=(worse, *same),
         notes=("one result was left out",),
     )
-    run = Reported("a", subject, Verdict((unmet("H01"),)), FINISHED)
+    run = JudgedRun("a", subject, Verdict((unmet("H01"),)), FINISHED)
     return replace(run, history=history, comparison=comparison)

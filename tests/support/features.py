@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.runs.request import RunRequest
-from harness.runs.run import Outcome, run_model
+from harness.runs.run import FinishedRun, run_model
 from tests.conftest import FIXTURES, MODELS
 from tests.support.kernels import Array
 
@@ -29,7 +29,7 @@ class Case:
     def __str__(self) -> str:
         return f"{self.feature}-{self.name}"
 
-    def run(self, board: str, directory: Path) -> Outcome:
+    def run(self, board: str, directory: Path) -> FinishedRun:
         """Run it on a board."""
         paths = [directory / f"fed{number}.npy" for number in range(len(self.inputs))]
         for path, array in zip(paths, self.inputs, strict=True):

@@ -14,7 +14,7 @@ import pytest
 
 from harness.config.board import load_board
 from harness.flash.execute import Log, run_steps
-from harness.flash.image import Format, Image, Segment
+from harness.flash.image import Image, ImageFormat, Segment
 from harness.flash.tool import Job
 from harness.flash.tools import TOOLS
 from harness.resources import data_directory
@@ -26,16 +26,18 @@ ROOT = Path(__file__).parents[2]
 TOOLS_OF_PIP = ROOT / ".venv-flash/bin"
 """Where ``tools/setup test`` puts flashing tools that come by pip."""
 
-IMAGE = Image(Path("firmware.elf"), Format.ELF, (Segment(0x0800_0000, bytes(range(256)) * 40),), "")
+IMAGE = Image(
+    Path("firmware.elf"), ImageFormat.ELF, (Segment(0x0800_0000, bytes(range(256)) * 40),), ""
+)
 
 
 def installed(program: str) -> str:
     """Path of a flashing tool that ``tools/setup test`` installs."""
-    from harness.flash.tool import Program
+    from harness.flash.tool import ToolProgram
 
     if (TOOLS_OF_PIP / program).exists():
         return str(TOOLS_OF_PIP / program)
-    found = Program(program, "").find()
+    found = ToolProgram(program, "").find()
     if found is None:
         pytest.skip(f"{program} is not installed: tools/setup test")
     return found

@@ -21,7 +21,7 @@ from harness.nightly.classify import Examined
 from harness.nightly.journal import Journal
 from harness.nightly.units import NightUnit
 from harness.records import result as results
-from harness.records.nightly import Step
+from harness.records.nightly import NightlyStep
 from harness.records.result import UNFINISHED, Failure, Result
 
 HOW = ("pass", "product", "crash", "test", "link", "host", "wrong firmware", "killed", "hang")
@@ -61,9 +61,9 @@ class World:
         did: What was done to units, in order.
     """
 
-    def __init__(self, script: Mapping[Step, Sequence[str]] | None = None) -> None:
+    def __init__(self, script: Mapping[NightlyStep, Sequence[str]] | None = None) -> None:
         self.script = dict(script or {})
-        self.completed: dict[Step, list[str]] = defaultdict(list)
+        self.completed: dict[NightlyStep, list[str]] = defaultdict(list)
         self.results: dict[Path, Result] = {}
         self.leases: set[str] = set()
         self.well: dict[str, bool] = defaultdict(lambda: True)
@@ -133,7 +133,7 @@ class World:
         failure = next(self.flashings, None)
         return Ending(0 if failure is None else 75, False, False, 1.0, ""), failure
 
-    def run(self, unit: NightUnit, step: Step, directory: Path, deadline_s: float) -> Ending:
+    def run(self, unit: NightUnit, step: NightlyStep, directory: Path, deadline_s: float) -> Ending:
         self.point()
         assert unit.unit is None or unit.id in self.leases
         assert directory not in self.results, "a run directory is used once"
@@ -157,7 +157,7 @@ class World:
         return self.results.get(directory)
 
 
-def _result(own_id: str, step: Step, how: str) -> Result:
+def _result(own_id: str, step: NightlyStep, how: str) -> Result:
     known: dict[str, Any] = {
         "id": own_id,
         "tool_version": "1",

@@ -13,8 +13,8 @@ from harness.check.subject import Subject
 from harness.records.result import Failure, Result
 from harness.records.trace import Trace
 from harness.records.verdict import Check, Verdict, check
-from harness.runs.judged_run import Reported
-from tests.support.traces import Event, Run, trace_of
+from harness.runs.judged_run import JudgedRun
+from tests.support.traces import EventSpec, RunSpec, trace_of
 
 FINISHED = Result(
     id="7d1f",
@@ -32,7 +32,9 @@ FINISHED = Result(
     exit_code=0,
 )
 
-SMALL = trace_of(Run([Event("relu", 10, 20, instruction=1), Event("Method::execute", 0, 30)]))
+SMALL = trace_of(
+    RunSpec([EventSpec("relu", 10, 20, instruction=1), EventSpec("Method::execute", 0, 30)])
+)
 
 
 def reported(
@@ -41,13 +43,13 @@ def reported(
     trace: Trace | None = SMALL,
     result: Result | None = FINISHED,
     directory: Path | None = None,
-) -> Reported:
+) -> JudgedRun:
     """A run with these checks."""
     subject = None if trace is None else Subject(trace)
-    return Reported(title, subject, Verdict(checks), result, directory=directory)
+    return JudgedRun(title, subject, Verdict(checks), result, directory=directory)
 
 
-def failed_run(message: str = "gone", *, kind: str = "LinkError", exit_code: int = 75) -> Reported:
+def failed_run(message: str = "gone", *, kind: str = "LinkError", exit_code: int = 75) -> JudgedRun:
     """A run that ended before it had a trace."""
     failure = Failure(kind, message, "try again")
     result = replace(FINISHED, exit_code=exit_code, failure=failure, runs_completed=0)

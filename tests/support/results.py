@@ -18,9 +18,9 @@ from harness.runs.directory import LOG, RunDirectory
 from harness.runs.evaluation import subject_of
 from tests.support.logs import CompactLog
 
-TARGET = results.Target(
+TARGET = results.TargetRecord(
     *("native", "host", "build 1", 1, 512),
-    clocks=(results.Clock("monotonic", 64, False, 1_000_000_000, 1),),
+    clocks=(results.ClockRecord("monotonic", 64, False, 1_000_000_000, 1),),
     model_capacity=1 << 20,
     arena_capacity=1 << 20,
     input_capacity=1 << 20,

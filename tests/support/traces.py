@@ -1,5 +1,5 @@
 """Traces made event by event."""
 
-from harness.strategies import Event, Run, trace_of
+from harness.strategies import EventSpec, RunSpec, trace_of
 
-__all__ = ["Event", "Run", "trace_of"]
+__all__ = ["EventSpec", "RunSpec", "trace_of"]

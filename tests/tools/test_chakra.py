@@ -19,7 +19,7 @@ from harness.decode.program import Method
 from harness.decode.pte import read_program
 from harness.export.chakra import MESSAGES
 from harness.export.formats import export
-from harness.export.nodes import THREAD, Node, graph
+from harness.export.nodes import THREAD, GraphNode, graph
 from harness.export.timeline import draw
 from harness.records.trace import Trace
 from tests.conftest import FIXTURES, MODELS
@@ -64,13 +64,13 @@ def tool(name: str, *arguments: str | Path) -> None:
 
 def decoded(file: Path) -> list[Any]:
     """The nodes of a file, by the wheel's own messages."""
-    from chakra.schema.protobuf.et_def_pb2 import GlobalMetadata, Node
+    from chakra.schema.protobuf.et_def_pb2 import GlobalMetadata, GraphNode
     from chakra.src.third_party.utils.protolib import decodeMessage, openFileRd
 
     with openFileRd(str(file)) as stream:
         assert decodeMessage(stream, GlobalMetadata())
         nodes = []
-        while decodeMessage(stream, node := Node()):
+        while decodeMessage(stream, node := GraphNode()):
             nodes.append(node)
     return nodes
 
@@ -93,7 +93,7 @@ def attributes(node: Any) -> dict[str, Any]:
     return {attr.name: getattr(attr, attr.WhichOneof("value")) for attr in node.attr}
 
 
-def ours(case: Case) -> list[Node]:
+def ours(case: Case) -> list[GraphNode]:
     trace, method = case()
     return graph(draw(trace, method), method)
 

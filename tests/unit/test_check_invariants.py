@@ -11,19 +11,19 @@ from harness.records.clock_domain import HOST_NANOSECONDS
 from harness.records.trace import Losses
 from harness.records.verdict import Check
 from harness.runs.source import load_source
-from harness.strategies.by_hand import Event, Run, trace_of
+from harness.strategies.by_hand import EventSpec, RunSpec, trace_of
 from tests.conftest import FIXTURES
 from tests.support.logs import profile_trace
 
 
-def executed(*ops: str, at: int = 0) -> Run:
+def executed(*ops: str, at: int = 0) -> RunSpec:
     """A run of operators that take 10 ticks each."""
     events = [
-        Event(name, at + 20 * place, at + 20 * place + 10, instruction=place)
+        EventSpec(name, at + 20 * place, at + 20 * place + 10, instruction=place)
         for place, name in enumerate(ops)
     ]
     end = at + 20 * len(ops)
-    return Run([*events, Event("Method::execute", at, end, chain=-1)])
+    return RunSpec([*events, EventSpec("Method::execute", at, end, chain=-1)])
 
 
 def the(code: str, subject: Subject) -> Check | None:
@@ -96,7 +96,7 @@ def test_runs_that_differ_are_a_note_where_nobody_knows_what_ran() -> None:
 
 
 def test_what_has_no_name_is_said_to_have_none() -> None:
-    taken = Event(allocated=-8)
+    taken = EventSpec(allocated=-8)
     runs = [replace(executed("a", at=at), name="", allocators=("",)) for at in (0, 1000, 2000)]
     runs[0] = replace(runs[0], events=[taken, *runs[0].events])
     checks = evaluate(Subject(trace_of(*runs), arena_capacity=8)).checks

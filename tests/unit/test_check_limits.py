@@ -11,40 +11,40 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.analyze.symbols import Symbols
+from harness.analyze.symbols import EventSymbols
 from harness.check.budget import Budget, load_budget
 from harness.check.evaluate import evaluate
 from harness.check.rules import TimeLimit, Waiver
 from harness.check.subject import Subject
 from harness.decode.device_log import read_log
-from harness.decode.etrecord import Module, Node
+from harness.decode.etrecord import EtrecordNode, Module
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import DELEGATE_CALL, EXECUTION, Stack
 from harness.records.verdict import Check
 from tests.support.logs import CompactLog
-from tests.support.traces import Event, Run, trace_of
+from tests.support.traces import EventSpec, RunSpec, trace_of
 
 MHZ = ClockDomain("timer", Fraction(1_000_000), 32)
 UNKNOWN = ClockDomain("timer", None, 32)
 
 
-def execution(scale: int = 1) -> Run:
+def execution(scale: int = 1) -> RunSpec:
     """Two convolutions and a delegate's call with an event of its own within."""
-    return Run(
+    return RunSpec(
         [
-            Event("conv", 0, 10 * scale, instruction=0),
-            Event("conv", 10 * scale, 40 * scale, instruction=1),
-            Event("relu", 40 * scale, 45 * scale, instruction=2),
-            Event("npu_add", 50 * scale, 60 * scale, instruction=3, delegate="add_7"),
-            Event(DELEGATE_CALL, 45 * scale, 70 * scale, instruction=3),
-            Event(EXECUTION, 0, 100 * scale, chain=-1),
+            EventSpec("conv", 0, 10 * scale, instruction=0),
+            EventSpec("conv", 10 * scale, 40 * scale, instruction=1),
+            EventSpec("relu", 40 * scale, 45 * scale, instruction=2),
+            EventSpec("npu_add", 50 * scale, 60 * scale, instruction=3, delegate="add_7"),
+            EventSpec(DELEGATE_CALL, 45 * scale, 70 * scale, instruction=3),
+            EventSpec(EXECUTION, 0, 100 * scale, chain=-1),
         ]
     )
 
 
 def subject(clock: ClockDomain = MHZ, **facts: Any) -> Subject:
     """A cold execution, twice as slow as the two warm ones."""
-    loading = Run([Event("Program::load_method", 0, 5, chain=-1)], name="Default")
+    loading = RunSpec([EventSpec("Program::load_method", 0, 5, chain=-1)], name="Default")
     trace = trace_of(loading, execution(2), execution(), execution(), clock=clock)
     return Subject(trace, **facts)
 
@@ -155,7 +155,7 @@ def test_calls_of_a_backend(tmp_path: Path) -> None:
     assert "nor of any that is known by name" in check.reason
 
 
-def symbols(about: Subject) -> list[Symbols | None]:
+def symbols(about: Subject) -> list[EventSymbols | None]:
     """Instructions 0 and 1 are of one module each, within another; 2 is the model's own."""
     model, outer = Module("L", "", "Net"), Module("L.body", "body", "Body")
     modules = {
@@ -164,10 +164,10 @@ def symbols(about: Subject) -> list[Symbols | None]:
         2: (model,),
         3: (model,),
     }
-    found: list[Symbols | None] = []
+    found: list[EventSymbols | None] = []
     for chain, number in zip(about.trace.chain, about.trace.instruction, strict=True):
-        node = Node("n", "op", None, None, modules.get(int(number)))
-        found.append(None if chain < 0 else Symbols(0, (node,)))
+        node = EtrecordNode("n", "op", None, None, modules.get(int(number)))
+        found.append(None if chain < 0 else EventSymbols(0, (node,)))
     return found
 
 
@@ -247,11 +247,11 @@ def test_a_budget_made_in_python_needs_no_file() -> None:
 def several_clocks(*, rate: bool = True) -> Subject:
     """An operator and a delegate's event on a clock of its own, in two executions."""
     events = [
-        Event("conv", 0, 10, instruction=0),
-        Event("conv", 0, 30, instruction=1, delegate="npu"),
-        Event(EXECUTION, 0, 100, chain=-1),
+        EventSpec("conv", 0, 10, instruction=0),
+        EventSpec("conv", 0, 30, instruction=1, delegate="npu"),
+        EventSpec(EXECUTION, 0, 100, chain=-1),
     ]
-    trace = trace_of(Run(events), Run(events), clock=MHZ)
+    trace = trace_of(RunSpec(events), RunSpec(events), clock=MHZ)
     npu = ClockDomain("npu", Fraction(2_000_000) if rate else None, 32)
     clock = np.array([0, 1, 0] * 2, trace.clock.dtype)
     return Subject(replace(trace, clocks=(*trace.clocks, npu), clock=clock))
@@ -315,7 +315,7 @@ def test_a_share_of_a_stack(stack: Stack, said: str, tmp_path: Path) -> None:
 
 def test_a_backend_that_the_record_names_comes_before_that_of_the_result(tmp_path: Path) -> None:
     about = subject(backends={(0, 3): "Old"})
-    known = Symbols(None, (), "New")
+    known = EventSymbols(None, (), "New")
     about = replace(about, symbols=[known if n == 3 else None for n in about.trace.instruction])
     (check,) = checks(tmp_path, "[[delegate]]\nbackend = '*'\nlimit_us = 50", about)
     assert check.subject == "New in Execute"

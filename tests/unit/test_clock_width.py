@@ -17,7 +17,7 @@ from harness.export.formats import FORMATS
 from harness.inspector import Inspector, TimeScale
 from harness.pytest_plugin.profiled import OperatorTimes
 from harness.records.clock_domain import HOST_NANOSECONDS
-from harness.strategies.by_hand import Event, Run, trace_of
+from harness.strategies.by_hand import EventSpec, RunSpec, trace_of
 from tests.conftest import CommandResult
 from tests.support.logs import profile_trace
 from tests.support.results import made, run_directory
@@ -78,8 +78,8 @@ def test_a_later_dump_need_not_be_later() -> None:
 
 
 def test_delegates_may_have_a_narrower_counter_than_their_caller() -> None:
-    inner = Event("", 2**24 - 5, 20, delegate="npu")
-    trace = trace_of(Run([inner, Event("DELEGATE_CALL", 2**40, 2**40 + 100)]))
+    inner = EventSpec("", 2**24 - 5, 20, delegate="npu")
+    trace = trace_of(RunSpec([inner, EventSpec("DELEGATE_CALL", 2**40, 2**40 + 100)]))
     (found,) = suspected_widths(trace)
     assert "all delegates' ticks are below 2**24" in found.text
     assert found.remedy == "--time-scale '*=1, 24 bits'"
@@ -131,7 +131,9 @@ def test_an_operator_of_which_nothing_is_known_has_no_times(
     etharness: Etharness, tmp_path: Path
 ) -> None:
     file = tmp_path / "x.etdp"
-    file.write_bytes(write_ed00(trace_of(Run([Event("a", 2**32 - 9, 5), Event("b", 6, 8)]))))
+    file.write_bytes(
+        write_ed00(trace_of(RunSpec([EventSpec("a", 2**32 - 9, 5), EventSpec("b", 6, 8)])))
+    )
     lines = etharness("decode", file).out.splitlines()
     (line,) = [line for line in lines if line.startswith("a ")]
     assert line.split() == ["a", "0", "1", "1", "?", "?", "?", "?", "?"]
@@ -157,7 +159,9 @@ def test_an_operator_of_which_nothing_is_known_has_no_times(
 def test_nothing_is_made_of_unknown_times(etharness: Etharness, tmp_path: Path) -> None:
     """By the report, a first budget, a share of it, and what tests are given."""
     file, budget = tmp_path / "x.etdp", tmp_path / "budget.toml"
-    trace = trace_of(Run([Event("a", 2**32 - 9, 5), Event("Method::execute", 6, 8, chain=-1)]))
+    trace = trace_of(
+        RunSpec([EventSpec("a", 2**32 - 9, 5), EventSpec("Method::execute", 6, 8, chain=-1)])
+    )
     file.write_bytes(write_ed00(trace))
     assert etharness("report", file, "-o", tmp_path / "x.html").code == 1
     assert ">?<" in (tmp_path / "x.html").read_text()

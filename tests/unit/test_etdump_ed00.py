@@ -92,7 +92,7 @@ def test_other_files_are_refused(data: bytes) -> None:
 def test_an_unknown_version_is_refused() -> None:
     builder = flatbuffers.Builder(0)
     builder.StartObject(2)
-    builder.PrependUint32Slot(ed.Dump.VERSION, 144, 0)
+    builder.PrependUint32Slot(ed.DumpTable.VERSION, 144, 0)
     builder.FinishSizePrefixed(builder.EndObject(), ed.IDENTIFIER)
     with pytest.raises(FormatError, match="version 144 is not known"):
         read_ed00(bytes(builder.Output()))
@@ -120,11 +120,11 @@ def test_a_value_too_large_for_the_format_is_refused(column: str, value: int) ->
 def test_a_value_of_another_type_than_stated_is_refused() -> None:
     builder = flatbuffers.Builder(0)
     builder.StartObject(1)
-    builder.PrependInt64Slot(ed.Number.VALUE, 5, 0)
+    builder.PrependInt64Slot(ed.NumberTable.VALUE, 5, 0)
     number = builder.EndObject()
     builder.StartObject(8)
-    builder.PrependInt8Slot(ed.Value.TYPE, ValueType.DOUBLE, 0)
-    builder.PrependUOffsetTRelativeSlot(ed.Value.INT, number, 0)
+    builder.PrependInt8Slot(ed.ValueTable.TYPE, ValueType.DOUBLE, 0)
+    builder.PrependUOffsetTRelativeSlot(ed.ValueTable.INT, number, 0)
     value = builder.EndObject()
     event = table(builder, 3, s2=table(builder, 6, s2=value))
     run = table(builder, 4, s3=offsets(builder, [event]))

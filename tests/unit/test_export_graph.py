@@ -17,7 +17,7 @@ from harness.decode.program import Method, Tensor, Value, ValueList
 from harness.decode.pte import read_program
 from harness.errors import NotComparableError
 from harness.export.formats import export
-from harness.export.nodes import OPERATOR_SCOPE, PROCESS, THREAD, USER_SCOPE, Node, graph
+from harness.export.nodes import OPERATOR_SCOPE, PROCESS, THREAD, USER_SCOPE, GraphNode, graph
 from harness.export.tensors import TensorNumbers, profiler_inputs
 from harness.export.timeline import draw
 from harness.records.trace import Trace
@@ -40,7 +40,7 @@ def method() -> Method:
     return found
 
 
-def nodes_of(trace: Trace, method: Method | None = None) -> list[Node]:
+def nodes_of(trace: Trace, method: Method | None = None) -> list[GraphNode]:
     return graph(draw(trace, method), method)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from harness.config.board import board_names, load_board
 from harness.errors import InfrastructureError, UsageError
-from harness.flash.image import Format, Image, Segment
+from harness.flash.image import Image, ImageFormat, Segment
 from harness.flash.probes import Probe, choose_probe, connected, parse_selector
 from harness.flash.selection import check_flash, choose_tool
 from harness.flash.tool import Job
@@ -21,9 +21,9 @@ from harness.flash.tools import TOOLS
 from harness.resources import data_directory
 
 ELF = Image(
-    Path("/i/f.elf"), Format.ELF, (Segment(0x800_0000, b"code"), Segment(0x800_0010, b"d")), ""
+    Path("/i/f.elf"), ImageFormat.ELF, (Segment(0x800_0000, b"code"), Segment(0x800_0010, b"d")), ""
 )
-BIN = Image(Path("/i/f.bin"), Format.BIN, (Segment(0x800_0000, b"code"),), "")
+BIN = Image(Path("/i/f.bin"), ImageFormat.BIN, (Segment(0x800_0000, b"code"),), "")
 ST_LINK = Probe(0x0483, 0x374B, "066DFF48", "1-4.1")
 J_LINK = Probe(0x1366, 0x1015, "000683123456", "1-2")
 ST_DFU = Probe(0x0483, 0xDF11, "3271", "1-3")
@@ -106,7 +106,7 @@ def test_jlink() -> None:
         "-USB 683123456 -CommandFile /w/load.jlink"
     ]
     with pytest.raises(UsageError, match="cannot be told the path"):
-        commands("jlink", Image(Path("/a,b.bin"), Format.BIN, BIN.segments, ""), device="d")
+        commands("jlink", Image(Path("/a,b.bin"), ImageFormat.BIN, BIN.segments, ""), device="d")
 
 
 def test_the_script_of_jlink_compares_every_piece() -> None:
@@ -209,7 +209,7 @@ def test_a_command_of_ones_own() -> None:
 
 
 def test_a_flat_image_needs_to_be_told_where_it_belongs() -> None:
-    unplaced = Image(Path("/i/f.bin"), Format.BIN, (Segment(0, b"code"),), "", placed=False)
+    unplaced = Image(Path("/i/f.bin"), ImageFormat.BIN, (Segment(0, b"code"),), "", placed=False)
     for tool, options in (("st-flash", {}), ("stm32flash", {"port": "p"}), ("dfu-util", {})):
         with pytest.raises(UsageError, match="does not say at which address"):
             commands(tool, unplaced, **options)
@@ -268,7 +268,7 @@ def test_the_first_tool_that_is_here_is_taken_and_says_why(
     (tmp_path / "st-flash").write_text("#!/bin/sh\n")
     (tmp_path / "st-flash").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    choice = choose_tool(board, path, image_format=Format.HEX)
+    choice = choose_tool(board, path, image_format=ImageFormat.HEX)
     assert choice.tool.name == "st-flash"
     assert set(choice.others) == {"probe-rs", "gdb"}
     assert choice.others["gdb"] == "not installed (apt-get install gdb-multiarch)"

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.flash.execute import Log, run_steps
-from harness.flash.image import Format, Image, Segment
+from harness.flash.image import Image, ImageFormat, Segment
 from harness.flash.output_patterns import SIGNS, sign_of
-from harness.flash.tool import Step
+from harness.flash.tool import FlashStep
 from harness.target.lease.holding import VARIABLE, hold
 from harness.target.lease.lock_keys import place_of_probe
 from tests.conftest import CommandResult
@@ -56,7 +56,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_unit_s_probe_is_the_one_that_is_told_the_tool(etharness: Etharness, lab: Path) -> None:
     # Given as HEX, since openocd takes no flat images.
     image = lab / "i.hex"
-    made = Image(image, Format.ELF, (Segment(0x0800_0000, BANNER),), "")
+    made = Image(image, ImageFormat.ELF, (Segment(0x0800_0000, BANNER),), "")
     image.write_bytes(made.as_hex())
     result = etharness("flash", "--unit", "desk", "--image", image, "--dry-run")
     assert result.code == 0, result.err
@@ -160,12 +160,14 @@ def test_what_a_tool_prints_stays_apart_from_what_it_was_told(tmp_path: Path) ->
     log = Log(tmp_path / "flash.log")
     tool = stand_in(tmp_path, "tool", r"printf 'half \377\r\n\033[2J'; echo fine >&2")
     took: dict[str, float] = {}
-    run_steps("t", [Step("write", (tool, "all done"), proof="fine")], log, 10, tmp_path, took)
+    run_steps("t", [FlashStep("write", (tool, "all done"), proof="fine")], log, 10, tmp_path, took)
     assert set(took) == {"write"}
     text = log.path.read_bytes()
     assert b"all done\n" in text
     assert b"\xff" in text
     with pytest.raises(Exception, match="exited with status 0, but did not finish") as caught:
-        run_steps("t", [Step("write", (tool, "all done"), proof="all done")], log, 10, tmp_path, {})
+        run_steps(
+            "t", [FlashStep("write", (tool, "all done"), proof="all done")], log, 10, tmp_path, {}
+        )
     assert "all done" not in str(caught.value)
     assert str(caught.value).isprintable()

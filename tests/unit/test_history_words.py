@@ -30,7 +30,7 @@ from harness.report.history import print_entries, print_history, sparkline
 from harness.runs.add_results import add_directory, add_reported
 from tests.support.reported import reported
 from tests.support.results import Made, made, run_directory, trace_with
-from tests.support.traces import Event, Run, trace_of
+from tests.support.traces import EventSpec, RunSpec, trace_of
 
 KWS = ("native", "kws.pte", "forward")
 
@@ -145,7 +145,7 @@ def test_an_earlier_version_that_may_not_be_written_is_refused(
 
 def test_what_is_damaged_is_added_with_what_can_be_read(tmp_path: Path) -> None:
     directory = run_directory(tmp_path / "cut", made("cut"))
-    trace = trace_of(Run([Event("a", 0, 5)]), Run([Event("a", 0, 7)]))
+    trace = trace_of(RunSpec([EventSpec("a", 0, 5)]), RunSpec([EventSpec("a", 0, 7)]))
     data = bytearray(write_ed00(trace))
     (directory / "trace.etdp").write_bytes(data + b"behind it")
     with open_store(str(tmp_path / "h.sqlite")) as store:

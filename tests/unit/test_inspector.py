@@ -33,13 +33,13 @@ from harness.records.trace import DebugValue, TensorValue
 from harness.runs.source import load_source
 from tests.conftest import FIXTURES, MODELS
 from tests.support.records import EDGE, graph, node, write_record
-from tests.support.traces import Event, Run, trace_of
+from tests.support.traces import EventSpec, RunSpec, trace_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*have no elements")
 TICKS = {"source_time_scale": TimeScale.CYCLES, "target_time_scale": TimeScale.CYCLES}
 
 
-def inspect(*runs: Run, **options: Any) -> Inspector:
+def inspect(*runs: RunSpec, **options: Any) -> Inspector:
     return Inspector(etdump_data=write_ed00(trace_of(*runs)), **options)
 
 
@@ -53,7 +53,7 @@ def raws(inspector: Inspector) -> dict[str, list[float]]:
 
 
 def test_the_default_scales_are_nanoseconds_to_milliseconds() -> None:
-    inspector = inspect(Run([Event("a", 1_000_000, 3_500_000), Event("b", 0, 1)]))
+    inspector = inspect(RunSpec([EventSpec("a", 1_000_000, 3_500_000), EventSpec("b", 0, 1)]))
     assert raws(inspector) == {"a": [2.5], "b": [1e-6]}
     (block,) = inspector.event_blocks
     assert (block.source_time_scale, block.target_time_scale) == (TimeScale.NS, TimeScale.MS)
@@ -69,7 +69,7 @@ def test_the_default_scales_are_nanoseconds_to_milliseconds() -> None:
 def test_times_are_the_nearest_to_exact_ones(
     source: TimeScale, target: TimeScale, start: int, length: int
 ) -> None:
-    run = Run([Event("a", start, start + length)])
+    run = RunSpec([EventSpec("a", start, start + length)])
     options = {"source_time_scale": source, "target_time_scale": target}
     if (source is TimeScale.CYCLES) != (target is TimeScale.CYCLES):
         with pytest.raises(ValueError, match="cycles"):
@@ -85,9 +85,9 @@ def test_times_are_the_nearest_to_exact_ones(
 
 
 def test_repeats_runs_and_chains_are_all_kept() -> None:
-    loop = [Event("a", t, t + n, 0, 1) for t, n in ((0, 10), (20, 30), (60, 100))]
-    other = [Event("a", 200, 207, 1, 1)]
-    inspector = inspect(Run([*loop, *other]), Run([*loop[:2], *other]), **TICKS)
+    loop = [EventSpec("a", t, t + n, 0, 1) for t, n in ((0, 10), (20, 30), (60, 100))]
+    other = [EventSpec("a", 200, 207, 1, 1)]
+    inspector = inspect(RunSpec([*loop, *other]), RunSpec([*loop[:2], *other]), **TICKS)
     (block,) = inspector.event_blocks
     assert block.runs == [0, 1]
     first, second = block.events
@@ -99,9 +99,13 @@ def test_repeats_runs_and_chains_are_all_kept() -> None:
 
 
 def test_runs_in_which_other_events_happened_are_another_block() -> None:
-    a, b = Event("a", 0, 1), Event("b", 1, 2)
+    a, b = EventSpec("a", 0, 1), EventSpec("b", 1, 2)
     inspector = inspect(
-        Run([a]), Run([a, b]), Run([a]), Run([a], name="Default"), Run([a], bundled=2)
+        RunSpec([a]),
+        RunSpec([a, b]),
+        RunSpec([a]),
+        RunSpec([a], name="Default"),
+        RunSpec([a], bundled=2),
     )
     found = [
         (block.name, block.bundled_input_index, block.runs) for block in inspector.event_blocks
@@ -128,14 +132,18 @@ def test_runs_in_which_other_events_happened_are_another_block() -> None:
 def test_wraps_and_steps_back_are_told_apart(
     start: int, end: int, expected: float, delegate: int | None
 ) -> None:
-    inspector = inspect(Run([Event("a", start, end, delegate=delegate)]), **TICKS)
+    inspector = inspect(RunSpec([EventSpec("a", start, end, delegate=delegate)]), **TICKS)
     assert [*raws(inspector).values()] == [[expected]]
     assert inspector.backward_events == (expected < 0)
 
 
 def test_starts_go_on_over_a_wrap() -> None:
-    events = [Event("a", 2**32 - 50, 2**32 - 20), Event("b", 2**32 - 10, 5), Event("c", 10, 20)]
-    (block,) = inspect(Run(events), **TICKS).event_blocks
+    events = [
+        EventSpec("a", 2**32 - 50, 2**32 - 20),
+        EventSpec("b", 2**32 - 10, 5),
+        EventSpec("c", 10, 20),
+    ]
+    (block,) = inspect(RunSpec(events), **TICKS).event_blocks
     starts = [event.start_time for event in block.events]
     assert starts == [[2**32 - 50], [2**32 - 10], [2**32 + 10]]
 
@@ -148,11 +156,11 @@ def test_a_converter_is_for_delegates_and_gets_their_ids() -> None:
         return 2 * time + 5
 
     events = [
-        Event("a", 0, 10),
-        Event("b", 2**32 - 3, 4, delegate=3),
-        Event(None, 1, 2, delegate="x"),
+        EventSpec("a", 0, 10),
+        EventSpec("b", 2**32 - 3, 4, delegate=3),
+        EventSpec(None, 1, 2, delegate="x"),
     ]
-    inspector = inspect(Run(events), delegate_time_scale_converter=double)
+    inspector = inspect(RunSpec(events), delegate_time_scale_converter=double)
     assert raws(inspector) == {"a": [1e-5], "3": [14.0], "x": [2.0]}
     assert set(asked) == {"3", "x"}
     starts = {event.name: event.start_time for event in inspector.event_blocks[0].events}
@@ -160,8 +168,8 @@ def test_a_converter_is_for_delegates_and_gets_their_ids() -> None:
 
 
 def test_metadata_are_given_as_they_are_or_parsed() -> None:
-    events = [Event(None, 0, 1, delegate="x", metadata=b"\0\xff"), Event("a", 0, 1)]
-    run = Run(events)
+    events = [EventSpec(None, 0, 1, delegate="x", metadata=b"\0\xff"), EventSpec("a", 0, 1)]
+    run = RunSpec(events)
     bare = inspect(run, run).event_blocks[0].events
     assert bare[0].raw_delegate_debug_metadatas == [b"\0\xff"] * 2
     assert bare[0].delegate_debug_metadatas == [b"\0\xff"] * 2
@@ -173,8 +181,10 @@ def test_metadata_are_given_as_they_are_or_parsed() -> None:
 TENSOR = TensorValue(6, (2, 2), (1, 2), 64)
 
 
-def valued(value: Any, type_: int, *, output: bool | None = None, instruction: int = 0) -> Event:
-    return Event(value=DebugValue(value, type_, output), instruction=instruction)
+def valued(
+    value: Any, type_: int, *, output: bool | None = None, instruction: int = 0
+) -> EventSpec:
+    return EventSpec(value=DebugValue(value, type_, output), instruction=instruction)
 
 
 @pytest.fixture
@@ -185,13 +195,13 @@ def buffer(tmp_path: Path) -> Path:
 
 
 def test_values_are_numpys_where_nobody_uses_torch(buffer: Path) -> None:
-    run = Run(
+    run = RunSpec(
         [
-            Event("a", 0, 1),
+            EventSpec("a", 0, 1),
             valued(TENSOR, 5),
             valued((TENSOR, TENSOR), 6),
             valued(7, 1),
-            Event("OPERATOR_CALL", 0, 2),
+            EventSpec("OPERATOR_CALL", 0, 2),
             valued(float("inf"), 4, instruction=1),
             valued(TENSOR, 5, output=True),
             valued(True, 2, output=True),
@@ -213,13 +223,14 @@ def test_values_are_numpys_where_nobody_uses_torch(buffer: Path) -> None:
 
 def test_tensors_without_elements_are_not_made_up() -> None:
     with pytest.warns(UserWarning, match="1 logged tensors have no elements"):
-        inspector = inspect(Run([Event("a", 0, 1), valued(TENSOR, 5)]))
+        inspector = inspect(RunSpec([EventSpec("a", 0, 1), valued(TENSOR, 5)]))
     assert inspector.event_blocks[0].events[0].debug_data == [TENSOR]
 
 
 def test_values_may_differ_between_runs() -> None:
     runs = [
-        Run([Event("a", 0, 1), valued(n, 1), valued(10 * n, 1, output=True)]) for n in (1, 2, 3)
+        RunSpec([EventSpec("a", 0, 1), valued(n, 1), valued(10 * n, 1, output=True)])
+        for n in (1, 2, 3)
     ]
     (block,) = inspect(*runs).event_blocks
     assert block.events[0].debug_data == [1]
@@ -229,13 +240,13 @@ def test_values_may_differ_between_runs() -> None:
 
 
 def test_a_values_name_replaces_the_events() -> None:
-    named = Event("layer", value=DebugValue(1, 1, None))
-    (block,) = inspect(Run([Event("a", 0, 1), named])).event_blocks
+    named = EventSpec("layer", value=DebugValue(1, 1, None))
+    (block,) = inspect(RunSpec([EventSpec("a", 0, 1), named])).event_blocks
     assert [event.name for event in block.events] == ["layer"]
 
 
 def test_allocations_and_names_that_are_not_utf8_do_no_harm() -> None:
-    run = Run([Event("\udcff", 0, 1), Event(allocated=64)], allocators=("heap",))
+    run = RunSpec([EventSpec("\udcff", 0, 1), EventSpec(allocated=64)], allocators=("heap",))
     inspector = Inspector(etdump_data=write_ed00(trace_of(run)))
     assert raws(inspector) == {"\udcff": [1e-6]}
     assert len(inspector.trace) == 2
@@ -268,15 +279,15 @@ FILES: dict[str, Any] = {
     ),
     "later": graph([node("whole", "aten.whole.default", 1)]),
 }
-SYMBOLIC = Run(
+SYMBOLIC = RunSpec(
     [
-        Event("native_call_mul.out", 0, 10),
-        Event("OPERATOR_CALL", 0, 12),
-        Event(None, 20, 50, 0, 1, delegate="2"),
-        Event(None, 50, 70, 0, 1, delegate=12),
-        Event(None, 50, 50, 0, 1, delegate="x2"),
-        Event("DELEGATE_CALL", 15, 85, 0, 1),
-        Event("Method::execute", 0, 90, -1, 0),
+        EventSpec("native_call_mul.out", 0, 10),
+        EventSpec("OPERATOR_CALL", 0, 12),
+        EventSpec(None, 20, 50, 0, 1, delegate="2"),
+        EventSpec(None, 50, 70, 0, 1, delegate=12),
+        EventSpec(None, 50, 50, 0, 1, delegate="x2"),
+        EventSpec("DELEGATE_CALL", 15, 85, 0, 1),
+        EventSpec("Method::execute", 0, 90, -1, 0),
     ]
 )
 
@@ -325,7 +336,7 @@ def test_another_graph_or_method_can_be_meant(etrecord: Path) -> None:
 def test_references_are_those_of_the_bundled_input_or_none(etrecord: Path) -> None:
     (block,) = inspect(SYMBOLIC, etrecord=etrecord).event_blocks
     assert block.reference_output is None
-    bundled = Run(SYMBOLIC.events, bundled=1)
+    bundled = RunSpec(SYMBOLIC.events, bundled=1)
     assert inspect(bundled, etrecord=etrecord).event_blocks[0].reference_output is None
     assert inspect(SYMBOLIC).get_exported_program() is None
     with pytest.raises(ValueError, match="ETRecord"):
@@ -344,13 +355,17 @@ def test_statistics_of_many_events_are_those_of_each() -> None:
 
 
 @pytest.fixture
-def events() -> list[Run]:
-    return [SYMBOLIC, Run(SYMBOLIC.events), Run([Event("\udcff", 0, 3)], name="Default")]
+def events() -> list[RunSpec]:
+    return [
+        SYMBOLIC,
+        RunSpec(SYMBOLIC.events),
+        RunSpec([EventSpec("\udcff", 0, 3)], name="Default"),
+    ]
 
 
 def test_what_was_read_already_is_taken_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "trace.etdp"
-    path.write_bytes(write_ed00(trace_of(Run([Event("a", 2**32 - 8, 8)]))))
+    path.write_bytes(write_ed00(trace_of(RunSpec([EventSpec("a", 2**32 - 8, 8)]))))
     clock = ClockDomain("given", Fraction(1_000_000), 64)
     assert raws(Inspector(etdump_data=load_source(path, clock))) == {"a": [0.016]}
     narrow = ClockDomain("given", Fraction(1_000_000), 40)
@@ -358,7 +373,7 @@ def test_what_was_read_already_is_taken_as_it_is(tmp_path: Path) -> None:
     assert raws(Inspector(etdump_data=source)) == {"a": [(2**40 - 2**32 + 16) / 1000]}
 
 
-def test_tables_have_a_row_per_event(events: list[Run], etrecord: Path) -> None:
+def test_tables_have_a_row_per_event(events: list[RunSpec], etrecord: Path) -> None:
     pytest.importorskip("pandas", reason="needs the extra 'inspector'")
     inspector = inspect(*events, etrecord=etrecord)
     frame = inspector.to_dataframe()
@@ -373,7 +388,7 @@ def test_tables_have_a_row_per_event(events: list[Run], etrecord: Path) -> None:
 
 
 def test_printed_tables_leave_out_wrappers(
-    events: list[Run], etrecord: Path, capsys: pytest.CaptureFixture[str]
+    events: list[RunSpec], etrecord: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("pandas", reason="needs the extra 'inspector'")
     inspector = inspect(*events, etrecord=etrecord)
@@ -390,7 +405,7 @@ def test_printed_tables_leave_out_wrappers(
 
 def test_empty_dumps_make_empty_tables() -> None:
     pytest.importorskip("pandas", reason="needs the extra 'inspector'")
-    for runs in ([], [Run([valued(1, 1, output=True)])]):
+    for runs in ([], [RunSpec([valued(1, 1, output=True)])]):
         frame = inspect(*runs).to_dataframe()
         assert len(frame) == 0
         assert {"event_block_name", "event_name", "p10 (ms)"} <= {*frame.columns}
@@ -398,7 +413,7 @@ def test_empty_dumps_make_empty_tables() -> None:
 
 def test_metadata_become_columns() -> None:
     pytest.importorskip("pandas", reason="needs the extra 'inspector'")
-    run = Run([Event("a", 0, 1), Event(None, 0, 1, delegate="x", metadata=b"m")])
+    run = RunSpec([EventSpec("a", 0, 1), EventSpec(None, 0, 1, delegate="x", metadata=b"m")])
     frame = inspect(run).to_dataframe(include_delegate_debug_data=True)
     assert frame["delegate_debug_metadata"][1] == [b"m"]
     parsed = inspect(
@@ -409,7 +424,7 @@ def test_metadata_become_columns() -> None:
     wrong = inspect(run, delegate_metadata_parser=lambda _: 3)  # type: ignore[arg-type, return-value]
     with pytest.raises(TypeError, match="int"):
         wrong.to_dataframe(include_delegate_debug_data=True)
-    plain = inspect(Run([Event("a", 0, 1)]))
+    plain = inspect(RunSpec([EventSpec("a", 0, 1)]))
     assert "delegate_debug_metadata" not in plain.to_dataframe(include_delegate_debug_data=True)
 
 

@@ -17,7 +17,7 @@ from harness.inspector.outputs import compare_runs
 from harness.records.trace import DebugValue, TensorValue
 from harness.report.symbols import comparison_documents, print_comparisons
 from tests.support.fake_programs import Node, Program, install_torch, record_of, tensor
-from tests.support.traces import Event, Run, trace_of
+from tests.support.traces import EventSpec, RunSpec, trace_of
 
 pytest.importorskip("pandas", reason="needs the extra 'inspector'")
 pytestmark = pytest.mark.filterwarnings("ignore:values are computed with")
@@ -35,15 +35,15 @@ class Logged:
         self.path = directory / "debug.bin"
         self.data = b""
 
-    def value(self, instruction: int, *elements: float, output: bool = False) -> Event:
+    def value(self, instruction: int, *elements: float, output: bool = False) -> EventSpec:
         array = np.array(elements, np.float32)
         stored = TensorValue(6, array.shape, (1,), len(self.data))
         self.data += array.tobytes()
-        return Event(value=DebugValue(stored, 5, output), instruction=instruction)
+        return EventSpec(value=DebugValue(stored, 5, output), instruction=instruction)
 
-    def inspect(self, events: list[Event], etrecord: Any, **options: Any) -> Inspector:
+    def inspect(self, events: list[EventSpec], etrecord: Any, **options: Any) -> Inspector:
         self.path.write_bytes(self.data)
-        data = write_ed00(trace_of(Run(events)))
+        data = write_ed00(trace_of(RunSpec(events)))
         return Inspector(
             etdump_data=data,
             etrecord=etrecord,
@@ -58,8 +58,10 @@ def logged(tmp_path: Path) -> Logged:
     return Logged(tmp_path)
 
 
-def kernel(instruction: int, name: str = "native_call_a.out", delegate: int | None = None) -> Event:
-    return Event(name, 0, 1, 0, instruction, delegate)
+def kernel(
+    instruction: int, name: str = "native_call_a.out", delegate: int | None = None
+) -> EventSpec:
+    return EventSpec(name, 0, 1, 0, instruction, delegate)
 
 
 EDGE = Program(
@@ -77,7 +79,7 @@ def test_an_operators_value_is_compared_with_the_programs(logged: Logged) -> Non
     events = [
         kernel(0),
         logged.value(0, 1, 5),
-        Event("OPERATOR_CALL", 0, 2),
+        EventSpec("OPERATOR_CALL", 0, 2),
         kernel(1),
         logged.value(1, 5, 6),
     ]
@@ -108,7 +110,7 @@ def test_a_call_is_left_out_where_its_operators_were_logged(logged: Logged) -> N
     inner = logged.value(0, 1, 2)
     events = [
         kernel(0, "", 0),
-        Event(value=inner.value, instruction=0, delegate=0),
+        EventSpec(value=inner.value, instruction=0, delegate=0),
         kernel(0, "DELEGATE_CALL"),
         logged.value(0, 8, 8),
     ]

@@ -19,16 +19,16 @@ from harness.link import com_port
 from harness.link.com_port import LineState, Setting
 from harness.link.ports import NetworkPort, open_port, parse_address, port_identity
 from harness.link.rfc2217 import Rfc2217Transport
-from harness.link.telnet import Command, Subnegotiation, TelnetDecoder, escape, negotiation
+from harness.link.telnet import Subnegotiation, TelnetCommand, TelnetDecoder, escape, negotiation
 from harness.link.transports import RatedTransport, SocketTransport
 
 EVERYTHING = bytes(range(256)) * 512
 AGREED = b"".join(
     negotiation(command, option)
     for command, option in (
-        (Command.DO, com_port.COM_PORT),
-        (Command.DO, 0),
-        (Command.WILL, 0),
+        (TelnetCommand.DO, com_port.COM_PORT),
+        (TelnetCommand.DO, 0),
+        (TelnetCommand.WILL, 0),
     )
 )
 
@@ -240,7 +240,7 @@ def test_the_ports_of_a_host_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["socket", "rfc2217"])
-@pytest.mark.parametrize("first", [b"", negotiation(Command.WILL, 3)])
+@pytest.mark.parametrize("first", [b"", negotiation(TelnetCommand.WILL, 3)])
 def test_a_server_whose_port_is_taken_says_so(scheme: str, first: bytes) -> None:
     words = (first if scheme == "rfc2217" else b"") + b"Port already in use\r\n"
     with (
@@ -256,11 +256,11 @@ def test_a_server_whose_port_is_taken_says_so(scheme: str, first: bytes) -> None
     [
         ([b"login: "], r"did not agree to RFC 2217 within 0\.5 s; it said 'login:'", "socket://"),
         (
-            [negotiation(Command.DONT, com_port.COM_PORT)],
+            [negotiation(TelnetCommand.DONT, com_port.COM_PORT)],
             "speaks Telnet, but does not let its port be controlled",
             "telnet(rfc2217)",
         ),
-        ([negotiation(Command.DONT, 0)], "refuses to pass bytes as they are", ""),
+        ([negotiation(TelnetCommand.DONT, 0)], "refuses to pass bytes as they are", ""),
         ([AGREED], r"did not confirm BAUDRATE 115200 within 0\.5 s", ""),
         ([b"\xff\xfa" + bytes(5000)], "a subnegotiation did not end", "somebody else"),
         ([b"\x00\xff\x00"], "the byte 0 follows a 255", "socket://"),
@@ -296,7 +296,7 @@ def test_a_server_that_never_stops_negotiating_is_given_up() -> None:
     def negotiate(connection: socket.socket) -> None:
         connection.settimeout(5)
         while True:
-            connection.sendall(negotiation(Command.WILL, 1) * 1000)
+            connection.sendall(negotiation(TelnetCommand.WILL, 1) * 1000)
             connection.recv(65536)
 
     with (

@@ -14,7 +14,7 @@ from harness.nightly.child import Ending
 from harness.nightly.commands import Commands
 from harness.nightly.orchestrator import Prepared, prepare
 from harness.records.health import Health, HealthFinding
-from harness.records.nightly import Step
+from harness.records.nightly import NightlyStep
 from harness.records.result import encode
 from tests.support.nights import written_plan
 from tests.unit.test_night_worker import BOARD, PLAN, UNITS
@@ -85,7 +85,7 @@ def test_a_run_is_told_all_that_the_plan_says(
     effects: Both, prepared: Prepared, tmp_path: Path
 ) -> None:
     night, fake = effects
-    step = Step("a", "desk", "small_int8", "new", 2)
+    step = NightlyStep("a", "desk", "small_int8", "new", 2)
     night.run(prepared.units[0], step, tmp_path / "out", 60.0)
     [command] = fake.calls
     assert command[0] == "run"

@@ -10,8 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import Owner, UsageError
-from harness.nightly.quarantine import Entry, load_quarantine, passes_in_a_row, with_passes
-from harness.records.nightly import Attempt, Step, StepOutcome
+from harness.nightly.quarantine import (
+    QuarantineEntry,
+    load_quarantine,
+    passes_in_a_row,
+    with_passes,
+)
+from harness.records.nightly import Attempt, NightlyStep, StepOutcome
 
 TODAY = date(2026, 11, 22)
 ENTRY = """
@@ -40,7 +45,7 @@ def outcome(owner: Owner | None, unit: str = "desk-1", number: int = 1) -> StepO
         outcome="fail" if owner else "pass",
         owner=owner,
     )
-    step = Step(unit, "desk", "net", "only", number)
+    step = NightlyStep(unit, "desk", "net", "only", number)
     return StepOutcome(
         step=step, outcome="fail" if owner else "pass", owner=owner, attempts=(attempt,)
     )
@@ -115,7 +120,9 @@ OWNERS = st.sampled_from([None, Owner.LINK, Owner.PRODUCT])
 def test_passes_are_counted_since_the_last_failure_of_that_kind(
     nights: list[list[Owner | None]],
 ) -> None:
-    entry = Entry(owner="o", reason="r", expires=TODAY, unit="desk-1", failures=(Owner.LINK,))
+    entry = QuarantineEntry(
+        owner="o", reason="r", expires=TODAY, unit="desk-1", failures=(Owner.LINK,)
+    )
     made = [[outcome(o, number=1 + i) for i, o in enumerate(night)] for night in nights]
     flat = [o for night in nights for o in night]
     since = flat[len(flat) - flat[::-1].index(Owner.LINK) :] if Owner.LINK in flat else flat

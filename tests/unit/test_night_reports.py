@@ -14,18 +14,18 @@ from rich.console import Console
 from harness.errors import Owner, UsageError
 from harness.nightly.summary import counts_of
 from harness.records.nightly import (
+    ArmComparison,
     Attempt,
     NightDocument,
+    NightlyStep,
     QuarantineStatus,
-    Sides,
-    Step,
     StepOutcome,
     Trouble,
     UnitEvent,
     UnitOutcome,
 )
 from harness.report.formats import write_report
-from harness.report.night_terminal import Teller, show_night
+from harness.report.night_terminal import ProgressPrinter, show_night
 from tests.support.pages import Page
 from tests.support.reported import failed_run, reported
 
@@ -44,8 +44,8 @@ def attempt(number: int, owner: Owner | None, message: str = "") -> Attempt:
     )
 
 
-def step(repeat: int, unit: str = "desk-1") -> Step:
-    return Step(unit, "desk", "net", "only", repeat)
+def step(repeat: int, unit: str = "desk-1") -> NightlyStep:
+    return NightlyStep(unit, "desk", "net", "only", repeat)
 
 
 OUTCOMES = (
@@ -123,8 +123,12 @@ NIGHT = NightDocument(
     outcomes=OUTCOMES,
     units=UNITS,
     sides=(
-        Sides(board="desk", model="net", before="old", after="new", passed=True, said="nothing"),
-        Sides(board="desk", model="big", before="old", after="new", passed=False, said="2 slower"),
+        ArmComparison(
+            board="desk", model="net", before="old", after="new", passed=True, said="nothing"
+        ),
+        ArmComparison(
+            board="desk", model="big", before="old", after="new", passed=False, said="2 slower"
+        ),
     ),
     quarantine=(
         QuarantineStatus(
@@ -251,12 +255,12 @@ def test_a_bundle_is_of_one_run(tmp_path: Path) -> None:
 
 
 def test_what_happens_is_told_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
-    teller = Teller(6, quiet=False)
+    teller = ProgressPrinter(6, quiet=False)
     for outcome in OUTCOMES:
         for one in outcome.attempts:
             teller.ended(outcome.step, one)
     teller.happened(HELD)
-    Teller(6, quiet=True).happened(HELD)
+    ProgressPrinter(6, quiet=True).happened(HELD)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "1/6 desk-1/net/only/1: pass 1.5 s"
     assert lines[1] == "2/6 desk-1/net/only/2: FAIL link 1.5 s: it was silent"

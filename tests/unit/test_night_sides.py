@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.nightly.arms import compare_sides
-from harness.records.nightly import Attempt, Sides, Step, StepOutcome
+from harness.records.nightly import ArmComparison, Attempt, NightlyStep, StepOutcome
 from tests.support.results import made, run_directory, trace_with
 
 REPEATS = 8
@@ -25,12 +25,12 @@ def night(home: Path, times: Mapping[str, Sequence[int]]) -> list[StepOutcome]:
             place = f"runs/{variant}/{repeat}"
             run_directory(home / place, run, took)
             attempt = Attempt(number=1, directory=place, started_utc="", outcome="pass", result=own)
-            step = Step("native", "native", "kws", variant, repeat)
+            step = NightlyStep("native", "native", "kws", variant, repeat)
             outcomes.append(StepOutcome(step=step, outcome="pass", attempts=(attempt,)))
     return outcomes
 
 
-def compared(home: Path, old: Sequence[int], new: Sequence[int]) -> Sides:
+def compared(home: Path, old: Sequence[int], new: Sequence[int]) -> ArmComparison:
     outcomes = night(home, {"old": old, "new": new})
     [sides] = compare_sides(home, outcomes, ["old", "new"], None, [])
     return sides

@@ -17,7 +17,7 @@ from harness.nightly.journal import JournalError
 from harness.nightly.orchestrator import Night, Prepared, open_night, prepare
 from harness.nightly.summary import counts_of, exit_code_of, outcomes_of, units_summary
 from harness.nightly.units import NightUnit
-from harness.records.nightly import Step, StepOutcome, UnitOutcome
+from harness.records.nightly import NightlyStep, StepOutcome, UnitOutcome
 from harness.records.result import Failure
 from tests.support.night_world import Killed, World
 from tests.support.nights import written_plan
@@ -101,8 +101,8 @@ def world(*endings: str) -> World:
     return World(dict.fromkeys(first_steps(), endings))
 
 
-def first_steps() -> list[Step]:
-    return [Step("a", "desk", "small_int8", "only", 1)]
+def first_steps() -> list[NightlyStep]:
+    return [NightlyStep("a", "desk", "small_int8", "only", 1)]
 
 
 def first(done: Done) -> StepOutcome:
@@ -165,7 +165,7 @@ def test_a_board_that_answers_after_a_crash_makes_it_the_products(tmp_path: Path
 class Dying(World):
     """A world in which a run leaves the board dead until its power is switched."""
 
-    def run(self, unit: NightUnit, step: Step, directory: Path, deadline_s: float):  # type: ignore[no-untyped-def]
+    def run(self, unit: NightUnit, step: NightlyStep, directory: Path, deadline_s: float):  # type: ignore[no-untyped-def]
         ending = super().run(unit, step, directory, deadline_s)
         if self.completed[step][-1] != "pass":
             self.well[unit.id] = False
@@ -249,7 +249,10 @@ def test_power_that_cannot_be_switched_cures_nothing(tmp_path: Path) -> None:
 
 
 def test_too_many_failures_in_a_row_bench_a_unit(tmp_path: Path) -> None:
-    both = {Step("a", "desk", model, "only", 1): ("link",) for model in ("small_int8", "functions")}
+    both = {
+        NightlyStep("a", "desk", model, "only", 1): ("link",)
+        for model in ("small_int8", "functions")
+    }
     done = Done(tmp_path, World(both), "[heal]\nbench_after = 2\n")
     assert done.row.state == "benched"
     assert "2 failures in a row" in done.row.why
@@ -318,7 +321,7 @@ class Broken(World):
 
     error: Exception = RuntimeError("a defect")
 
-    def run(self, unit: NightUnit, step: Step, directory: Path, deadline_s: float) -> Ending:
+    def run(self, unit: NightUnit, step: NightlyStep, directory: Path, deadline_s: float) -> Ending:
         raise self.error
 
 
@@ -340,7 +343,9 @@ def test_a_defect_of_ours_loses_one_unit_and_says_so(
     done = Done(tmp_path, world("pass"))
 
     class OnlyOne(Broken):
-        def run(self, unit: NightUnit, step: Step, directory: Path, deadline_s: float) -> Ending:
+        def run(
+            self, unit: NightUnit, step: NightlyStep, directory: Path, deadline_s: float
+        ) -> Ending:
             if unit.id == "a":
                 raise self.error
             return World.run(self, unit, step, directory, deadline_s)
@@ -362,7 +367,7 @@ class OneStuck(World):
         super().__init__()
         self.all_else = threading.Event()
 
-    def run(self, unit: NightUnit, step: Step, directory: Path, deadline_s: float) -> Ending:
+    def run(self, unit: NightUnit, step: NightlyStep, directory: Path, deadline_s: float) -> Ending:
         if unit.id == "a":
             assert self.all_else.wait(60), "the other unit waits for the stuck one"
             return Ending(-9, True, False, deadline_s, "")

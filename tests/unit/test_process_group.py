@@ -15,7 +15,7 @@ import pytest
 from harness.capped import CappedBuffer
 from harness.errors import FlashError, PowerError
 from harness.flash.execute import Log, run_steps
-from harness.flash.tool import Step
+from harness.flash.tool import FlashStep
 from harness.lab.power.command import run
 from harness.nightly.child import Children
 from harness.target.process_group import (
@@ -82,7 +82,7 @@ def mark() -> str:
 def test_when_a_tool_is_ended_all_it_started_is_gone(tmp_path: Path) -> None:
     log = Log(tmp_path / "flash.log")
     with pytest.raises(FlashError, match=r"had not ended after 4 s, while it was to write: all"):
-        run_steps("it", [Step("write", tuple(starter(tmp_path)))], log, 4.0, tmp_path, {})
+        run_steps("it", [FlashStep("write", tuple(starter(tmp_path)))], log, 4.0, tmp_path, {})
     assert left_of(tmp_path) == []
 
 

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.analyze.modules import module_times, time_of_module
-from harness.analyze.symbols import Symbols, event_symbols, symbol_table
-from harness.decode.etrecord import Module, Node, as_tuple, read_etrecord, read_graph
+from harness.analyze.symbols import EventSymbols, event_symbols, symbol_table
+from harness.decode.etrecord import EtrecordNode, Module, as_tuple, read_etrecord, read_graph
 from harness.errors import FormatError, UsageError
 from tests.conftest import MODELS
 from tests.support.records import EDGE, graph, node, write_record
-from tests.support.traces import Event, Run, trace_of
+from tests.support.traces import EventSpec, RunSpec, trace_of
 
 NODES = [
     node("mul", "aten.mul.Tensor", 1, "", "encoder", "encoder.layers.1"),
@@ -61,7 +61,7 @@ def test_maps_and_graphs_are_read(path: Path) -> None:
     assert record.export_graph_id == 77
     edge = record.edge["forward"]
     assert [item.name for item in edge] == ["mul", "add", "relu", "tanh", "lost"]
-    assert edge[3] == Node(
+    assert edge[3] == EtrecordNode(
         "tanh",
         "aten.tanh.default",
         3,
@@ -78,7 +78,7 @@ def test_maps_and_graphs_are_read(path: Path) -> None:
         read_graph(path, "nothing")
 
 
-def find(path: Path, *event: Any) -> Symbols | None:
+def find(path: Path, *event: Any) -> EventSymbols | None:
     return symbol_table(read_etrecord(path)).find(*event)
 
 
@@ -213,19 +213,19 @@ def test_the_examples_are_read_without_torch() -> None:
 
 
 EVENTS = [
-    Event("native_call_mul.out"),
-    Event("OPERATOR_CALL"),
-    Event("npu", instruction=1, delegate="2"),
-    Event("npu", instruction=1, delegate="12"),
-    Event("DELEGATE_CALL", instruction=1),
-    Event("native_call_tanh.out", instruction=12),
-    Event("Method::execute", chain=-1),
+    EventSpec("native_call_mul.out"),
+    EventSpec("OPERATOR_CALL"),
+    EventSpec("npu", instruction=1, delegate="2"),
+    EventSpec("npu", instruction=1, delegate="12"),
+    EventSpec("DELEGATE_CALL", instruction=1),
+    EventSpec("native_call_tanh.out", instruction=12),
+    EventSpec("Method::execute", chain=-1),
 ]
 
 
 def test_symbols_of_every_event(path: Path) -> None:
-    events = [*EVENTS[:3], Event(allocated=64), *EVENTS[4:]]
-    trace = trace_of(Run(events), Run(EVENTS))
+    events = [*EVENTS[:3], EventSpec(allocated=64), *EVENTS[4:]]
+    trace = trace_of(RunSpec(events), RunSpec(EVENTS))
     found = event_symbols(trace, symbol_table(read_etrecord(path)))
     assert found[0] is found[7]
     assert found[6] is found[3] is None
@@ -233,7 +233,7 @@ def test_symbols_of_every_event(path: Path) -> None:
 
 
 def test_every_instruction_counts_once_in_its_module(path: Path) -> None:
-    trace = trace_of(Run(EVENTS), Run(EVENTS))
+    trace = trace_of(RunSpec(EVENTS), RunSpec(EVENTS))
     symbols = event_symbols(trace, symbol_table(read_etrecord(path)))
     times = np.array([10.0, 11.0, 30.0, 20.0, 70.0, 5.0, 99.0] * 2)
     found = module_times(trace, symbols, times)
@@ -251,7 +251,7 @@ def test_every_instruction_counts_once_in_its_module(path: Path) -> None:
 
 
 def test_a_call_is_one_piece_when_what_is_inside_took_longer(path: Path) -> None:
-    trace = trace_of(Run(EVENTS))
+    trace = trace_of(RunSpec(EVENTS))
     symbols = event_symbols(trace, symbol_table(read_etrecord(path)))
     times = np.array([10.0, 11.0, 60.0, 20.0, 70.0, 5.0, 99.0])
     found = {item.path: item.own for item in module_times(trace, symbols, times)}
@@ -265,7 +265,7 @@ def test_nothing_is_counted_twice_or_lost(
     path = tmp_path_factory.getbasetemp() / "etrecord.bin"
     if not path.exists():
         write_record(path, FILES)
-    trace = trace_of(Run(EVENTS), Run(EVENTS))
+    trace = trace_of(RunSpec(EVENTS), RunSpec(EVENTS))
     symbols = event_symbols(trace, symbol_table(read_etrecord(path)))
     found = module_times(trace, symbols, np.array(times, np.float64))
     once = sum(times[base + n] for base in (0, 7) for n in (0, 4, 5))
@@ -273,7 +273,9 @@ def test_nothing_is_counted_twice_or_lost(
 
 
 def test_events_of_delegates_count_by_themselves_without_their_call(path: Path) -> None:
-    trace = trace_of(Run([Event("npu", instruction=1, delegate=name) for name in ("2", "nowhere")]))
+    trace = trace_of(
+        RunSpec([EventSpec("npu", instruction=1, delegate=name) for name in ("2", "nowhere")])
+    )
     symbols = event_symbols(trace, symbol_table(read_etrecord(path)))
     found = module_times(trace, symbols, np.array([3.0, 4.0]))
     assert {item.path: item.own for item in found if item.own} == {

@@ -184,7 +184,7 @@ def test_the_layout_that_is_verified_is_that_of_the_schema() -> None:
     unions = dict(re.findall(r"union (\w+) \{(.*?)\}", text, re.S))
     enums = re.findall(r"enum (\w+)\s*:\s*byte", text)
     numbers = {**NUMBERS, **dict.fromkeys(enums, "i1")}
-    pairs: list[tuple[str, type[IntEnum]]] = [("Program", pte.Program)]
+    pairs: list[tuple[str, type[IntEnum]]] = [("Program", pte.ProgramTable)]
     seen: set[tuple[str, type[IntEnum]]] = set()
 
     def compare(kind: str, shape: Shape) -> None:
@@ -223,8 +223,8 @@ def test_what_nobody_reads_is_verified_too() -> None:
     data = bytearray((MODELS / "npu_str.pte").read_bytes())
     start = np.zeros(1, np.int64)
     buffer = FlatBuffer(bytes(data), 0, len(data), table_sizes=False)
-    root = Tables.at(buffer, buffer.follow(start, "root"), pte.Program)
-    [vector] = root.references(pte.Program.SEGMENTS).tolist()
+    root = Tables.at(buffer, buffer.follow(start, "root"), pte.ProgramTable)
+    [vector] = root.references(pte.ProgramTable.SEGMENTS).tolist()
     data[vector + 4 : vector + 8] = b"\xf0\xff\xff\x7f"
     with pytest.raises(FormatError, match=r"points outside the buffer in Program\.segments"):
         read_program(bytes(data))

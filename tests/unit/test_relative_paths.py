@@ -14,7 +14,7 @@ from harness.cli import cli
 from harness.cli.paths import FilePath
 from harness.config.unit import load_units
 from harness.files import absolute, placed_word, shown
-from harness.flash.image import Format, Image, Segment
+from harness.flash.image import Image, ImageFormat, Segment
 from harness.flash.tools import TOOLS
 from harness.history.location import default_history
 from harness.target.build import build_root
@@ -106,10 +106,16 @@ def test_a_tool_gets_paths_that_mean_the_same_elsewhere(
     tool: str, board: Path, etharness: Etharness
 ) -> None:
     """It is started in the output folder."""
-    given = next(f for f in (Format.HEX, Format.BIN, Format.UF2) if f in TOOLS[tool].formats)
-    image = Image(Path("f"), Format.ELF, (Segment(0x0800_0000, BANNER),), "")
+    given = next(
+        f for f in (ImageFormat.HEX, ImageFormat.BIN, ImageFormat.UF2) if f in TOOLS[tool].formats
+    )
+    image = Image(Path("f"), ImageFormat.ELF, (Segment(0x0800_0000, BANNER),), "")
     name = f"f.{given}"
-    as_ = {Format.HEX: image.as_hex, Format.BIN: image.as_bin, Format.UF2: lambda: image.as_uf2(0)}
+    as_ = {
+        ImageFormat.HEX: image.as_hex,
+        ImageFormat.BIN: image.as_bin,
+        ImageFormat.UF2: lambda: image.as_uf2(0),
+    }
     Path(name).write_bytes(as_[given]())
     arguments = ["flash", "--tool", tool, "--dry-run", "--port", "/dev/x"]
     here = os.path.relpath(board)

@@ -14,18 +14,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.analyze.postmortem import EventDocument, PostmortemDocument
-from harness.check.subject import Output, Subject
+from harness.check.subject import ModelOutput, Subject
 from harness.errors import UsageError
 from harness.records.clock_domain import ClockDomain, Ping
 from harness.records.result import (
-    Clock,
     ClockQuality,
+    ClockRecord,
     DelegateCall,
+    FirmwareSize,
     Model,
-    Reference,
-    Size,
-    Target,
-    Tensor,
+    ReferenceRecord,
+    TargetRecord,
+    TensorRecord,
     TraceSummary,
 )
 from harness.records.trace import Block, Kind, Losses, Trace
@@ -35,18 +35,18 @@ from harness.report.html import html_report, page
 from harness.report.html.curve import axis, thinned
 from harness.report.html.formatting import Limits
 from harness.runs.evaluation import judged_path
-from harness.runs.judged_run import Reported
+from harness.runs.judged_run import JudgedRun
 from harness.runs.source import load_source
 from tests.conftest import FIXTURES
 from tests.support.compared import with_history
 from tests.support.pages import Page
 from tests.support.reported import FINISHED, SMALL, failed_run, held, reported, unmet
-from tests.support.traces import Event, Run, trace_of
+from tests.support.traces import EventSpec, RunSpec, trace_of
 
 ETDUMP = FIXTURES / "kws_f32_executorch.etdp"
 
 
-def page_of(*runs: Reported) -> Page:
+def page_of(*runs: JudgedRun) -> Page:
     found = Page(html_report(runs))
     found.assert_sound()
     return found
@@ -150,7 +150,7 @@ def test_of_very_many_operators_the_worst_are_shown_and_the_rest_is_counted() ->
     trace.name[:], trace.clock[:] = np.arange(count), 0
     trace.start[:] = np.arange(count) * 10_000_000
     trace.end[:] = trace.start + np.arange(count).astype(np.uint64)
-    data = html_report([Reported("many", Subject(trace.sealed()), Verdict(()))])
+    data = html_report([JudgedRun("many", Subject(trace.sealed()), Verdict(()))])
     found = Page(data)
     shown = Limits.of(1).rows
     operators = found.section("-operators")
@@ -162,8 +162,8 @@ def test_of_very_many_operators_the_worst_are_shown_and_the_rest_is_counted() ->
 
 
 def test_a_long_name_is_cut_and_its_length_said() -> None:
-    trace = trace_of(Run([Event("x" * 10_000, 0, 5)]))
-    data = html_report([Reported("a", Subject(trace), Verdict(()))])
+    trace = trace_of(RunSpec([EventSpec("x" * 10_000, 0, 5)]))
+    data = html_report([JudgedRun("a", Subject(trace), Verdict(()))])
     assert b"[10,000 characters]" in data
     assert b"x" * 200 not in data
 
@@ -188,13 +188,13 @@ def test_link_clock_and_outputs_are_described() -> None:
         link={"retries": 3, "corrupt_crc": 2},
         pings=(Ping(0, 1000, 0, 5), Ping(10_000, 13_000, 1, 6)),
         model=Model(
-            "dir/net.pte", "ab" * 32, 10, 20, 30, (), (Tensor(6, (1, 2), 8, "outputs/0.npy"),)
+            "dir/net.pte", "ab" * 32, 10, 20, 30, (), (TensorRecord(6, (1, 2), 8, "outputs/0.npy"),)
         ),
     )
     trace = replace(SMALL, clocks=(ClockDomain("cpu", Fraction(10**9), 32),)).sealed()
-    outputs = (Output("outputs/0.npy", np.array([[1.0, 2.0]]), np.array([[1.0, 2.5]])),)
+    outputs = (ModelOutput("outputs/0.npy", np.array([[1.0, 2.0]]), np.array([[1.0, 2.5]])),)
     subject = Subject(trace, qualities=(quality,), outputs=outputs)
-    found = page_of(Reported("a", subject, Verdict(()), result))
+    found = page_of(JudgedRun("a", subject, Verdict(()), result))
     link = found.section("-link")
     for expected in ("115,200 baud", "1,000.0 ns", "3,000.0 ns", "retries"):
         assert expected in link
@@ -211,10 +211,12 @@ def test_link_clock_and_outputs_are_described() -> None:
 
 
 def test_everything_that_tells_a_run_from_another_is_said() -> None:
-    clock = Clock("cpu", 32, False, 100, 1)
-    target = Target("native", "x86", "b1d", 3, 512, (clock,), 1000, 2000, 30, 4000, 50, 7, 2, 9)
+    clock = ClockRecord("cpu", 32, False, 100, 1)
+    target = TargetRecord(
+        "native", "x86", "b1d", 3, 512, (clock,), 1000, 2000, 30, 4000, 50, 7, 2, 9
+    )
     call = DelegateCall(0, 1, "NpuBackend")
-    tensor = Tensor(1, (4,), 4, "inputs/0.npy")
+    tensor = TensorRecord(1, (4,), 4, "inputs/0.npy")
     model = Model("net.pte", "ab", 10, 20, 30, (tensor,), (), delegates=(call, call))
     log = TraceSummary(
         events=11,
@@ -239,11 +241,11 @@ def test_everything_that_tells_a_run_from_another_is_said() -> None:
     result = msgspec.structs.replace(
         FINISHED,
         target=target,
-        image=Size("stub", 1234, 56, 78),
+        image=FirmwareSize("stub", 1234, 56, 78),
         model=model,
         trace=log,
         time_scales={"npu*": "100 MHz"},
-        reference=Reference(("r/0.npy",), 0.5, None),
+        reference=ReferenceRecord(("r/0.npy",), 0.5, None),
     )
     found = page_of(reported(result=result))
     text = " ".join(found.section("-provenance").split())
@@ -359,7 +361,7 @@ def test_memory_is_drawn_with_peaks_and_refusals() -> None:
     trace.size[:] = [1000, -1000, 48, 9000]
     trace.failed[3] = True
     subject = Subject(trace.sealed(), planned={"heap": 2000})
-    found = page_of(Reported("a", subject, Verdict(()), None))
+    found = page_of(JudgedRun("a", subject, Verdict(()), None))
     text = found.section("-memory")
     assert "heap: peak 1,000 bytes of 2,000 bytes" in text
     assert "capacity 2,000 bytes" in text
@@ -371,8 +373,12 @@ def test_memory_is_drawn_with_peaks_and_refusals() -> None:
 
 def test_the_tree_of_clocks_that_do_not_compare_says_what_is_not_drawn() -> None:
     trace = trace_of(
-        Run(
-            [Event("inner", 2, 5, delegate="npu"), Event("DELEGATE_CALL", 1, 9), Event("x", 0, 10)]
+        RunSpec(
+            [
+                EventSpec("inner", 2, 5, delegate="npu"),
+                EventSpec("DELEGATE_CALL", 1, 9),
+                EventSpec("x", 0, 10),
+            ]
         ),
     )
     clocks = (trace.clocks[0], ClockDomain("npu", None, 32))
@@ -387,8 +393,8 @@ def test_the_tree_of_clocks_that_do_not_compare_says_what_is_not_drawn() -> None
 def test_a_trace_that_no_clock_can_hold_is_shown_without_a_tree() -> None:
     far = 2**63 + 5
     clock = ClockDomain("c", Fraction(10**9), 64)
-    events = [Event("a", n * far % 2**64, (n * far + 1) % 2**64) for n in range(6)]
-    found = page_of(reported(trace=trace_of(Run(events), clock=clock)))
+    events = [EventSpec("a", n * far % 2**64, (n * far + 1) % 2**64) for n in range(6)]
+    found = page_of(reported(trace=trace_of(RunSpec(events), clock=clock)))
     assert "There is neither a call tree nor memory over time" in found.text(found.all("main")[0])
     assert "a" in found.section("-operators")
 

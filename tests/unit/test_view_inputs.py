@@ -20,7 +20,7 @@ from harness.records.trace import DebugValue, TensorValue, Trace
 from tests.conftest import MODELS
 from tests.support import traces
 from tests.support.programs import ProgramBuilder
-from tests.support.traces import Event, Run
+from tests.support.traces import EventSpec, RunSpec
 
 Row = tuple[str | None, int, int, DebugValue | None]
 
@@ -29,7 +29,7 @@ def trace_of(*blocks: Sequence[Row]) -> Trace:
     """A trace with the given name, chain, instruction and logged value per event."""
     return traces.trace_of(
         *(
-            Run([Event(name, 0, 0, *place, value=value) for name, *place, value in block])
+            RunSpec([EventSpec(name, 0, 0, *place, value=value) for name, *place, value in block])
             for block in blocks
         )
     )

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from harness.analyze.memory import Gaps
 from harness.analyze.planned_memory import planned_pools
-from harness.analyze.tensor_ids import Ids, Lifetime, Reference, lifetimes, planned_ids, unique_ids
+from harness.analyze.tensor_ids import (
+    Ids,
+    Lifetime,
+    TensorReference,
+    lifetimes,
+    planned_ids,
+    unique_ids,
+)
 from harness.decode.program import Method, Tensor
 from harness.decode.pte import read_program
 from harness.errors import FormatError
@@ -20,12 +27,12 @@ from tests.support.programs import ProgramBuilder
 
 def test_memory_that_is_freed_and_taken_again_is_another_storage() -> None:
     references = [
-        Reference("a"),
-        Reference("a", tensor=1),
-        Reference("b"),
-        Reference("a", freed=True),
-        Reference("a", tensor=2),
-        Reference("b", freed=True),
+        TensorReference("a"),
+        TensorReference("a", tensor=1),
+        TensorReference("b"),
+        TensorReference("a", freed=True),
+        TensorReference("a", tensor=2),
+        TensorReference("b", freed=True),
     ]
     assert unique_ids(references) == [
         Ids(1, 0),
@@ -39,14 +46,14 @@ def test_memory_that_is_freed_and_taken_again_is_another_storage() -> None:
 
 def test_storages_that_hold_one_tensor_in_turn_share_its_id() -> None:
     places = [("a", 1), ("b", 2), ("c", 1), ("b", 3), ("d", 4)]
-    ids = unique_ids([Reference(*place) for place in places])
+    ids = unique_ids([TensorReference(*place) for place in places])
     assert ids == [Ids(1, 0), Ids(2, 1), Ids(3, 0), Ids(2, 1), Ids(4, 2)]
 
 
 @given(
     st.lists(
         st.builds(
-            Reference,
+            TensorReference,
             st.sampled_from("abc"),
             st.one_of(st.none(), st.integers(1, 4)),
             freed=st.booleans(),
@@ -54,7 +61,7 @@ def test_storages_that_hold_one_tensor_in_turn_share_its_id() -> None:
         max_size=40,
     )
 )
-def test_ids_have_no_gaps_and_what_is_one_has_one(references: list[Reference]) -> None:
+def test_ids_have_no_gaps_and_what_is_one_has_one(references: list[TensorReference]) -> None:
     ids = unique_ids(references)
     storages = [item.storage for item in ids]
     seen = {item.tensor for item in ids if item.tensor is not None}

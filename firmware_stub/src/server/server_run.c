@@ -111,7 +111,7 @@ static et_status check_options(const uint8_t *options, et_error *error) {
         {"debug level", ET_LINK_DEBUG_LEVEL_INTERMEDIATE_OUTPUTS},
         {"profiling level", ET_LINK_PROFILING_LEVEL_ALL_EVENTS},
         {"policy for a full log", ET_LINK_WHEN_FULL_DROP_OLDEST_RUNS},
-        {"flags", ET_LINK_RUN_STREAM},
+        {"flags", ET_LINK_RUN_FLAG_STREAM},
     };
     for (uint32_t i = 0; i < RUN_OPTIONS; i++) {
         if (options[i] > known[i].largest) {
@@ -160,7 +160,7 @@ et_status et_server_run(et_server *server, et_request *request, et_writer *answe
         .id = id,
         .count = count,
         .trace_capacity = limit > 0 && limit < capacity ? limit : capacity,
-        .stream = (options[3] & ET_LINK_RUN_STREAM) != 0,
+        .stream = (options[3] & ET_LINK_RUN_FLAG_STREAM) != 0,
         .debug_level = options[0],
         .profiling_level = options[1],
         .when_full = options[2],

@@ -70,7 +70,7 @@ class Mode(msgspec.Struct, frozen=True):
     weight: float
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class MetricStep(msgspec.Struct, frozen=True, kw_only=True):
     """A number that went to another level in the course of history, and stayed.
 
     Attributes:
@@ -152,7 +152,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     current_sessions: int = 0
     modes: tuple[Mode, ...] = ()
     modes_within: tuple[Mode, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[MetricStep, ...] = ()
     confirmations: tuple[Confirmation, ...] = ()
     relative_limit: float = 0.0
     absolute_limit: float = 0.0

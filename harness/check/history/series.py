@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from harness.check.history.comparison import Interval, Step
+from harness.check.history.comparison import Interval, MetricStep
 from harness.check.history.estimate import distributions
 from harness.check.history.samples import Floats, Points, Provenance
 from harness.check.history.settings import HistoryLimits
@@ -28,7 +28,7 @@ def steps_in(
     results: Sequence[Provenance],
     limit: tuple[float, float],
     limits: HistoryLimits,
-) -> tuple[Step, ...]:
+) -> tuple[MetricStep, ...]:
     """Return the steps beyond both limits among sessions in the order of their commits.
 
     A commit has its place where it was first seen: a baseline that is run again every night does
@@ -55,7 +55,7 @@ def steps_in(
         if _side_by_side(cells, step.at):
             continue
         found.append(
-            Step(
+            MetricStep(
                 last_good=last.commit,
                 first_bad=first.commit,
                 last_good_utc=last.started_utc,

@@ -15,11 +15,11 @@ _Share = Annotated[float, msgspec.Meta(ge=0)]
 _Level = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
-class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _HistoryTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A table of the budget file: unknown keys are errors."""
 
 
-class HistoryOverride(_Table, frozen=True):
+class HistoryOverride(_HistoryTable, frozen=True):
     """Other limits for some operators.
 
     Attributes:
@@ -37,7 +37,7 @@ class HistoryOverride(_Table, frozen=True):
     absolute_ticks: _Share | None = None
 
 
-class HistoryLimits(_Table, frozen=True):
+class HistoryLimits(_HistoryTable, frozen=True):
     """When a change is one: beyond both limits, relative and absolute, and beyond the noise.
 
     Attributes:

@@ -29,7 +29,7 @@ class LinkFigures(msgspec.Struct, frozen=True):
     goodput: float | None
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
     """One result in a store.
 
     Attributes:

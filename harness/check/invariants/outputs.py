@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from harness.check.subject import Output, Subject
+from harness.check.subject import ModelOutput, Subject
 from harness.records.verdict import Check, check
 
 TOLERANCES: Final = {2: 1e-2, 4: 1e-4, 8: 1e-9}
@@ -34,7 +34,7 @@ def output_checks(subject: Subject) -> Iterator[Check]:
         )
 
 
-def _compare(output: Output) -> tuple[int | None, str]:
+def _compare(output: ModelOutput) -> tuple[int | None, str]:
     """How many elements differ, None if they cannot be compared; and what there is to say."""
     value, reference = output.value, output.reference
     if value.dtype != reference.dtype or value.shape != reference.shape:
@@ -60,7 +60,7 @@ def _compare(output: Output) -> tuple[int | None, str]:
     )
 
 
-def _tolerances(output: Output) -> tuple[float, float]:
+def _tolerances(output: ModelOutput) -> tuple[float, float]:
     """Relative and absolute tolerance: those given, else what the type allows."""
     dtype = output.value.dtype
     usual = TOLERANCES.get(dtype.itemsize, 0.0) if dtype.kind == "f" else 0.0
@@ -83,7 +83,7 @@ def _differences(value: npt.NDArray[Any], reference: npt.NDArray[Any]) -> npt.ND
     return np.asarray(apart.astype(np.float64))
 
 
-def _element(output: Output, place: int) -> str:
+def _element(output: ModelOutput, place: int) -> str:
     index = [int(number) for number in np.unravel_index(place, output.value.shape)]
     value, reference = output.value.ravel()[place], output.reference.ravel()[place]
     return f"{index}: {value} instead of {reference}"

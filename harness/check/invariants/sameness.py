@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from harness.analyze.blocks import Run, runs
+from harness.analyze.blocks import BlockRun, runs
 from harness.check.invariants.scopes import order_known
 from harness.check.subject import Subject
 from harness.records.verdict import Check, check
@@ -23,7 +23,7 @@ def sameness_checks(subject: Subject) -> Iterator[Check]:
     """
     if not order_known(subject.trace.losses):
         return
-    alike: dict[tuple[int, str], list[Run]] = defaultdict(list)
+    alike: dict[tuple[int, str], list[BlockRun]] = defaultdict(list)
     for run in runs(subject.trace, without=STREAMING):
         if run.executes and not run.cold:
             alike[run.tracer, run.name].append(run)
@@ -32,7 +32,7 @@ def sameness_checks(subject: Subject) -> Iterator[Check]:
             yield _same(tracer, name, group, ours=subject.runs_requested is not None)
 
 
-def _same(tracer: int, name: str, group: list[Run], *, ours: bool) -> Check:
+def _same(tracer: int, name: str, group: list[BlockRun], *, ours: bool) -> Check:
     counts = Counter(run.signature for run in group)
     (usual, often), *others = counts.most_common()
     different = next((run for run in group if run.signature != usual), None)

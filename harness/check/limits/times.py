@@ -44,7 +44,7 @@ _CODES: Final[dict[type[TimeRule], str]] = {
 _TOO_QUICK: Final = "B06"
 
 
-class Target(NamedTuple):
+class LimitTarget(NamedTuple):
     """Something that a rule matches.
 
     Attributes:
@@ -89,7 +89,7 @@ def time_checks(rule: TimeRule, times: Durations, cite: Cite) -> Iterator[Check]
                 yield compare(code, said, target.name, measured, limit, unit, cite(field))
 
 
-def _measure(rule: TimeRule, target: Target, unit: str, times: Durations) -> float | str:
+def _measure(rule: TimeRule, target: LimitTarget, unit: str, times: Durations) -> float | str:
     """The statistic in the unit of a limit, or why there is none."""
     if unit != "percent":
         measured = target.measure(rule.statistic, unit)
@@ -98,7 +98,7 @@ def _measure(rule: TimeRule, target: Target, unit: str, times: Durations) -> flo
     found = times.sums_of(whole, rule.executions).get(target.block)
     if found is None:
         return f"there is no {whole!r} in block {target.block!r} to be a share of"
-    of: Values = found
+    of: LimitedValues = found
     for base in ("ns", "ticks"):
         if base == "ticks" and target.clock != of.clock:
             continue
@@ -108,7 +108,7 @@ def _measure(rule: TimeRule, target: Target, unit: str, times: Durations) -> flo
     return f"it does not compare with {whole!r}: on a clock of unknown rate, or that took no time"
 
 
-def _untold(target: Target, unit: str, times: Durations) -> str:
+def _untold(target: LimitTarget, unit: str, times: Durations) -> str:
     if times.unknown.any():
         return "events end before they start, so what they took is unknown: see I03 and I04"
     if unit == "ticks":
@@ -118,7 +118,7 @@ def _untold(target: Target, unit: str, times: Durations) -> str:
     return f"the rate of clock {target.clock.name!r} is unknown: use limit_ticks"
 
 
-_Matched = tuple[list[Target], str, str, str]
+_Matched = tuple[list[LimitTarget], str, str, str]
 """What a rule matches; the rule in words; the pattern; why it matches nothing, if so."""
 
 
@@ -152,7 +152,7 @@ def _operators(rule: TimeLimit, times: Durations) -> _Matched:
         if rule.executions == "all" or getattr(operator, rule.executions) is not None:
             measure = partial(_measure_operator, operator, rule, times)
             name, clock = subject_of_operator(operator), operator.clock
-            targets.append(Target(name, operator.block, clock, measure))
+            targets.append(LimitTarget(name, operator.block, clock, measure))
     if found and not targets:
         nothing = f"no {rule.executions} execution has {event!r} in block {rule.block!r}"
     return targets, text, event, nothing
@@ -191,11 +191,11 @@ def _delegate_of(operator: Operator) -> str | None:
     return None if operator.delegate_int == -1 else str(operator.delegate_int)
 
 
-def _summed(rule: TimeRule, times: Durations, rows: np.ndarray, name: str) -> list[Target]:
+def _summed(rule: TimeRule, times: Durations, rows: np.ndarray, name: str) -> list[LimitTarget]:
     """One target for the sums of rows in each execution, for each name of blocks."""
     found = times.sums(rows, rule.executions)
     return [
-        Target(f"{name} in {block}", block, values.clock, values.measure)
+        LimitTarget(f"{name} in {block}", block, values.clock, values.measure)
         for block, values in found.items()
         if fnmatchcase(block, rule.block)
     ]
@@ -207,7 +207,7 @@ def _modules(rule: ModuleLimit, times: Durations) -> _Matched:
     if times.subject.symbols is None:
         return [], text, pattern, "modules are known from an ETRecord only: name it with --etrecord"
     targets = [
-        Target(stack[-1].path or "(the model)", block, values.clock, values.measure)
+        LimitTarget(stack[-1].path or "(the model)", block, values.clock, values.measure)
         for (stack, block), values in times.modules(rule.executions).items()
         if stack and fnmatchcase(stack[-1].path, pattern) and fnmatchcase(block, rule.block)
     ]
@@ -261,7 +261,7 @@ _STATISTICS: Final = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Values:
+class LimitedValues:
     """Some times, at least one.
 
     Attributes:
@@ -290,7 +290,7 @@ class Durations:
 
     def __init__(self, subject: Subject) -> None:
         self.subject, self.trace = subject, subject.trace
-        self._sums: dict[tuple[str, Executions], dict[str, Values]] = {}
+        self._sums: dict[tuple[str, Executions], dict[str, LimitedValues]] = {}
 
     @cached_property
     def ticks(self) -> Ticks:
@@ -325,12 +325,12 @@ class Durations:
         executed = np.array([run.executes for run in runs], np.bool_)
         return {"all": np.ones(len(runs), np.bool_), "cold": cold, "warm": executed & ~cold}
 
-    def values(self, rows: _Ints, executions: Executions) -> Values | None:
+    def values(self, rows: _Ints, executions: Executions) -> LimitedValues | None:
         """Times of single events; None where there are none in these executions."""
         rows = rows[self.blocks(executions)[self.orders[rows]]]
         return None if not len(rows) else self._values(rows, np.arange(len(rows)))
 
-    def sums(self, rows: _Ints, executions: Executions) -> dict[str, Values]:
+    def sums(self, rows: _Ints, executions: Executions) -> dict[str, LimitedValues]:
         """Sums of events in each block that has any of them, by the name of the blocks."""
         rows = rows[self.blocks(executions)[self.orders[rows]]]
         names, of_event = self._names_of_blocks
@@ -345,24 +345,24 @@ class Durations:
     def _names_of_blocks(self) -> tuple[list[str], _Ints]:
         return block_names(self.trace)
 
-    def sums_of(self, name: str, executions: Executions) -> dict[str, Values]:
+    def sums_of(self, name: str, executions: Executions) -> dict[str, LimitedValues]:
         """Sums of the events of a name, as ``sums``; computed once."""
         key = name, executions
         if key not in self._sums:
             self._sums[key] = self.sums(self.named(name), executions)
         return self._sums[key]
 
-    def _values(self, rows: _Ints, place: _Ints) -> Values:
+    def _values(self, rows: _Ints, place: _Ints) -> LimitedValues:
         """Values number ``place`` that are the sums of these rows."""
         if self.unknown[rows].any():
-            return Values(None, None, None)
+            return LimitedValues(None, None, None)
         ns = np.bincount(place, self.ns[rows]).astype(np.float64)
         known = None if np.isnan(ns).any() else ns
         numbers = np.unique(self.trace.clock[rows])
         if len(numbers) > 1:
-            return Values(known, None, None)
+            return LimitedValues(known, None, None)
         ticks = np.bincount(place, self.ticks[rows].astype(np.float64)).astype(np.float64)
-        return Values(known, ticks, self.trace.clocks[int(numbers[0])])
+        return LimitedValues(known, ticks, self.trace.clocks[int(numbers[0])])
 
     def named(self, name: str) -> _Ints:
         """Rows of the profile events of a name."""
@@ -386,7 +386,7 @@ class Durations:
                 found.setdefault(backend, []).append(row)
         return {backend: np.array(rows, np.int64) for backend, rows in found.items()}
 
-    def modules(self, executions: Executions) -> dict[tuple[Stack, str], Values]:
+    def modules(self, executions: Executions) -> dict[tuple[Stack, str], LimitedValues]:
         """Times of each module in each execution, by module and name of the blocks.
 
         Raises:
@@ -395,7 +395,7 @@ class Durations:
         if self.subject.symbols is None:
             raise ValueError("modules need symbols")
         chosen = self.blocks(executions)
-        found: dict[tuple[Stack, str], Values] = {}
+        found: dict[tuple[Stack, str], LimitedValues] = {}
         by_block = module_times_by_block(self.trace, self.subject.symbols, self.ns)
         for stack, times in by_block.items():
             grouped: dict[str, list[float]] = {}
@@ -404,5 +404,5 @@ class Durations:
                     grouped.setdefault(self.trace.blocks[order].name, []).append(time)
             for block, sums in grouped.items():
                 ns = np.array(sums)
-                found[stack, block] = Values(None if np.isnan(ns).any() else ns, None, None)
+                found[stack, block] = LimitedValues(None if np.isnan(ns).any() else ns, None, None)
         return found

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.cli.history.options import history_option, opened
 from harness.cli.paths import FilePath
 
@@ -15,7 +15,7 @@ from harness.cli.paths import FilePath
 @click.argument("paths", nargs=-1, required=True, type=FilePath())
 @history_option
 @output_options
-def command(paths: tuple[Path, ...], url: str | None, output: Output) -> int:
+def command(paths: tuple[Path, ...], url: str | None, output: OutputOptions) -> int:
     """Add run directories.
 
     PATHS are run directories, or folders with some anywhere below. A result that is there already

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.cli.history.options import history_option, opened, selection_options
 from harness.cli.paths import FilePath
 from harness.errors import UsageError
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 @selection_options
 @history_option
 @output_options
-def command(file: Path, force: bool, selection: Selection, url: str | None, output: Output) -> None:
+def command(
+    file: Path, force: bool, selection: Selection, url: str | None, output: OutputOptions
+) -> None:
     """Write all numbers of results as a table.
 
     A row is an operator of a result with all statistics of all, cold or warm executions, or one

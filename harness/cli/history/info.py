@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.cli.history.options import history_option, opened
 
 
 @click.command(name="info")
 @history_option
 @output_options
-def command(url: str | None, output: Output) -> None:
+def command(url: str | None, output: OutputOptions) -> None:
     """Say where the history is and how much it holds.
 
     As every command, this brings a history of an earlier version to this one.

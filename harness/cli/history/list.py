@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.cli.history.options import history_option, opened, selection_options
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @selection_options
 @history_option
 @output_options
-def command(selection: Selection, url: str | None, output: Output) -> None:
+def command(selection: Selection, url: str | None, output: OutputOptions) -> None:
     """List results, oldest first."""
     with opened(url) as store:
         found = store.results(selection)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.cli.history.options import history_option, opened, selection_options
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @history_option
 @output_options
 def command(
-    keep: int, dry_run: bool, selection: Selection, url: str | None, output: Output
+    keep: int, dry_run: bool, selection: Selection, url: str | None, output: OutputOptions
 ) -> None:
     """Remove old results.
 

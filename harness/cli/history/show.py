@@ -8,7 +8,7 @@ import click
 
 from harness.analyze.compare import EXECUTIONS, Executions
 from harness.check.history.measure import TIME_STATISTICS
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.cli.history.options import history_option, opened
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def command(
     baseline: BaselineRef | None,
     unsound: bool,
     url: str | None,
-    output: Output,
+    output: OutputOptions,
 ) -> None:
     """Show how what was measured changed.
 

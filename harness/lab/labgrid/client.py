@@ -51,7 +51,7 @@ class Client:
         configured = os.environ.get(COORDINATOR_VARIABLE, "").strip()
         return cls(coordinator or configured or _DEFAULT_COORDINATOR)
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[LabgridPlace]:
         """All places of the coordinator.
 
         Raises:
@@ -59,7 +59,7 @@ class Client:
         """
         return read_places(self._call("-v", "places"))
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> LabgridPlace:
         """The place of this name.
 
         Raises:
@@ -160,7 +160,7 @@ _IS_IT_RUNNING: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LabgridPlace:
     """A place, as the coordinator has it.
 
     Attributes:
@@ -232,7 +232,7 @@ _RESOURCE: Final = re.compile(
 )
 
 
-def read_places(text: str) -> list[Place]:
+def read_places(text: str) -> list[LabgridPlace]:
     """Read what ``labgrid-client -v places`` prints.
 
     Raises:
@@ -264,10 +264,10 @@ def read_resources(text: str) -> list[Resource]:
     return found
 
 
-def _place(match: re.Match[str]) -> Place:
+def _place(match: re.Match[str]) -> LabgridPlace:
     tags = dict(tag.partition("=")[::2] for tag in _split(match["tags"]))
     acquired = "" if match["acquired"] == "None" else match["acquired"]
-    return Place(
+    return LabgridPlace(
         name=match["name"],
         tags=tags,
         acquired=acquired,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from harness.config.unit import Unit
-from harness.lab.labgrid.client import Place
+from harness.lab.labgrid.client import LabgridPlace
 from harness.lab.labgrid.identity import utc
 from harness.lab.labgrid.place import labgrid_places
 from harness.records.lease import HolderDocument
@@ -28,7 +28,7 @@ def whereabouts(unit: Unit) -> str:
     return f"labgrid: {tags or unit.place or unit.id}"
 
 
-def _holders(unit: Unit, places: list[Place]) -> Iterator[HolderDocument]:
+def _holders(unit: Unit, places: list[LabgridPlace]) -> Iterator[HolderDocument]:
     for place in places:
         identity = place.identity
         host, _, user = place.acquired.partition("/")

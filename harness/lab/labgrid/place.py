@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from harness.config.unit import Unit, UsbPort
 from harness.errors import BusyError, HarnessError, InfrastructureError, PortError, UsageError
 from harness.formatting import printable
-from harness.lab.labgrid.client import Client, Place, RefusedError, Resource
+from harness.lab.labgrid.client import Client, LabgridPlace, RefusedError, Resource
 from harness.lab.labgrid.identity import Identity
 from harness.lab.labgrid.inherited import Inherited, held_already, held_for_children
 
@@ -74,7 +74,7 @@ class HeldPlace:
         _check_ours(self._client, self.name, self.identity)
 
 
-def labgrid_places(unit: Unit) -> list[Place]:
+def labgrid_places(unit: Unit) -> list[LabgridPlace]:
     """The places that a unit may be.
 
     Raises:
@@ -97,7 +97,7 @@ def labgrid_places(unit: Unit) -> list[Place]:
     return found
 
 
-def holder_of(place: Place) -> str:
+def holder_of(place: LabgridPlace) -> str:
     """Who has a place, for people; "" if it is free."""
     if place.reserved and not place.acquired:
         return f"reservation {place.reserved}"
@@ -167,7 +167,7 @@ class _Search:
     """Looks for a place that can be acquired, and remembers what came of it."""
 
     def __init__(self, client: Client, unit: Unit, term_s: float) -> None:
-        self.places: Sequence[Place] = ()
+        self.places: Sequence[LabgridPlace] = ()
         self._client, self._unit, self._term_s = client, unit, term_s
         self._tried: dict[str, Identity] = {}
         self._refused: dict[str, list[RefusedError]] = {}
@@ -220,7 +220,7 @@ def _acquire(client: Client, unit: Unit, timeout_s: float, term_s: float) -> tup
         pause = min(1.5 * pause, _PAUSE_S[1])
 
 
-def _free_if_over(client: Client, place: Place) -> bool:
+def _free_if_over(client: Client, place: LabgridPlace) -> bool:
     """Release a place if one of us had it who does not need it any more."""
     identity = place.identity
     over = identity.is_over(place.allowed) if identity is not None else ""
@@ -283,7 +283,9 @@ def _check_ours(client: Client, name: str, identity: str) -> None:
     )
 
 
-def _busy(client: Client, unit: Unit, places: Sequence[Place], timeout_s: float) -> BusyError:
+def _busy(
+    client: Client, unit: Unit, places: Sequence[LabgridPlace], timeout_s: float
+) -> BusyError:
     held = "; ".join(
         f"{place.name} is held by {printable(holder_of(place))}"
         if holder_of(place)

@@ -40,7 +40,7 @@ _LAST_LINES: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class PowerCommandEnd:
     """How a program ended.
 
     Attributes:
@@ -58,7 +58,7 @@ class Ended:
         return " | ".join(lines[-_LAST_LINES:]) or "nothing"
 
 
-def run(command: Sequence[str], timeout_s: float) -> Ended:
+def run(command: Sequence[str], timeout_s: float) -> PowerCommandEnd:
     """Run a program to its end.
 
     Raises:
@@ -75,7 +75,7 @@ def run(command: Sequence[str], timeout_s: float) -> Ended:
     if done.code is None:
         raise PowerError(
             f"{name} had not ended after {timeout_s:g} s; it said: "
-            f"{Ended(0, done.output).last_lines}{done.remains}",
+            f"{PowerCommandEnd(0, done.output).last_lines}{done.remains}",
             hint="whether it has switched is not known; run it by hand",
         )
-    return Ended(done.code, done.output)
+    return PowerCommandEnd(done.code, done.output)

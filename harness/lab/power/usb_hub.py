@@ -8,7 +8,7 @@ from typing import Final
 
 from harness.config.unit import UsbHubPower
 from harness.errors import PowerError, UsageError
-from harness.lab.power.command import Ended, run
+from harness.lab.power.command import PowerCommandEnd, run
 
 PROGRAM: Final = "uhubctl"
 _TIMEOUT_S: Final = 30.0
@@ -59,7 +59,7 @@ class UsbHubSwitch:
             )
         return " ".join(command)
 
-    def _failure(self, ended: Ended) -> PowerError:
+    def _failure(self, ended: PowerCommandEnd) -> PowerError:
         hub = self._power.hub
         if "permission" in ended.output.lower():
             return PowerError(

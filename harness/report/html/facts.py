@@ -12,9 +12,9 @@ from harness.formatting import stack_use
 from harness.records.result import Result, corrupt_frames
 from harness.records.scalar_types import type_name
 from harness.records.trace import Losses
-from harness.report.clocks import ClockDocument, clock_documents
+from harness.report.clocks import ClockQualityDocument, clock_documents
 from harness.report.html.formatting import brief, number, one_time
-from harness.runs.judged_run import Reported
+from harness.runs.judged_run import JudgedRun
 
 Fact = tuple[str, str]
 """A label and a value."""
@@ -78,22 +78,22 @@ def link(result: Result | None) -> list[Fact]:
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class ClockFacts:
     """A clock: its name, and what is known of it."""
 
     name: str
     facts: tuple[Fact, ...]
 
 
-def clocks(subject: Subject | None) -> list[Clock]:
+def clocks(subject: Subject | None) -> list[ClockFacts]:
     """What is known of each clock of the trace."""
     if subject is None:
         return []
     found = clock_documents(subject.trace, subject.qualities)
-    return [Clock(brief(clock.name), tuple(_clock(clock))) for clock in found]
+    return [ClockFacts(brief(clock.name), tuple(_clock(clock))) for clock in found]
 
 
-def _clock(clock: ClockDocument) -> Iterator[Fact]:
+def _clock(clock: ClockQualityDocument) -> Iterator[Fact]:
     yield "rate", "not known" if clock.hz is None else f"{number(clock.hz)} Hz"
     yield "counter", f"{clock.bits} bits, counts {'down' if clock.down else 'up'}"
     yield "steps back", f"{clock.backward_steps:,}, each by at most {clock.jitter:,} ticks"
@@ -121,7 +121,7 @@ def _clock(clock: ClockDocument) -> Iterator[Fact]:
     yield "epochs", "; ".join(map(brief, quality.epochs)) or "none"
 
 
-def provenance(run: Reported) -> list[Fact]:
+def provenance(run: JudgedRun) -> list[Fact]:
     """Where a run is from: everything that tells it from another one."""
     result = run.result
     facts = [("found at", brief(run.title)), ("budget", brief(run.budget) or "none")]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from harness.formatting import TICKS, Unit, printable, time_unit
+from harness.formatting import TICKS, DisplayUnit, printable, time_unit
 
 LONGEST: Final = 160
 """Characters of a name that are shown."""
@@ -33,14 +33,14 @@ def percent(share: float | None, decimals: int = 1) -> str:
     return "-" if share is None else f"{100 * share:.{decimals}f} %"
 
 
-def bytes_unit(sizes: Iterable[float]) -> Unit:
+def bytes_unit(sizes: Iterable[float]) -> DisplayUnit:
     """The unit in which a scale of sizes reads best, judged by its largest."""
     largest = max(sizes, default=0.0)
     if largest < 10 * 1024:
-        return Unit("bytes", 1, 0)
+        return DisplayUnit("bytes", 1, 0)
     if largest < 10 * 1024**2:
-        return Unit("KiB", 1024, 1)
-    return Unit("MiB", 1024**2, 1)
+        return DisplayUnit("KiB", 1024, 1)
+    return DisplayUnit("MiB", 1024**2, 1)
 
 
 def one_time(nanoseconds: float | None, ticks: float | None = None) -> str:

@@ -9,15 +9,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.analyze.compare import EXECUTIONS
-from harness.check.history.comparison import Compared, Interval, Step
+from harness.check.history.comparison import Compared, Interval, MetricStep
 from harness.check.history.measure import TIME_STATISTICS, measure
 from harness.check.history.samples import History, Metric, Sample, Series
 from harness.check.subject import Subject
-from harness.formatting import Unit, metric_unit
+from harness.formatting import DisplayUnit, metric_unit
 from harness.records.trace import OPERATOR_CALL
 from harness.report.html.curve import SIZE, Curve, Mark, Tick, axis, band, line
 from harness.report.html.formatting import Limits, brief, bytes_unit, most, number, percent
-from harness.runs.judged_run import Reported
+from harness.runs.judged_run import JudgedRun
 
 _COMMIT = 8
 """Characters of a commit that are shown in a picture."""
@@ -129,13 +129,13 @@ class HistoryView:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _HistoryCurve:
     """A series with the value measured now, the values of its baseline, and its steps."""
 
     series: Series
     now: Sample
     baseline: tuple[float, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[MetricStep, ...]
 
     @property
     def change(self) -> float:
@@ -155,7 +155,7 @@ class _Held:
         return level, metric.name == OPERATOR_CALL, place.get(metric, math.inf), -self.change
 
 
-def history_view(run: Reported, limits: Limits) -> HistoryView | None:
+def history_view(run: JudgedRun, limits: Limits) -> HistoryView | None:
     """Hold a run beside its history; None where there is nothing to hold it against."""
     history, comparison = run.history or History(), run.comparison
     if not history.results and comparison is None:
@@ -185,7 +185,7 @@ def history_view(run: Reported, limits: Limits) -> HistoryView | None:
 
 def _held(
     history: History, subject: Subject | None, own: Collection[int], numbers: Sequence[Compared]
-) -> list[_Held]:
+) -> list[_HistoryCurve]:
     """Series that go on now: in the order of the comparison, then the most changed first.
 
     Of their results only ``own`` ones are taken.
@@ -203,7 +203,7 @@ def _held(
             steps = () if known is None else numbers[known].steps
             results, samples = zip(*kept, strict=True)
             shown = Series(series.metric, results, samples)
-            held.append(_Held(shown, now[series.metric], values, steps))
+            held.append(_HistoryCurve(shown, now[series.metric], values, steps))
     return sorted(held, key=lambda item: item.order(place))
 
 
@@ -219,7 +219,7 @@ def _measured(history: History, subject: Subject) -> dict[Metric, Sample]:
     return found
 
 
-def _of_unit(history: History, run: Reported) -> set[int]:
+def _of_unit(history: History, run: JudgedRun) -> set[int]:
     """Results of the unit that the run was on; of all where there are none of it."""
     unit = run.result.unit if run.result is not None else ""
     own = {place for place, result in enumerate(history.results) if result.unit == unit}
@@ -238,7 +238,7 @@ def _name(metric: Metric) -> str:
     return " ".join(parts)
 
 
-def _unit(metric: Metric, values: Sequence[float]) -> Unit:
+def _unit(metric: Metric, values: Sequence[float]) -> DisplayUnit:
     sizes = [*map(abs, values)]
     return bytes_unit(sizes) if metric.unit == "bytes" else metric_unit(metric.unit, sizes)
 
@@ -265,7 +265,7 @@ def _versus(number: Compared) -> Versus:
     )
 
 
-def _interval(interval: Interval | None, unit: Unit, sign: str = "") -> str:
+def _interval(interval: Interval | None, unit: DisplayUnit, sign: str = "") -> str:
     """An estimate and its bounds, in a unit."""
     if interval is None:
         return "-"
@@ -291,7 +291,7 @@ def _bar(change: Interval) -> Bar:
     return Bar(place(change.low), place(change.value), place(change.high))
 
 
-def _trend(history: History, held: _Held, limits: Limits) -> Trend:
+def _trend(history: History, held: _HistoryCurve, limits: Limits) -> Trend:
     """The latest points of a series, and the number measured now behind them."""
     series, unit = held.series, _unit(held.series.metric, [s.value for s in held.series.samples])
     pairs = list(zip(series.results, series.samples, strict=True))[-(limits.points - 1) :]
@@ -363,8 +363,8 @@ def _commits(history: History, results: Sequence[int], places: Sequence[float]) 
 
 def _steps(
     history: History,
-    steps: Sequence[Step],
-    unit: Unit,
+    steps: Sequence[MetricStep],
+    unit: DisplayUnit,
     results: Sequence[int],
     places: Sequence[float],
 ) -> Iterator[Tick]:

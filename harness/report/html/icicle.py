@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from harness.analyze.merged_tree import Node
+from harness.analyze.merged_tree import MergedNode
 from harness.records.signature import by_block
 from harness.report.html.formatting import Limits, brief, one_time, percent
 from harness.report.terminal import with_delegate
@@ -24,7 +24,7 @@ COLOURS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class IcicleFrame:
     """A node of the merged tree as it is drawn, and as a line of the list.
 
     Attributes:
@@ -47,7 +47,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class IcicleLine:
     """A line of the list.
 
     Attributes:
@@ -79,29 +79,31 @@ class Icicle:
     """
 
     block: str
-    frames: tuple[Frame, ...]
+    frames: tuple[IcicleFrame, ...]
     levels: int
     small: int
     apart: int
     deep: int
-    lines: tuple[Line, ...]
+    lines: tuple[IcicleLine, ...]
     unlisted: int
 
 
-def icicles(nodes: Sequence[Node], limits: Limits) -> list[Icicle]:
+def icicles(nodes: Sequence[MergedNode], limits: Limits) -> list[Icicle]:
     """Draw a merged tree, one picture for the blocks of each name; the longest first."""
     found = [_icicle(block, _indexed(nodes, own), limits) for block, own in _blocks(nodes)]
     return [item for item in found if item.frames or item.lines]
 
 
-def _blocks(nodes: Sequence[Node]) -> list[tuple[str, list[Node]]]:
-    def longest(item: tuple[str, list[Node]]) -> float:
+def _blocks(nodes: Sequence[MergedNode]) -> list[tuple[str, list[MergedNode]]]:
+    def longest(item: tuple[str, list[MergedNode]]) -> float:
         return max((node.total_ns or 0.0 for node in item[1]), default=0.0)
 
     return sorted(by_block(nodes).items(), key=longest, reverse=True)
 
 
-def _indexed(nodes: Sequence[Node], own: Sequence[Node]) -> list[tuple[Node, int]]:
+def _indexed(
+    nodes: Sequence[MergedNode], own: Sequence[MergedNode]
+) -> list[tuple[MergedNode, int]]:
     """Nodes of one block, each with the place of its parent among these."""
     if len(own) == len(nodes):
         return [(node, node.parent) for node in own]
@@ -113,7 +115,7 @@ def _indexed(nodes: Sequence[Node], own: Sequence[Node]) -> list[tuple[Node, int
     return [(node, place.get(node.parent, -1)) for node in own]
 
 
-def _icicle(block: str, nodes: list[tuple[Node, int]], limits: Limits) -> Icicle:
+def _icicle(block: str, nodes: list[tuple[MergedNode, int]], limits: Limits) -> Icicle:
     value = _values(nodes)
     left, width = _widths(nodes, value)
     whole = sum(v for (_, parent), v in zip(nodes, value, strict=True) if parent < 0 and v)
@@ -127,7 +129,7 @@ def _icicle(block: str, nodes: list[tuple[Node, int]], limits: Limits) -> Icicle
         node, parent = nodes[n]
         share = (value[n] or 0.0) / whole if whole else None
         frames.append(
-            Frame(
+            IcicleFrame(
                 name=_name(node),
                 times=_times(node, share),
                 parent=place.get(parent, -1),
@@ -150,7 +152,7 @@ def _icicle(block: str, nodes: list[tuple[Node, int]], limits: Limits) -> Icicle
     )
 
 
-def _values(nodes: list[tuple[Node, int]]) -> list[float | None]:
+def _values(nodes: list[tuple[MergedNode, int]]) -> list[float | None]:
     """The time of each node, None for what does not compare with what is around it."""
     roots = [node for node, parent in nodes if parent < 0]
     clock = None if any(node.total_ns is not None for node in roots) else roots[0].clock
@@ -162,7 +164,7 @@ def _values(nodes: list[tuple[Node, int]]) -> list[float | None]:
 
 
 def _widths(
-    nodes: list[tuple[Node, int]], value: list[float | None]
+    nodes: list[tuple[MergedNode, int]], value: list[float | None]
 ) -> tuple[list[float], list[float | None]]:
     """Where each node begins and how wide it is, percent; no width for what does not compare.
 
@@ -186,19 +188,19 @@ def _widths(
     return left, width
 
 
-def _comparable(node: Node, clock: str | None) -> float | None:
+def _comparable(node: MergedNode, clock: str | None) -> float | None:
     """Its time in nanoseconds, or in ticks of ``clock`` where that is given."""
     if clock is None:
         return node.total_ns
     return float(node.total_ticks) if node.clock == clock else None
 
 
-def _name(node: Node) -> str:
+def _name(node: MergedNode) -> str:
     name = brief(with_delegate(node)) or "(no name)"
     return name if node.chain == -1 else f"{name} · instruction {node.instruction}"
 
 
-def _times(node: Node, share: float | None) -> str:
+def _times(node: MergedNode, share: float | None) -> str:
     total = one_time(node.total_ns, node.total_ticks)
     own = one_time(node.own_ns, node.own_ticks)
     parts = [f"{total} in {node.count:,} repeats" if node.count > 1 else total]
@@ -213,13 +215,13 @@ def _times(node: Node, share: float | None) -> str:
     return ", ".join(parts)
 
 
-def _lines(nodes: Sequence[Node]) -> tuple[Line, ...]:
+def _lines(nodes: Sequence[MergedNode]) -> tuple[IcicleLine, ...]:
     """Lines of nodes of which each stands before those within it."""
     found = []
     for n, node in enumerate(nodes):
         after = nodes[n + 1].depth if n + 1 < len(nodes) else nodes[0].depth
         found.append(
-            Line(
+            IcicleLine(
                 name=_name(node),
                 times=_times(node, None),
                 opens=after > node.depth,

@@ -22,7 +22,7 @@ _Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Allocator:
+class AllocatorCurve:
     """An allocator's line of the table.
 
     Attributes:
@@ -51,7 +51,7 @@ class Allocator:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class CurvePiece:
     """What was live at the common peak, or was refused."""
 
     allocator: str
@@ -74,13 +74,13 @@ class MemoryView:
         more_refused: How many of these are left out.
     """
 
-    allocators: tuple[Allocator, ...]
+    allocators: tuple[AllocatorCurve, ...]
     more: int
     together: Curve | None
     peak: int
-    live: tuple[Piece, ...]
+    live: tuple[CurvePiece, ...]
     more_live: int
-    refused: tuple[Piece, ...]
+    refused: tuple[CurvePiece, ...]
     more_refused: int
 
 
@@ -98,7 +98,7 @@ def memory_view(subject: Subject, limits: Limits) -> MemoryView | None:
         together = _curve(
             subject,
             "All allocators together",
-            _Held(found.ticks, found.live, found.peak, subject.arena_capacity),
+            _HeldCurve(found.ticks, found.live, found.peak, subject.arena_capacity),
             limits,
         )
     return MemoryView(
@@ -107,12 +107,14 @@ def memory_view(subject: Subject, limits: Limits) -> MemoryView | None:
         together=together,
         peak=found.peak,
         live=tuple(
-            Piece(brief(p.allocator.label), during(trace, p.during) or "", p.size)
+            CurvePiece(brief(p.allocator.label), during(trace, p.during) or "", p.size)
             for p in live[: limits.rows]
         ),
         more_live=most(len(live), limits.rows),
         refused=tuple(
-            Piece(brief(item.allocator.label), during(trace, failure.during) or "", failure.size)
+            CurvePiece(
+                brief(item.allocator.label), during(trace, failure.during) or "", failure.size
+            )
             for item, failure in refused[: limits.rows]
         ),
         more_refused=most(len(refused), limits.rows),
@@ -120,7 +122,7 @@ def memory_view(subject: Subject, limits: Limits) -> MemoryView | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Held:
+class _HeldCurve:
     """Bytes held over time: when they changed, to what, the most, and how much there is."""
 
     ticks: _Ints
@@ -129,10 +131,10 @@ class _Held:
     capacity: int | None
 
 
-def _allocator(subject: Subject, item: AllocatorMemory, limits: Limits) -> Allocator:
+def _allocator(subject: Subject, item: AllocatorMemory, limits: Limits) -> AllocatorCurve:
     name = brief(item.allocator.label)
-    held = _Held(item.ticks, item.live, item.peak, item.planned)
-    return Allocator(
+    held = _HeldCurve(item.ticks, item.live, item.peak, item.planned)
+    return AllocatorCurve(
         name=name,
         peak=item.peak,
         held=int(item.live[-1]) if len(item.live) else 0,
@@ -146,7 +148,7 @@ def _allocator(subject: Subject, item: AllocatorMemory, limits: Limits) -> Alloc
     )
 
 
-def _curve(subject: Subject, title: str, held: _Held, limits: Limits) -> Curve:
+def _curve(subject: Subject, title: str, held: _HeldCurve, limits: Limits) -> Curve:
     """Steps from nothing to what is held at the end; over time where every change has one."""
     times = _times(held.ticks)
     kept = thinned(held.live, limits.points)

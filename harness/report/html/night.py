@@ -7,7 +7,7 @@ from typing import Final
 
 from harness.records.nightly import NightDocument
 from harness.report.html.formatting import brief, most
-from harness.report.night_tables import Table, headline, tables
+from harness.report.night_tables import NightTable, headline, tables
 
 _MOST_ROWS: Final = 1_000
 _LONGEST: Final = 1_000
@@ -30,7 +30,7 @@ class NightView:
     name: str
     passed: bool
     headline: str
-    tables: tuple[Table, ...]
+    tables: tuple[NightTable, ...]
     left_out: tuple[int, ...]
     notes: tuple[str, ...]
 
@@ -48,6 +48,6 @@ def night_view(night: NightDocument) -> NightView:
     )
 
 
-def _cut(table: Table) -> Table:
+def _cut(table: NightTable) -> NightTable:
     rows = tuple(tuple(brief(cell, _LONGEST) for cell in row) for row in table.rows[:_MOST_ROWS])
-    return Table(table.title, table.headers, rows, table.numbers)
+    return NightTable(table.title, table.headers, rows, table.numbers)

@@ -11,7 +11,7 @@ import numpy as np
 from harness.analyze.statistics import Operator
 from harness.check.subject import Subject
 from harness.errors import FormatError
-from harness.formatting import TICKS, Unit, time_text, time_unit
+from harness.formatting import TICKS, DisplayUnit, time_text, time_unit
 from harness.records.signature import by_block
 from harness.records.trace import OPERATOR_CALL, Kind
 from harness.report.html.formatting import Limits, brief, most
@@ -69,7 +69,7 @@ class Operators:
 
     rows: tuple[Row, ...]
     scopes: tuple[Row, ...]
-    unit: Unit
+    unit: DisplayUnit
     several_blocks: bool
     more: int
     more_share: float
@@ -144,7 +144,7 @@ def _longest(found: Sequence[Operator]) -> dict[str, float]:
     return longest
 
 
-def _row(op: Operator, unit: Unit, longest: dict[str, float], whole: float) -> Row:
+def _row(op: Operator, unit: DisplayUnit, longest: dict[str, float], whole: float) -> Row:
     summary = op.times
 
     def time(statistic: str, full: float) -> Time:
@@ -166,5 +166,5 @@ def _row(op: Operator, unit: Unit, longest: dict[str, float], whole: float) -> R
     )
 
 
-def _text(op: Operator, value: float, unit: Unit) -> str:
+def _text(op: Operator, value: float, unit: DisplayUnit) -> str:
     return time_text(None if op.ns is None else value, value, unit)

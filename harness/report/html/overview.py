@@ -21,7 +21,7 @@ OWNERS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class OverviewGroup:
     """Runs that failed alike.
 
     Attributes:
@@ -50,7 +50,7 @@ class Overview:
 
     boards: tuple[str, ...]
     models: tuple[tuple[str, tuple[tuple[RunView, ...], ...]], ...]
-    groups: tuple[Group, ...]
+    groups: tuple[OverviewGroup, ...]
     passed: int
 
 
@@ -67,7 +67,7 @@ def overview(runs: Sequence[RunView]) -> Overview:
             kind = run.kind or ", ".join(codes)
             failed.setdefault((run.exit_code, kind), []).append(run)
     groups = [
-        Group(code, OWNERS.get(code, "not known"), kind, tuple(same))
+        OverviewGroup(code, OWNERS.get(code, "not known"), kind, tuple(same))
         for (code, kind), same in failed.items()
     ]
     groups.sort(key=lambda group: (-len(group.runs), group.exit_code, group.kind))

@@ -19,13 +19,13 @@ from harness.report.html.night import night_view
 from harness.report.html.overview import overview
 from harness.report.html.run import RunView, run_view
 from harness.report.night_tables import headline
-from harness.runs.judged_run import Reported
+from harness.runs.judged_run import JudgedRun
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def html_report(runs: Sequence[Reported], night: NightDocument | None = None) -> bytes:
+def html_report(runs: Sequence[JudgedRun], night: NightDocument | None = None) -> bytes:
     """Return a page about ``runs``, one at least; the same bytes for the same runs.
 
     Args:

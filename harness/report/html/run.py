@@ -18,7 +18,7 @@ from harness.report.html.history import HistoryView, history_view
 from harness.report.html.icicle import Icicle, icicles
 from harness.report.html.memory import MemoryView, memory_view
 from harness.report.html.operators import Operators, operators
-from harness.runs.judged_run import Reported
+from harness.runs.judged_run import JudgedRun
 
 _LONGEST_REASON = 1_000
 """Characters of a reason or a message that are shown."""
@@ -91,7 +91,7 @@ class RunView:
     icicles: list[Icicle]
     memory: MemoryView | None
     link: list[facts.Fact]
-    clocks: list[facts.Clock]
+    clocks: list[facts.ClockFacts]
     losses: list[facts.Loss]
     checks: tuple[CheckRow, ...]
     more_checks: int
@@ -102,7 +102,7 @@ class RunView:
     provenance: list[facts.Fact]
 
 
-def run_view(run: Reported, index: int, limits: Limits) -> RunView:
+def run_view(run: JudgedRun, index: int, limits: Limits) -> RunView:
     """Describe a run, the ``index``-th of its page."""
     subject = run.subject
     untold = _untold(subject)
@@ -151,7 +151,7 @@ def run_view(run: Reported, index: int, limits: Limits) -> RunView:
     )
 
 
-def _exit_code(run: Reported, outcome: str) -> int:
+def _exit_code(run: JudgedRun, outcome: str) -> int:
     if run.result is not None and run.failure is not None:
         return run.result.exit_code
     return 0 if outcome == "pass" else 1
@@ -198,7 +198,7 @@ def _untold(subject: Subject | None) -> str:
     return ""
 
 
-def _figures(subject: Subject | None, nested: Subject | None, run: Reported) -> list[facts.Fact]:
+def _figures(subject: Subject | None, nested: Subject | None, run: JudgedRun) -> list[facts.Fact]:
     found: list[facts.Fact] = []
     if subject is not None:
         executed = [op for op in subject.operators if op.name == EXECUTION]

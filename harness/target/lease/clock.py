@@ -44,7 +44,7 @@ class Instant(msgspec.Struct, frozen=True):
         return Instant(self.boot, self.since_boot_s + seconds, self.day_s + seconds)
 
 
-class Clock:
+class LeaseClock:
     """The clocks of this host."""
 
     def now(self) -> Instant:
@@ -58,7 +58,7 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
-class Party:
+class LeaseHolder:
     """A process that may hold something.
 
     Attributes:

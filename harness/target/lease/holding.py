@@ -19,10 +19,10 @@ from typing import Final
 from harness.errors import BusyError, InfrastructureError
 from harness.files import absolute
 from harness.resources import user_cache
-from harness.target.lease.clock import Clock, Party, host_name, own_start
-from harness.target.lease.lock_keys import Place
+from harness.target.lease.clock import LeaseClock, LeaseHolder, host_name, own_start
+from harness.target.lease.lock_keys import LockKey
 from harness.target.lease.records import new_token
-from harness.target.lease.registry import BEAT_S, Book, Busy, Grip
+from harness.target.lease.registry import BEAT_S, Busy, HeldLease, LeaseRegistry
 
 _log = logging.getLogger(__name__)
 
@@ -41,18 +41,18 @@ _AT_ONCE_S: Final = 0.05
 _POLL_S: Final = 0.1
 
 
-_Take = Callable[[Place, Collection[str]], Grip | Busy]
+_Take = Callable[[LockKey, Collection[str]], HeldLease | Busy]
 """Takes a place without waiting, with the tokens that are known."""
 
 
-class _Held(threading.local):
+class _HeldByThread(threading.local):
     """Tokens of what this thread holds. Other threads have their own: they exclude each other."""
 
     def __init__(self) -> None:
         self.tokens: set[str] = set()
 
 
-_held = _Held()
+_held = _HeldByThread()
 _of_process: set[str] = set()
 """Tokens of what any thread of this process has put into the environment, for its children."""
 _environment = threading.Lock()
@@ -64,16 +64,16 @@ def lock_directory() -> Path:
     return absolute(configured) if configured else user_cache("locks")
 
 
-def open_book(owner: str | None = None) -> Book:
+def open_book(owner: str | None = None) -> LeaseRegistry:
     """The leases of this host's boards, as this process goes by them; ``owner`` else its user."""
-    party = Party(
+    party = LeaseHolder(
         owner or os.environ.get(OWNER_VARIABLE) or _user(),
         host_name(),
         os.getpid(),
         own_start(),
         Path(sys.argv[0]).name,
     )
-    return Book(lock_directory(), party, Clock())
+    return LeaseRegistry(lock_directory(), party, LeaseClock())
 
 
 def known_tokens() -> set[str]:
@@ -90,7 +90,7 @@ class Lease:
         token: By which children act under it.
     """
 
-    def __init__(self, grips: Sequence[Grip], what: str, token: str) -> None:
+    def __init__(self, grips: Sequence[HeldLease], what: str, token: str) -> None:
         self.what = what
         self._grips = list(grips)
         self.token = token
@@ -158,7 +158,7 @@ class Lease:
 
 @contextmanager
 def hold(
-    places: Sequence[Place],
+    places: Sequence[LockKey],
     timeout_s: float,
     *,
     owner: str | None = None,
@@ -188,7 +188,7 @@ def hold(
         lease.release()
 
 
-def _wait(take: _Take, places: Sequence[Place], timeout_s: float) -> list[Grip]:
+def _wait(take: _Take, places: Sequence[LockKey], timeout_s: float) -> list[HeldLease]:
     """Take all places, or wait until that can be done."""
     tokens = known_tokens()
     began = time.monotonic()
@@ -211,10 +211,10 @@ def _wait(take: _Take, places: Sequence[Place], timeout_s: float) -> list[Grip]:
 
 
 def _take_all(
-    take: _Take, places: Sequence[Place], tokens: Collection[str]
-) -> list[Grip] | tuple[Place, Busy]:
+    take: _Take, places: Sequence[LockKey], tokens: Collection[str]
+) -> list[HeldLease] | tuple[LockKey, Busy]:
     """Take all places or, having let go what was had, say which one is held."""
-    grips: list[Grip] = []
+    grips: list[HeldLease] = []
     try:
         for place in places:
             got = take(place, tokens)

@@ -13,7 +13,7 @@ from harness.target.ports import list_ports
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LockKey:
     """Something that one at a time may hold.
 
     Attributes:
@@ -25,17 +25,17 @@ class Place:
     name: str = field(compare=False)
 
 
-def place_of_unit(unit: str) -> Place:
+def place_of_unit(unit: str) -> LockKey:
     """A unit of the lab, wherever it is plugged in."""
     return _place(f"unit {unit}", f"unit {unit!r}")
 
 
-def place_of_probe(selector: str) -> Place:
+def place_of_probe(selector: str) -> LockKey:
     """A debug probe of this host, by its VID:PID:Serial."""
     return _place(f"probe {host_name()} {selector}", f"probe {selector}")
 
 
-def place_of_port(port: str) -> Place:
+def place_of_port(port: str) -> LockKey:
     """A serial port, by any of its names, or the address of one.
 
     A USB device is where it is plugged in, as its name in ``/dev`` changes with every restart.
@@ -49,7 +49,7 @@ def place_of_port(port: str) -> Place:
     return _place(f"port {port_identity(port)}", port)
 
 
-def _place(identity: str, name: str) -> Place:
+def _place(identity: str, name: str) -> LockKey:
     """A place with a stem that is readable, and another for every identity."""
     readable = re.sub(r"[^A-Za-z0-9.]+", "-", identity).strip("-.")[:60]
-    return Place(f"{readable}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}", name)
+    return LockKey(f"{readable}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}", name)

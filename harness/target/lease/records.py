@@ -13,14 +13,14 @@ import msgspec
 
 from harness.errors import InfrastructureError
 from harness.files import NotRegularFileError, read_regular
-from harness.target.lease.clock import Instant, Party
+from harness.target.lease.clock import Instant, LeaseHolder
 from harness.target.lease.flock import pass_over, share
 
 _MOST_BYTES: Final = 1 << 16
 """A note is some hundred bytes; whatever is longer is none."""
 
 
-class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LeaseRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who holds something.
 
     Attributes:
@@ -54,9 +54,9 @@ class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     beat: Instant
 
     @property
-    def party(self) -> Party:
+    def party(self) -> LeaseHolder:
         """The process that wrote it."""
-        return Party(self.owner, self.host, self.pid, self.started, self.command)
+        return LeaseHolder(self.owner, self.host, self.pid, self.started, self.command)
 
     def is_over(self, now: Instant) -> bool:
         """Whether it has expired."""
@@ -72,7 +72,7 @@ class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return text
 
 
-class Taken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TakenLease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A lease that was taken away: by whom, and which."""
 
     by: str
@@ -93,7 +93,7 @@ def new_token() -> str:
 
 
 def new_note(
-    party: Party,
+    party: LeaseHolder,
     what: str,
     now: Instant,
     *,
@@ -101,9 +101,9 @@ def new_note(
     reason: str = "",
     expires_s: float | None = None,
     token: str = "",
-) -> Note:
+) -> LeaseRecord:
     """A note of what begins now; with a token of its own, unless one is given."""
-    return Note(
+    return LeaseRecord(
         token=token or new_token(),
         kind=kind,
         what=what,
@@ -140,7 +140,7 @@ def read_note(path: Path, type_: type[_T]) -> _T | Damaged | None:
         return "damaged"
 
 
-def write_note(path: Path, note: Note | Taken) -> None:
+def write_note(path: Path, note: LeaseRecord | TakenLease) -> None:
     """Write a note so that it is there whole or not at all.
 
     Raises:

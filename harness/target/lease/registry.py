@@ -26,10 +26,17 @@ from typing import Final, Literal, NamedTuple, Protocol
 from msgspec.structs import replace
 
 from harness.errors import BusyError
-from harness.target.lease.clock import Instant, Party
+from harness.target.lease.clock import Instant, LeaseHolder
 from harness.target.lease.flock import Flock, make_directory
-from harness.target.lease.lock_keys import Place
-from harness.target.lease.records import Damaged, Note, Taken, new_note, read_note, write_note
+from harness.target.lease.lock_keys import LockKey
+from harness.target.lease.records import (
+    Damaged,
+    LeaseRecord,
+    TakenLease,
+    new_note,
+    read_note,
+    write_note,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +64,7 @@ class Busy:
         said: The same in words.
     """
 
-    note: Note | None
+    note: LeaseRecord | None
     said: str
 
 
@@ -66,18 +73,18 @@ class Holder(NamedTuple):
 
     kind: Literal["process", "person"]
     level: int
-    note: Note | None
+    note: LeaseRecord | None
 
 
 @dataclass(slots=True)
-class Grip:
+class HeldLease:
     """A place that is held: its lock, and the note beside it."""
 
-    book: Book
-    place: Place
+    book: LeaseRegistry
+    place: LockKey
     level: int
     lock: Flock
-    note: Note
+    note: LeaseRecord
     _over: bool = False
 
     def beat(self) -> None:
@@ -95,11 +102,11 @@ class Grip:
         """Say how it was lost; "" while it is held."""
         if self._over:
             return "it has ended"
-        taken = read_note(self.book.taken_file(self.place), Taken)
-        if isinstance(taken, Taken) and self.note.token in taken.tokens:
+        taken = read_note(self.book.taken_file(self.place), TakenLease)
+        if isinstance(taken, TakenLease) and self.note.token in taken.tokens:
             return f"it was taken by {taken.by} on {taken.host}"
-        other = read_note(self.book.note_file(self.place, self.level), Note)
-        if isinstance(other, Note) and other.token != self.note.token:
+        other = read_note(self.book.note_file(self.place, self.level), LeaseRecord)
+        if isinstance(other, LeaseRecord) and other.token != self.note.token:
             return f"it went to {other}, as this process had been silent"
         now = self.book.clock.now()
         if self.note.is_over(now):
@@ -112,8 +119,8 @@ class Grip:
             return
         self._over = True
         file = self.book.note_file(self.place, self.level)
-        there = read_note(file, Note)
-        others = isinstance(there, Note) and there.token != self.note.token
+        there = read_note(file, LeaseRecord)
+        others = isinstance(there, LeaseRecord) and there.token != self.note.token
         if self.lock.is_ours and not others:
             with contextlib.suppress(
                 OSError
@@ -128,7 +135,7 @@ class Grip:
 
 
 @dataclass(slots=True)
-class Book:
+class LeaseRegistry:
     """Leases of a directory, as one process goes by them.
 
     Attributes:
@@ -138,20 +145,20 @@ class Book:
     """
 
     directory: Path
-    party: Party
+    party: LeaseHolder
     clock: Ticking
     _watched: dict[tuple[str, int], tuple[Instant, object]] = field(default_factory=dict)
     """Since when a note of another host has not changed, and what it said."""
 
     def take(
         self,
-        place: Place,
+        place: LockKey,
         tokens: Collection[str] = (),
         *,
         reason: str = "",
         expires_s: float | None = None,
         token: str = "",
-    ) -> Grip | Busy:
+    ) -> HeldLease | Busy:
         """Take a place, if it is free or lent to us; without waiting.
 
         Args:
@@ -180,7 +187,7 @@ class Book:
             expires_s=expires_s,
             token=token,
         )
-        grip = Grip(self, place, level, lock, note)
+        grip = HeldLease(self, place, level, lock, note)
         with contextlib.ExitStack() as undo:
             undo.callback(lock.release)
             if level == 0 and (held := self._held_without_lock(place, tokens)):
@@ -199,13 +206,13 @@ class Book:
 
     def lend(
         self,
-        place: Place,
+        place: LockKey,
         seconds: float,
         tokens: Collection[str] = (),
         *,
         reason: str = "",
         token: str = "",
-    ) -> Note | Busy:
+    ) -> LeaseRecord | Busy:
         """Lease a place to this person, without any process, for so many seconds.
 
         A lease of theirs that is there already is replaced. ``token`` as for `take`.
@@ -231,7 +238,7 @@ class Book:
             grip.release()
 
     def release(
-        self, place: Place, tokens: Collection[str] = (), *, force: bool = False
+        self, place: LockKey, tokens: Collection[str] = (), *, force: bool = False
     ) -> list[str]:
         """End the lease of a place.
 
@@ -250,7 +257,7 @@ class Book:
             person = self.person(place)
             if person is not None:
                 if (
-                    isinstance(person, Note)
+                    isinstance(person, LeaseRecord)
                     and not force
                     and not self._lets_through(person, tokens)
                 ):
@@ -262,7 +269,7 @@ class Book:
         holders = self.processes(place)
         if force and holders:
             tokens_there = tuple(note.token for note in holders if note is not None)
-            taken = Taken(self.party.owner, self.party.host, self.clock.now(), tokens_there)
+            taken = TakenLease(self.party.owner, self.party.host, self.clock.now(), tokens_there)
             write_note(self.taken_file(place), taken)
             ended += [_named(note) for note in holders]
         elif holders and not ended:
@@ -271,14 +278,14 @@ class Book:
             )
         return ended
 
-    def person(self, place: Place) -> Note | Damaged | None:
+    def person(self, place: LockKey) -> LeaseRecord | Damaged | None:
         """The person's lease that is in force; "damaged" if it cannot be told whose it is."""
-        note = read_note(self._person_file(place), Note)
-        if isinstance(note, Note) and note.is_over(self.clock.now()):
+        note = read_note(self._person_file(place), LeaseRecord)
+        if isinstance(note, LeaseRecord) and note.is_over(self.clock.now()):
             return None
         return note
 
-    def holders(self, place: Place) -> list[Holder]:
+    def holders(self, place: LockKey) -> list[Holder]:
         """All who hold a place: a person first, then processes, lenders before who they lent it to.
 
         Among them those of other hosts whose notes say that they live, whatever locks there are.
@@ -288,63 +295,63 @@ class Book:
             held.append(Holder("person", 0, None if person == "damaged" else person))
         now = self.clock.now()
         for level in self._levels(place):
-            read = read_note(self.note_file(place, level), Note)
-            note = read if isinstance(read, Note) else None
+            read = read_note(self.note_file(place, level), LeaseRecord)
+            note = read if isinstance(read, LeaseRecord) else None
             elsewhere = note is not None and note.host != self.party.host
             beats = note is not None and note.beat.seconds_until(now) < STALE_S
             if (elsewhere and beats) or Flock(self._lock_file(place, level)).is_taken():
                 held.append(Holder("process", level, note))
         return held
 
-    def processes(self, place: Place) -> list[Note | None]:
+    def processes(self, place: LockKey) -> list[LeaseRecord | None]:
         """The notes of processes that hold a place; None of one that has left none."""
         return [holder.note for holder in self.holders(place) if holder.kind == "process"]
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[LockKey]:
         """Every place that anybody has ever held, with the name that is known for it now."""
         found = {}
         for file in sorted(self.directory.glob("*")):
             if named := re.fullmatch(r"([^.].*)\.(?:(\d+)\.lock|person\.json)", file.name):
                 stem = named[1]
-                note = read_note(file.with_suffix(".json"), Note)
-                if isinstance(note, Note) or stem not in found:
-                    found[stem] = note.what if isinstance(note, Note) else stem
-        return [Place(stem, name) for stem, name in found.items()]
+                note = read_note(file.with_suffix(".json"), LeaseRecord)
+                if isinstance(note, LeaseRecord) or stem not in found:
+                    found[stem] = note.what if isinstance(note, LeaseRecord) else stem
+        return [LockKey(stem, name) for stem, name in found.items()]
 
-    def note_file(self, place: Place, level: int) -> Path:
+    def note_file(self, place: LockKey, level: int) -> Path:
         """Where it says who holds a level."""
         return self.directory / f"{place.stem}.{level}.json"
 
-    def taken_file(self, place: Place) -> Path:
+    def taken_file(self, place: LockKey) -> Path:
         """Where it says whose lease was taken away."""
         return self.directory / f"{place.stem}.taken.json"
 
-    def _person_file(self, place: Place) -> Path:
+    def _person_file(self, place: LockKey) -> Path:
         return self.directory / f"{place.stem}.person.json"
 
-    def _lock_file(self, place: Place, level: int) -> Path:
+    def _lock_file(self, place: LockKey, level: int) -> Path:
         return self.directory / f"{place.stem}.{level}.lock"
 
-    def _levels(self, place: Place) -> list[int]:
+    def _levels(self, place: LockKey) -> list[int]:
         """Levels that there have ever been of a place."""
         pattern = re.compile(re.escape(place.stem) + r"\.(\d+)\.lock")
         names = (pattern.fullmatch(file.name) for file in self.directory.glob("*.lock"))
         return sorted(int(name[1]) for name in names if name)
 
     def _lender(
-        self, place: Place, tokens: Collection[str], below: int | None = None
+        self, place: LockKey, tokens: Collection[str], below: int | None = None
     ) -> int | None:
         """The highest level that is held by one of ``tokens``; None if none is."""
         if not tokens:
             return None
-        taken = read_note(self.taken_file(place), Taken)
-        lost = taken.tokens if isinstance(taken, Taken) else ()
+        taken = read_note(self.taken_file(place), TakenLease)
+        lost = taken.tokens if isinstance(taken, TakenLease) else ()
         for level in reversed(self._levels(place)):
             if below is not None and level >= below:
                 continue
-            note = read_note(self.note_file(place, level), Note)
+            note = read_note(self.note_file(place, level), LeaseRecord)
             if (
-                isinstance(note, Note)
+                isinstance(note, LeaseRecord)
                 and note.token in tokens
                 and note.token not in lost
                 and Flock(self._lock_file(place, level)).is_taken()
@@ -352,7 +359,7 @@ class Book:
                 return level
         return None
 
-    def _held_by_person(self, place: Place, tokens: Collection[str]) -> Busy | None:
+    def _held_by_person(self, place: LockKey, tokens: Collection[str]) -> Busy | None:
         person = self.person(place)
         if person == "damaged":
             return Busy(None, self._unreadable(place))
@@ -360,46 +367,48 @@ class Book:
             return Busy(person, str(person))
         return None
 
-    def _held_without_lock(self, place: Place, tokens: Collection[str]) -> Busy | None:
+    def _held_without_lock(self, place: LockKey, tokens: Collection[str]) -> Busy | None:
         """Who holds a place although its lock is ours: a person, or a host that has other locks."""
         if held := self._held_by_person(place, tokens):
             return held
         silent: Busy | None = None
         for level in self._levels(place):
             file = self.note_file(place, level)
-            note = read_note(file, Note)
-            if note is None or (isinstance(note, Note) and note.host == self.party.host):
+            note = read_note(file, LeaseRecord)
+            if note is None or (isinstance(note, LeaseRecord) and note.host == self.party.host):
                 self._watched.pop((place.stem, level), None)
                 continue
-            seen = (note.token, note.beats) if isinstance(note, Note) else _stamp(file)
+            seen = (note.token, note.beats) if isinstance(note, LeaseRecord) else _stamp(file)
             now = self.clock.now()
             since, known = self._watched.setdefault((place.stem, level), (now, seen))
             if known != seen:
                 since, _ = self._watched[place.stem, level] = (now, seen)
             if since.seconds_until(now) < STALE_S:
-                whose = note if isinstance(note, Note) else None
+                whose = note if isinstance(note, LeaseRecord) else None
                 said = f"{_named(whose)}, unless it has been silent for {STALE_S:g} s"
                 silent = silent or Busy(whose, said)  # further ones are watched at the same time
         return silent
 
-    def _lets_through(self, note: Note, tokens: Collection[str]) -> bool:
+    def _lets_through(self, note: LeaseRecord, tokens: Collection[str]) -> bool:
         """Whether a person's lease is ours: we know its token, or are the same user here."""
         ours = (note.owner, note.host) == (self.party.owner, self.party.host)
         return ours or note.token in tokens
 
-    def _busy(self, place: Place, level: int) -> Busy:
-        note = read_note(self.note_file(place, level), Note)
-        known = note if isinstance(note, Note) else None
+    def _busy(self, place: LockKey, level: int) -> Busy:
+        note = read_note(self.note_file(place, level), LeaseRecord)
+        known = note if isinstance(note, LeaseRecord) else None
         return Busy(known, _named(known))
 
-    def _anothers(self, place: Place, whose: str, hint: str = "ask them, or --force") -> BusyError:
+    def _anothers(
+        self, place: LockKey, whose: str, hint: str = "ask them, or --force"
+    ) -> BusyError:
         return BusyError(f"{place.name} cannot be released: it is held by {whose}", hint=hint)
 
-    def _unreadable(self, place: Place) -> str:
+    def _unreadable(self, place: LockKey) -> str:
         return f"somebody whose lease cannot be read: {self._person_file(place)}"
 
     @contextlib.contextmanager
-    def _changing(self, place: Place) -> Iterator[None]:
+    def _changing(self, place: LockKey) -> Iterator[None]:
         """Change a person's lease, one at a time."""
         make_directory(self.directory)
         lock = Flock(self.directory / f"{place.stem}.person.change")
@@ -411,7 +420,7 @@ class Book:
             lock.release()
 
 
-def _named(note: Note | None) -> str:
+def _named(note: LeaseRecord | None) -> str:
     return "a process that has left no note" if note is None else str(note)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.cli.history.options import history_option, opened
 
 
 @click.command(name="list")
 @history_option
 @output_options
-def command(url: str | None, output: Output) -> None:
+def command(url: str | None, output: OutputOptions) -> None:
     """List baselines that have a name."""
     with opened(url) as store:
         found = store.baselines()

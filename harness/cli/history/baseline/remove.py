@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.cli.history.options import history_option, opened
 from harness.errors import UsageError
 
@@ -13,7 +13,7 @@ from harness.errors import UsageError
 @click.argument("name")
 @history_option
 @output_options
-def command(name: str, url: str | None, output: Output) -> None:
+def command(name: str, url: str | None, output: OutputOptions) -> None:
     """Forget a name, but not its results."""
     with opened(url) as store:
         if not store.remove_baseline(name):

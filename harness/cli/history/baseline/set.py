@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.common import Output, output_options
+from harness.cli.common import OutputOptions, output_options
 from harness.cli.history.options import history_option, opened, selection_options
 from harness.errors import UsageError
 
@@ -27,7 +27,7 @@ def command(
     unsound: bool,
     selection: Selection,
     url: str | None,
-    output: Output,
+    output: OutputOptions,
 ) -> None:
     """Give results a name, instead of those that had it.
 
