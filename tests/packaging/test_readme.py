@@ -13,24 +13,19 @@ from tests.packaging.conftest import EXTRAS, ROOT, Installed
 pytestmark = [pytest.mark.sim, pytest.mark.uncounted, pytest.mark.timeout(600)]
 
 README = (ROOT / "README.md").read_text()
-BLOCK = re.compile(r"^```(\w*)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-ELSEWHERE = {
-    "make ": "needs a checkout: `make fresh` runs these two in a bare Debian",
-    "pip install ": "the fixture has done it with the wheel",
-}
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ELSEWHERE = {"pip install ": "the fixture has done it with the wheel"}
 """Commands that this test does not run, by how they begin, and why."""
 
-WITHOUT_LANGUAGE = ("board    native", "etharness flash --board nucleo-f446re")
-"""How the other blocks begin: output, and commands that need a real board."""
+WITHOUT_LANGUAGE = "etharness run --board nucleo-f446re"
+"""How the other block begins: commands that need a real board."""
 
 
 def test_every_block_runs_as_pasted(installed: Installed, tmp_path: Path) -> None:
     blocks = BLOCK.findall(README)
-    assert {language for language, _, _ in blocks} == {"", "sh", "toml", "python"}
-    for language, file, body in blocks:
-        if file:
-            (tmp_path / file).write_text(body)
-        elif language == "sh":
+    assert {language for language, _ in blocks} == {"", "sh"}
+    for language, body in blocks:
+        if language == "sh":
             lines = [line for line in body.splitlines() if not line.startswith(tuple(ELSEWHERE))]
             done = subprocess.run(
                 ["sh", "-euxc", "\n".join(lines)],
