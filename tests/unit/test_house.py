@@ -24,10 +24,9 @@ def imported_at_once(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFr
     for statement in body:
         if isinstance(statement, ast.Import | ast.ImportFrom):
             yield statement
-        elif isinstance(statement, ast.If) and "TYPE_CHECKING" not in ast.unparse(statement.test):
-            yield from imported_at_once(statement.body)
-        elif isinstance(statement, ast.Try):
-            yield from imported_at_once(statement.body)
+        elif isinstance(statement, ast.If | ast.Try):
+            for_types = isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.dump(statement.test)
+            yield from () if for_types else imported_at_once(statement.body)
 
 
 def needs(name: str) -> set[str]:
