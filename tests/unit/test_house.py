@@ -25,8 +25,8 @@ def imported_at_once(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFr
         if isinstance(statement, ast.Import | ast.ImportFrom):
             yield statement
         elif isinstance(statement, ast.If | ast.Try):
-            for_types = isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.dump(statement.test)
-            yield from () if for_types else imported_at_once(statement.body)
+            test = ast.dump(statement.test) if isinstance(statement, ast.If) else ""
+            yield from () if "TYPE_CHECKING" in test else imported_at_once(statement.body)
 
 
 def needs(name: str) -> set[str]:
