@@ -1,3 +1,3 @@
 # What all bare-metal ports share; see bare_metal.h.
-list(APPEND ET_SHARED_PORT_SOURCES ports/bare_metal/main.c)
+list(APPEND ETD_SHARED_PORT_SOURCES ports/bare_metal/main.c)
 include_directories(ports/bare_metal include)

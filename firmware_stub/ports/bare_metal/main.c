@@ -1,15 +1,15 @@
 /* The firmware of every bare-metal port: its UART behind rings, its counter, and the server. */
 #include "bare_metal.h"
 
-static uint8_t receive_ring[ET_RECEIVE_RING];
-static uint8_t send_ring[ET_SEND_RING];
-static et_serial serial;
+static uint8_t receive_ring[ETD_RECEIVE_RING];
+static uint8_t send_ring[ETD_SEND_RING];
+static etd_serial serial;
 
-_Static_assert((ET_RECEIVE_RING & (ET_RECEIVE_RING - 1)) == 0, "ET_RECEIVE_RING is not a power of two");
-_Static_assert((ET_SEND_RING & (ET_SEND_RING - 1)) == 0, "ET_SEND_RING is not a power of two");
+_Static_assert((ETD_RECEIVE_RING & (ETD_RECEIVE_RING - 1)) == 0, "ETD_RECEIVE_RING is not a power of two");
+_Static_assert((ETD_SEND_RING & (ETD_SEND_RING - 1)) == 0, "ETD_SEND_RING is not a power of two");
 
 void port_interrupt(void) {
-    et_serial_interrupt(&serial);
+    etd_serial_interrupt(&serial);
 }
 
 void port_console(const uint8_t *bytes, uint32_t size) {
@@ -20,32 +20,32 @@ void port_console(const uint8_t *bytes, uint32_t size) {
 }
 
 static uint32_t read(uint8_t *bytes, uint32_t size) {
-    return et_serial_read(&serial, bytes, size);
+    return etd_serial_read(&serial, bytes, size);
 }
 
 static void write(const uint8_t *bytes, uint32_t size) {
-    et_serial_write(&serial, bytes, size);
+    etd_serial_write(&serial, bytes, size);
 }
 
 /* Masked while it looks: a byte that arrives between the look and the sleep ends the sleep. */
 static void idle(void) {
     core_mask_interrupts(true);
-    if (!et_serial_waiting(&serial)) {
+    if (!etd_serial_waiting(&serial)) {
         core_sleep();
     }
     core_mask_interrupts(false);
 }
 
 static void quiet(bool on) {
-    et_serial_quiet(&serial, on);
+    etd_serial_quiet(&serial, on);
 }
 
 static uint32_t overruns(void) {
-    return et_serial_overruns(&serial);
+    return etd_serial_overruns(&serial);
 }
 
 static void reboot(void) {
-    et_serial_flush(&serial);
+    etd_serial_flush(&serial);
     port_finish_sending();
     core_reset();
 }
@@ -55,19 +55,19 @@ __attribute__((weak)) void port_set_baud(uint32_t baud) {
 }
 
 static void set_baud(uint32_t baud) {
-    et_serial_flush(&serial);
+    etd_serial_flush(&serial);
     port_finish_sending();
     port_set_baud(baud);
 }
 
 int main(void) {
-    static const et_uart uart = {
+    static const etd_uart uart = {
         .receive = port_receive,
         .send = port_send,
         .interrupts = port_interrupts,
         .mask = core_mask_interrupts,
     };
-    static const et_port port = {
+    static const etd_port port = {
         .read = read,
         .write = write,
         .idle = idle,
@@ -81,8 +81,8 @@ int main(void) {
         .stack_bottom = stack_bottom,
         .stack_top = stack_top,
     };
-    et_serial_init(&serial, &uart, receive_ring, sizeof receive_ring, send_ring, sizeof send_ring);
+    etd_serial_init(&serial, &uart, receive_ring, sizeof receive_ring, send_ring, sizeof send_ring);
     core_start_interrupts();
     port_restart_clock();
-    et_app_main(&port, &port_target);
+    etd_app_main(&port, &port_target);
 }

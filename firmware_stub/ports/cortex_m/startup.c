@@ -52,9 +52,9 @@ __attribute__((section(".vectors"), used)) static const uintptr_t vectors[] = {
     (uintptr_t)reset,
     (uintptr_t)fault, /* NMI; nothing raises it */
     (uintptr_t)fault, /* every other fault escalates to HardFault, because none is enabled */
-    [FIRST_IRQ + ET_UART_IRQ] = (uintptr_t)port_interrupt,
-#ifdef ET_UART_SEND_IRQ
-    [FIRST_IRQ + ET_UART_SEND_IRQ] = (uintptr_t)port_interrupt,
+    [FIRST_IRQ + ETD_UART_IRQ] = (uintptr_t)port_interrupt,
+#ifdef ETD_UART_SEND_IRQ
+    [FIRST_IRQ + ETD_UART_SEND_IRQ] = (uintptr_t)port_interrupt,
 #endif
 };
 
@@ -101,9 +101,9 @@ _Noreturn void reset(void) {
 }
 
 void core_start_interrupts(void) {
-    NVIC_ENABLE(ET_UART_IRQ) = 1u << ET_UART_IRQ % 32u;
-#ifdef ET_UART_SEND_IRQ
-    NVIC_ENABLE(ET_UART_SEND_IRQ) = 1u << ET_UART_SEND_IRQ % 32u;
+    NVIC_ENABLE(ETD_UART_IRQ) = 1u << ETD_UART_IRQ % 32u;
+#ifdef ETD_UART_SEND_IRQ
+    NVIC_ENABLE(ETD_UART_SEND_IRQ) = 1u << ETD_UART_SEND_IRQ % 32u;
 #endif
 }
 
@@ -144,21 +144,21 @@ __attribute__((naked)) void fault(void) {
                    ".ltorg\n");
 }
 
-static void set(et_fault *fault, uint32_t number, uint32_t value) {
+static void set(etd_fault *fault, uint32_t number, uint32_t value) {
     fault->registers[number] = value;
     fault->known |= 1u << number;
 }
 
-static void read_fault_status(et_fault *fault) {
+static void read_fault_status(etd_fault *fault) {
 #ifndef __ARM_ARCH_6M__
     uint32_t status = REGISTER(CFSR);
-    set(fault, ET_POSTMORTEM_CORTEX_M_CFSR, status);
-    set(fault, ET_POSTMORTEM_CORTEX_M_HFSR, REGISTER(HFSR));
+    set(fault, ETD_POSTMORTEM_CORTEX_M_CFSR, status);
+    set(fault, ETD_POSTMORTEM_CORTEX_M_HFSR, REGISTER(HFSR));
     if ((status & CFSR_MMFAR_VALID) != 0) {
-        set(fault, ET_POSTMORTEM_CORTEX_M_MMFAR, REGISTER(MMFAR));
+        set(fault, ETD_POSTMORTEM_CORTEX_M_MMFAR, REGISTER(MMFAR));
     }
     if ((status & CFSR_BFAR_VALID) != 0) {
-        set(fault, ET_POSTMORTEM_CORTEX_M_BFAR, REGISTER(BFAR));
+        set(fault, ETD_POSTMORTEM_CORTEX_M_BFAR, REGISTER(BFAR));
     }
 #else
     (void)fault;
@@ -166,16 +166,16 @@ static void read_fault_status(et_fault *fault) {
 }
 
 /* The frame may lie beyond the stack: then it was never written. */
-static void read_frame(et_fault *fault, const uint32_t *frame, uint32_t exc_return) {
-    set(fault, ET_POSTMORTEM_CORTEX_M_EXC_RETURN, exc_return);
+static void read_frame(etd_fault *fault, const uint32_t *frame, uint32_t exc_return) {
+    set(fault, ETD_POSTMORTEM_CORTEX_M_EXC_RETURN, exc_return);
     if (frame < stack_bottom || frame + FRAME_WORDS > stack_top) {
         return;
     }
     memcpy(fault->registers, frame, FRAME_WORDS * sizeof *frame);
     fault->known |= FRAME_KNOWN;
     uint32_t words = FRAME_WORDS + ((exc_return & EXC_RETURN_NO_FPU) != 0 ? 0u : FPU_WORDS);
-    words += (fault->registers[ET_POSTMORTEM_CORTEX_M_XPSR] & XPSR_REALIGNED) != 0;
-    set(fault, ET_POSTMORTEM_CORTEX_M_SP, (uint32_t)(uintptr_t)(frame + words));
+    words += (fault->registers[ETD_POSTMORTEM_CORTEX_M_XPSR] & XPSR_REALIGNED) != 0;
+    set(fault, ETD_POSTMORTEM_CORTEX_M_SP, (uint32_t)(uintptr_t)(frame + words));
 }
 
 static uint32_t exception_number(void) {
@@ -194,19 +194,19 @@ static void put_hex(char *at, uint32_t value) {
 _Noreturn void report_fault(const uint32_t *frame, uint32_t exc_return) {
     /* The zero ends a frame that was being sent, or the text would be taken for a part of it. */
     static const char text[] = "\0hard fault at pc=0x????????\n";
-    static et_fault fault;           /* on the fresh stack it could overwrite the frame */
+    static etd_fault fault;          /* on the fresh stack it could overwrite the frame */
     memset(&fault, 0, sizeof fault); /* it may be too early for start-up to have done so */
-    fault.kind = ET_POSTMORTEM_FAULT_CORTEX_M;
+    fault.kind = ETD_POSTMORTEM_FAULT_CORTEX_M;
     fault.number = exception_number();
     read_frame(&fault, frame, exc_return);
     read_fault_status(&fault);
-    et_app_fault(&fault);
+    etd_app_fault(&fault);
     char line[sizeof text];
     for (size_t i = 0; i < sizeof text; i++) {
         line[i] = text[i];
     }
-    if ((fault.known & 1u << ET_POSTMORTEM_CORTEX_M_PC) != 0) {
-        put_hex(line + sizeof text - 10, fault.registers[ET_POSTMORTEM_CORTEX_M_PC]);
+    if ((fault.known & 1u << ETD_POSTMORTEM_CORTEX_M_PC) != 0) {
+        put_hex(line + sizeof text - 10, fault.registers[ETD_POSTMORTEM_CORTEX_M_PC]);
     }
     port_console((const uint8_t *)line, sizeof text - 1);
     port_finish_sending();

@@ -1,6 +1,6 @@
 /* Arm MPS2 with one of the CMSDK images (AN385, AN386, AN500): UART 0, timer 0 as the tick counter. */
 #include "cmsdk_uart.h"
-#include "et_npu.h"
+#include "etd_npu.h"
 
 #define TIMER_CTRL REGISTER(0x40000000u)
 #define TIMER_VALUE REGISTER(0x40000004u)
@@ -22,17 +22,17 @@ void port_start(void) {
     cmsdk_uart_start();
 }
 
-static const et_clock npu_clock = ET_NPU_CLOCK_OF(ET_CLOCK_HZ, 1u);
+static const etd_clock npu_clock = ETD_NPU_CLOCK_OF(ETD_CLOCK_HZ, 1u);
 
-const et_target port_target = {
-    .board = ET_BOARD,
-    .cpu = ET_CPU,
+const etd_target port_target = {
+    .board = ETD_BOARD,
+    .cpu = ETD_CPU,
     .clock_name = "CMSDK timer 0",
-    .clock_hz_numerator = ET_CLOCK_HZ,
+    .clock_hz_numerator = ETD_CLOCK_HZ,
     .clock_hz_denominator = 1,
     .clock_bits = 32,
     .baud_count = CMSDK_UART_BAUDS,
     .bauds = cmsdk_uart_bauds,
-    .more_clock_count = ET_NPU_LINKED,
+    .more_clock_count = ETD_NPU_LINKED,
     .more_clocks = &npu_clock,
 };

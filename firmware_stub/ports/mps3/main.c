@@ -1,7 +1,7 @@
 /* Arm MPS3 with AN547: UART 0; the system counter, read through system timer 0, as the tick counter.
  * All devices at their Secure addresses. */
 #include "cmsdk_uart.h"
-#include "et_npu.h"
+#include "etd_npu.h"
 
 #define COUNTER_CTRL REGISTER(0x58100000u)
 #define COUNTER_LOW REGISTER(0x58100008u)
@@ -25,17 +25,17 @@ void port_start(void) {
     cmsdk_uart_start();
 }
 
-static const et_clock npu_clock = ET_NPU_CLOCK_OF(ET_CLOCK_HZ, 1u);
+static const etd_clock npu_clock = ETD_NPU_CLOCK_OF(ETD_CLOCK_HZ, 1u);
 
-const et_target port_target = {
-    .board = ET_BOARD,
-    .cpu = ET_CPU,
+const etd_target port_target = {
+    .board = ETD_BOARD,
+    .cpu = ETD_CPU,
     .clock_name = "system counter",
-    .clock_hz_numerator = ET_CLOCK_HZ,
+    .clock_hz_numerator = ETD_CLOCK_HZ,
     .clock_hz_denominator = 1,
     .clock_bits = 32,
     .baud_count = CMSDK_UART_BAUDS,
     .bauds = cmsdk_uart_bauds,
-    .more_clock_count = ET_NPU_LINKED,
+    .more_clock_count = ETD_NPU_LINKED,
     .more_clocks = &npu_clock,
 };

@@ -10,12 +10,12 @@
 #include <time.h>
 
 #include "crash.h"
-#include "et_npu.h"
-#include "et_port.h"
+#include "etd_npu.h"
+#include "etd_port.h"
 #include "pty.h"
 
-#ifndef ET_BOARD_NAME
-#define ET_BOARD_NAME "native"
+#ifndef ETD_BOARD_NAME
+#define ETD_BOARD_NAME "native"
 #endif
 
 /* What the firmware is given of the stack that a process has, which may be 8 MiB by default. */
@@ -64,7 +64,7 @@ __attribute__((noinline)) static void grow_stack(void) {
 }
 
 /* Tells where the stack is, so that its use can be measured; not where there may be too little of it. */
-static void measure_stack(et_port *port, uint32_t *top) {
+static void measure_stack(etd_port *port, uint32_t *top) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur / 2 < STACK_BYTES) {
         return;
@@ -75,7 +75,7 @@ static void measure_stack(et_port *port, uint32_t *top) {
 }
 
 int main(void) {
-    static et_port port = {
+    static etd_port port = {
         .read = pty_read,
         .write = pty_write,
         .idle = idle,
@@ -84,10 +84,10 @@ int main(void) {
         .reboot = reboot,
         .set_baud = set_baud,
     };
-    static const et_clock npu_clock = ET_NPU_CLOCK_OF(1000000000u, 1u);
+    static const etd_clock npu_clock = ETD_NPU_CLOCK_OF(1000000000u, 1u);
     static const uint32_t bauds[] = {115200, 921600, 3000000};
-    static const et_target target = {
-        .board = ET_BOARD_NAME,
+    static const etd_target target = {
+        .board = ETD_BOARD_NAME,
         .cpu = "host",
         .clock_name = "CLOCK_MONOTONIC",
         .clock_hz_numerator = 1000000000,
@@ -95,7 +95,7 @@ int main(void) {
         .clock_bits = 32,
         .baud_count = sizeof bauds / sizeof bauds[0],
         .bauds = bauds,
-        .more_clock_count = ET_NPU_LINKED,
+        .more_clock_count = ETD_NPU_LINKED,
         .more_clocks = &npu_clock,
     };
     const char *path = pty_open();
@@ -111,5 +111,5 @@ int main(void) {
     measure_stack(&port, __builtin_alloca(past_page));
     (void)sigsetjmp(boot, 1);
     restart_clock();
-    et_app_main(&port, &target);
+    etd_app_main(&port, &target);
 }

@@ -17,18 +17,18 @@ static void start_clock(void) {
     CLOCK_TASKS_HFCLKSTART = 1;
     while (CLOCK_EVENTS_HFCLKSTARTED == 0) {
     }
-#ifdef ET_NRF52
+#ifdef ETD_NRF52
     NVMC_ICACHECNF = 1;
 #endif
 }
 
 void port_start(void) {
     start_clock();
-    GPIO_OUTSET(ET_PIN_SEND) = 1u << ET_PIN_SEND % 32u;
-    GPIO_DIRSET(ET_PIN_SEND) = 1u << ET_PIN_SEND % 32u;
-    GPIO_PIN_CNF(ET_PIN_RECEIVE) = GPIO_PIN_CNF_INPUT;
-    UART_PSELTXD = ET_PIN_SEND;
-    UART_PSELRXD = ET_PIN_RECEIVE;
+    GPIO_OUTSET(ETD_PIN_SEND) = 1u << ETD_PIN_SEND % 32u;
+    GPIO_DIRSET(ETD_PIN_SEND) = 1u << ETD_PIN_SEND % 32u;
+    GPIO_PIN_CNF(ETD_PIN_RECEIVE) = GPIO_PIN_CNF_INPUT;
+    UART_PSELTXD = ETD_PIN_SEND;
+    UART_PSELRXD = ETD_PIN_RECEIVE;
     UART_BAUDRATE = UART_BAUDRATE_115200;
     UART_ENABLE = UART_ENABLED;
     UART_TASKS_STARTTX = 1;
@@ -49,7 +49,7 @@ int32_t port_receive(void) {
         return received;
     }
     UART_ERRORSRC = UART_ERRORSRC_OVERRUN;
-    return received | ET_UART_OVERRUN;
+    return received | ETD_UART_OVERRUN;
 }
 
 bool port_send(uint8_t byte) {
@@ -85,23 +85,23 @@ void port_restart_clock(void) {
     TIMER_TASKS_START = 1;
 }
 
-#ifdef ET_NRF52 /* QEMU's nRF51 does not have the register */
+#ifdef ETD_NRF52 /* QEMU's nRF51 does not have the register */
 /* The register collects reasons until they are written back; after power came it is zero. */
 uint32_t port_reset_reason(void) {
     uint32_t flags = POWER_RESETREAS;
     POWER_RESETREAS = flags;
-    uint32_t reason = flags == 0 ? ET_POSTMORTEM_REASON_POWER : 0u;
-    reason |= (flags & RESETREAS_RESETPIN) != 0 ? ET_POSTMORTEM_REASON_PIN : 0u;
-    reason |= (flags & RESETREAS_DOG) != 0 ? ET_POSTMORTEM_REASON_WATCHDOG : 0u;
-    reason |= (flags & RESETREAS_SREQ) != 0 ? ET_POSTMORTEM_REASON_SOFTWARE : 0u;
-    reason |= (flags & RESETREAS_LOCKUP) != 0 ? ET_POSTMORTEM_REASON_LOCKUP : 0u;
-    return reason | ET_POSTMORTEM_REASON_KNOWN;
+    uint32_t reason = flags == 0 ? ETD_POSTMORTEM_REASON_POWER : 0u;
+    reason |= (flags & RESETREAS_RESETPIN) != 0 ? ETD_POSTMORTEM_REASON_PIN : 0u;
+    reason |= (flags & RESETREAS_DOG) != 0 ? ETD_POSTMORTEM_REASON_WATCHDOG : 0u;
+    reason |= (flags & RESETREAS_SREQ) != 0 ? ETD_POSTMORTEM_REASON_SOFTWARE : 0u;
+    reason |= (flags & RESETREAS_LOCKUP) != 0 ? ETD_POSTMORTEM_REASON_LOCKUP : 0u;
+    return reason | ETD_POSTMORTEM_REASON_KNOWN;
 }
 #endif
 
-const et_target port_target = {
-    .board = ET_BOARD,
-    .cpu = ET_CPU,
+const etd_target port_target = {
+    .board = ETD_BOARD,
+    .cpu = ETD_CPU,
     .clock_name = "TIMER0",
     .clock_hz_numerator = CLOCK_HZ,
     .clock_hz_denominator = 1,

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "bare_metal.h"
-#include "et_npu.h"
+#include "etd_npu.h"
 
 #define REGISTER_8(address) (*(volatile uint8_t *)(uintptr_t)(address))
 
@@ -106,7 +106,7 @@ int32_t port_receive(void) {
     if ((read_state() & STATE_RECEIVED) == 0) {
         return -1;
     }
-    int32_t received = UART_DATA | (overrun ? ET_UART_OVERRUN : 0);
+    int32_t received = UART_DATA | (overrun ? ETD_UART_OVERRUN : 0);
     overrun = false;
     return received;
 }
@@ -177,7 +177,7 @@ static void put_hex(char *at, uint32_t value) {
     }
 }
 
-static void set(et_fault *kept, uint32_t number, uint32_t value) {
+static void set(etd_fault *kept, uint32_t number, uint32_t value) {
     kept->registers[number] = value;
     kept->known |= 1u << number;
 }
@@ -188,28 +188,28 @@ static void set(et_fault *kept, uint32_t number, uint32_t value) {
 _Noreturn void fault(uint32_t sp, uint32_t ra) {
     /* The zero ends a frame that was being sent, or the text would be taken for a part of it. */
     char line[] = "\0fault at pc=0x????????\n";
-    et_fault kept = {.kind = ET_POSTMORTEM_FAULT_RISCV};
+    etd_fault kept = {.kind = ETD_POSTMORTEM_FAULT_RISCV};
     uint32_t pc, value, status;
     READ_CSR("mcause", kept.number);
     READ_CSR("mepc", pc);
     READ_CSR("mtval", value);
     READ_CSR("mstatus", status);
-    set(&kept, ET_POSTMORTEM_RISCV_PC, pc);
-    set(&kept, ET_POSTMORTEM_RISCV_RA, ra);
-    set(&kept, ET_POSTMORTEM_RISCV_SP, sp);
-    set(&kept, ET_POSTMORTEM_RISCV_TVAL, value);
-    set(&kept, ET_POSTMORTEM_RISCV_STATUS, status);
-    et_app_fault(&kept);
+    set(&kept, ETD_POSTMORTEM_RISCV_PC, pc);
+    set(&kept, ETD_POSTMORTEM_RISCV_RA, ra);
+    set(&kept, ETD_POSTMORTEM_RISCV_SP, sp);
+    set(&kept, ETD_POSTMORTEM_RISCV_TVAL, value);
+    set(&kept, ETD_POSTMORTEM_RISCV_STATUS, status);
+    etd_app_fault(&kept);
     put_hex(line + sizeof line - 10, pc);
     port_console((const uint8_t *)line, sizeof line - 1);
     port_finish_sending();
     core_reset();
 }
 
-static const et_clock npu_clock = ET_NPU_CLOCK_OF(CYCLES_HZ, 1u);
+static const etd_clock npu_clock = ETD_NPU_CLOCK_OF(CYCLES_HZ, 1u);
 
-const et_target port_target = {
-    .board = ET_BOARD,
+const etd_target port_target = {
+    .board = ETD_BOARD,
     .cpu = "rv32imac",
     .clock_name = "mcycle",
     .clock_hz_numerator = CYCLES_HZ,
@@ -217,6 +217,6 @@ const et_target port_target = {
     .clock_bits = 32,
     .baud_count = sizeof bauds / sizeof bauds[0],
     .bauds = bauds,
-    .more_clock_count = ET_NPU_LINKED,
+    .more_clock_count = ETD_NPU_LINKED,
     .more_clocks = &npu_clock,
 };

@@ -79,11 +79,11 @@ void port_restart_clock(void) {
     TIMER_PAUSE = 0;
 }
 
-const et_target port_target = {
-    .board = ET_BOARD,
-    .cpu = ET_CPU,
+const etd_target port_target = {
+    .board = ETD_BOARD,
+    .cpu = ETD_CPU,
     .clock_name = "TIMER0",
-    .clock_hz_numerator = ET_CLOCK_HZ,
+    .clock_hz_numerator = ETD_CLOCK_HZ,
     .clock_hz_denominator = 1,
     .clock_bits = 32,
     .baud_count = PL011_UART_BAUDS,

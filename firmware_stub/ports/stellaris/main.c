@@ -70,11 +70,11 @@ void port_restart_clock(void) {
     SYSTICK_CTRL = SYSTICK_ON_CPU_CLOCK;
 }
 
-const et_target port_target = {
-    .board = ET_BOARD,
-    .cpu = ET_CPU,
+const etd_target port_target = {
+    .board = ETD_BOARD,
+    .cpu = ETD_CPU,
     .clock_name = "SysTick",
-    .clock_hz_numerator = ET_CLOCK_HZ,
+    .clock_hz_numerator = ETD_CLOCK_HZ,
     .clock_hz_denominator = 1,
     .clock_bits = 24,
     .baud_count = PL011_UART_BAUDS,

@@ -9,7 +9,7 @@
 
 #define BAUD 115200u
 
-#ifdef ET_NUCLEO_F446RE
+#ifdef ETD_NUCLEO_F446RE
 #define UART 0x40004400u
 #define UART_HZ 45000000u
 #define UART_CLOCK RCC_APB1ENR
@@ -32,7 +32,7 @@ static const uint32_t bauds[] = {BAUD, 230400, 460800};
 /* Fields of the two pins, the one that receives beside the one that sends. */
 #define TWO(bits, value) ((value) << (bits) * PIN_SEND | (value) << (bits) * (PIN_SEND + 1))
 
-#ifdef ET_NUCLEO_F446RE
+#ifdef ETD_NUCLEO_F446RE
 /* 8 MHz / 4 * 180 / 2 = 180 MHz, which needs the over-drive; the buses of USART 2 and TIM2 at a quarter,
  * so that TIM2, which gets twice that, counts with 90 MHz (RM0390 chapters 5.1.4 and 6.2). */
 static void start_clock(void) {
@@ -67,14 +67,14 @@ static void start_clock(void) {
 uint32_t port_reset_reason(void) {
     uint32_t flags = RCC_CSR;
     RCC_CSR = flags | RCC_CSR_RMVF;
-    uint32_t reason = ET_POSTMORTEM_REASON_KNOWN;
-    reason |= (flags & (RCC_CSR_PORRSTF | RCC_CSR_BORRSTF)) != 0 ? ET_POSTMORTEM_REASON_POWER : 0u;
-    reason |= (flags & (RCC_CSR_IWDGRSTF | RCC_CSR_WWDGRSTF)) != 0 ? ET_POSTMORTEM_REASON_WATCHDOG : 0u;
-    reason |= (flags & RCC_CSR_SFTRSTF) != 0 ? ET_POSTMORTEM_REASON_SOFTWARE : 0u;
-    if (reason != ET_POSTMORTEM_REASON_KNOWN) {
+    uint32_t reason = ETD_POSTMORTEM_REASON_KNOWN;
+    reason |= (flags & (RCC_CSR_PORRSTF | RCC_CSR_BORRSTF)) != 0 ? ETD_POSTMORTEM_REASON_POWER : 0u;
+    reason |= (flags & (RCC_CSR_IWDGRSTF | RCC_CSR_WWDGRSTF)) != 0 ? ETD_POSTMORTEM_REASON_WATCHDOG : 0u;
+    reason |= (flags & RCC_CSR_SFTRSTF) != 0 ? ETD_POSTMORTEM_REASON_SOFTWARE : 0u;
+    if (reason != ETD_POSTMORTEM_REASON_KNOWN) {
         return reason;
     }
-    return (flags & RCC_CSR_PINRSTF) != 0 ? reason | ET_POSTMORTEM_REASON_PIN : 0u;
+    return (flags & RCC_CSR_PINRSTF) != 0 ? reason | ETD_POSTMORTEM_REASON_PIN : 0u;
 }
 #else
 static void start_clock(void) {
@@ -104,7 +104,7 @@ int32_t port_receive(void) {
     if ((state & USART_SR_RXNE) == 0) {
         return -1;
     }
-    return (int32_t)(USART_DR(UART) & 0xFFu) | ((state & USART_SR_ORE) != 0 ? ET_UART_OVERRUN : 0);
+    return (int32_t)(USART_DR(UART) & 0xFFu) | ((state & USART_SR_ORE) != 0 ? ETD_UART_OVERRUN : 0);
 }
 
 bool port_send(uint8_t byte) {
@@ -140,11 +140,11 @@ void port_restart_clock(void) {
     TIM2_CR1 = TIM2_CR1_CEN;
 }
 
-const et_target port_target = {
-    .board = ET_BOARD,
-    .cpu = ET_CPU,
+const etd_target port_target = {
+    .board = ETD_BOARD,
+    .cpu = ETD_CPU,
     .clock_name = "TIM2",
-    .clock_hz_numerator = ET_TIMER_HZ,
+    .clock_hz_numerator = ETD_TIMER_HZ,
     .clock_hz_denominator = 1,
     .clock_bits = 32,
     .baud_count = sizeof bauds / sizeof bauds[0],

@@ -105,7 +105,7 @@ int32_t port_receive(void) {
         return received;
     }
     USART_ICR = USART_ICR_ORECF;
-    return received | ET_UART_OVERRUN;
+    return received | ETD_UART_OVERRUN;
 }
 
 bool port_send(uint8_t byte) {
@@ -143,19 +143,19 @@ void port_restart_clock(void) {
 uint32_t port_reset_reason(void) {
     uint32_t flags = RCC_RSR;
     RCC_RSR = flags | RCC_RSR_RMVF;
-    uint32_t reason = ET_POSTMORTEM_REASON_KNOWN;
-    reason |= (flags & (RCC_RSR_PORRSTF | RCC_RSR_BORRSTF)) != 0 ? ET_POSTMORTEM_REASON_POWER : 0u;
-    reason |= (flags & (RCC_RSR_IWDG1RSTF | RCC_RSR_WWDG1RSTF)) != 0 ? ET_POSTMORTEM_REASON_WATCHDOG : 0u;
-    reason |= (flags & RCC_RSR_SFTRSTF) != 0 ? ET_POSTMORTEM_REASON_SOFTWARE : 0u;
-    if (reason != ET_POSTMORTEM_REASON_KNOWN) {
+    uint32_t reason = ETD_POSTMORTEM_REASON_KNOWN;
+    reason |= (flags & (RCC_RSR_PORRSTF | RCC_RSR_BORRSTF)) != 0 ? ETD_POSTMORTEM_REASON_POWER : 0u;
+    reason |= (flags & (RCC_RSR_IWDG1RSTF | RCC_RSR_WWDG1RSTF)) != 0 ? ETD_POSTMORTEM_REASON_WATCHDOG : 0u;
+    reason |= (flags & RCC_RSR_SFTRSTF) != 0 ? ETD_POSTMORTEM_REASON_SOFTWARE : 0u;
+    if (reason != ETD_POSTMORTEM_REASON_KNOWN) {
         return reason;
     }
-    return (flags & RCC_RSR_PINRSTF) != 0 ? reason | ET_POSTMORTEM_REASON_PIN : 0u;
+    return (flags & RCC_RSR_PINRSTF) != 0 ? reason | ETD_POSTMORTEM_REASON_PIN : 0u;
 }
 
-const et_target port_target = {
-    .board = ET_BOARD,
-    .cpu = ET_CPU,
+const etd_target port_target = {
+    .board = ETD_BOARD,
+    .cpu = ETD_CPU,
     .clock_name = "TIM2",
     .clock_hz_numerator = 200000000u,
     .clock_hz_denominator = 1,

@@ -55,7 +55,7 @@ int32_t port_receive(void) {
         return (int32_t)(UART_DATA & 0xFFu);
     }
     UART_STATE = STATE_OVERRUN;
-    return (int32_t)(UART_DATA & 0xFFu) | ET_UART_OVERRUN;
+    return (int32_t)(UART_DATA & 0xFFu) | ETD_UART_OVERRUN;
 }
 
 bool port_send(uint8_t byte) {
@@ -95,9 +95,9 @@ void port_restart_clock(void) {
     COUNTER_CTRL = COUNTER_ON;
 }
 
-const et_target port_target = {
-    .board = ET_BOARD,
-    .cpu = ET_CPU,
+const etd_target port_target = {
+    .board = ETD_BOARD,
+    .cpu = ETD_CPU,
     .clock_name = FILL_IN,
     .clock_hz_numerator = COUNTER_HZ,
     .clock_hz_denominator = 1,

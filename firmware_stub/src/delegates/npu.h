@@ -2,10 +2,10 @@
 #ifndef NPU_H
 #define NPU_H
 
-#include "et_delegate.h"
+#include "etd_delegate.h"
 #include "npu_format.h"
 
-#define NPU_COUNTER_MASK ((1u << ET_NPU_COUNTER_BITS) - 1u)
+#define NPU_COUNTER_MASK ((1u << ETD_NPU_COUNTER_BITS) - 1u)
 
 /* A job and where it runs; also the delegate's handle. */
 typedef struct {
@@ -21,7 +21,7 @@ typedef struct {
 } npu_job;
 
 typedef struct {
-    uint8_t place; /* ET_NPU_PLACE_* */
+    uint8_t place; /* ETD_NPU_PLACE_* */
     uint32_t argument;
     uint32_t rows;
     uint32_t columns;
@@ -29,7 +29,7 @@ typedef struct {
 } npu_operand;
 
 typedef struct {
-    uint8_t op; /* ET_NPU_OP_* */
+    uint8_t op; /* ETD_NPU_OP_* */
     uint8_t flags;
     uint32_t out;
     uint32_t a;
@@ -51,20 +51,20 @@ const char *npu_check(npu_job *job);
 npu_operand npu_operand_at(const npu_job *job, uint32_t index);
 npu_command npu_command_at(const npu_job *job, uint32_t index);
 
-/* Elements of an operand, 0 for ET_NPU_NO_OPERAND. */
+/* Elements of an operand, 0 for ETD_NPU_NO_OPERAND. */
 uint64_t npu_elements(const npu_job *job, uint32_t index);
 
 npu_cost npu_cost_of(const npu_job *job, const npu_command *command);
 
 /* npu_compute.c: checks the arguments of a call; NULL, or what is wrong with them. */
-const char *npu_check_arguments(const npu_job *job, const et_call *call);
+const char *npu_check_arguments(const npu_job *job, const etd_call *call);
 
-void npu_compute(const npu_job *job, const npu_command *command, const et_call *call);
+void npu_compute(const npu_job *job, const npu_command *command, const etd_call *call);
 
 /* npu_clock.c: what the NPU's counter reads when clock domain 0 reads `ticks`. */
 uint32_t npu_counter(uint32_t ticks);
 
 /* Waits until `cycles` have passed since clock domain 0 read `since`; false when that clock stands still. */
-bool npu_wait(const et_tracer *tracer, uint32_t since, uint32_t cycles);
+bool npu_wait(const etd_tracer *tracer, uint32_t since, uint32_t cycles);
 
 #endif

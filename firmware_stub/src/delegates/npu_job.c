@@ -2,39 +2,39 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "et_bytes.h"
+#include "etd_bytes.h"
 #include "npu.h"
 
 static uint32_t commands_at(const npu_job *job) {
-    return ET_NPU_HEADER_SIZE + job->operand_count * ET_NPU_OPERAND_SIZE;
+    return ETD_NPU_HEADER_SIZE + job->operand_count * ETD_NPU_OPERAND_SIZE;
 }
 
 npu_operand npu_operand_at(const npu_job *job, uint32_t index) {
-    const uint8_t *at = job->bytes + ET_NPU_HEADER_SIZE + index * ET_NPU_OPERAND_SIZE;
+    const uint8_t *at = job->bytes + ETD_NPU_HEADER_SIZE + index * ETD_NPU_OPERAND_SIZE;
     return (npu_operand){
         .place = at[0],
-        .argument = et_get_u16(at + 2),
-        .rows = et_get_u16(at + 4),
-        .columns = et_get_u16(at + 6),
-        .offset = et_get_u32(at + 8),
+        .argument = etd_get_u16(at + 2),
+        .rows = etd_get_u16(at + 4),
+        .columns = etd_get_u16(at + 6),
+        .offset = etd_get_u32(at + 8),
     };
 }
 
 npu_command npu_command_at(const npu_job *job, uint32_t index) {
-    const uint8_t *at = job->bytes + commands_at(job) + index * ET_NPU_COMMAND_SIZE;
+    const uint8_t *at = job->bytes + commands_at(job) + index * ETD_NPU_COMMAND_SIZE;
     return (npu_command){
         .op = at[0],
         .flags = at[1],
-        .out = et_get_u16(at + 2),
-        .a = et_get_u16(at + 4),
-        .b = et_get_u16(at + 6),
-        .c = et_get_u16(at + 8),
-        .debug_id = et_get_u32(at + 12),
+        .out = etd_get_u16(at + 2),
+        .a = etd_get_u16(at + 4),
+        .b = etd_get_u16(at + 6),
+        .c = etd_get_u16(at + 8),
+        .debug_id = etd_get_u32(at + 12),
     };
 }
 
 uint64_t npu_elements(const npu_job *job, uint32_t index) {
-    if (index == ET_NPU_NO_OPERAND) {
+    if (index == ETD_NPU_NO_OPERAND) {
         return 0;
     }
     npu_operand operand = npu_operand_at(job, index);
@@ -47,24 +47,24 @@ static uint64_t divide_up(uint64_t value, uint32_t by) {
 
 npu_cost npu_cost_of(const npu_job *job, const npu_command *command) {
     const uint64_t results = npu_elements(job, command->out);
-    const uint64_t terms = command->op == ET_NPU_OP_LINEAR ? npu_operand_at(job, command->a).columns : 1u;
+    const uint64_t terms = command->op == ETD_NPU_OP_LINEAR ? npu_operand_at(job, command->a).columns : 1u;
     const uint64_t elements = results + npu_elements(job, command->a) + npu_elements(job, command->b) +
                               npu_elements(job, command->c);
     npu_cost cost = {.macs = results * terms, .bytes = elements * sizeof(float)};
-    cost.cycles = ET_NPU_COMMAND_CYCLES + divide_up(cost.macs, job->lanes) +
-                  divide_up(cost.bytes, ET_NPU_BYTES_PER_CYCLE);
+    cost.cycles = ETD_NPU_COMMAND_CYCLES + divide_up(cost.macs, job->lanes) +
+                  divide_up(cost.bytes, ETD_NPU_BYTES_PER_CYCLE);
     return cost;
 }
 
 static const char *check_operand(const npu_job *job, const npu_operand *operand) {
     uint64_t room = 0;
     switch (operand->place) {
-    case ET_NPU_PLACE_ARGUMENT:
+    case ETD_NPU_PLACE_ARGUMENT:
         return operand->argument < job->argument_count ? NULL : "operand: no such argument";
-    case ET_NPU_PLACE_CONSTANT:
+    case ETD_NPU_PLACE_CONSTANT:
         room = job->size;
         break;
-    case ET_NPU_PLACE_SCRATCH:
+    case ETD_NPU_PLACE_SCRATCH:
         room = job->scratch_size;
         break;
     default:
@@ -78,7 +78,7 @@ static const char *check_operand(const npu_job *job, const npu_operand *operand)
 }
 
 static bool is_operand(const npu_job *job, uint32_t index) {
-    return index < job->operand_count && index != ET_NPU_NO_OPERAND;
+    return index < job->operand_count && index != ETD_NPU_NO_OPERAND;
 }
 
 static bool has_shape(const npu_job *job, uint32_t index, uint32_t rows, uint32_t columns) {
@@ -96,16 +96,16 @@ static bool shapes_fit(const npu_job *job, const npu_command *command) {
     const npu_operand out = npu_operand_at(job, command->out);
     const npu_operand a = npu_operand_at(job, command->a);
     const bool alike = out.rows == a.rows && out.columns == a.columns;
-    const bool no_b = command->b == ET_NPU_NO_OPERAND;
-    const bool no_c = command->c == ET_NPU_NO_OPERAND;
+    const bool no_b = command->b == ETD_NPU_NO_OPERAND;
+    const bool no_c = command->c == ETD_NPU_NO_OPERAND;
     switch (command->op) {
-    case ET_NPU_OP_LINEAR:
+    case ETD_NPU_OP_LINEAR:
         return out.rows == a.rows && has_shape(job, command->b, out.columns, a.columns) &&
                (no_c || has_shape(job, command->c, 1, out.columns));
-    case ET_NPU_OP_ADD:
-    case ET_NPU_OP_MULTIPLY:
+    case ETD_NPU_OP_ADD:
+    case ETD_NPU_OP_MULTIPLY:
         return alike && has_shape(job, command->b, out.rows, out.columns) && no_c;
-    case ET_NPU_OP_RELU:
+    case ETD_NPU_OP_RELU:
         return alike && no_b && no_c;
     default:
         return false;
@@ -113,19 +113,19 @@ static bool shapes_fit(const npu_job *job, const npu_command *command) {
 }
 
 static const char *check_command(const npu_job *job, const npu_command *command) {
-    if (command->op < ET_NPU_OP_LINEAR || command->op > ET_NPU_OP_RELU) {
+    if (command->op < ETD_NPU_OP_LINEAR || command->op > ETD_NPU_OP_RELU) {
         return "command: no such op";
     }
-    if ((command->flags & ~(ET_NPU_FLAG_RELU | ET_NPU_FLAG_NAMED)) != 0) {
+    if ((command->flags & ~(ETD_NPU_FLAG_RELU | ETD_NPU_FLAG_NAMED)) != 0) {
         return "command: unknown flag";
     }
     if (!shapes_fit(job, command)) {
         return "command: operands do not fit";
     }
-    if (npu_operand_at(job, command->out).place == ET_NPU_PLACE_CONSTANT) {
+    if (npu_operand_at(job, command->out).place == ETD_NPU_PLACE_CONSTANT) {
         return "command: result in a constant";
     }
-    if ((command->flags & ET_NPU_FLAG_NAMED) != 0 &&
+    if ((command->flags & ETD_NPU_FLAG_NAMED) != 0 &&
         (command->debug_id >= job->size ||
          memchr(job->bytes + command->debug_id, '\0', job->size - command->debug_id) == NULL)) {
         return "command: name without an end";
@@ -134,17 +134,17 @@ static const char *check_command(const npu_job *job, const npu_command *command)
 }
 
 static const char *read_header(npu_job *job) {
-    if (job->size < ET_NPU_HEADER_SIZE || et_get_u32(job->bytes) != ET_NPU_MAGIC) {
+    if (job->size < ETD_NPU_HEADER_SIZE || etd_get_u32(job->bytes) != ETD_NPU_MAGIC) {
         return "not a job";
     }
-    if (job->bytes[4] != ET_NPU_VERSION || job->bytes[5] != ET_NPU_HEADER_SIZE) {
+    if (job->bytes[4] != ETD_NPU_VERSION || job->bytes[5] != ETD_NPU_HEADER_SIZE) {
         return "another version of the format";
     }
-    job->argument_count = et_get_u16(job->bytes + 6);
-    job->operand_count = et_get_u16(job->bytes + 8);
-    job->command_count = et_get_u16(job->bytes + 10);
-    job->scratch_size = et_get_u32(job->bytes + 12);
-    const uint32_t parts = commands_at(job) + job->command_count * ET_NPU_COMMAND_SIZE;
+    job->argument_count = etd_get_u16(job->bytes + 6);
+    job->operand_count = etd_get_u16(job->bytes + 8);
+    job->command_count = etd_get_u16(job->bytes + 10);
+    job->scratch_size = etd_get_u32(job->bytes + 12);
+    const uint32_t parts = commands_at(job) + job->command_count * ETD_NPU_COMMAND_SIZE;
     return parts <= job->size ? NULL : "shorter than its parts";
 }
 

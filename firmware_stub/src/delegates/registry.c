@@ -1,19 +1,19 @@
 #include <stddef.h>
 
-#include "et_delegate.h"
+#include "etd_delegate.h"
 
 /* A board that links only some backends brings its own part of the list. */
-#ifndef ET_DELEGATE_LIST
-#define ET_DELEGATE_LIST "delegates.def"
+#ifndef ETD_DELEGATE_LIST
+#define ETD_DELEGATE_LIST "delegates.def"
 #endif
 
-#define ET_DELEGATE(name, delegate) extern const et_delegate delegate;
-#include ET_DELEGATE_LIST
-#undef ET_DELEGATE
+#define ETD_DELEGATE(name, delegate) extern const etd_delegate delegate;
+#include ETD_DELEGATE_LIST
+#undef ETD_DELEGATE
 
-const et_delegate *const et_delegates[] = {
-#define ET_DELEGATE(name, delegate) &(delegate),
-#include ET_DELEGATE_LIST
-#undef ET_DELEGATE
+const etd_delegate *const etd_delegates[] = {
+#define ETD_DELEGATE(name, delegate) &(delegate),
+#include ETD_DELEGATE_LIST
+#undef ETD_DELEGATE
     NULL,
 };

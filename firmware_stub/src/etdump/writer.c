@@ -11,59 +11,59 @@ typedef struct {
     uint8_t at[8];
 } shape;
 
-static const shape shapes[ET_ED_SHAPES] = {
-    [ET_ED_DUMP] = {2, 8, 1, 0, {0, 4}},
-    [ET_ED_RUN] = {4, 20, 2, 1 << 2, {4, 8, 12, 16}},
-    [ET_ED_ALLOCATOR] = {1, 8, 1, 0, {4}},
-    [ET_ED_EVENT_PROFILE] = {1, 8, 1, 0, {4}},
-    [ET_ED_EVENT_ALLOCATION] = {2, 8, 1, 0, {0, 4}},
-    [ET_ED_PROFILE] = {8, 40, 4, 1 << 0 | 1 << 4, {32, 4, 24, 28, 36, 0, 8, 16}},
-    [ET_ED_PROFILE_METADATA] = {8, 48, 4, 1 << 0 | 1 << 4, {32, 4, 24, 28, 36, 40, 8, 16}},
-    [ET_ED_ALLOCATION] = {2, 16, 1, 0, {4, 8}},
-    [ET_ED_EVENT_DEBUG] = {3, 8, 1, 0, {0, 0, 4}},
-    [ET_ED_DEBUG] = {6, 32, 2, 1 << 4, {8, 4, 16, 20, 24, 0}},
-    [ET_ED_VALUE_NONE] = {8, 16, 2, 1 << 7, {4, 0, 0, 0, 0, 0, 0, 12}},
-    [ET_ED_VALUE_INT] = {8, 16, 2, 1 << 7, {4, 0, 0, 8, 0, 0, 0, 12}},
-    [ET_ED_VALUE_BOOL] = {8, 16, 2, 1 << 7, {4, 0, 0, 0, 0, 0, 8, 12}},
-    [ET_ED_VALUE_DOUBLE] = {8, 16, 2, 1 << 7, {4, 0, 0, 0, 0, 8, 0, 12}},
-    [ET_ED_VALUE_TENSOR] = {8, 16, 2, 1 << 7, {4, 8, 0, 0, 0, 0, 0, 12}},
-    [ET_ED_VALUE_TENSOR_LIST] = {8, 16, 2, 1 << 7, {4, 0, 8, 0, 0, 0, 0, 12}},
-    [ET_ED_BOOL] = {1, 8, 1, 0, {4}},
-    [ET_ED_NUMBER] = {1, 16, 1, 0, {8}},
-    [ET_ED_TENSOR] = {4, 24, 1, 0, {4, 8, 12, 16}},
-    [ET_ED_TENSOR_LIST] = {1, 8, 1, 0, {4}},
+static const shape shapes[ETD_ED_SHAPES] = {
+    [ETD_ED_DUMP] = {2, 8, 1, 0, {0, 4}},
+    [ETD_ED_RUN] = {4, 20, 2, 1 << 2, {4, 8, 12, 16}},
+    [ETD_ED_ALLOCATOR] = {1, 8, 1, 0, {4}},
+    [ETD_ED_EVENT_PROFILE] = {1, 8, 1, 0, {4}},
+    [ETD_ED_EVENT_ALLOCATION] = {2, 8, 1, 0, {0, 4}},
+    [ETD_ED_PROFILE] = {8, 40, 4, 1 << 0 | 1 << 4, {32, 4, 24, 28, 36, 0, 8, 16}},
+    [ETD_ED_PROFILE_METADATA] = {8, 48, 4, 1 << 0 | 1 << 4, {32, 4, 24, 28, 36, 40, 8, 16}},
+    [ETD_ED_ALLOCATION] = {2, 16, 1, 0, {4, 8}},
+    [ETD_ED_EVENT_DEBUG] = {3, 8, 1, 0, {0, 0, 4}},
+    [ETD_ED_DEBUG] = {6, 32, 2, 1 << 4, {8, 4, 16, 20, 24, 0}},
+    [ETD_ED_VALUE_NONE] = {8, 16, 2, 1 << 7, {4, 0, 0, 0, 0, 0, 0, 12}},
+    [ETD_ED_VALUE_INT] = {8, 16, 2, 1 << 7, {4, 0, 0, 8, 0, 0, 0, 12}},
+    [ETD_ED_VALUE_BOOL] = {8, 16, 2, 1 << 7, {4, 0, 0, 0, 0, 0, 8, 12}},
+    [ETD_ED_VALUE_DOUBLE] = {8, 16, 2, 1 << 7, {4, 0, 0, 0, 0, 8, 0, 12}},
+    [ETD_ED_VALUE_TENSOR] = {8, 16, 2, 1 << 7, {4, 8, 0, 0, 0, 0, 0, 12}},
+    [ETD_ED_VALUE_TENSOR_LIST] = {8, 16, 2, 1 << 7, {4, 0, 8, 0, 0, 0, 0, 12}},
+    [ETD_ED_BOOL] = {1, 8, 1, 0, {4}},
+    [ETD_ED_NUMBER] = {1, 16, 1, 0, {8}},
+    [ETD_ED_TENSOR] = {4, 24, 1, 0, {4, 8, 12, 16}},
+    [ETD_ED_TENSOR_LIST] = {1, 8, 1, 0, {4}},
 };
 
-void et_ed_put(et_ed_writer *writer, const void *bytes, uint32_t size) {
+void etd_ed_put(etd_ed_writer *writer, const void *bytes, uint32_t size) {
     if (writer->sink != NULL && size > 0 && !writer->stopped) {
         writer->stopped = !writer->sink->write(writer->sink->context, bytes, size);
     }
     writer->position += size;
 }
 
-void et_ed_put_u32(et_ed_writer *writer, uint32_t value) {
-    et_ed_put(writer, &value, sizeof value);
+void etd_ed_put_u32(etd_ed_writer *writer, uint32_t value) {
+    etd_ed_put(writer, &value, sizeof value);
 }
 
-void et_ed_put_u64(et_ed_writer *writer, uint64_t value) {
-    et_ed_put(writer, &value, sizeof value);
+void etd_ed_put_u64(etd_ed_writer *writer, uint64_t value) {
+    etd_ed_put(writer, &value, sizeof value);
 }
 
-void et_ed_align(et_ed_writer *writer, uint32_t alignment) {
+void etd_ed_align(etd_ed_writer *writer, uint32_t alignment) {
     static const uint8_t zeros[8];
-    et_ed_put(writer, zeros, (0u - writer->position) & (alignment - 1u));
+    etd_ed_put(writer, zeros, (0u - writer->position) & (alignment - 1u));
 }
 
 static uint32_t vtable_size(const shape *shape) {
     return 4u + 2u * shape->slots;
 }
 
-static void put_u16(et_ed_writer *writer, uint32_t value) {
+static void put_u16(etd_ed_writer *writer, uint32_t value) {
     uint16_t half = (uint16_t)value;
-    et_ed_put(writer, &half, sizeof half);
+    etd_ed_put(writer, &half, sizeof half);
 }
 
-static void put_vtable(et_ed_writer *writer, const shape *shape, uint32_t variant) {
+static void put_vtable(etd_ed_writer *writer, const shape *shape, uint32_t variant) {
     put_u16(writer, vtable_size(shape));
     put_u16(writer, shape->size);
     for (uint32_t slot = 0; slot < shape->slots; slot++) {
@@ -76,20 +76,20 @@ static void put_vtable(et_ed_writer *writer, const shape *shape, uint32_t varian
     }
 }
 
-void et_ed_put_vtables(et_ed_writer *writer) {
-    for (uint32_t i = 0; i < ET_ED_SHAPES; i++) {
+void etd_ed_put_vtables(etd_ed_writer *writer) {
+    for (uint32_t i = 0; i < ETD_ED_SHAPES; i++) {
         for (uint32_t variant = 0; variant < shapes[i].variants; variant++) {
             put_vtable(writer, &shapes[i], variant);
         }
     }
 }
 
-void et_ed_put_table(et_ed_writer *writer, et_ed_shape shape, uint32_t variant) {
+void etd_ed_put_table(etd_ed_writer *writer, etd_ed_shape shape, uint32_t variant) {
     uint32_t vtable = VTABLES_AT + variant * vtable_size(&shapes[shape]);
     for (uint32_t i = 0; i < (uint32_t)shape; i++) {
         vtable += shapes[i].variants * vtable_size(&shapes[i]);
     }
-    et_ed_put_u32(writer, writer->position - vtable);
+    etd_ed_put_u32(writer, writer->position - vtable);
 }
 
 /* A length word, the bytes, a zero, and padding. */
@@ -97,31 +97,31 @@ static uint32_t string_size(uint32_t length) {
     return (4u + length + 1u + 3u) & ~3u;
 }
 
-void et_ed_put_name(et_ed_writer *writer, et_name name) {
-    const et_tracer *tracer = writer->tracer;
+void etd_ed_put_name(etd_ed_writer *writer, etd_name name) {
+    const etd_tracer *tracer = writer->tracer;
     uint32_t at = writer->strings;
     if (writer->sink != NULL && tracer->name_count > 0) {
-        const uint8_t *entry = et_name_entry(tracer, (et_name)(tracer->name_count - 1u));
+        const uint8_t *entry = etd_name_entry(tracer, (etd_name)(tracer->name_count - 1u));
         for (uint32_t id = tracer->name_count; id-- > 0 && id != name; entry += 1u + entry[0]) {
             at += string_size(entry[0]);
         }
     }
-    et_ed_put_u32(writer, at - writer->position);
+    etd_ed_put_u32(writer, at - writer->position);
 }
 
-static void put_string(et_ed_writer *writer, const uint8_t *bytes, uint32_t length) {
+static void put_string(etd_ed_writer *writer, const uint8_t *bytes, uint32_t length) {
     static const uint8_t end;
-    et_ed_put_u32(writer, length);
-    et_ed_put(writer, bytes, length);
-    et_ed_put(writer, &end, 1);
-    et_ed_align(writer, 4);
+    etd_ed_put_u32(writer, length);
+    etd_ed_put(writer, bytes, length);
+    etd_ed_put(writer, &end, 1);
+    etd_ed_align(writer, 4);
 }
 
 /* Newest first, as in the log, and then the empty one. */
-void et_ed_put_strings(et_ed_writer *writer) {
-    const et_tracer *tracer = writer->tracer;
+void etd_ed_put_strings(etd_ed_writer *writer) {
+    const etd_tracer *tracer = writer->tracer;
     if (tracer->name_count > 0) {
-        const uint8_t *entry = et_name_entry(tracer, (et_name)(tracer->name_count - 1u));
+        const uint8_t *entry = etd_name_entry(tracer, (etd_name)(tracer->name_count - 1u));
         for (uint32_t left = tracer->name_count; left > 0; left--) {
             put_string(writer, entry + 1, entry[0]);
             entry += 1u + entry[0];

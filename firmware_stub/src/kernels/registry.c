@@ -1,14 +1,14 @@
 #include "kernels.h"
 
 /* A board that links only some operators brings its own part of the list. */
-#ifndef ET_OPERATOR_LIST
-#define ET_OPERATOR_LIST "operators.def"
+#ifndef ETD_OPERATOR_LIST
+#define ETD_OPERATOR_LIST "operators.def"
 #endif
 
-const et_kernel *const et_kernels[] = {
-#define ET_OPERATOR(name, kernel) &(kernel),
-#include ET_OPERATOR_LIST
-#undef ET_OPERATOR
+const etd_kernel *const etd_kernels[] = {
+#define ETD_OPERATOR(name, kernel) &(kernel),
+#include ETD_OPERATOR_LIST
+#undef ETD_OPERATOR
 };
 
-const uint32_t et_kernel_count = sizeof et_kernels / sizeof et_kernels[0];
+const uint32_t etd_kernel_count = sizeof etd_kernels / sizeof etd_kernels[0];

@@ -1,11 +1,11 @@
-/* What a board provides. A port fills this in and calls et_app_main, which does not return. */
-#ifndef ET_PORT_H
-#define ET_PORT_H
+/* What a board provides. A port fills this in and calls etd_app_main, which does not return. */
+#ifndef ETD_PORT_H
+#define ETD_PORT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "et_postmortem.h"
+#include "etd_postmortem.h"
 
 typedef struct {
     /* Takes up to `size` received bytes without waiting; returns how many. What arrives while the server is
@@ -27,14 +27,14 @@ typedef struct {
     /* Optional (NULL): how often received bytes were lost because nobody took them in time. */
     uint32_t (*overruns)(void);
     /* Optional (NULL). Waits until the last byte written is on the line, then changes its rate to one of
-     * et_target.bauds. */
+     * etd_target.bauds. */
     void (*set_baud)(uint32_t baud);
-    /* Why the firmware has started, as ET_POSTMORTEM_REASON_* bits; NULL when the board cannot tell. */
+    /* Why the firmware has started, as ETD_POSTMORTEM_REASON_* bits; NULL when the board cannot tell. */
     uint32_t (*reset_reason)(void);
     /* The whole stack, which grows down; NULL when its place is not known. */
     uint32_t *stack_bottom;
     uint32_t *stack_top;
-} et_port;
+} etd_port;
 
 /* A clock domain that events may be timed by besides domain 0, such as an accelerator's own counter. */
 typedef struct {
@@ -43,7 +43,7 @@ typedef struct {
     uint32_t hz_denominator;
     uint8_t bits;
     bool down; /* counts towards zero */
-} et_clock;
+} etd_clock;
 
 /* The target as it describes itself in HELLO. The clock fields describe domain 0, which counts up. */
 typedef struct {
@@ -56,12 +56,12 @@ typedef struct {
     uint8_t more_clock_count;
     uint8_t baud_count;
     const uint32_t *bauds; /* rates of the line, the one after a reset first; NULL when it has but one */
-    const et_clock *more_clocks; /* domains 1, 2, ...; NULL when there are none */
-} et_target;
+    const etd_clock *more_clocks; /* domains 1, 2, ...; NULL when there are none */
+} etd_target;
 
 /* From a fault handler, on whatever stack: keeps what is known of the fault over the reset that follows. */
-void et_app_fault(const et_fault *fault);
+void etd_app_fault(const etd_fault *fault);
 
-_Noreturn void et_app_main(const et_port *port, const et_target *target);
+_Noreturn void etd_app_main(const etd_port *port, const etd_target *target);
 
 #endif
