@@ -59,8 +59,9 @@ OUTPUTS = (
 
 def render_header(output: Output, spec: dict[str, Any]) -> str:
     """The C header: one enumerator per line, because enumerators survive into a debugger."""
-    guard = Path(output.header).name.upper().replace(".", "_")
+    guard = "ETD_" + Path(output.header).name.removeprefix("etd_").upper().replace(".", "_")
     lines = [
+        "// SPDX-License-Identifier: Apache-2.0",
         f"/* {output.title} Generated from {output.source} by schema/generate.py. */",
         f"#ifndef {guard}",
         f"#define {guard}",

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Our side of benchmarks/tracer_cost.py: `ours <scenario> <count>` logs that many events and prints the size
  * of the log; `ours state 0` prints the size of the state object. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Selective build. A registry is made from a list of lines MACRO("name", symbol); this function gives it only
 # those lines whose names `chosen` holds, and the linker drops what nothing refers to. Empty: all of them.
 function(etd_select chosen macro list registry definition)
@@ -23,11 +24,11 @@ function(etd_select chosen macro list registry definition)
 endfunction()
 
 set(ETD_OPERATORS "" CACHE STRING "operators to link, such as aten::add.out;cortex_m::softmax.out; empty: all")
-etd_select(ETD_OPERATORS ETD_OPERATOR src/kernels/operators.def src/kernels/registry.c ETD_OPERATOR_LIST)
+etd_select(ETD_OPERATORS ETD_OPERATOR src/kernels/operators.def src/kernels/kernel_registry.c ETD_OPERATOR_LIST)
 
 # A port may set ETD_DELEGATES_DEFAULT.
 set(ETD_DELEGATES "${ETD_DELEGATES_DEFAULT}" CACHE STRING "backends to link, such as SimulatedNpu; none; empty: all")
-etd_select(ETD_DELEGATES ETD_DELEGATE src/delegates/delegates.def src/delegates/registry.c ETD_DELEGATE_LIST)
+etd_select(ETD_DELEGATES ETD_DELEGATE src/delegates/delegates.def src/delegates/delegate_registry.c ETD_DELEGATE_LIST)
 if(NOT ETD_DELEGATES OR "SimulatedNpu" IN_LIST ETD_DELEGATES)
   add_compile_definitions(ETD_NPU_LINKED=1)
 endif()

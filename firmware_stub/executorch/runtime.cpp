@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* etd_runtime.h on ExecuTorch: linked in place of src/runtime and src/kernels, it lets the link server drive
  * a firmware that runs ExecuTorch itself. Traces go to our tracer, or with ETD_USE_ETDUMPGEN to ExecuTorch's
  * own ETDumpGen, whose file the host then reads as it is.

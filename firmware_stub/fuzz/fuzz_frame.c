@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Feeds any bytes to the frame decoder, which must stay within its memory; what it accepts, and any payload,
  * must come back from encoder and decoder. The first byte chooses the decoder's capacity. */
 #include <stddef.h>

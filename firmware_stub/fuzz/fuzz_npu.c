@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Checks whatever it is given as a job of the simulated NPU, and executes it if it passes. Seed it with the
  * jobs in firmware_stub/models/npu_*.pte, which begin with "ENPU".
  *
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../src/delegates/npu.h"
+#include "../src/delegates/npu_job.h"
 
 #define MAX_ARGUMENTS 8u
 
@@ -30,7 +31,7 @@ static uint8_t *zeros(size_t size) {
 }
 
 /* A float matrix as the operand says; the last operand of an argument wins, others must be alike. */
-static void make_argument(arguments *all, const npu_operand *operand) {
+static void make_argument(arguments *all, const etd_npu_operand *operand) {
     etd_tensor *tensor = &all->tensors[operand->argument];
     const uint64_t bytes = (uint64_t)operand->rows * operand->columns * sizeof(float);
     const bool fits = bytes <= MAX_BYTES; /* the loader knows a limit, too */
@@ -46,26 +47,26 @@ static void make_argument(arguments *all, const npu_operand *operand) {
     tensor->data = zeros(tensor->nbytes);
 }
 
-static void execute(const npu_job *job, arguments *all) {
+static void execute(const etd_npu_job *job, arguments *all) {
     const etd_call call = {all->values, MAX_ARGUMENTS, all->args, job->argument_count};
     for (uint32_t i = 0; i < MAX_ARGUMENTS; i++) {
         all->args[i] = i;
         all->values[i].kind = all->tensors[i].data == NULL ? ETD_VALUE_NONE : ETD_VALUE_TENSOR;
         all->values[i].as.tensor = &all->tensors[i];
     }
-    if (npu_check_arguments(job, &call) == NULL) {
+    if (etd_npu_check_arguments(job, &call) == NULL) {
         for (uint32_t i = 0; i < job->command_count; i++) {
-            const npu_command command = npu_command_at(job, i);
-            npu_compute(job, &command, &call);
+            const etd_npu_command command = etd_npu_command_at(job, i);
+            etd_npu_compute(job, &command, &call);
         }
     }
 }
 
-static void run(npu_job *job) {
+static void run(etd_npu_job *job) {
     arguments all;
     memset(&all, 0, sizeof all);
     for (uint32_t i = 0; i < job->operand_count; i++) {
-        const npu_operand operand = npu_operand_at(job, i);
+        const etd_npu_operand operand = etd_npu_operand_at(job, i);
         if (operand.place == ETD_NPU_PLACE_ARGUMENT) {
             make_argument(&all, &operand);
         }
@@ -83,8 +84,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint8_t *copy = zeros(size);
     memcpy(copy, data, size);
-    npu_job job = {.bytes = copy, .size = (uint32_t)size, .lanes = ETD_NPU_DEFAULT_LANES};
-    if (npu_check(&job) == NULL && job.argument_count <= MAX_ARGUMENTS && job.cycles <= MAX_CYCLES &&
+    etd_npu_job job = {.bytes = copy, .size = (uint32_t)size, .lanes = ETD_NPU_DEFAULT_LANES};
+    if (etd_npu_check(&job) == NULL && job.argument_count <= MAX_ARGUMENTS && job.cycles <= MAX_CYCLES &&
         job.scratch_size <= MAX_BYTES) {
         run(&job);
     }

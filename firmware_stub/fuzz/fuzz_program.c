@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Opens, loads and executes whatever it is given as a .pte file. Seed it with firmware_stub/models.
  *
  * File and arena are heap blocks of exactly the right size, so that a sanitizer sees every access behind

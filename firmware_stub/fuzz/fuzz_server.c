@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Talks to a server as an input describes: frames with any type and body, and raw bytes. Every request must
  * be answered, and the server must stay within its memory.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Makes any sequence of tracer calls on a buffer of any size, which the tracer must stay within; then the
  * log and the ED00 file must have the size that was announced, and the file must be sound. The first two
  * bytes choose the buffer, and with it how much there is for tensors. */
@@ -139,8 +140,8 @@ static bool take(void *context, const void *bytes, uint32_t size) {
     return true;
 }
 
-/* For other readers: with a folder in ETHARNESS_FUZZ_SAVE, each input leaves its log and its ED00 file there.
- */
+/* For other readers: with a folder in ETHARNESS_FUZZ_SAVE, each input leaves its log and its ED00 file in
+ * it. */
 static void save(const char *extension, const uint8_t *bytes, uint32_t size) {
     static uint32_t number;
     const char *folder = getenv("ETHARNESS_FUZZ_SAVE");

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Little-endian numbers in byte buffers of any alignment. Each copy becomes one load or store where the
  * machine allows unaligned ones, even when optimising for size. */
 #ifndef ETD_BYTES_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What a backend is: a name as the .pte file spells it, and what it does with the parts of a program that
  * were compiled for it ahead of time. docs/delegates.md shows how to write one. */
 #ifndef ETD_DELEGATE_H

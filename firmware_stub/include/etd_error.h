@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Results: a status code for the program, a detail and a text for the person.
  *
  * Status codes are the link's (ETD_LINK_STATUS_*), so a failure deep in the runtime reaches the host
@@ -20,8 +21,8 @@ typedef struct {
     char message[ETD_ERROR_MESSAGE_SIZE];
 } etd_error;
 
-/* Fills *error (may be NULL) and returns status. `subject` (may be NULL) is appended to `text`, cut to fit.
- */
+/* Fills *error (may be NULL) and returns status. `subject` (may be NULL) is appended to `text`, cut to
+ * fit. */
 etd_status etd_fail(etd_error *error, etd_status status, uint32_t detail, const char *text,
                     const char *subject);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The tracer's log as an ED00 file, which ExecuTorch's own tools read: for a device that saves to a card,
  * prints on a console or uses semihosting, without a host that knows the compact log.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Frames on the wire: COBS, CRC-32, and a decoder that separates frames from console text.
  *
  * The coding is described in docs/protocol.md. No I/O here: bytes in, frames out. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What a kernel is: a name as the .pte file spells it and a function over its arguments. */
 #ifndef ETD_KERNEL_H
 #define ETD_KERNEL_H

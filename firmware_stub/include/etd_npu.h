@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The simulated NPU: an example of a backend, and a second clock for tests (schema/npu.toml is what it
  * executes).
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What a board provides. A port fills this in and calls etd_app_main, which does not return. */
 #ifndef ETD_PORT_H
 #define ETD_PORT_H

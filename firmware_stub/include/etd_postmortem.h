@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What survives a reset: which run was under way, the tracer with its log, and the fault if there was one.
  *
  * The record stands in memory that start-up leaves alone, next to the tracer's buffer. Memory after

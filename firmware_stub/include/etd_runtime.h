@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Loads and executes an ExecuTorch program (.pte) in caller-given memory.
  *
  * A program stays where it is: constants are used in place, so the file must outlive its methods and

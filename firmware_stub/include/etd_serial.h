@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Bytes between a UART's interrupt and the server: a ring in each direction, so that nothing is lost while a
  * frame is handled and the line is busy while the next one is made.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The link server: answers the host's requests over a port (docs/protocol.md).
  *
  * It owns the model's life on the device: bytes written, program checked, method loaded and executed under

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* SHA-256 (FIPS 180-4), for proving that what arrived is what was sent. */
 #ifndef ETD_SHA256_H
 #define ETD_SHA256_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The event tracer: ExecuTorch's EventTracer for C, on a compact log in the caller's buffer.
  *
  * Records of 16 bytes grow from the start of the buffer, interned names from its end (format:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls everything that ExecuTorch may call of an EventTracer, and writes log and debug buffer to standard
 // output.
 #include <cstdio>

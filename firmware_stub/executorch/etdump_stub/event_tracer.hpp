@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ExecuTorch's EventTracer over our tracer: give one to Program::load_method and every event of load and
  * execution goes to the compact log, and values as the debug level says. Header only, C++17, no heap, no
  * exceptions. What the log or the debug buffer has no room for is counted, so the host sees that something is

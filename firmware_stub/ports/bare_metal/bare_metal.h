@@ -1,6 +1,7 @@
-/* What a bare-metal port is made of. ports/bare_metal/main.c makes the firmware of it; the core's part is in
- * ports/cortex_m/ or in the port. ETD_RECEIVE_RING and ETD_SEND_RING (port.cmake) are bytes, powers of two.
- */
+// SPDX-License-Identifier: Apache-2.0
+/* What a bare-metal port is made of. ports/bare_metal/bare_metal.c makes the firmware of it; the core's
+ * part is in ports/cortex_m/ or in the port. ETD_RECEIVE_RING and ETD_SEND_RING (port.cmake) are bytes,
+ * powers of two. */
 #ifndef BARE_METAL_H
 #define BARE_METAL_H
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The UART of Arm's CMSDK, which the FPGA images of MPS2 and MPS3 have. It has a buffer of one byte in each
  * direction. A port that adds this file to its sources defines ETD_UART (its address) and ETD_UART_HZ (its
  * clock), calls cmsdk_uart_start in its port_start, and gets the other functions for its UART. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Arm's PL011 (DDI 0183), which keeps 16 bytes or more in each direction; Stellaris and RP2350 have it. A
  * port that adds this file to its sources defines ETD_UART (its address) and ETD_UART_HZ (its clock), calls
  * pl011_uart_start in its port_start, and gets the other functions for its UART. */

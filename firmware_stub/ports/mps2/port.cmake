@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Arm MPS2 with the image AN385, AN386 or AN500, which differ in the core (ETD_CPU, from the preset): all at
 # 25 MHz, 4 MiB of code memory, 4 MiB of RAM, devices at the same addresses.
 include(ports/cortex_m/cortex_m.cmake)

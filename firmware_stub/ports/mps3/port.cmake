@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Arm MPS3 with the image AN547 (Corstone-300): Cortex-M55 at 32 MHz, peripherals at 25 MHz. Code and data
 # are in the tightly coupled memories, 512 KiB each, which have no wait states; the buffers in SRAM.
 set(ETD_CPU cortex-m55)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The native port with ExecuTorch's own runtime, from the executorch wheel, in place of ours: see
 # docs/executorch.md. The wheel's CMake package is found through executorch_DIR.
 include(ports/native/port.cmake)
@@ -12,8 +13,8 @@ find_package(executorch CONFIG REQUIRED)
 
 list(FILTER ETD_SOURCES EXCLUDE REGEX "/src/(runtime|kernels|delegates)/")
 list(APPEND ETD_SOURCES src/runtime/error.c executorch/runtime.cpp)
-list(APPEND ETD_SHARED_PORT_SOURCES ports/native/crash.c ports/native/main.c ports/native/pty.c)
-set_source_files_properties(ports/native/main.c PROPERTIES COMPILE_DEFINITIONS ETD_BOARD_NAME="${ETD_BOARD}")
+list(APPEND ETD_SHARED_PORT_SOURCES ports/native/crash.c ports/native/native.c ports/native/pty.c)
+set_source_files_properties(ports/native/native.c PROPERTIES COMPILE_DEFINITIONS ETD_BOARD_NAME="${ETD_BOARD}")
 
 # The variables of the wheel's package work with every CMake, its targets from 3.28 on only.
 include_directories(SYSTEM ${EXECUTORCH_INCLUDE_DIRS})

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The firmware as a process of this host: memory is plenty, the line is a pseudo-terminal.
 set(ETD_BOARD_DEFINITIONS
   ETD_MODEL_CAPACITY=4194304

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # nRF51822 (Cortex-M0, 256 KiB of flash, 16 KiB of RAM), nRF52833 (Cortex-M4, 512 KiB, 128 KiB) and nRF52840
 # (Cortex-M4, 1 MiB, 256 KiB). A preset names the chip and its board's pins, P1.08 as 40.
 set(ETD_CHIP nrf51822 CACHE STRING "nrf51822, nrf52833 or nrf52840")

@@ -1,9 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 # QEMU's RISC-V "virt" machine: an RV32 core, 128 MiB of RAM, which holds the code too.
 add_compile_options(-march=rv32imac_zicsr -mabi=ilp32 --specs=picolibc.specs)
 add_compile_definitions(ETD_BOARD="${ETD_BOARD}" ETD_RECEIVE_RING=1024 ETD_SEND_RING=1024)
 # Without the C library's start-up: the port brings its own.
 add_link_options(-march=rv32imac -mabi=ilp32 --specs=picolibc.specs -nostartfiles
-  -T${CMAKE_CURRENT_SOURCE_DIR}/ports/riscv_virt/memory.ld)
+  -T${CMAKE_CURRENT_SOURCE_DIR}/ports/riscv_virt/riscv_virt.ld)
 include(ports/bare_metal/bare_metal.cmake)
 
 set(ETD_BOARD_DEFINITIONS

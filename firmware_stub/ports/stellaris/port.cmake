@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # TI (Luminary) Stellaris LM3S6965: Cortex-M3, 256 KiB of flash, 64 KiB of RAM.
 set(ETD_CPU cortex-m3)
 include(ports/cortex_m/cortex_m.cmake)

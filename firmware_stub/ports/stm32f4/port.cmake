@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # STM32F4, Cortex-M4. ETD_CHIP is stm32f405 (1 MiB of flash; 128 KiB of RAM, and 64 KiB beside the core, unused)
 # or stm32f446 (512 KiB, 128 KiB).
 set(ETD_CPU cortex-m4)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # STM32H743ZI: Cortex-M7, 2 MiB of flash; 512 KiB of AXI SRAM for everything but the trace, which lies in the DTCM
 # of 128 KiB. The other RAMs are unused.
 set(ETD_CPU cortex-m7)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # FILL_IN: the chip, its core, flash and RAM.
 set(ETD_CPU FILL_IN) # as gcc's -mcpu names it
 include(ports/cortex_m/cortex_m.cmake)

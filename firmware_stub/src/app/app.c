@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The firmware: static memory of the sizes the port states, and a server over the port. */
 #include <stdalign.h>
 #include <stddef.h>

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The backend: jobs checked when a method is loaded, executed and logged when it is called. */
 #include <stddef.h>
 #include <string.h>
 
 #include "etd_bytes.h"
 #include "etd_npu.h"
-#include "npu.h"
+#include "npu_job.h"
 
 static etd_status refuse(etd_error *error, const char *problem) {
     return etd_fail(error, ETD_LINK_STATUS_BAD_PROGRAM, 0, "SimulatedNpu: ", problem);
@@ -23,13 +24,13 @@ static uint32_t read_lanes(const etd_delegate_source *source) {
 }
 
 static etd_status init(const etd_delegate_source *source, void **handle, etd_error *error) {
-    npu_job job = {.bytes = source->processed, .size = source->size, .lanes = read_lanes(source)};
-    const char *problem = job.lanes > 0 ? npu_check(&job) : "lanes out of range";
+    etd_npu_job job = {.bytes = source->processed, .size = source->size, .lanes = read_lanes(source)};
+    const char *problem = job.lanes > 0 ? etd_npu_check(&job) : "lanes out of range";
     if (problem != NULL) {
         return refuse(error, problem);
     }
     etd_delegate_reserve_temporary(source, job.scratch_size);
-    npu_job *kept = etd_delegate_take(source, sizeof job);
+    etd_npu_job *kept = etd_delegate_take(source, sizeof job);
     if (kept == NULL) {
         return refuse(error, "no memory");
     }
@@ -39,14 +40,14 @@ static etd_status init(const etd_delegate_source *source, void **handle, etd_err
 }
 
 /* Logs the job's commands, which ended one after the other, the first one begun at `start`. */
-static void log_commands(const npu_job *job, etd_tracer *tracer, uint32_t start) {
+static void log_commands(const etd_npu_job *job, etd_tracer *tracer, uint32_t start) {
     for (uint32_t i = 0; i < job->command_count; i++) {
-        const npu_command command = npu_command_at(job, i);
-        const npu_cost cost = npu_cost_of(job, &command);
+        const etd_npu_command command = etd_npu_command_at(job, i);
+        const etd_npu_cost cost = etd_npu_cost_of(job, &command);
         const bool named = (command.flags & ETD_NPU_FLAG_NAMED) != 0;
         const char *name = named ? (const char *)job->bytes + command.debug_id : NULL;
         const int32_t id = named ? ETD_UNSET_DELEGATE_ID : (int32_t)command.debug_id;
-        const uint32_t end = (start + (uint32_t)cost.cycles) & NPU_COUNTER_MASK;
+        const uint32_t end = (start + (uint32_t)cost.cycles) & ETD_NPU_COUNTER_MASK;
         uint8_t metadata[ETD_NPU_METADATA_SIZE];
         etd_put_u32(metadata, (uint32_t)cost.macs);
         etd_put_u32(metadata + 4, (uint32_t)cost.bytes);
@@ -57,8 +58,8 @@ static void log_commands(const npu_job *job, etd_tracer *tracer, uint32_t start)
 
 static const char *execute(void *handle, const etd_call *call, const etd_delegate_run *run) {
     etd_tracer *tracer = run->tracer;
-    npu_job *job = handle;
-    const char *problem = npu_check_arguments(job, call);
+    etd_npu_job *job = handle;
+    const char *problem = etd_npu_check_arguments(job, call);
     if (problem != NULL) {
         return problem;
     }
@@ -68,14 +69,14 @@ static const char *execute(void *handle, const etd_call *call, const etd_delegat
     }
     const uint32_t submitted = etd_read_ticks(tracer);
     for (uint32_t i = 0; i < job->command_count; i++) {
-        const npu_command command = npu_command_at(job, i);
-        npu_compute(job, &command, call);
+        const etd_npu_command command = etd_npu_command_at(job, i);
+        etd_npu_compute(job, &command, call);
     }
     /* The simulation may be faster than what it simulates. Nobody sees that without a tracer. */
-    if (tracer != NULL && !npu_wait(tracer, submitted, job->cycles)) {
+    if (tracer != NULL && !etd_npu_wait(tracer, submitted, job->cycles)) {
         return "its clock stands still";
     }
-    log_commands(job, tracer, npu_counter(submitted));
+    log_commands(job, tracer, etd_npu_counter(submitted));
     return NULL;
 }
 

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the commands compute. */
 #include <stddef.h>
 
 #include "../kernels/arguments.h"
-#include "npu.h"
+#include "npu_job.h"
 
-static const char *check_argument(const etd_call *call, const npu_operand *operand) {
+static const char *check_argument(const etd_call *call, const etd_npu_operand *operand) {
     const etd_tensor *tensor = etd_arg_tensor(call, operand->argument);
     if (tensor == NULL || !etd_is_type(tensor, ETD_FLOAT)) {
         return "argument is not a float tensor";
@@ -16,16 +17,16 @@ static const char *check_argument(const etd_call *call, const npu_operand *opera
     return NULL;
 }
 
-const char *npu_check_arguments(const npu_job *job, const etd_call *call) {
+const char *etd_npu_check_arguments(const etd_npu_job *job, const etd_call *call) {
     const char *problem = call->count == job->argument_count ? NULL : "wrong number of arguments";
     for (uint32_t i = 0; problem == NULL && i < job->operand_count; i++) {
-        const npu_operand operand = npu_operand_at(job, i);
+        const etd_npu_operand operand = etd_npu_operand_at(job, i);
         if (operand.place == ETD_NPU_PLACE_ARGUMENT) {
             problem = check_argument(call, &operand);
         }
     }
     for (uint32_t i = 0; problem == NULL && i < job->command_count; i++) {
-        const npu_operand out = npu_operand_at(job, npu_command_at(job, i).out);
+        const etd_npu_operand out = etd_npu_operand_at(job, etd_npu_command_at(job, i).out);
         if (out.place == ETD_NPU_PLACE_ARGUMENT && etd_arg_out(call, out.argument) == NULL) {
             problem = "result in a constant";
         }
@@ -34,11 +35,11 @@ const char *npu_check_arguments(const npu_job *job, const etd_call *call) {
 }
 
 /* Where an operand is; only outputs are written to. */
-static float *resolve(const npu_job *job, uint32_t index, const etd_call *call) {
+static float *resolve(const etd_npu_job *job, uint32_t index, const etd_call *call) {
     if (index == ETD_NPU_NO_OPERAND) {
         return NULL;
     }
-    const npu_operand operand = npu_operand_at(job, index);
+    const etd_npu_operand operand = etd_npu_operand_at(job, index);
     switch (operand.place) {
     case ETD_NPU_PLACE_ARGUMENT:
         return etd_out_floats(etd_arg_tensor(call, operand.argument));
@@ -60,7 +61,7 @@ static float dot(const float *a, const float *b, uint32_t count, float sum) {
     return sum;
 }
 
-static float element(const npu_command *command, const float *a, const float *b, uint32_t i) {
+static float element(const etd_npu_command *command, const float *a, const float *b, uint32_t i) {
     switch (command->op) {
     case ETD_NPU_OP_ADD:
         return a[i] + b[i];
@@ -71,9 +72,9 @@ static float element(const npu_command *command, const float *a, const float *b,
     }
 }
 
-void npu_compute(const npu_job *job, const npu_command *command, const etd_call *call) {
-    const npu_operand shape = npu_operand_at(job, command->out);
-    const uint32_t terms = npu_operand_at(job, command->a).columns;
+void etd_npu_compute(const etd_npu_job *job, const etd_npu_command *command, const etd_call *call) {
+    const etd_npu_operand shape = etd_npu_operand_at(job, command->out);
+    const uint32_t terms = etd_npu_operand_at(job, command->a).columns;
     float *out = resolve(job, command->out, call);
     const float *a = resolve(job, command->a, call);
     const float *b = resolve(job, command->b, call);

@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Numbers of the simulated NPU's jobs. Generated from schema/npu.toml by schema/generate.py. */
-#ifndef NPU_FORMAT_H
-#define NPU_FORMAT_H
+#ifndef ETD_NPU_FORMAT_H
+#define ETD_NPU_FORMAT_H
 
 /* "ENPU" read as a little-endian u32 */
 #define ETD_NPU_MAGIC 0x55504E45u

@@ -1,17 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A job's bytes: where its parts are, what they cost, and whether they can be believed. */
 #include <stddef.h>
 #include <string.h>
 
 #include "etd_bytes.h"
-#include "npu.h"
+#include "npu_job.h"
 
-static uint32_t commands_at(const npu_job *job) {
+static uint32_t commands_at(const etd_npu_job *job) {
     return ETD_NPU_HEADER_SIZE + job->operand_count * ETD_NPU_OPERAND_SIZE;
 }
 
-npu_operand npu_operand_at(const npu_job *job, uint32_t index) {
+etd_npu_operand etd_npu_operand_at(const etd_npu_job *job, uint32_t index) {
     const uint8_t *at = job->bytes + ETD_NPU_HEADER_SIZE + index * ETD_NPU_OPERAND_SIZE;
-    return (npu_operand){
+    return (etd_npu_operand){
         .place = at[0],
         .argument = etd_get_u16(at + 2),
         .rows = etd_get_u16(at + 4),
@@ -20,9 +21,9 @@ npu_operand npu_operand_at(const npu_job *job, uint32_t index) {
     };
 }
 
-npu_command npu_command_at(const npu_job *job, uint32_t index) {
+etd_npu_command etd_npu_command_at(const etd_npu_job *job, uint32_t index) {
     const uint8_t *at = job->bytes + commands_at(job) + index * ETD_NPU_COMMAND_SIZE;
-    return (npu_command){
+    return (etd_npu_command){
         .op = at[0],
         .flags = at[1],
         .out = etd_get_u16(at + 2),
@@ -33,11 +34,11 @@ npu_command npu_command_at(const npu_job *job, uint32_t index) {
     };
 }
 
-uint64_t npu_elements(const npu_job *job, uint32_t index) {
+uint64_t etd_npu_elements(const etd_npu_job *job, uint32_t index) {
     if (index == ETD_NPU_NO_OPERAND) {
         return 0;
     }
-    npu_operand operand = npu_operand_at(job, index);
+    etd_npu_operand operand = etd_npu_operand_at(job, index);
     return (uint64_t)operand.rows * operand.columns;
 }
 
@@ -45,18 +46,19 @@ static uint64_t divide_up(uint64_t value, uint32_t by) {
     return (value + by - 1u) / by;
 }
 
-npu_cost npu_cost_of(const npu_job *job, const npu_command *command) {
-    const uint64_t results = npu_elements(job, command->out);
-    const uint64_t terms = command->op == ETD_NPU_OP_LINEAR ? npu_operand_at(job, command->a).columns : 1u;
-    const uint64_t elements = results + npu_elements(job, command->a) + npu_elements(job, command->b) +
-                              npu_elements(job, command->c);
-    npu_cost cost = {.macs = results * terms, .bytes = elements * sizeof(float)};
+etd_npu_cost etd_npu_cost_of(const etd_npu_job *job, const etd_npu_command *command) {
+    const uint64_t results = etd_npu_elements(job, command->out);
+    const uint64_t terms =
+        command->op == ETD_NPU_OP_LINEAR ? etd_npu_operand_at(job, command->a).columns : 1u;
+    const uint64_t elements = results + etd_npu_elements(job, command->a) +
+                              etd_npu_elements(job, command->b) + etd_npu_elements(job, command->c);
+    etd_npu_cost cost = {.macs = results * terms, .bytes = elements * sizeof(float)};
     cost.cycles = ETD_NPU_COMMAND_CYCLES + divide_up(cost.macs, job->lanes) +
                   divide_up(cost.bytes, ETD_NPU_BYTES_PER_CYCLE);
     return cost;
 }
 
-static const char *check_operand(const npu_job *job, const npu_operand *operand) {
+static const char *check_operand(const etd_npu_job *job, const etd_npu_operand *operand) {
     uint64_t room = 0;
     switch (operand->place) {
     case ETD_NPU_PLACE_ARGUMENT:
@@ -77,24 +79,24 @@ static const char *check_operand(const npu_job *job, const npu_operand *operand)
     return operand->offset % sizeof(float) == 0 ? NULL : "operand: not aligned";
 }
 
-static bool is_operand(const npu_job *job, uint32_t index) {
+static bool is_operand(const etd_npu_job *job, uint32_t index) {
     return index < job->operand_count && index != ETD_NPU_NO_OPERAND;
 }
 
-static bool has_shape(const npu_job *job, uint32_t index, uint32_t rows, uint32_t columns) {
+static bool has_shape(const etd_npu_job *job, uint32_t index, uint32_t rows, uint32_t columns) {
     if (!is_operand(job, index)) {
         return false;
     }
-    npu_operand operand = npu_operand_at(job, index);
+    etd_npu_operand operand = etd_npu_operand_at(job, index);
     return operand.rows == rows && operand.columns == columns;
 }
 
-static bool shapes_fit(const npu_job *job, const npu_command *command) {
+static bool shapes_fit(const etd_npu_job *job, const etd_npu_command *command) {
     if (!is_operand(job, command->out) || !is_operand(job, command->a)) {
         return false;
     }
-    const npu_operand out = npu_operand_at(job, command->out);
-    const npu_operand a = npu_operand_at(job, command->a);
+    const etd_npu_operand out = etd_npu_operand_at(job, command->out);
+    const etd_npu_operand a = etd_npu_operand_at(job, command->a);
     const bool alike = out.rows == a.rows && out.columns == a.columns;
     const bool no_b = command->b == ETD_NPU_NO_OPERAND;
     const bool no_c = command->c == ETD_NPU_NO_OPERAND;
@@ -112,7 +114,7 @@ static bool shapes_fit(const npu_job *job, const npu_command *command) {
     }
 }
 
-static const char *check_command(const npu_job *job, const npu_command *command) {
+static const char *check_command(const etd_npu_job *job, const etd_npu_command *command) {
     if (command->op < ETD_NPU_OP_LINEAR || command->op > ETD_NPU_OP_RELU) {
         return "command: no such op";
     }
@@ -122,7 +124,7 @@ static const char *check_command(const npu_job *job, const npu_command *command)
     if (!shapes_fit(job, command)) {
         return "command: operands do not fit";
     }
-    if (npu_operand_at(job, command->out).place == ETD_NPU_PLACE_CONSTANT) {
+    if (etd_npu_operand_at(job, command->out).place == ETD_NPU_PLACE_CONSTANT) {
         return "command: result in a constant";
     }
     if ((command->flags & ETD_NPU_FLAG_NAMED) != 0 &&
@@ -133,7 +135,7 @@ static const char *check_command(const npu_job *job, const npu_command *command)
     return NULL;
 }
 
-static const char *read_header(npu_job *job) {
+static const char *read_header(etd_npu_job *job) {
     if (job->size < ETD_NPU_HEADER_SIZE || etd_get_u32(job->bytes) != ETD_NPU_MAGIC) {
         return "not a job";
     }
@@ -148,18 +150,18 @@ static const char *read_header(npu_job *job) {
     return parts <= job->size ? NULL : "shorter than its parts";
 }
 
-const char *npu_check(npu_job *job) {
+const char *etd_npu_check(etd_npu_job *job) {
     const char *problem = read_header(job);
     for (uint32_t i = 0; problem == NULL && i < job->operand_count; i++) {
-        npu_operand operand = npu_operand_at(job, i);
+        etd_npu_operand operand = etd_npu_operand_at(job, i);
         problem = check_operand(job, &operand);
     }
     uint64_t cycles = 0;
     for (uint32_t i = 0; problem == NULL && i < job->command_count; i++) {
-        npu_command command = npu_command_at(job, i);
+        etd_npu_command command = etd_npu_command_at(job, i);
         problem = check_command(job, &command);
-        cycles += problem == NULL ? npu_cost_of(job, &command).cycles : 0;
-        if (cycles > NPU_COUNTER_MASK) {
+        cycles += problem == NULL ? etd_npu_cost_of(job, &command).cycles : 0;
+        if (cycles > ETD_NPU_COUNTER_MASK) {
             problem = "longer than a wrap of the counter";
         }
     }

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the file says: one RunData per block, in log order. */
-#include "writer.h"
+#include "etdump_writer.h"
 
 /* The records [begin, end) of a block. */
 typedef struct {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* How kernels read and check their arguments.
  *
  * Functions that return a tensor return NULL when the argument is not one with memory behind it; those that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Comparisons of two tensors, or of a tensor with a number: (self, other, *, out), the output bool. */
 #include "elementwise.h"
 #include "kernels.h"

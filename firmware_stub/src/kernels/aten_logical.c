@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Logic of elements, of which those that are not 0 hold; the output is bool. */
 #include "elementwise.h"
 #include "kernels.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "int8_pairs.h"
 #include "kernels.h"
 #include "requantize.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dot.h"
 
 /* The shapes of these loops are what the compiler makes the fewest instructions of. */

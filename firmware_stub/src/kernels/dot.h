@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The innermost loops of int8 kernels: sums of (x + offset) * w, where w may have one too.
  *
  * In a file of their own because inlined into their callers they would spill to the stack on small CPUs. */

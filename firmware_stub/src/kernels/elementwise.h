@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Elementwise operations: two tensors broadcast to the shape of a third, or one mapped to another. */
 #ifndef ETD_ELEMENTWISE_H
 #define ETD_ELEMENTWISE_H

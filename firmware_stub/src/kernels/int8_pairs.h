@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Elementwise operations of int8 tensors: two, broadcast to the shape of a third. */
 #ifndef ETD_INT8_PAIRS_H
 #define ETD_INT8_PAIRS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "matmul.h"
 
 etd_matrix etd_matrix_of(const etd_tensor *tensor, int32_t batch) {

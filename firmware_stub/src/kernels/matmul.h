@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Matrices in float32, in whatever order they have in memory. */
 #ifndef ETD_MATMUL_H
 #define ETD_MATMUL_H

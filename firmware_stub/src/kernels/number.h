@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Elements of any type: for kernels that convert between types, or read parameters of several. */
 #ifndef ETD_NUMBER_H
 #define ETD_NUMBER_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Arithmetic on a program's scalars, such as sizes that are known only when it runs. ExecuTorch traces no
  * event for these. */
 #include <math.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What a program asks of a tensor's shape rather than of its elements. ExecuTorch traces no event for these.
  */
 #include "kernels.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Sums over some dimensions of a float32 tensor. */
 #ifndef ETD_REDUCE_H
 #define ETD_REDUCE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* From an int32 sum to an int8 output, in the fixed-point arithmetic of CMSIS-NN.
  *
  * A real factor is multiplier * 2^(shift - 31). */

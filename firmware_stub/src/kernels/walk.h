@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Going through the elements of tensors whose memory is in another order than their indexes. */
 #ifndef ETD_WALK_H
 #define ETD_WALK_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "window.h"
 
 /* Where a layout's dimensions are among N, C, H, W. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The window that convolution and pooling slide over an image, one axis at a time. */
 #ifndef ETD_WINDOW_H
 #define ETD_WINDOW_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cobs.h"
 
 /* A code byte n says: n - 1 bytes follow, then a zero. 255 says: 254 bytes follow and no zero. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Consistent Overhead Byte Stuffing, without delimiters. Private to the link. */
 #ifndef ETD_COBS_H
 #define ETD_COBS_H

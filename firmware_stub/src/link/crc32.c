@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "etd_frame.h"
 
 /* A nibble at a time: 64 bytes of table instead of 1024, at twice the steps. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "etd_postmortem.h"
 
 #include <stddef.h>

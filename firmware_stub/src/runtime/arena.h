@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The arena: pieces aligned to 16 bytes, one after the other, never given back.
  *
  * Taking goes on counting when the arena is full, so that one pass over a plan tells the size it needs. */

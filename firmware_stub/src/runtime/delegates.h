@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Private to the runtime: the parts of a method that backends execute. */
 #ifndef ETD_DELEGATES_H
 #define ETD_DELEGATES_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "etd_error.h"
 
 etd_status etd_fail(etd_error *error, etd_status status, uint32_t detail, const char *text,

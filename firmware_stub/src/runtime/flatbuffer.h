@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Checked reading of a FlatBuffer.
  *
  * Nothing is trusted: every offset is checked before it is followed. A reader remembers its first failure;

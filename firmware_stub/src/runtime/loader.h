@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Private to the runtime: turning an ExecutionPlan into a method, piece by piece.
  *
  * All functions report through loader.reader; what they read after a failure is not used. */
@@ -86,7 +87,7 @@ uint32_t etd_unplanned_size(etd_loader *loader, etd_table table);
 /* resize.c: strides from sizes and dim_order. */
 void etd_set_strides(etd_tensor *tensor);
 
-/* values.c: counts the tensors among the values; fills method.values. */
+/* load_values.c: counts the tensors among the values; fills method.values. */
 uint32_t etd_count_tensors(etd_loader *loader);
 void etd_load_values(etd_loader *loader);
 

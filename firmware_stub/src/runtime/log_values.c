@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the tracer gets to see of values: outputs of instructions and of the method. */
 #include <stddef.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Private to the runtime: what methods need of an opened program. */
 #ifndef ETD_PROGRAM_H
 #define ETD_PROGRAM_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Field numbers of the tables in schema/program.fbs, as far as the runtime reads them. A union has two: its
  * type, then its table. */
 #ifndef ETD_PROGRAM_FIELDS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Tensors of dynamic shape: their sizes change within the bounds that the file states. */
 #include <string.h>
 

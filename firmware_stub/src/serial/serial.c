@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "etd_serial.h"
 
 static uint32_t filled(etd_ring *ring) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* BAUD: the line changes its rate, and changes back when nobody is heard at the new one. Both ends know the
  * rate after a reset and meet there, so no loss of frames leaves them deaf to each other. */
 #include "server_internal.h"

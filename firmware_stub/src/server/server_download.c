@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* STAT and READ: outputs and trace go out in frames that interleave with other requests. */
 #include "etd_sha256.h"
 #include "server_internal.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the parts of the server share. A request travels: server.c decodes and dispatches it, its handler
  * fills the answer's body, server.c sends it. */
 #ifndef ETD_SERVER_INTERNAL_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The model on the device: parsed and dry-loaded when it is committed, so that what it cannot do is known
  * before it runs; its inputs' places; its description. */
 #include <string.h>

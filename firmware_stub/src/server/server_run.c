@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* RUN: the method loaded and executed under the tracer, on a clock that starts at zero. Nothing is read from
  * the line meanwhile, and only notes are sent, between executions: a deterministic target stays so. */
 #include <string.h>

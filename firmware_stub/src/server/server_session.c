@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* HELLO, PING, STATUS, RESET: who is there and how it fares. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* STREAM: the log goes out in chunks while the run goes on, so that a run may be longer than its buffer. */
 #include "server_internal.h"
 

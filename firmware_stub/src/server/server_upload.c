@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* OPEN, WRITE, COMMIT: bytes arrive, are proved and taken into use.
  *
  * A failed COMMIT leaves the region open, so that repeating it gives the same answer and missing bytes can

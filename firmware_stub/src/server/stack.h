@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* How deep the stack has been: painted before a run, looked at after it, or after the reset that ended it. */
 #ifndef ETD_STACK_H
 #define ETD_STACK_H

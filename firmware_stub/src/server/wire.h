@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Writes an answer's body field by field. What does not fit is left out and noted, so that a caller checks
  * once, at the end. */
 #ifndef ETD_WIRE_H

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Allocators and what they give. */
-#include "internal.h"
+#include "tracer_internal.h"
 
 uint32_t etd_track_allocator(etd_tracer *tracer, const char *name) {
     if (tracer == NULL) {

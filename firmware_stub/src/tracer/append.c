@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Space in the log, and the records that stand before an event. */
-#include "internal.h"
+#include "tracer_internal.h"
 
 /* A log that stops is a true prefix of what happened; one with holes is not. */
 uint8_t *etd_append(etd_tracer *tracer, uint32_t count) {

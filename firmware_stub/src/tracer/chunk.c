@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The buffer used again, once what it held has been read. */
-#include "internal.h"
+#include "tracer_internal.h"
 
 /* Copies a record to the front, where its chunk begins; it stands before or at its own place. */
 static void carry(etd_tracer *tracer, const uint8_t *record) {

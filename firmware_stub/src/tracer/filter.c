@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Which events to log. */
-#include "internal.h"
+#include "tracer_internal.h"
 
 static void update(etd_tracer *tracer) {
     tracer->selective = tracer->filter != NULL || tracer->profiling_level != ETD_PROFILE_ALL_EVENTS;

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The log read back, item by item. */
-#include "internal.h"
+#include "tracer_internal.h"
 
 uint32_t etd_read_item(const etd_tracer *tracer, uint32_t number, etd_item *item) {
     const uint8_t *at = tracer->buffer + number * ETD_LOG_RECORD_SIZE;

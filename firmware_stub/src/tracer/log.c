@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The log as the host reads it. Its parts lie apart in memory; a window over them needs no copy of the whole.
  */
 #include <string.h>

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Interned names, growing down from the end of the buffer. */
-#include "internal.h"
+#include "tracer_internal.h"
 
 uint32_t etd_name_length(const char *name) {
     uint32_t length = 0;

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Room for the block that begins, made by giving up the oldest ones. */
-#include "internal.h"
+#include "tracer_internal.h"
 
 static uint8_t *record_at(const etd_tracer *tracer, uint32_t number) {
     return tracer->buffer + number * ETD_LOG_RECORD_SIZE;

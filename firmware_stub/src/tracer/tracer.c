@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Blocks and timed scopes. */
-#include "internal.h"
+#include "tracer_internal.h"
 
 #define BLOCK_INDEX_AT 8u /* of the bundled input index in a BLOCK record */
 

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Events that a delegate logs about itself. */
-#include "internal.h"
+#include "tracer_internal.h"
 
 etd_delegate_event etd_start_profiling_delegate(etd_tracer *tracer, const char *name, int32_t id) {
     if (tracer == NULL) {

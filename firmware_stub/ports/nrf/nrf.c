@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* nRF51822, nRF52833 and nRF52840: the UART, on the pins that port.cmake gives; TIMER0, which counts 32 bits
  * also while the core sleeps, as the tick counter. */
 #include "nrf.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* STM32F4 with TIM2 as the tick counter. Two boards, chosen by port.cmake:
  *
  * NUCLEO-F446RE: USART 2 on PA2 (sends) and PA3, which the ST-LINK shows as a serial port. 180 MHz from the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* NUCLEO-H743ZI and -H743ZI2 (STM32H743ZI): USART 3 on PD8 (sends) and PD9, which the ST-LINK shows as a
  * serial port; TIM2 as the tick counter. The core runs at 400 MHz from the 8 MHz that the ST-LINK gives,
  * buses at 200 and 100 MHz. Code is cached, and so is the AXI SRAM; what must survive a reset lies in the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The firmware of every bare-metal port: its UART behind rings, its counter, and the server. */
 #include "bare_metal.h"
 

@@ -1,4 +1,5 @@
-#include "writer.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "etdump_writer.h"
 
 #define VTABLES_AT 12u /* behind size prefix, root and identifier */
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* QEMU's RISC-V "virt" machine: 16550 UART; the cycle counter, of which the low word is the tick
  * counter. Runs in machine mode, without firmware below it. */
 #include <string.h>

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Values that instructions computed: what they are in the log, the bytes of tensors in the debug buffer. */
-#include "internal.h"
+#include "tracer_internal.h"
 
 void etd_set_debug_level(etd_tracer *tracer, etd_debug_level level) {
     if (tracer != NULL) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* LM3S6965 evaluation board: UART 0, which its debug interface shows as a serial port; SysTick as the
  * tick counter. The chip has 32-bit timers too, but QEMU does not let them be read. */
 #include "pl011_uart.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* From reset to main, and what becomes of a fault: a line of text, then a reset, so that a crashed board is
  * noticed and can be used again. */
 #include <stddef.h>

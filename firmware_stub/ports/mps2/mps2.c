@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Arm MPS2 with one of the CMSDK images (AN385, AN386, AN500): UART 0, timer 0 as the tick counter. */
 #include "cmsdk_uart.h"
 #include "etd_npu.h"

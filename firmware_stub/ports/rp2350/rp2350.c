@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Raspberry Pi Pico 2 (RP2350, on a Cortex-M33): UART 0 on GP0 (sends) and GP1; TIMER0 as the tick counter,
  * of whose 64 bits the lower 32 are read. It counts clk_sys instead of microseconds, and goes on while the
  * core sleeps. */
-#include "pl011_uart.h"
 #include "rp2350.h"
+#include "pl011_uart.h"
 
 #define PIN_SEND 0u
 #define PIN_RECEIVE 1u

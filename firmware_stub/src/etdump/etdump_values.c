@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Logged values: DebugEvent and what it holds, each table right behind the one that refers to it. */
-#include "writer.h"
+#include "etdump_writer.h"
 
 /* The Value table for a type that the log knows. */
 static const uint8_t value_shapes[] = {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the tracer's files share: space in the log, and what every event begins with. */
 #ifndef ETD_TRACER_INTERNAL_H
 #define ETD_TRACER_INTERNAL_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The firmware as a process. Prints "link: <path>" when the path can be opened. */
 #define _GNU_SOURCE
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* FILL_IN: the chip and the board; which UART on which pins; which counter.
  *
  * A start for a new Cortex-M board (docs/boards.md). FILL_IN stands wherever a number, a name or a line is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Bytes of an ED00 file in the order of their positions.
  *
  * FlatBuffers refer forward only, so tables stand before what they hold, and all strings at the end. The
@@ -6,7 +7,7 @@
 #ifndef ETD_ETDUMP_WRITER_H
 #define ETD_ETDUMP_WRITER_H
 
-#include "../tracer/internal.h"
+#include "../tracer/tracer_internal.h"
 #include "etd_etdump.h"
 
 typedef struct {
@@ -64,8 +65,8 @@ void etd_ed_put_name(etd_ed_writer *writer, etd_name name);
 /* All strings. */
 void etd_ed_put_strings(etd_ed_writer *writer);
 
-/* values.c: whether a VALUE record can be said in a file, which cannot say that a tensor's bytes are lost;
- * and its DebugEvent. */
+/* etdump_values.c: whether a VALUE record can be said in a file, which cannot say that a tensor's bytes are
+ * lost; and its DebugEvent. */
 bool etd_ed_has_value(const uint8_t *record);
 void etd_ed_put_debug(etd_ed_writer *writer, const etd_item *item);
 

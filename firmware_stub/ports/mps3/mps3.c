@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Arm MPS3 with AN547: UART 0; the system counter, read through system timer 0, as the tick counter.
  * All devices at their Secure addresses. */
 #include "cmsdk_uart.h"
