@@ -9,7 +9,7 @@ PYTEST_FLAGS ?= --numprocesses $$(($$(nproc) + 1)) --maxprocesses 8 --dist works
 EXCEPT ?=
 
 # The C code counts its executed lines while these run; `make c-coverage` shows them.
-test oracle: export ET_NATIVE_PRESET = coverage
+test oracle: export ETHARNESS_NATIVE_PRESET = coverage
 
 .PHONY: help setup demo test test-fast fresh oracle exports labgrid c-coverage lint tidy measure
 

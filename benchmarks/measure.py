@@ -148,8 +148,8 @@ def _rates(size: int, transfer: Callable[[], object]) -> list[float]:
 
 def _struct_sizes() -> Iterator[tuple[str, int]]:
     """Sizes of the state structs on this core: arrays of that size, compiled and looked up."""
-    structs = {"et_tracer": "et_tracer.h", "et_frame_decoder": "et_frame.h"}
-    structs |= {"et_method": "et_runtime.h", "et_server": "et_server.h"}
+    structs = {"etd_tracer": "etd_tracer.h", "etd_frame_decoder": "etd_frame.h"}
+    structs |= {"etd_method": "etd_runtime.h", "etd_server": "etd_server.h"}
     with tempfile.TemporaryDirectory() as scratch:
         source, compiled = Path(scratch) / "sizes.c", Path(scratch) / "sizes.o"
         source.write_text(

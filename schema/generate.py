@@ -28,29 +28,29 @@ class Output(NamedTuple):
 OUTPUTS = (
     Output(
         "schema/link.toml",
-        "ET_LINK",
-        "firmware_stub/include/et_link_wire.h",
+        "ETD_LINK",
+        "firmware_stub/include/etd_link_wire.h",
         "harness/link/wire.py",
         "Numbers of the link protocol.",
     ),
     Output(
         "schema/compact_log.toml",
-        "ET_LOG",
-        "firmware_stub/include/et_log_format.h",
+        "ETD_LOG",
+        "firmware_stub/include/etd_log_format.h",
         "harness/decode/device_log_format.py",
         "Numbers of the device's compact event log.",
     ),
     Output(
         "schema/npu.toml",
-        "ET_NPU",
+        "ETD_NPU",
         "firmware_stub/src/delegates/npu_format.h",
         "firmware_stub/models/npu/command_format.py",
         "Numbers of the simulated NPU's jobs.",
     ),
     Output(
         "schema/postmortem.toml",
-        "ET_POSTMORTEM",
-        "firmware_stub/include/et_postmortem_format.h",
+        "ETD_POSTMORTEM",
+        "firmware_stub/include/etd_postmortem_format.h",
         "harness/decode/postmortem_format.py",
         "Numbers of a postmortem.",
     ),
@@ -59,8 +59,9 @@ OUTPUTS = (
 
 def render_header(output: Output, spec: dict[str, Any]) -> str:
     """The C header: one enumerator per line, because enumerators survive into a debugger."""
-    guard = Path(output.header).name.upper().replace(".", "_")
+    guard = "ETD_" + Path(output.header).name.removeprefix("etd_").upper().replace(".", "_")
     lines = [
+        "// SPDX-License-Identifier: Apache-2.0",
         f"/* {output.title} Generated from {output.source} by schema/generate.py. */",
         f"#ifndef {guard}",
         f"#define {guard}",

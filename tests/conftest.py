@@ -30,7 +30,7 @@ settings.load_profile("no deadline")
 # A shell that runs the tests in the background has them, and what they start, ignore interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-NATIVE_PRESET = os.environ.get("ET_NATIVE_PRESET", "native")
+NATIVE_PRESET = os.environ.get("ETHARNESS_NATIVE_PRESET", "native")
 """How the device's code is built for this host; ``coverage`` counts the lines it executes."""
 
 

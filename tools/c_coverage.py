@@ -3,8 +3,8 @@
     tools/c_coverage.py erase     forget what was counted
     tools/c_coverage.py report    tables by file and by room; exit code 1 below the floor
 
-gcov counts in the build of the CMake preset `coverage`, which the tests call when ET_NATIVE_PRESET
-says so; `make test` and `make oracle` do, and add up.
+gcov counts in the build of the CMake preset `coverage`, which the tests call when
+ETHARNESS_NATIVE_PRESET says so; `make test` and `make oracle` do, and add up.
 """
 
 from __future__ import annotations

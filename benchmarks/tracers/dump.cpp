@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes the dumps that benchmarks/decoding.py reads: `dump <runs> <events of each> <file>`, made by
 // ExecuTorch's own ETDumpGen on the heap.
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ExecuTorch's side of benchmarks/tracer_cost.py, called like ours.c. `etdumpgen fits <size>` succeeds when
 // ETDumpGen accepts a static buffer of that size.
 #include <cstdio>

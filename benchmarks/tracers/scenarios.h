@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The names that both sides of benchmarks/tracer_cost.py log. */
 #ifndef SCENARIOS_H
 #define SCENARIOS_H

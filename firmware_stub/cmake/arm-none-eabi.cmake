@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Arm bare metal with Debian's gcc-arm-none-eabi and newlib.
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR arm)

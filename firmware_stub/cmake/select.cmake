@@ -1,6 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 # Selective build. A registry is made from a list of lines MACRO("name", symbol); this function gives it only
 # those lines whose names `chosen` holds, and the linker drops what nothing refers to. Empty: all of them.
-function(et_select chosen macro list registry definition)
+function(etd_select chosen macro list registry definition)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${list})
   if(NOT ${chosen})
     return()
@@ -22,12 +23,12 @@ function(et_select chosen macro list registry definition)
     COMPILE_DEFINITIONS "${definition}=\"${CMAKE_CURRENT_BINARY_DIR}/selected_${file}\"")
 endfunction()
 
-set(ET_OPERATORS "" CACHE STRING "operators to link, such as aten::add.out;cortex_m::softmax.out; empty: all")
-et_select(ET_OPERATORS ET_OPERATOR src/kernels/operators.def src/kernels/registry.c ET_OPERATOR_LIST)
+set(ETD_OPERATORS "" CACHE STRING "operators to link, such as aten::add.out;cortex_m::softmax.out; empty: all")
+etd_select(ETD_OPERATORS ETD_OPERATOR src/kernels/operators.def src/kernels/kernel_registry.c ETD_OPERATOR_LIST)
 
-# A port may set ET_DELEGATES_DEFAULT.
-set(ET_DELEGATES "${ET_DELEGATES_DEFAULT}" CACHE STRING "backends to link, such as SimulatedNpu; none; empty: all")
-et_select(ET_DELEGATES ET_DELEGATE src/delegates/delegates.def src/delegates/registry.c ET_DELEGATE_LIST)
-if(NOT ET_DELEGATES OR "SimulatedNpu" IN_LIST ET_DELEGATES)
-  add_compile_definitions(ET_NPU_LINKED=1)
+# A port may set ETD_DELEGATES_DEFAULT.
+set(ETD_DELEGATES "${ETD_DELEGATES_DEFAULT}" CACHE STRING "backends to link, such as SimulatedNpu; none; empty: all")
+etd_select(ETD_DELEGATES ETD_DELEGATE src/delegates/delegates.def src/delegates/delegate_registry.c ETD_DELEGATE_LIST)
+if(NOT ETD_DELEGATES OR "SimulatedNpu" IN_LIST ETD_DELEGATES)
+  add_compile_definitions(ETD_NPU_LINKED=1)
 endif()

@@ -1,5 +1,6 @@
-/* et_runtime.h on ExecuTorch: linked in place of src/runtime and src/kernels, it lets the link server drive
- * a firmware that runs ExecuTorch itself. Traces go to our tracer, or with ET_USE_ETDUMPGEN to ExecuTorch's
+// SPDX-License-Identifier: Apache-2.0
+/* etd_runtime.h on ExecuTorch: linked in place of src/runtime and src/kernels, it lets the link server drive
+ * a firmware that runs ExecuTorch itself. Traces go to our tracer, or with ETD_USE_ETDUMPGEN to ExecuTorch's
  * own ETDumpGen, whose file the host then reads as it is.
  *
  * The arena is divided once per load: planned buffers, what describes the method, and for kernels' scratch
@@ -14,11 +15,11 @@
 #include <optional>
 
 extern "C" {
-#include "et_kernel.h"
-#include "et_runtime.h"
+#include "etd_kernel.h"
+#include "etd_runtime.h"
 }
 
-#ifdef ET_USE_ETDUMPGEN
+#ifdef ETD_USE_ETDUMPGEN
 #include <cstdlib>
 #include <executorch/devtools/etdump/etdump_flatcc.h>
 #else
@@ -35,8 +36,8 @@ using executorch::extension::BufferDataLoader;
 constexpr size_t TEMPORARY_SHARE = 4; /* the part of the arena that kernels' scratch gets: a quarter */
 
 /* The last error that ExecuTorch logged says more than its code, such as the name of a missing operator. */
-char last_words[ET_ERROR_MESSAGE_SIZE];
-et_ticks_fn port_ticks;
+char last_words[ETD_ERROR_MESSAGE_SIZE];
+etd_ticks_fn port_ticks;
 
 et_timestamp_t current_ticks() {
     return port_ticks != nullptr ? port_ticks() : 0;
@@ -53,14 +54,14 @@ void keep_error(et_timestamp_t, et_pal_log_level_t level, const char *, const ch
 }
 
 /* A trace that outlives the method it is of: it is read after the run. */
-#ifdef ET_USE_ETDUMPGEN
+#ifdef ETD_USE_ETDUMPGEN
 class Trace {
   public:
     /* Without a debug buffer ETDumpGen would abort at the first tensor. */
-    explicit Trace(et_tracer &tracer) : buffer_(tracer.debug) {
+    explicit Trace(etd_tracer &tracer) : buffer_(tracer.debug) {
         generator_.set_event_tracer_profiling_level(
             static_cast<EventTracerProfilingLevel>(tracer.profiling_level));
-        if (tracer.debug_level > ET_DEBUG_NO_LOGGING && tracer.debug_capacity > 0 &&
+        if (tracer.debug_level > ETD_DEBUG_NO_LOGGING && tracer.debug_capacity > 0 &&
             generator_.set_debug_buffer({tracer.debug, tracer.debug_capacity}).ok()) {
             generator_.set_event_tracer_debug_level(
                 static_cast<EventTracerDebugLogLevel>(tracer.debug_level));
@@ -98,7 +99,7 @@ class Trace {
 #else
 class Trace {
   public:
-    explicit Trace(et_tracer &tracer) : events_(tracer) {
+    explicit Trace(etd_tracer &tracer) : events_(tracer) {
     }
     EventTracer *events() {
         return &events_;
@@ -121,38 +122,38 @@ struct Loaded {
     std::optional<HierarchicalAllocator> planned_memory;
     std::optional<MemoryManager> memory;
     std::optional<Method> method;
-    et_tensor *inputs;
-    et_tensor *outputs;
+    etd_tensor *inputs;
+    etd_tensor *outputs;
     TensorImpl **staged; /* of each input, over inputs[i].data */
 };
 
 std::optional<Trace> trace;
 Loaded loaded;
 
-et_status to_status(Error code) {
+etd_status to_status(Error code) {
     switch (code) {
     case Error::OperatorMissing:
-        return ET_LINK_STATUS_UNSUPPORTED_OPERATOR;
+        return ETD_LINK_STATUS_UNSUPPORTED_OPERATOR;
     case Error::MemoryAllocationFailed:
-        return ET_LINK_STATUS_OUT_OF_MEMORY;
+        return ETD_LINK_STATUS_OUT_OF_MEMORY;
     case Error::InvalidProgram:
-        return ET_LINK_STATUS_BAD_PROGRAM;
+        return ETD_LINK_STATUS_BAD_PROGRAM;
     default:
-        return ET_LINK_STATUS_UNSUPPORTED_FEATURE;
+        return ETD_LINK_STATUS_UNSUPPORTED_FEATURE;
     }
 }
 
-et_status fail(et_error *error, et_status status, Error code) {
+etd_status fail(etd_error *error, etd_status status, Error code) {
     const char *words = last_words[0] != '\0' ? last_words : to_string(code);
-    return et_fail(error, status, static_cast<uint32_t>(code), words, nullptr);
+    return etd_fail(error, status, static_cast<uint32_t>(code), words, nullptr);
 }
 
 /* Describes a tensor of ours for the server; false when it has more dimensions than it can describe. */
-bool describe(const Tensor &tensor, et_tensor *out) {
-    if (tensor.dim() > ET_MAX_DIMS) {
+bool describe(const Tensor &tensor, etd_tensor *out) {
+    if (tensor.dim() > ETD_MAX_DIMS) {
         return false;
     }
-    *out = et_tensor{};
+    *out = etd_tensor{};
     out->data = static_cast<uint8_t *>(tensor.mutable_data_ptr());
     out->capacity = static_cast<uint32_t>(tensor.nbytes());
     out->nbytes = static_cast<uint32_t>(tensor.nbytes());
@@ -166,7 +167,7 @@ bool describe(const Tensor &tensor, et_tensor *out) {
     return true;
 }
 
-void set_strides(et_tensor &tensor) {
+void set_strides(etd_tensor &tensor) {
     int32_t stride = 1;
     for (size_t i = tensor.ndim; i-- > 0; stride *= tensor.sizes[tensor.dim_order[i]]) {
         tensor.strides[tensor.dim_order[i]] = stride;
@@ -195,12 +196,12 @@ Error stage_input(size_t index, MemoryAllocator &memory) {
     if (!info.ok()) {
         return info.error();
     }
-    et_tensor *input = &loaded.inputs[index];
+    etd_tensor *input = &loaded.inputs[index];
     const size_t ndim = info->sizes().size();
-    if (ndim > ET_MAX_DIMS) {
+    if (ndim > ETD_MAX_DIMS) {
         return Error::NotSupported;
     }
-    *input = et_tensor{};
+    *input = etd_tensor{};
     input->nbytes = input->capacity = static_cast<uint32_t>(info->nbytes());
     input->bounds = bounds_of(input_value(index), *info);
     input->data = static_cast<uint8_t *>(memory.allocate(info->nbytes()));
@@ -251,9 +252,9 @@ Error place_tensors() {
     MemoryAllocator &memory = *loaded.method_memory;
     const size_t inputs = loaded.method->inputs_size();
     const size_t outputs = loaded.method->outputs_size();
-    loaded.inputs = memory.allocateList<et_tensor>(inputs);
+    loaded.inputs = memory.allocateList<etd_tensor>(inputs);
     loaded.staged = memory.allocateList<TensorImpl *>(inputs);
-    loaded.outputs = memory.allocateList<et_tensor>(outputs);
+    loaded.outputs = memory.allocateList<etd_tensor>(outputs);
     if (loaded.inputs == nullptr || loaded.staged == nullptr || loaded.outputs == nullptr) {
         return Error::MemoryAllocationFailed;
     }
@@ -322,7 +323,7 @@ const char *find_name(const char *name) {
 }
 
 /* Says which methods there are. */
-et_status refuse_name(const char *name, et_error *error) {
+etd_status refuse_name(const char *name, etd_error *error) {
     constexpr size_t listed = 8; /* at most */
     const char *parts[2 + 2 * listed + 1] = {name, ": no such method"};
     const size_t methods = loaded.program->num_methods();
@@ -331,7 +332,7 @@ et_status refuse_name(const char *name, et_error *error) {
         parts[2 + 2 * i] = i == 0 ? "; there are " : ", ";
         parts[3 + 2 * i] = found.ok() ? *found : "?";
     }
-    return et_fail_parts(error, ET_LINK_STATUS_NO_METHOD, static_cast<uint32_t>(methods), parts);
+    return etd_fail_parts(error, ETD_LINK_STATUS_NO_METHOD, static_cast<uint32_t>(methods), parts);
 }
 
 void register_platform() {
@@ -347,30 +348,30 @@ void register_platform() {
 
 extern "C" {
 
-extern const et_kernel *const et_kernels[] = {nullptr}; /* ExecuTorch has its own registry */
-extern const uint32_t et_kernel_count = static_cast<uint32_t>(get_registered_kernels().size());
+extern const etd_kernel *const etd_kernels[] = {nullptr}; /* ExecuTorch has its own registry */
+extern const uint32_t etd_kernel_count = static_cast<uint32_t>(get_registered_kernels().size());
 
-et_status et_program_open(et_program *program, const void *data, uint32_t size, et_error *error) {
+etd_status etd_program_open(etd_program *program, const void *data, uint32_t size, etd_error *error) {
     register_platform();
     last_words[0] = '\0';
     loaded.method.reset();
     loaded.program.reset();
-    *program = et_program{static_cast<const uint8_t *>(data), size, size, size, 0};
+    *program = etd_program{static_cast<const uint8_t *>(data), size, size, size, 0};
     loaded.loader.emplace(data, size);
     Result<Program> opened = Program::load(&*loaded.loader, Program::Verification::InternalConsistency);
     if (!opened.ok()) {
-        return fail(error, ET_LINK_STATUS_BAD_PROGRAM, opened.error());
+        return fail(error, ETD_LINK_STATUS_BAD_PROGRAM, opened.error());
     }
     loaded.program.emplace(std::move(*opened));
-    return ET_LINK_STATUS_OK;
+    return ETD_LINK_STATUS_OK;
 }
 
-et_status et_method_load(et_method *method, const et_program *, const char *name, void *arena,
-                         uint32_t arena_size, et_tracer *tracer, et_error *error) {
+etd_status etd_method_load(etd_method *method, const etd_program *, const char *name, void *arena,
+                           uint32_t arena_size, etd_tracer *tracer, etd_error *error) {
     last_words[0] = '\0';
     loaded.method.reset();
     trace.reset();
-    *method = et_method{};
+    *method = etd_method{};
     EventTracer *events = nullptr;
     if (tracer != nullptr) {
         port_ticks = tracer->ticks;
@@ -389,24 +390,24 @@ et_status et_method_load(et_method *method, const et_program *, const char *name
     method->input_count = static_cast<uint32_t>(loaded.method->inputs_size());
     method->output_count = static_cast<uint32_t>(loaded.method->outputs_size());
     method->method_bytes = static_cast<uint32_t>(loaded.method_memory->used_size()) - method->planned_bytes;
-    return ET_LINK_STATUS_OK;
+    return ETD_LINK_STATUS_OK;
 }
 
-void et_method_unload(et_method *) {
+void etd_method_unload(etd_method *) {
     loaded.method.reset();
 }
 
-et_tensor *et_method_input(const et_method *method, uint32_t index) {
+etd_tensor *etd_method_input(const etd_method *method, uint32_t index) {
     return index < method->input_count ? &loaded.inputs[index] : nullptr;
 }
 
-bool et_method_resize_input(et_method *method, uint32_t index, const int32_t *sizes) {
+bool etd_method_resize_input(etd_method *method, uint32_t index, const int32_t *sizes) {
     if (index >= method->input_count) {
         return false;
     }
-    et_tensor &input = loaded.inputs[index];
+    etd_tensor &input = loaded.inputs[index];
     int32_t
-        wanted[ET_MAX_DIMS]; /* the staged tensor's sizes are the input's: resizing reads and writes them */
+        wanted[ETD_MAX_DIMS]; /* the staged tensor's sizes are the input's: resizing reads and writes them */
     std::memcpy(wanted, sizes, input.ndim * sizeof *sizes);
     TensorImpl *staged = loaded.staged[index];
     if (resize_tensor(Tensor(staged), {wanted, input.ndim}) != Error::Ok) {
@@ -417,11 +418,11 @@ bool et_method_resize_input(et_method *method, uint32_t index, const int32_t *si
     return true;
 }
 
-et_tensor *et_method_output(const et_method *method, uint32_t index) {
+etd_tensor *etd_method_output(const etd_method *method, uint32_t index) {
     return index < method->output_count ? &loaded.outputs[index] : nullptr;
 }
 
-et_status et_method_execute(et_method *method, et_error *error) {
+etd_status etd_method_execute(etd_method *method, etd_error *error) {
     last_words[0] = '\0';
     Error code = Error::Ok;
     for (size_t i = 0; i < method->input_count && code == Error::Ok; i++) {
@@ -431,12 +432,12 @@ et_status et_method_execute(et_method *method, et_error *error) {
         code = loaded.method->execute();
     }
     if (code != Error::Ok || !describe_outputs()) {
-        return fail(error, ET_LINK_STATUS_KERNEL_FAILED, code);
+        return fail(error, ETD_LINK_STATUS_KERNEL_FAILED, code);
     }
-    return ET_LINK_STATUS_OK;
+    return ETD_LINK_STATUS_OK;
 }
 
-const void *et_method_trace(const et_method *, uint32_t index, uint32_t *size) {
+const void *etd_method_trace(const etd_method *, uint32_t index, uint32_t *size) {
     return trace.has_value() && index <= 1 ? trace->file(index, size) : nullptr;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Feeds any bytes to the frame decoder, which must stay within its memory; what it accepts, and any payload,
  * must come back from encoder and decoder. The first byte chooses the decoder's capacity. */
 #include <stddef.h>
@@ -5,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "et_frame.h"
+#include "etd_frame.h"
 
 #define LONGEST 4096u
 
@@ -17,22 +18,22 @@ static void check(int truth) {
 
 /* Encodes a payload with room for its CRC, and decodes it again. */
 static void round_trip(const uint8_t *bytes, uint32_t size) {
-    static uint8_t encoded[ET_FRAME_ENCODED_SIZE(LONGEST)];
-    static uint8_t again[ET_FRAME_ENCODED_SIZE(LONGEST)];
+    static uint8_t encoded[ETD_FRAME_ENCODED_SIZE(LONGEST)];
+    static uint8_t again[ETD_FRAME_ENCODED_SIZE(LONGEST)];
     uint8_t *payload = malloc(size);
     check(payload != NULL);
     memcpy(payload, bytes, size);
-    uint32_t length = et_frame_encode(payload, size, encoded);
-    check(length <= ET_FRAME_ENCODED_SIZE(size));
+    uint32_t length = etd_frame_encode(payload, size, encoded);
+    check(length <= ETD_FRAME_ENCODED_SIZE(size));
 
-    et_frame_decoder decoder;
-    et_frame_decoder_init(&decoder, again, sizeof again);
-    et_frame_result result = ET_FRAME_NOTHING;
+    etd_frame_decoder decoder;
+    etd_frame_decoder_init(&decoder, again, sizeof again);
+    etd_frame_result result = ETD_FRAME_NOTHING;
     for (uint32_t i = 0; i < length; i++) {
-        check(result == ET_FRAME_NOTHING);
-        result = et_frame_decode(&decoder, encoded[i]);
+        check(result == ETD_FRAME_NOTHING);
+        result = etd_frame_decode(&decoder, encoded[i]);
     }
-    check(result == ET_FRAME_GOOD && decoder.size == size && memcmp(again, payload, size) == 0);
+    check(result == ETD_FRAME_GOOD && decoder.size == size && memcmp(again, payload, size) == 0);
     free(payload);
 }
 
@@ -45,15 +46,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint32_t capacity = 2u * (uint8_t)(data[0] - 1u); /* a payload begins with 0: give that the most */
     uint8_t *payload = malloc(capacity > 0 ? capacity : 1u);
     check(payload != NULL);
-    et_frame_decoder decoder;
-    et_frame_decoder_init(&decoder, payload, capacity);
+    etd_frame_decoder decoder;
+    etd_frame_decoder_init(&decoder, payload, capacity);
     for (size_t i = 1; i < size; i++) {
-        if (et_frame_decode(&decoder, data[i]) == ET_FRAME_GOOD) {
+        if (etd_frame_decode(&decoder, data[i]) == ETD_FRAME_GOOD) {
             round_trip(payload, decoder.size);
         }
     }
     free(payload);
-    if (size >= ET_LINK_HEADER_SIZE + ET_LINK_CRC_SIZE && size <= LONGEST && data[0] == 0) {
+    if (size >= ETD_LINK_HEADER_SIZE + ETD_LINK_CRC_SIZE && size <= LONGEST && data[0] == 0) {
         round_trip(data, (uint32_t)size);
     }
     return 0;

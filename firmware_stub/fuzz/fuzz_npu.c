@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Checks whatever it is given as a job of the simulated NPU, and executes it if it passes. Seed it with the
  * jobs in firmware_stub/models/npu_*.pte, which begin with "ENPU".
  *
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../src/delegates/npu.h"
+#include "../src/delegates/npu_job.h"
 
 #define MAX_ARGUMENTS 8u
 
@@ -16,8 +17,8 @@
 #define MAX_BYTES (1u << 20)
 
 typedef struct {
-    et_value values[MAX_ARGUMENTS];
-    et_tensor tensors[MAX_ARGUMENTS];
+    etd_value values[MAX_ARGUMENTS];
+    etd_tensor tensors[MAX_ARGUMENTS];
     uint32_t args[MAX_ARGUMENTS];
 } arguments;
 
@@ -30,43 +31,43 @@ static uint8_t *zeros(size_t size) {
 }
 
 /* A float matrix as the operand says; the last operand of an argument wins, others must be alike. */
-static void make_argument(arguments *all, const npu_operand *operand) {
-    et_tensor *tensor = &all->tensors[operand->argument];
+static void make_argument(arguments *all, const etd_npu_operand *operand) {
+    etd_tensor *tensor = &all->tensors[operand->argument];
     const uint64_t bytes = (uint64_t)operand->rows * operand->columns * sizeof(float);
     const bool fits = bytes <= MAX_BYTES; /* the loader knows a limit, too */
     free(tensor->data);
-    *tensor = (et_tensor){
+    *tensor = (etd_tensor){
         .sizes = {fits ? (int32_t)operand->rows : 0, (int32_t)operand->columns},
         .strides = {(int32_t)operand->columns, 1},
         .dim_order = {0, 1},
         .ndim = 2,
-        .dtype = ET_FLOAT,
+        .dtype = ETD_FLOAT,
         .nbytes = fits ? (uint32_t)bytes : 0,
     };
     tensor->data = zeros(tensor->nbytes);
 }
 
-static void execute(const npu_job *job, arguments *all) {
-    const et_call call = {all->values, MAX_ARGUMENTS, all->args, job->argument_count};
+static void execute(const etd_npu_job *job, arguments *all) {
+    const etd_call call = {all->values, MAX_ARGUMENTS, all->args, job->argument_count};
     for (uint32_t i = 0; i < MAX_ARGUMENTS; i++) {
         all->args[i] = i;
-        all->values[i].kind = all->tensors[i].data == NULL ? ET_VALUE_NONE : ET_VALUE_TENSOR;
+        all->values[i].kind = all->tensors[i].data == NULL ? ETD_VALUE_NONE : ETD_VALUE_TENSOR;
         all->values[i].as.tensor = &all->tensors[i];
     }
-    if (npu_check_arguments(job, &call) == NULL) {
+    if (etd_npu_check_arguments(job, &call) == NULL) {
         for (uint32_t i = 0; i < job->command_count; i++) {
-            const npu_command command = npu_command_at(job, i);
-            npu_compute(job, &command, &call);
+            const etd_npu_command command = etd_npu_command_at(job, i);
+            etd_npu_compute(job, &command, &call);
         }
     }
 }
 
-static void run(npu_job *job) {
+static void run(etd_npu_job *job) {
     arguments all;
     memset(&all, 0, sizeof all);
     for (uint32_t i = 0; i < job->operand_count; i++) {
-        const npu_operand operand = npu_operand_at(job, i);
-        if (operand.place == ET_NPU_PLACE_ARGUMENT) {
+        const etd_npu_operand operand = etd_npu_operand_at(job, i);
+        if (operand.place == ETD_NPU_PLACE_ARGUMENT) {
             make_argument(&all, &operand);
         }
     }
@@ -83,8 +84,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint8_t *copy = zeros(size);
     memcpy(copy, data, size);
-    npu_job job = {.bytes = copy, .size = (uint32_t)size, .lanes = ET_NPU_DEFAULT_LANES};
-    if (npu_check(&job) == NULL && job.argument_count <= MAX_ARGUMENTS && job.cycles <= MAX_CYCLES &&
+    etd_npu_job job = {.bytes = copy, .size = (uint32_t)size, .lanes = ETD_NPU_DEFAULT_LANES};
+    if (etd_npu_check(&job) == NULL && job.argument_count <= MAX_ARGUMENTS && job.cycles <= MAX_CYCLES &&
         job.scratch_size <= MAX_BYTES) {
         run(&job);
     }

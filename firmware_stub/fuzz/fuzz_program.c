@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Opens, loads and executes whatever it is given as a .pte file. Seed it with firmware_stub/models.
  *
  * File and arena are heap blocks of exactly the right size, so that a sanitizer sees every access behind
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "et_runtime.h"
+#include "etd_runtime.h"
 
 /* Holds the models in firmware_stub/models. */
 #define ARENA_SIZE (128u * 1024u)
@@ -26,19 +27,19 @@ static uint8_t *duplicate(const uint8_t *bytes, size_t size) {
     return copy;
 }
 
-static void zero_inputs(const et_method *method) {
+static void zero_inputs(const etd_method *method) {
     for (uint32_t i = 0; i < method->input_count; i++) {
-        const et_tensor *input = et_method_input(method, i);
+        const etd_tensor *input = etd_method_input(method, i);
         if (input != NULL) {
             memset(input->data, 0, input->nbytes);
         }
     }
 }
 
-static void read_outputs(const et_method *method) {
+static void read_outputs(const etd_method *method) {
     volatile uint8_t last = 0;
     for (uint32_t i = 0; i < method->output_count; i++) {
-        const et_tensor *output = et_method_output(method, i);
+        const etd_tensor *output = etd_method_output(method, i);
         for (uint32_t k = 0; output != NULL && k < output->nbytes; k++) {
             last = output->data[k];
         }
@@ -49,11 +50,11 @@ static void read_outputs(const et_method *method) {
 /* Takes over from the arena what a kernel may change of a tensor: its sizes, and where a view's memory is.
  * Values of the copy tell the tensors, for those of the method may have moved. */
 static void allow_resizing(uint8_t *before, const uint8_t *arena, uint32_t value_count) {
-    const et_value *values = (const et_value *)(const void *)before;
+    const etd_value *values = (const etd_value *)(const void *)before;
     for (uint32_t i = 0; i < value_count; i++) {
-        if (values[i].kind == ET_VALUE_TENSOR) {
-            const et_tensor *now = values[i].as.tensor;
-            et_tensor *then = (et_tensor *)(void *)(before + ((const uint8_t *)now - arena));
+        if (values[i].kind == ETD_VALUE_TENSOR) {
+            const etd_tensor *now = values[i].as.tensor;
+            etd_tensor *then = (etd_tensor *)(void *)(before + ((const uint8_t *)now - arena));
             then->data = now->data;
             then->nbytes = now->nbytes;
             then->capacity = now->capacity;
@@ -66,14 +67,14 @@ static void allow_resizing(uint8_t *before, const uint8_t *arena, uint32_t value
 
 /* Executes, and compares what describes the method before and after. Its values come first and may move;
  * delegates have their memory elsewhere. */
-static void execute(et_method *method, const uint8_t *arena) {
-    const uint32_t values_size = method->value_count * (uint32_t)sizeof(et_value);
+static void execute(etd_method *method, const uint8_t *arena) {
+    const uint32_t values_size = method->value_count * (uint32_t)sizeof(etd_value);
     const uint32_t size = method->method_bytes - method->delegate_bytes - values_size;
     uint8_t *before = duplicate(arena, values_size + size);
-    et_error error;
+    etd_error error;
     method->instruction_budget = INSTRUCTION_BUDGET;
     zero_inputs(method);
-    (void)et_method_execute(method, &error);
+    (void)etd_method_execute(method, &error);
     read_outputs(method);
     allow_resizing(before, arena, method->value_count);
     if (memcmp(before + values_size, arena + values_size, size) != 0) {
@@ -90,20 +91,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     uint8_t *file = duplicate(data, size);
-    et_program program;
-    et_method method;
-    et_error error;
-    if (et_program_open(&program, file, (uint32_t)size, &error) == ET_LINK_STATUS_OK &&
-        et_method_load(&method, &program, "forward", scratch, ARENA_SIZE, NULL, &error) ==
-            ET_LINK_STATUS_OK) {
+    etd_program program;
+    etd_method method;
+    etd_error error;
+    if (etd_program_open(&program, file, (uint32_t)size, &error) == ETD_LINK_STATUS_OK &&
+        etd_method_load(&method, &program, "forward", scratch, ARENA_SIZE, NULL, &error) ==
+            ETD_LINK_STATUS_OK) {
         uint32_t needed = method.method_bytes + method.planned_bytes;
-        et_method_unload(&method);
+        etd_method_unload(&method);
         uint8_t *arena = duplicate(scratch, needed < 16 ? 16 : needed);
-        if (et_method_load(&method, &program, "forward", arena, needed, NULL, &error) != ET_LINK_STATUS_OK) {
+        if (etd_method_load(&method, &program, "forward", arena, needed, NULL, &error) !=
+            ETD_LINK_STATUS_OK) {
             abort();
         }
         execute(&method, arena);
-        et_method_unload(&method);
+        etd_method_unload(&method);
         free(arena);
     }
     free(file);

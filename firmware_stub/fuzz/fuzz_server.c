@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Talks to a server as an input describes: frames with any type and body, and raw bytes. Every request must
  * be answered, and the server must stay within its memory.
  *
@@ -9,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "et_server.h"
-#include "et_sha256.h"
+#include "etd_server.h"
+#include "etd_sha256.h"
 
 #define MTU 256u
 #define BAUD 256u /* so small that a fuzzer finds it */
@@ -30,11 +31,11 @@
 static uint8_t tiny_model[MODEL_CAPACITY];
 static uint32_t tiny_model_size;
 
-static uint8_t line[4 * ET_FRAME_ENCODED_SIZE(MTU)]; /* towards the server */
+static uint8_t line[4 * ETD_FRAME_ENCODED_SIZE(MTU)]; /* towards the server */
 static uint32_t line_size;
 static uint32_t answered; /* answers since the last request */
 static uint32_t now;
-static et_server *server;
+static etd_server *server;
 
 static void check(int truth) {
     if (!truth) {
@@ -52,16 +53,16 @@ static uint32_t port_read(uint8_t *bytes, uint32_t size) {
 
 /* Everything sent is one whole frame. */
 static void port_write(const uint8_t *bytes, uint32_t size) {
-    static uint8_t payload[ET_FRAME_ENCODED_SIZE(MTU)];
-    et_frame_decoder decoder;
-    et_frame_decoder_init(&decoder, payload, ET_SERVER_RECEIVE_SIZE(MTU));
-    et_frame_result result = ET_FRAME_NOTHING;
+    static uint8_t payload[ETD_FRAME_ENCODED_SIZE(MTU)];
+    etd_frame_decoder decoder;
+    etd_frame_decoder_init(&decoder, payload, ETD_SERVER_RECEIVE_SIZE(MTU));
+    etd_frame_result result = ETD_FRAME_NOTHING;
     for (uint32_t i = 0; i < size; i++) {
-        result = et_frame_decode(&decoder, bytes[i]);
-        check(result == ET_FRAME_NOTHING || i + 1 == size);
+        result = etd_frame_decode(&decoder, bytes[i]);
+        check(result == ETD_FRAME_NOTHING || i + 1 == size);
     }
-    check(result == ET_FRAME_GOOD && decoder.size <= MTU);
-    answered += (payload[1] & ET_LINK_RESPONSE) != 0;
+    check(result == ETD_FRAME_GOOD && decoder.size <= MTU);
+    answered += (payload[1] & ETD_LINK_RESPONSE) != 0;
 }
 
 static void nothing(void) {
@@ -78,7 +79,7 @@ static void set_baud(uint32_t baud) {
 
 static void settle(void) {
     for (uint32_t i = 0; i < MAX_POLLS; i++) {
-        if (!et_server_poll(server)) {
+        if (!etd_server_poll(server)) {
             return;
         }
     }
@@ -94,31 +95,31 @@ static void put_on_line(const uint8_t *bytes, uint32_t size) {
 }
 
 static void fill_digest(uint8_t *body) {
-    const et_upload *upload = &server->upload;
-    et_sha256 sha;
-    et_sha256_init(&sha);
-    if (body[0] == ET_LINK_REGION_MODEL) {
-        et_sha256_update(&sha, server->config.model, server->model_size);
+    const etd_upload *upload = &server->upload;
+    etd_sha256 sha;
+    etd_sha256_init(&sha);
+    if (body[0] == ETD_LINK_REGION_MODEL) {
+        etd_sha256_update(&sha, server->config.model, server->model_size);
     } else if (upload->open) {
-        et_sha256_update(&sha, upload->bytes, upload->size);
+        etd_sha256_update(&sha, upload->bytes, upload->size);
     }
-    et_sha256_final(&sha, body + DIGEST_AT);
+    etd_sha256_final(&sha, body + DIGEST_AT);
 }
 
 static void send_request(uint8_t op, const uint8_t *body, uint32_t size) {
     uint8_t payload[MTU] = {0, op, 1, 0};
-    uint8_t encoded[ET_FRAME_ENCODED_SIZE(MTU)];
-    memcpy(payload + ET_LINK_HEADER_SIZE, body, size);
-    uint8_t *copy = payload + ET_LINK_HEADER_SIZE;
-    if (op == ET_LINK_OP_COMMIT && size == DIGEST_AT + ET_LINK_DIGEST_SIZE) {
+    uint8_t encoded[ETD_FRAME_ENCODED_SIZE(MTU)];
+    memcpy(payload + ETD_LINK_HEADER_SIZE, body, size);
+    uint8_t *copy = payload + ETD_LINK_HEADER_SIZE;
+    if (op == ETD_LINK_OP_COMMIT && size == DIGEST_AT + ETD_LINK_DIGEST_SIZE) {
         fill_digest(copy);
     }
-    if (op == ET_LINK_OP_RUN && size > RUN_COUNT_AT) {
+    if (op == ETD_LINK_OP_RUN && size > RUN_COUNT_AT) {
         copy[RUN_COUNT_AT] %= MAX_EXECUTIONS + 1u;
         memset(copy + RUN_COUNT_AT + 1, 0, size - RUN_COUNT_AT - 1 < 3 ? size - RUN_COUNT_AT - 1 : 3);
     }
-    uint32_t around = ET_LINK_HEADER_SIZE + ET_LINK_CRC_SIZE;
-    put_on_line(encoded, et_frame_encode(payload, size + around, encoded));
+    uint32_t around = ETD_LINK_HEADER_SIZE + ETD_LINK_CRC_SIZE;
+    put_on_line(encoded, etd_frame_encode(payload, size + around, encoded));
 }
 
 static void expect_answer(uint8_t op, const uint8_t *body, uint32_t size) {
@@ -130,7 +131,7 @@ static void expect_answer(uint8_t op, const uint8_t *body, uint32_t size) {
     answered = 0;
     send_request(op, body, size);
     settle();
-    check(op == ET_LINK_OP_READ ? answered >= 1 : answered == 1);
+    check(op == ETD_LINK_OP_READ ? answered >= 1 : answered == 1);
 }
 
 /* Uploads the tiny model; each three bytes of `changes` are a place in it and a value to put there. */
@@ -140,19 +141,19 @@ static void write_model(const uint8_t *changes, uint32_t size) {
     for (uint32_t i = 0; i + 2 < size; i += 3) {
         model[(changes[i] | (uint32_t)changes[i + 1] << 8) % tiny_model_size] = changes[i + 2];
     }
-    uint8_t body[8 + 128] = {ET_LINK_REGION_MODEL};
+    uint8_t body[8 + 128] = {ETD_LINK_REGION_MODEL};
     body[4] = (uint8_t)tiny_model_size;
     body[5] = (uint8_t)(tiny_model_size >> 8);
-    expect_answer(ET_LINK_OP_OPEN, body, 8);
+    expect_answer(ETD_LINK_OP_OPEN, body, 8);
     for (uint32_t at = 0; at < tiny_model_size; at += 128) {
         uint32_t count = tiny_model_size - at < 128 ? tiny_model_size - at : 128;
         body[4] = (uint8_t)at;
         body[5] = (uint8_t)(at >> 8);
         memcpy(body + 8, model + at, count);
-        expect_answer(ET_LINK_OP_WRITE, body, 8 + count);
+        expect_answer(ETD_LINK_OP_WRITE, body, 8 + count);
     }
     body[4] = body[5] = 0;
-    expect_answer(ET_LINK_OP_COMMIT, body, DIGEST_AT + ET_LINK_DIGEST_SIZE);
+    expect_answer(ETD_LINK_OP_COMMIT, body, DIGEST_AT + ETD_LINK_DIGEST_SIZE);
 }
 
 static void step(uint8_t kind, const uint8_t *bytes, uint32_t size) {
@@ -167,10 +168,10 @@ static void step(uint8_t kind, const uint8_t *bytes, uint32_t size) {
         write_model(bytes, size);
         break;
     default:
-        if (kind < ET_LINK_RESPONSE) {
+        if (kind < ETD_LINK_RESPONSE) {
             expect_answer(kind, bytes, size);
         } else {
-            send_request((uint8_t)(kind & ~ET_LINK_RESPONSE), bytes, size);
+            send_request((uint8_t)(kind & ~ETD_LINK_RESPONSE), bytes, size);
         }
         break;
     }
@@ -183,9 +184,9 @@ static void *block(uint32_t size) {
     return bytes;
 }
 
-static et_server_config configure(void) {
+static etd_server_config configure(void) {
     static const uint32_t bauds[] = {BAUD, 2 * BAUD};
-    static const et_port port = {
+    static const etd_port port = {
         .read = port_read,
         .write = port_write,
         .idle = nothing,
@@ -194,9 +195,9 @@ static et_server_config configure(void) {
         .reboot = nothing,
         .set_baud = set_baud,
     };
-    static const et_clock npu = {"npu", 1, 3, 24, true};
-    static const et_target target = {"fuzz", "host", "clock", 1000, 1, 32, 1, 2, bauds, &npu};
-    return (et_server_config){
+    static const etd_clock npu = {"npu", 1, 3, 24, true};
+    static const etd_target target = {"fuzz", "host", "clock", 1000, 1, 32, 1, 2, bauds, &npu};
+    return (etd_server_config){
         .port = &port,
         .target = &target,
         .build_id = "fuzz",
@@ -210,15 +211,15 @@ static et_server_config configure(void) {
         .trace_capacity = TRACE_CAPACITY,
         .debug = block(DEBUG_CAPACITY),
         .debug_capacity = DEBUG_CAPACITY,
-        .kept = block(sizeof(et_postmortem)),
-        .receive = block(ET_SERVER_RECEIVE_SIZE(MTU)),
+        .kept = block(sizeof(etd_postmortem)),
+        .receive = block(ETD_SERVER_RECEIVE_SIZE(MTU)),
         .send = block(MTU),
-        .encoded = block(ET_FRAME_ENCODED_SIZE(MTU)),
+        .encoded = block(ETD_FRAME_ENCODED_SIZE(MTU)),
         .mtu = MTU,
     };
 }
 
-static void release(const et_server_config *config) {
+static void release(const etd_server_config *config) {
     free(config->kept);
     free(config->model);
     free(config->arena);
@@ -236,7 +237,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
     (void)argc;
     (void)argv;
-    FILE *file = fopen(ET_FUZZ_DIRECTORY "/tiny_relu.pte", "rb");
+    FILE *file = fopen(ETD_FUZZ_DIRECTORY "/tiny_relu.pte", "rb");
     check(file != NULL);
     tiny_model_size = (uint32_t)fread(tiny_model, 1, sizeof tiny_model, file);
     check(tiny_model_size > 0 && fclose(file) == 0);
@@ -244,17 +245,17 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    et_server_config config = configure();
+    etd_server_config config = configure();
     server = calloc(1, sizeof *server);
     check(server != NULL);
     line_size = 0;
     now = 0;
-    et_server_init(server, &config);
+    etd_server_init(server, &config);
     while (size >= 2) {
         uint8_t kind = data[0];
         size_t count = data[1] < size - 2 ? data[1] : size - 2;
-        if (count > MTU - ET_LINK_HEADER_SIZE - ET_LINK_CRC_SIZE) {
-            count = MTU - ET_LINK_HEADER_SIZE - ET_LINK_CRC_SIZE;
+        if (count > MTU - ETD_LINK_HEADER_SIZE - ETD_LINK_CRC_SIZE) {
+            count = MTU - ETD_LINK_HEADER_SIZE - ETD_LINK_CRC_SIZE;
         }
         step(kind, data + 2, (uint32_t)count);
         data += 2 + count;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Makes any sequence of tracer calls on a buffer of any size, which the tracer must stay within; then the
  * log and the ED00 file must have the size that was announced, and the file must be sound. The first two
  * bytes choose the buffer, and with it how much there is for tensors. */
@@ -5,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "et_etdump.h"
+#include "etd_etdump.h"
 #include "support/ed00_verifier.h"
 
 #define LARGEST 2048u
@@ -23,48 +24,49 @@ static uint32_t ticks(void) {
 }
 
 typedef struct {
-    et_tracer tracer;
-    et_event event;
-    et_delegate_event delegate;
-    et_event_filter filter;
+    etd_tracer tracer;
+    etd_event event;
+    etd_delegate_event delegate;
+    etd_event_filter filter;
 } subject;
 
 static const char *const names[] = {NULL, "", "a", "Execute", "native_call_relu.out", "*", "a*", "*out"};
 
 /* Tensors of a list, each with more dimensions than the one before. */
-static void tensor_at(const void *context, uint32_t index, et_logged_tensor *tensor) {
+static void tensor_at(const void *context, uint32_t index, etd_logged_tensor *tensor) {
     static const int32_t dims[CALL_SIZE] = {1, 2, 3, 4, 5, 6, 7, -1};
     const uint8_t *input = context;
     uint8_t ndim = (uint8_t)((input[4] + index) % CALL_SIZE);
     uint32_t nbytes = input[5] % (CALL_SIZE + 1u);
-    *tensor = (et_logged_tensor){input[3] % 4 != 0 ? input : NULL, nbytes, dims, dims, ndim, input[3]};
+    *tensor = (etd_logged_tensor){input[3] % 4 != 0 ? input : NULL, nbytes, dims, dims, ndim, input[3]};
 }
 
-static void log_value(et_tracer *tracer, const uint8_t input[CALL_SIZE], const char *name) {
-    static const uint8_t kinds[] = {ET_LOG_VALUE_NONE,   ET_LOG_VALUE_INT,    ET_LOG_VALUE_BOOL,
-                                    ET_LOG_VALUE_DOUBLE, ET_LOG_VALUE_TENSOR, ET_LOG_VALUE_TENSOR_LIST};
-    et_logged_value value = {.kind = kinds[input[6] % sizeof kinds]};
-    if (value.kind == ET_LOG_VALUE_TENSOR_LIST) {
+static void log_value(etd_tracer *tracer, const uint8_t input[CALL_SIZE], const char *name) {
+    static const uint8_t kinds[] = {ETD_LOG_VALUE_NONE,   ETD_LOG_VALUE_INT,    ETD_LOG_VALUE_BOOL,
+                                    ETD_LOG_VALUE_DOUBLE, ETD_LOG_VALUE_TENSOR, ETD_LOG_VALUE_TENSOR_LIST};
+    etd_logged_value value = {.kind = kinds[input[6] % sizeof kinds]};
+    if (value.kind == ETD_LOG_VALUE_TENSOR_LIST) {
         value.as.list.tensor_at = tensor_at;
         value.as.list.context = input;
         value.as.list.count = input[7] % 16 != 0 ? input[7] % 16 : 100000u;
-    } else if (value.kind == ET_LOG_VALUE_TENSOR) {
+    } else if (value.kind == ETD_LOG_VALUE_TENSOR) {
         tensor_at(input, 0, &value.as.tensor);
-    } else if (value.kind == ET_LOG_VALUE_BOOL) {
+    } else if (value.kind == ETD_LOG_VALUE_BOOL) {
         value.as.boolean = input[7] % 2 != 0;
     } else {
         memcpy(&value.as.integer, input, sizeof value.as.integer);
     }
     if (input[2] % 3 == 0) {
-        (void)et_log_intermediate_output_delegate(tracer, name, (int8_t)input[2], &value);
+        (void)etd_log_intermediate_output_delegate(tracer, name, (int8_t)input[2], &value);
     } else {
-        (void)et_log_evalue(tracer, input[2] % 3 == 1 ? ET_PROGRAM_OUTPUT : ET_INTERMEDIATE_OUTPUT, &value);
+        (void)etd_log_evalue(tracer, input[2] % 3 == 1 ? ETD_PROGRAM_OUTPUT : ETD_INTERMEDIATE_OUTPUT,
+                             &value);
     }
 }
 
 /* Two calls share a case where one begins what the other ends. */
 static void call(subject *subject, const uint8_t input[CALL_SIZE]) {
-    et_tracer *tracer = &subject->tracer;
+    etd_tracer *tracer = &subject->tracer;
     const char *name = names[input[1] % 8];
     int32_t chain = (int8_t)input[2];
     uint32_t number = (uint32_t)input[3] << (input[2] % 32);
@@ -72,53 +74,53 @@ static void call(subject *subject, const uint8_t input[CALL_SIZE]) {
     uint32_t length = input[5] % (CALL_SIZE + 1);
     switch (input[0] % 15) {
     case 0:
-        et_create_event_block(tracer, name);
-        et_set_bundled_input_index(tracer, chain);
+        etd_create_event_block(tracer, name);
+        etd_set_bundled_input_index(tracer, chain);
         break;
     case 1:
-        et_set_chain_debug_handle(tracer, chain * 1000, number);
+        etd_set_chain_debug_handle(tracer, chain * 1000, number);
         break;
     case 2:
-        subject->event = et_start_profiling(tracer, name, chain, number);
+        subject->event = etd_start_profiling(tracer, name, chain, number);
         break;
     case 3:
-        et_end_profiling(tracer, subject->event);
+        etd_end_profiling(tracer, subject->event);
         break;
     case 4:
-        subject->delegate = et_start_profiling_delegate(tracer, name, chain);
+        subject->delegate = etd_start_profiling_delegate(tracer, name, chain);
         break;
     case 5:
-        et_end_profiling_delegate(tracer, subject->delegate, metadata, length);
+        etd_end_profiling_delegate(tracer, subject->delegate, metadata, length);
         break;
     case 6:
-        et_log_profiling_delegate(tracer, name, chain, input[6], number, number, metadata, length);
+        etd_log_profiling_delegate(tracer, name, chain, input[6], number, number, metadata, length);
         break;
     case 7:
-        (void)et_track_allocator(tracer, name);
+        (void)etd_track_allocator(tracer, name);
         break;
     case 8:
-        et_track_allocation(tracer, input[6], number, number);
+        etd_track_allocation(tracer, input[6], number, number);
         break;
     case 9:
-        et_track_free(tracer, input[6], number, ET_LOG_NO_OFFSET);
-        et_track_allocation_failure(tracer, input[6], number);
+        etd_track_free(tracer, input[6], number, ETD_LOG_NO_OFFSET);
+        etd_track_allocation_failure(tracer, input[6], number);
         break;
     case 10:
-        et_set_profiling_level(tracer, input[1] % 2 != 0 ? ET_PROFILE_ALL_EVENTS : ET_PROFILE_METHOD_ONLY);
+        etd_set_profiling_level(tracer, input[1] % 2 != 0 ? ETD_PROFILE_ALL_EVENTS : ETD_PROFILE_METHOD_ONLY);
         break;
     case 11:
-        et_log_recycle(tracer);
+        etd_log_recycle(tracer);
         break;
     case 12:
         log_value(tracer, input, name);
         break;
     case 13:
-        et_set_debug_level(tracer, (et_debug_level)(input[1] % 3));
-        et_set_when_full(tracer, (et_when_full)(input[2] % 2));
+        etd_set_debug_level(tracer, (etd_debug_level)(input[1] % 3));
+        etd_set_when_full(tracer, (etd_when_full)(input[2] % 2));
         break;
     default:
-        subject->filter = (et_event_filter){names + 1, input[1] % 8, input[4] % 2 != 0, chain, chain + 9};
-        et_set_event_filter(tracer, input[5] % 2 != 0 ? &subject->filter : NULL);
+        subject->filter = (etd_event_filter){names + 1, input[1] % 8, input[4] % 2 != 0, chain, chain + 9};
+        etd_set_event_filter(tracer, input[5] % 2 != 0 ? &subject->filter : NULL);
         break;
     }
 }
@@ -138,10 +140,11 @@ static bool take(void *context, const void *bytes, uint32_t size) {
     return true;
 }
 
-/* For other readers: with a folder in ET_FUZZ_SAVE, each input leaves its log and its ED00 file there. */
+/* For other readers: with a folder in ETHARNESS_FUZZ_SAVE, each input leaves its log and its ED00 file in
+ * it. */
 static void save(const char *extension, const uint8_t *bytes, uint32_t size) {
     static uint32_t number;
-    const char *folder = getenv("ET_FUZZ_SAVE");
+    const char *folder = getenv("ETHARNESS_FUZZ_SAVE");
     if (folder == NULL) {
         return;
     }
@@ -152,20 +155,20 @@ static void save(const char *extension, const uint8_t *bytes, uint32_t size) {
     check(fclose(out) == 0);
 }
 
-static void read_log(const et_tracer *tracer) {
-    uint32_t size = et_log_size(tracer);
+static void read_log(const etd_tracer *tracer) {
+    uint32_t size = etd_log_size(tracer);
     uint8_t *image = malloc(size);
-    check(image != NULL && et_log_read(tracer, 0, image, size) == size);
+    check(image != NULL && etd_log_read(tracer, 0, image, size) == size);
     save("etlog", image, size);
     free(image);
 }
 
-static void write_file(const et_tracer *tracer, bool allocations) {
-    collected file = {.size = et_etdump_size(tracer, allocations)};
+static void write_file(const etd_tracer *tracer, bool allocations) {
+    collected file = {.size = etd_etdump_size(tracer, allocations)};
     file.bytes = malloc(file.size);
     check(file.bytes != NULL);
-    et_etdump_sink sink = {take, &file};
-    check(et_etdump_write(tracer, allocations, &sink));
+    etd_etdump_sink sink = {take, &file};
+    check(etd_etdump_write(tracer, allocations, &sink));
     check(file.taken == file.size);
     check(ed00_is_sound(file.bytes, file.size));
     save("etdp", file.bytes, file.size);
@@ -184,15 +187,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint8_t *debug = malloc(debug_capacity);
     check((buffer != NULL || capacity == 0) && (debug != NULL || debug_capacity == 0));
     subject subject = {0};
-    et_tracer_init(&subject.tracer, buffer, capacity, ticks);
-    et_set_debug_buffer(&subject.tracer, debug, debug_capacity);
-    et_set_debug_level(&subject.tracer, ET_DEBUG_INTERMEDIATE_OUTPUTS);
+    etd_tracer_init(&subject.tracer, buffer, capacity, ticks);
+    etd_set_debug_buffer(&subject.tracer, debug, debug_capacity);
+    etd_set_debug_level(&subject.tracer, ETD_DEBUG_INTERMEDIATE_OUTPUTS);
     for (size_t at = 2; at + CALL_SIZE <= size && at < 4096; at += CALL_SIZE) {
         call(&subject, data + at);
     }
     read_log(&subject.tracer);
     write_file(&subject.tracer, size % 2 != 0);
-    check(et_debug_size(&subject.tracer) <= debug_capacity);
+    check(etd_debug_size(&subject.tracer) <= debug_capacity);
     free(debug);
     free(buffer);
     return 0;

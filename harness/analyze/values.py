@@ -27,7 +27,7 @@ def tensor_array(tensor: TensorValue, debug_buffer: bytes) -> np.ndarray:
         raise FormatError(
             "the target had no room for this tensor's bytes",
             field="debug buffer",
-            hint="log fewer values or fewer runs, or give the board a larger ET_DEBUG_CAPACITY",
+            hint="log fewer values or fewer runs, or give the board a larger ETD_DEBUG_CAPACITY",
         )
     if tensor.scalar_type not in STORED_AS:
         raise FormatError(f"scalar type {tensor.scalar_type} is not known", field="scalar type")

@@ -88,7 +88,7 @@ def build_firmware(board: Board, *, root: Path | None = None) -> Firmware:
     source = data_directory("firmware_stub")
     directory = build_directory(source, build.preset, root)
     build_id = source_digest(source)
-    options = {"ET_BUILD_ID": build_id}
+    options = {"ETD_BUILD_ID": build_id}
     if build.executorch:
         executorch = _require_executorch(board.name)
         options["executorch_DIR"] = str(executorch / "share" / "cmake")

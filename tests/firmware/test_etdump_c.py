@@ -58,5 +58,5 @@ def test_a_sink_that_stops_is_reported(etstub: ct.CDLL, limit: int) -> None:
 
 
 def test_without_a_tracer_there_is_no_file(etstub: ct.CDLL) -> None:
-    assert etstub.et_etdump_size(None, True) == 0
-    assert etstub.et_etdump_write(None, True, None) & 0xFF == 0
+    assert etstub.etd_etdump_size(None, True) == 0
+    assert etstub.etd_etdump_write(None, True, None) & 0xFF == 0

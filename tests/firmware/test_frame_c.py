@@ -18,7 +18,7 @@ SOH = 1
 
 
 class Result(IntEnum):
-    """et_frame_result."""
+    """etd_frame_result."""
 
     NOTHING = 0
     TEXT = 1
@@ -30,7 +30,7 @@ class Result(IntEnum):
     BAD_CRC = 7
 
 
-@mirrors("et_frame.h", "et_frame_decoder")
+@mirrors("etd_frame.h", "etd_frame_decoder")
 class Decoder(ct.Structure):
     _fields_ = [
         ("payload", ct.c_void_p),
@@ -40,7 +40,7 @@ class Decoder(ct.Structure):
     ]
 
 
-@mirrors("et_sha256.h", "et_sha256")
+@mirrors("etd_sha256.h", "etd_sha256")
 class Sha256(ct.Structure):
     _fields_ = [
         ("state", ct.c_uint32 * 8),
@@ -58,8 +58,8 @@ def encode(library: ct.CDLL, payload: bytes) -> bytes:
     size = len(payload) + 4
     buffer = (ct.c_uint8 * size)(*payload)
     out = (ct.c_uint8 * (size + size // 254 + 3))()
-    library.et_frame_encode.restype = ct.c_uint32
-    length = library.et_frame_encode(buffer, size, out)
+    library.etd_frame_encode.restype = ct.c_uint32
+    length = library.etd_frame_encode(buffer, size, out)
     assert length <= len(out)
     return bytes(out[:length])
 
@@ -69,10 +69,10 @@ def decode(library: ct.CDLL, stream: bytes, mtu: int = MTU) -> list[tuple[Result
     capacity = longest_encoded(mtu)
     buffer = (ct.c_uint8 * capacity)()
     decoder = Decoder()
-    library.et_frame_decoder_init(ct.byref(decoder), buffer, capacity)
+    library.etd_frame_decoder_init(ct.byref(decoder), buffer, capacity)
     found = []
     for byte in stream:
-        result = Result(library.et_frame_decode(ct.byref(decoder), byte))
+        result = Result(library.etd_frame_decode(ct.byref(decoder), byte))
         if result == Result.TEXT:
             found.append((result, bytes((byte,))))
         elif result == Result.GOOD:
@@ -156,12 +156,12 @@ def test_frames_at_the_edges_of_full_blocks_come_back(etstub: ct.CDLL) -> None:
 @given(st.lists(st.binary(max_size=200), max_size=5))
 @settings(deadline=None)
 def test_crc_and_sha_continue_over_pieces(etstub: ct.CDLL, pieces: list[bytes]) -> None:
-    etstub.et_crc32.restype = ct.c_uint32
+    etstub.etd_crc32.restype = ct.c_uint32
     crc, sha, digest = 0, Sha256(), (ct.c_uint8 * 32)()
-    etstub.et_sha256_init(ct.byref(sha))
+    etstub.etd_sha256_init(ct.byref(sha))
     for piece in pieces:
-        crc = etstub.et_crc32(ct.c_uint32(crc), piece, len(piece))
-        etstub.et_sha256_update(ct.byref(sha), piece, len(piece))
-    etstub.et_sha256_final(ct.byref(sha), digest)
+        crc = etstub.etd_crc32(ct.c_uint32(crc), piece, len(piece))
+        etstub.etd_sha256_update(ct.byref(sha), piece, len(piece))
+    etstub.etd_sha256_final(ct.byref(sha), digest)
     assert crc == zlib.crc32(b"".join(pieces))
     assert bytes(digest) == hashlib.sha256(b"".join(pieces)).digest()

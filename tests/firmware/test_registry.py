@@ -19,7 +19,7 @@ STUB = data_directory("firmware_stub")
 LIST = STUB / "src" / "kernels" / "operators.def"
 
 
-@mirrors("et_kernel.h", "et_kernel")
+@mirrors("etd_kernel.h", "etd_kernel")
 class Kernel(ct.Structure):
     _fields_ = [
         ("name", ct.c_char_p),
@@ -31,8 +31,8 @@ class Kernel(ct.Structure):
 
 
 def registered(library: ct.CDLL) -> list[Kernel]:
-    count = ct.c_uint32.in_dll(library, "et_kernel_count").value
-    table = (ct.POINTER(Kernel) * count).in_dll(library, "et_kernels")
+    count = ct.c_uint32.in_dll(library, "etd_kernel_count").value
+    table = (ct.POINTER(Kernel) * count).in_dll(library, "etd_kernels")
     return [entry.contents for entry in table]
 
 
@@ -44,12 +44,12 @@ def names(library: ct.CDLL) -> list[str]:
 
 
 def build(directory: Path, operators: str) -> ct.CDLL:
-    build_preset(STUB, "native", directory, {"ET_OPERATORS": operators})
+    build_preset(STUB, "native", directory, {"ETD_OPERATORS": operators})
     return load_library(directory / "libetstub.so")
 
 
 def test_the_list_says_what_the_kernels_say(etstub: ct.CDLL) -> None:
-    listed = re.findall(r'^ET_OPERATOR\("([^"]+)"', LIST.read_text(), re.MULTILINE)
+    listed = re.findall(r'^ETD_OPERATOR\("([^"]+)"', LIST.read_text(), re.MULTILINE)
     assert names(etstub) == listed
     assert len(set(listed)) == len(listed)
 

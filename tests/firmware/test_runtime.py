@@ -133,12 +133,12 @@ def test_events_are_those_of_executorchs_runtime(etstub: ct.CDLL) -> None:
     expected = json.loads((FIXTURES / "kws_f32_signatures.json").read_text())
     log, tracer = Memory(1 << 16), Tracer()
     ticks = ct.CFUNCTYPE(ct.c_uint32)(lambda: 0)
-    etstub.et_tracer_init(ct.byref(tracer), ct.c_void_p(log.address), log.size, ticks)
+    etstub.etd_tracer_init(ct.byref(tracer), ct.c_void_p(log.address), log.size, ticks)
     loaded = load(etstub, FILES["kws_f32"], tracer=tracer)
     for _ in expected[1:]:
         loaded.execute()
-    image = Memory(etstub.et_log_size(ct.byref(tracer)))
-    etstub.et_log_read(ct.byref(tracer), 0, ct.c_void_p(image.address), image.size)
+    image = Memory(etstub.etd_log_size(ct.byref(tracer)))
+    etstub.etd_log_read(ct.byref(tracer), 0, ct.c_void_p(image.address), image.size)
     trace = read_log(image.read())
 
     found = []
@@ -162,11 +162,11 @@ def test_events_are_those_of_executorchs_runtime(etstub: ct.CDLL) -> None:
 def test_a_failed_load_still_ends_its_events(etstub: ct.CDLL) -> None:
     log, tracer = Memory(1 << 12), Tracer()
     ticks = ct.CFUNCTYPE(ct.c_uint32)(lambda: 0)
-    etstub.et_tracer_init(ct.byref(tracer), ct.c_void_p(log.address), log.size, ticks)
+    etstub.etd_tracer_init(ct.byref(tracer), ct.c_void_p(log.address), log.size, ticks)
     with pytest.raises(RuntimeFailure):
         load(etstub, FILES["kws_int8"], arena_size=1024, tracer=tracer)
-    image = Memory(etstub.et_log_size(ct.byref(tracer)))
-    etstub.et_log_read(ct.byref(tracer), 0, ct.c_void_p(image.address), image.size)
+    image = Memory(etstub.etd_log_size(ct.byref(tracer)))
+    etstub.etd_log_read(ct.byref(tracer), 0, ct.c_void_p(image.address), image.size)
     trace = read_log(image.read())
     assert [trace.names[n] for n in trace.name[trace.kind == Kind.PROFILE]] == [
         "Method::init",

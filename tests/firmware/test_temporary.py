@@ -77,13 +77,13 @@ def test_an_arena_that_lacks_it_is_refused_with_the_size_it_needs(etstub: ct.CDL
     assert temporary_rows(recorder.trace()) == [(128, True)]
 
 
-@mirrors("et_delegate.h", "et_delegate_run")
+@mirrors("etd_delegate.h", "etd_delegate_run")
 class Run(ct.Structure):
     _fields_ = [("tracer", ct.c_void_p), ("temporary", ct.c_void_p)]
 
 
 def take(loaded: Loaded, run: Run, size: int) -> int | None:
-    function = loaded.library.et_delegate_take_temporary
+    function = loaded.library.etd_delegate_take_temporary
     function.restype = ct.c_void_p
     found = function(ct.byref(run), ct.c_uint32(size))
     return None if found is None else int(found)

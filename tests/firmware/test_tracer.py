@@ -169,15 +169,15 @@ def test_a_filter_decides_in_a_full_log_too(etstub: ct.CDLL) -> None:
     ],
 )
 def test_without_a_tracer_nothing_happens(etstub: ct.CDLL, function: str, arguments: tuple) -> None:
-    getattr(etstub, f"et_{function}")(None, *arguments)
+    getattr(etstub, f"etd_{function}")(None, *arguments)
 
 
 def test_without_a_tracer_there_is_nothing(etstub: ct.CDLL) -> None:
-    etstub.et_start_profiling.restype = Event
-    assert etstub.et_start_profiling(None, b"a", 1, 2).start == 0
-    etstub.et_start_profiling_delegate.restype = DelegateEvent
-    assert etstub.et_start_profiling_delegate(None, b"a", -1).event.start == 0
-    assert etstub.et_intern(None, b"a") & 0xFFFF == NO_NAME
-    assert etstub.et_track_allocator(None, b"a") == 0
-    assert etstub.et_log_size(None) == 0
-    assert etstub.et_log_read(None, 0, None, 0) == 0
+    etstub.etd_start_profiling.restype = Event
+    assert etstub.etd_start_profiling(None, b"a", 1, 2).start == 0
+    etstub.etd_start_profiling_delegate.restype = DelegateEvent
+    assert etstub.etd_start_profiling_delegate(None, b"a", -1).event.start == 0
+    assert etstub.etd_intern(None, b"a") & 0xFFFF == NO_NAME
+    assert etstub.etd_track_allocator(None, b"a") == 0
+    assert etstub.etd_log_size(None) == 0
+    assert etstub.etd_log_read(None, 0, None, 0) == 0

@@ -138,7 +138,7 @@ class Tracers(RuleBasedStateMachine):
     @rule()
     def call_without_a_tracer(self) -> None:
         for function, arguments in NULL_CALLS:
-            getattr(self.library, f"et_{function}")(None, *arguments)
+            getattr(self.library, f"etd_{function}")(None, *arguments)
 
     @invariant()
     def logs_are_what_the_models_say(self) -> None:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes a dump with ExecuTorch's own ETDumpGen: `script <static bytes or 0> <file>`, told on standard input
 // what to log, one call a line. Names without spaces; `-` stands for none.
 #include <cstdio>

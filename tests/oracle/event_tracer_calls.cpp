@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls everything that ExecuTorch may call of an EventTracer, and writes log and debug buffer to standard
 // output.
 #include <cstdio>
@@ -64,10 +65,10 @@ static bool log_values(rt::EventTracer &events) {
 int main() {
     static uint8_t memory[4096];
     static uint8_t image[sizeof memory + 64];
-    et_tracer tracer;
-    et_tracer_init(&tracer, memory, sizeof memory, ticks);
+    etd_tracer tracer;
+    etd_tracer_init(&tracer, memory, sizeof memory, ticks);
     static uint8_t debug[72]; // room for four tensors of twelve bytes each, aligned
-    et_set_debug_buffer(&tracer, debug, sizeof debug);
+    etd_set_debug_buffer(&tracer, debug, sizeof debug);
     etdump_stub::EventTracer adapter(tracer);
     rt::EventTracer &events = adapter;
 
@@ -88,8 +89,8 @@ int main() {
     if (!log_values(events)) {
         return 1;
     }
-    const uint32_t size = et_log_read(&tracer, 0, image, et_log_size(&tracer));
-    const uint32_t used = et_debug_size(&tracer);
+    const uint32_t size = etd_log_read(&tracer, 0, image, etd_log_size(&tracer));
+    const uint32_t used = etd_debug_size(&tracer);
     const bool written =
         std::fwrite(image, 1, size, stdout) == size && std::fwrite(debug, 1, used, stdout) == used;
     return written ? 0 : 1;

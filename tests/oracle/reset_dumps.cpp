@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A static ETDumpGen, reset after each of some dumps: `reset_dumps <dumps> <folder>` writes each dump
 // as it is handed out. Dump n has n + 1 events, named after it.
 #include <cstdio>

@@ -65,8 +65,8 @@ int main(int, char **argv) {
         return 1;
     }
     uint8_t piece[100];
-    for (uint32_t at = 0, size = et_log_size(&tracer); at < size;) {
-        const uint32_t count = et_log_read(&tracer, at, piece, sizeof piece);
+    for (uint32_t at = 0, size = etd_log_size(&tracer); at < size;) {
+        const uint32_t count = etd_log_read(&tracer, at, piece, sizeof piece);
         std::fwrite(piece, 1, count, stdout);
         at += count;
     }
@@ -109,9 +109,9 @@ def test_a_firmware_gets_the_link_from_the_files_the_page_lists(tmp_path: Path) 
     assert "executorch/runtime.cpp" in listed
     sources = [path for pattern in listed for path in sorted(FIRMWARE.glob(pattern))]
     sizes = {"MODEL": 1 << 20, "ARENA": 1 << 20, "INPUT": 1 << 16, "TRACE": 1 << 16}
-    assert all(f"`ET_{name}_CAPACITY`" in text for name in sizes)
-    definitions = [f"-DET_{name}_CAPACITY={size}" for name, size in sizes.items()]
-    definitions += ["-DET_MTU=1024", '-DET_BUILD_ID="theirs"']
+    assert all(f"`ETD_{name}_CAPACITY`" in text for name in sizes)
+    definitions = [f"-DETD_{name}_CAPACITY={size}" for name, size in sizes.items()]
+    definitions += ["-DETD_MTU=1024", '-DETD_BUILD_ID="theirs"']
     build = Build(tmp_path)
     port = sorted((FIRMWARE / "ports/native").glob("*.c"))  # the page's example of a main
     objects = [build.compile(path, *definitions) for path in (*sources, *port)]

@@ -39,7 +39,7 @@ def test_the_wheel_holds_boards_schemas_and_firmware(wheel: Path) -> None:
         "harness/_data/checks/README.md",
         "harness/_data/schema/result.schema.json",
         "harness/_data/firmware_stub/CMakeLists.txt",
-        "harness/_data/firmware_stub/include/et_tracer.h",
+        "harness/_data/firmware_stub/include/etd_tracer.h",
         "harness/_data/firmware_stub/ports/mps2/port.cmake",
     } <= names
     assert not [name for name in names if "/build/" in name]

@@ -25,7 +25,7 @@ from tests.firmware.test_frame_c import Decoder
 
 _NOTHING, _TEXT, _GOOD = 0, 1, 2
 _REASONS = [r.value for r in CorruptReason if r is not CorruptReason.BODY]
-"""In the order of et_frame_result, behind ET_FRAME_GOOD."""
+"""In the order of etd_frame_result, behind ETD_FRAME_GOOD."""
 
 Event = tuple[object, ...]
 
@@ -35,7 +35,7 @@ def device_encode(library: ctypes.CDLL, type_: int, sequence: int, body: bytes) 
     header = bytes((0, type_)) + sequence.to_bytes(2, "little")
     payload = ctypes.create_string_buffer(header + body, size)
     out = ctypes.create_string_buffer(size + size // 254 + 3)
-    length = library.et_frame_encode(payload, size, out)
+    length = library.etd_frame_encode(payload, size, out)
     return out.raw[:length]
 
 
@@ -43,8 +43,8 @@ def device_events(library: ctypes.CDLL, stream: bytes, mtu: int) -> list[Event]:
     capacity = longest_encoded(mtu)
     buffer = ctypes.create_string_buffer(capacity)
     decoder = Decoder()
-    library.et_frame_decoder_init(ctypes.byref(decoder), buffer, capacity)
-    decode, reference = library.et_frame_decode, ctypes.byref(decoder)
+    library.etd_frame_decoder_init(ctypes.byref(decoder), buffer, capacity)
+    decode, reference = library.etd_frame_decode, ctypes.byref(decoder)
     events: list[Event] = []
     for byte in stream:
         result = decode(reference, byte)
@@ -93,7 +93,7 @@ def merge_text(events: Iterable[Event]) -> list[Event]:
 
 @pytest.fixture(scope="module")
 def library(etstub: ctypes.CDLL) -> ctypes.CDLL:
-    etstub.et_frame_encode.restype = ctypes.c_uint32
+    etstub.etd_frame_encode.restype = ctypes.c_uint32
     return etstub
 
 

@@ -79,7 +79,7 @@ def test_the_pages_own_steps_make_a_board_that_runs(project: Path) -> None:
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
 
 
-@pytest.mark.parametrize("file", ["main.c", "memory.ld", "port.cmake"])
+@pytest.mark.parametrize("file", ["template.c", "template.ld", "port.cmake"])
 def test_the_template_marks_what_to_fill_in(file: str) -> None:
     template = data_directory("firmware_stub") / "ports/template" / file
     filled = (line for line in template.read_text().splitlines() if "FILL_IN" in line)

@@ -33,7 +33,7 @@ def test_tracer_and_link_are_small() -> None:
 
 def test_the_tracers_state_is_small(tmp_path: Path) -> None:
     source, compiled = tmp_path / "state.c", tmp_path / "state.o"
-    source.write_text('#include "et_tracer.h"\nchar state[sizeof(et_tracer)];\n')
+    source.write_text('#include "etd_tracer.h"\nchar state[sizeof(etd_tracer)];\n')
     include = data_directory("firmware_stub") / "include"
     command = ["arm-none-eabi-gcc", "-mcpu=cortex-m3", "-mthumb", "-std=c11", f"-I{include}"]
     subprocess.run([*command, "-fno-common", "-c", source, "-o", compiled], check=True)

@@ -28,7 +28,7 @@ _RATE = ct.CFUNCTYPE(None, ct.c_uint32)
 _QUIET = ct.CFUNCTYPE(None, ct.c_bool)
 
 
-@mirrors("et_port.h", "et_port")
+@mirrors("etd_port.h", "etd_port")
 class _Port(ct.Structure):
     _fields_ = [
         ("read", _READ),
@@ -46,7 +46,7 @@ class _Port(ct.Structure):
     ]
 
 
-@mirrors("et_port.h", "et_clock")
+@mirrors("etd_port.h", "etd_clock")
 class _Clock(ct.Structure):
     _fields_ = [
         ("name", ct.c_char_p),
@@ -57,7 +57,7 @@ class _Clock(ct.Structure):
     ]
 
 
-@mirrors("et_port.h", "et_target")
+@mirrors("etd_port.h", "etd_target")
 class _Target(ct.Structure):
     _fields_ = [
         ("board", ct.c_char_p),
@@ -73,7 +73,7 @@ class _Target(ct.Structure):
     ]
 
 
-@mirrors("et_server.h", "et_server_config")
+@mirrors("etd_server.h", "etd_server_config")
 class _Config(ct.Structure):
     _fields_ = [
         ("port", ct.POINTER(_Port)),
@@ -97,8 +97,8 @@ class _Config(ct.Structure):
     ]
 
 
-_Kept = room_for("et_postmortem.h", "et_postmortem", 512)
-_Server = room_for("et_server.h", "et_server", 4096)
+_Kept = room_for("etd_postmortem.h", "etd_postmortem", 512)
+_Server = room_for("etd_server.h", "etd_server", 4096)
 
 
 class CServer:
@@ -169,20 +169,20 @@ class CServer:
             *(receive.address, send.address, encoded.address, mtu),
         )
         self._state = _Server()
-        library.et_server_poll.restype = ct.c_bool
+        library.etd_server_poll.restype = ct.c_bool
         self.start()
 
     def start(self) -> None:
         """Start as after a reset: all state is new, memory is as it was."""
         ct.memset(ct.byref(self._state), 0x5A, ct.sizeof(self._state))
-        self._library.et_server_init(ct.byref(self._state), ct.byref(self._config))
+        self._library.etd_server_init(ct.byref(self._state), ct.byref(self._config))
 
     def fault(self, kind: int, number: int, registers: dict[int, int]) -> None:
         """What a fault handler does."""
         values = [registers.get(i, 0) for i in range(REGISTERS)]
         known = sum(1 << i for i in registers)
         words = (ct.c_uint32 * (3 + REGISTERS))(kind, number, known, *values)
-        self._library.et_postmortem_fault(ct.c_void_p(self.kept.address), words)
+        self._library.etd_postmortem_fault(ct.c_void_p(self.kept.address), words)
 
     def _read(self, out: Any, size: int) -> int:
         count = min(size, len(self._received))
@@ -217,7 +217,7 @@ class CServer:
 
     def poll(self) -> bool:
         """Let it do one step; False when it had nothing to do."""
-        return bool(self._library.et_server_poll(ct.byref(self._state)))
+        return bool(self._library.etd_server_poll(ct.byref(self._state)))
 
     def feed(self, data: bytes) -> None:
         """Put bytes on the line."""

@@ -10,7 +10,7 @@ from tests.support.tracer import CTracer
 WRITE = ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p, ct.c_uint32)
 
 
-@mirrors("et_etdump.h", "et_etdump_sink")
+@mirrors("etd_etdump.h", "etd_etdump_sink")
 class Sink(ct.Structure):
     _fields_ = [("write", WRITE), ("context", ct.c_void_p)]
 

@@ -47,7 +47,7 @@ def fuzzed_traces(folder: Path) -> list[tuple[bytes, bytes]]:
         (corpus / f"sensible_{number}").write_bytes(_sensible(random))
     fuzz("fuzz_tracer", corpus)
     saved.mkdir()
-    replay("fuzz_tracer", corpus, ET_FUZZ_SAVE=str(saved))
+    replay("fuzz_tracer", corpus, ETHARNESS_FUZZ_SAVE=str(saved))
     logs = sorted(saved.glob("*.etlog"))
     return [(path.read_bytes(), path.with_suffix(".etdp").read_bytes()) for path in logs]
 

@@ -4,7 +4,7 @@ A structure that lacks a field makes C write behind it, into Python's heap. So e
 the header it comes from, and a library is loaded only when the compiler agrees about every size and
 place::
 
-    @mirrors("et_etdump.h", "et_etdump_sink")
+    @mirrors("etd_etdump.h", "etd_etdump_sink")
     class Sink(ct.Structure):
         _fields_ = [("write", WRITE), ("context", ct.c_void_p)]
 """

@@ -26,15 +26,15 @@ class Recorder:
         self._log, self.tracer = Memory(1 << 16), Tracer()
         self._ticks = ct.CFUNCTYPE(ct.c_uint32)(self._read)
         log = ct.c_void_p(self._log.address)
-        library.et_tracer_init(ct.byref(self.tracer), log, self._log.size, self._ticks)
+        library.etd_tracer_init(ct.byref(self.tracer), log, self._log.size, self._ticks)
 
     def _read(self) -> int:
         self.now = (self.now + self._step) % 2**32
         return self.now
 
     def trace(self) -> Trace:
-        image = Memory(self.library.et_log_size(ct.byref(self.tracer)))
-        read = self.library.et_log_read
+        image = Memory(self.library.etd_log_size(ct.byref(self.tracer)))
+        read = self.library.etd_log_read
         read(ct.byref(self.tracer), 0, ct.c_void_p(image.address), image.size)
         return read_log(image.read(), CLOCKS)
 

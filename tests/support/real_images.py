@@ -30,7 +30,7 @@ def real_image(name: str) -> Firmware:
         if not image.exists():
             # What another board's preset has put there stays otherwise.
             (directory / "CMakeCache.txt").unlink(missing_ok=True)
-            build_preset(source, board.build.preset, directory, {"ET_BUILD_ID": build_id})
+            build_preset(source, board.build.preset, directory, {"ETD_BUILD_ID": build_id})
             part = image.with_suffix(".part")
             shutil.copy2(directory / board.build.image, part)
             part.replace(image)

@@ -1,4 +1,4 @@
-"""The C runtime through ctypes: the structures of et_runtime.h and what tests do with them."""
+"""The C runtime through ctypes: the structures of etd_runtime.h and what tests do with them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ DTYPES |= {np.dtype(np.int32): 3, np.dtype(np.int64): 4}
 DTYPES |= {np.dtype(np.float32): 6, np.dtype(np.float64): 7, np.dtype(np.bool_): 11}
 
 
-@mirrors("et_error.h", "et_error")
+@mirrors("etd_error.h", "etd_error")
 class Error(ct.Structure):
     _fields_ = [("status", ct.c_uint8), ("detail", ct.c_uint32), ("message", ct.c_char * 80)]
 
 
-@mirrors("et_runtime.h", "et_program")
+@mirrors("etd_runtime.h", "etd_program")
 class Program(ct.Structure):
     _fields_ = [
         ("data", ct.c_void_p),
@@ -35,7 +35,7 @@ class Program(ct.Structure):
     ]
 
 
-@mirrors("et_runtime.h", "et_tensor")
+@mirrors("etd_runtime.h", "etd_tensor")
 class Tensor(ct.Structure):
     _fields_ = [
         ("data", ct.c_void_p),
@@ -51,7 +51,7 @@ class Tensor(ct.Structure):
     ]
 
 
-@mirrors("et_runtime.h", "et_method")
+@mirrors("etd_runtime.h", "etd_method")
 class Method(ct.Structure):
     _fields_ = [
         ("tracer", ct.c_void_p),
@@ -79,7 +79,7 @@ class Method(ct.Structure):
     ]
 
 
-Tracer = room_for("et_tracer.h", "et_tracer", 512)
+Tracer = room_for("etd_tracer.h", "etd_tracer", 512)
 
 
 class RuntimeFailure(Exception):
@@ -108,7 +108,7 @@ class Memory:
 
 
 def call(library: ct.CDLL, function: str, *arguments: object) -> None:
-    """Call a function whose last argument is an et_error, and raise what it reports."""
+    """Call a function whose last argument is an etd_error, and raise what it reports."""
     error = Error()
     implementation = getattr(library, function)
     implementation.restype = ct.c_uint8
@@ -146,7 +146,7 @@ class Loaded:
     ) -> npt.NDArray[np.generic]:
         """Write the inputs, execute, return the first output, flat."""
         for index, value in enumerate(inputs):
-            tensor = self._tensor("et_method_input", index)
+            tensor = self._tensor("etd_method_input", index)
             assert tensor.nbytes == value.nbytes
             ct.memmove(tensor.data, value.tobytes(), value.nbytes)
         self.execute()
@@ -154,17 +154,17 @@ class Loaded:
 
     def resize(self, index: int, sizes: Sequence[int]) -> bool:
         """Give an input of dynamic shape its sizes."""
-        resize = self.library.et_method_resize_input
+        resize = self.library.etd_method_resize_input
         resize.restype = ct.c_bool
         return bool(resize(ct.byref(self.method), index, (ct.c_int32 * len(sizes))(*sizes)))
 
     def output(self, index: int) -> bytes:
         """What is in an output's memory."""
-        tensor = self._tensor("et_method_output", index)
+        tensor = self._tensor("etd_method_output", index)
         return ct.string_at(tensor.data, tensor.nbytes)
 
     def execute(self) -> None:
-        call(self.library, "et_method_execute", ct.byref(self.method))
+        call(self.library, "etd_method_execute", ct.byref(self.method))
 
 
 def load(
@@ -175,10 +175,10 @@ def load(
     memory.write(file)
     program, method = Program(), Method()
     address = ct.c_void_p(memory.address)
-    call(library, "et_program_open", ct.byref(program), address, len(file))
+    call(library, "etd_program_open", ct.byref(program), address, len(file))
     call(
         library,
-        "et_method_load",
+        "etd_method_load",
         ct.byref(method),
         ct.byref(program),
         b"forward",

@@ -21,7 +21,7 @@ from tests.support.tracer_model import (
 GUARD = 32
 
 
-@mirrors("et_tracer.h", "et_event")
+@mirrors("etd_tracer.h", "etd_event")
 class Event(ct.Structure):
     _fields_ = [
         ("name", ct.c_uint16),
@@ -33,7 +33,7 @@ class Event(ct.Structure):
     ]
 
 
-@mirrors("et_tracer.h", "et_event_filter")
+@mirrors("etd_tracer.h", "etd_event_filter")
 class EventFilter(ct.Structure):
     _fields_ = [
         ("patterns", ct.POINTER(ct.c_char_p)),
@@ -44,12 +44,12 @@ class EventFilter(ct.Structure):
     ]
 
 
-@mirrors("et_tracer.h", "et_delegate_event")
+@mirrors("etd_tracer.h", "etd_delegate_event")
 class DelegateEvent(ct.Structure):
     _fields_ = [("event", Event), ("id", ct.c_int32)]
 
 
-@mirrors("et_tracer.h", "et_logged_tensor")
+@mirrors("etd_tracer.h", "etd_logged_tensor")
 class LoggedTensor(ct.Structure):
     _fields_ = [
         ("data", ct.c_char_p),
@@ -86,7 +86,7 @@ class LoggedContent(ct.Union):
     ]
 
 
-@mirrors("et_tracer.h", "et_logged_value", content="as")
+@mirrors("etd_tracer.h", "etd_logged_value", content="as")
 class LoggedValue(ct.Structure):
     _fields_ = [("kind", ct.c_uint8), ("content", LoggedContent)]
 
@@ -127,9 +127,9 @@ class CTracer:
         self._memory, self._debug = guarded(size), guarded(debug)
         self._state = Tracer()
         self._ticks = ct.CFUNCTYPE(ct.c_uint32)(self._tick)
-        library.et_start_profiling.restype = Event
-        library.et_start_profiling_interned.restype = Event
-        library.et_start_profiling_delegate.restype = DelegateEvent
+        library.etd_start_profiling.restype = Event
+        library.etd_start_profiling_interned.restype = Event
+        library.etd_start_profiling_delegate.restype = DelegateEvent
         buffer = ct.c_void_p(ct.addressof(self._memory) + GUARD)
         self.call("tracer_init", buffer, size, self._ticks)
         self.call("set_debug_buffer", ct.c_void_p(ct.addressof(self._debug) + GUARD), debug)
@@ -139,7 +139,7 @@ class CTracer:
         return self.now
 
     def call(self, function: str, *arguments: object) -> object:
-        return getattr(self._library, f"et_{function}")(ct.byref(self._state), *arguments)
+        return getattr(self._library, f"etd_{function}")(ct.byref(self._state), *arguments)
 
     def start(self, name: bytes | None, chain: int, handle: int) -> Event:
         return self.call("start_profiling", name, chain, ct.c_uint32(handle))

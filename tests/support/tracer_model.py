@@ -1,4 +1,4 @@
-"""What et_tracer.h promises, in Python."""
+"""What etd_tracer.h promises, in Python."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def delegate_records(name: int, number: int, metadata: bytes | None) -> list[byt
 
 @dataclass
 class Model:
-    """What et_tracer.h promises."""
+    """What etd_tracer.h promises."""
 
     size: int
     debug_size: int = 0

@@ -17,7 +17,7 @@ _INTERRUPTS = ct.CFUNCTYPE(None, ct.c_bool, ct.c_bool)
 _MASK = ct.CFUNCTYPE(None, ct.c_bool)
 
 
-@mirrors("et_serial.h", "et_uart")
+@mirrors("etd_serial.h", "etd_uart")
 class _Uart(ct.Structure):
     _fields_ = [
         ("receive", _RECEIVE),
@@ -27,7 +27,7 @@ class _Uart(ct.Structure):
     ]
 
 
-_Serial = room_for("et_serial.h", "et_serial", 256)
+_Serial = room_for("etd_serial.h", "etd_serial", 256)
 
 
 class SerialOnUart:
@@ -58,7 +58,7 @@ class SerialOnUart:
         self._rings = [(ct.c_uint8 * RECEIVE_RING)(), (ct.c_uint8 * SEND_RING)()]
         self._state = _Serial()
         self._library = library
-        library.et_serial_waiting.restype = ct.c_bool
+        library.etd_serial_waiting.restype = ct.c_bool
         receive, send = self._rings
         self._call("init", ct.byref(self._uart), receive, RECEIVE_RING, send, SEND_RING)
 
@@ -108,7 +108,7 @@ class SerialOnUart:
         return self._call("overruns")
 
     def _call(self, name: str, *arguments: Any) -> int:
-        return int(getattr(self._library, f"et_serial_{name}")(ct.byref(self._state), *arguments))
+        return int(getattr(self._library, f"etd_serial_{name}")(ct.byref(self._state), *arguments))
 
     # --- the UART -------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ class SerialOnUart:
         self.interrupts += 1
         # As a core does: the handler is not interrupted by itself.
         self._masked = True
-        self._library.et_serial_interrupt(ct.byref(self._state))
+        self._library.etd_serial_interrupt(ct.byref(self._state))
         self._masked = False
 
     def _receive(self) -> int:

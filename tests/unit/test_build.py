@@ -17,7 +17,7 @@ PROJECT = """
 cmake_minimum_required(VERSION 3.22)
 project(copy NONE)
 file(WRITE "${CMAKE_BINARY_DIR}/whose" "${CMAKE_SOURCE_DIR}")
-file(WRITE "${CMAKE_BINARY_DIR}/firmware" "${ET_BUILD_ID}")
+file(WRITE "${CMAKE_BINARY_DIR}/firmware" "${ETD_BUILD_ID}")
 file(APPEND "${CMAKE_BINARY_DIR}/times" "x")
 """
 NOT_TWICE_AT_ONCE = (

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ExecuTorch's EventTracer over our tracer: give one to Program::load_method and every event of load and
  * execution goes to the compact log, and values as the debug level says. Header only, C++17, no heap, no
  * exceptions. What the log or the debug buffer has no room for is counted, so the host sees that something is
@@ -10,7 +11,7 @@
 #include <cstring>
 
 extern "C" {
-#include "et_tracer.h"
+#include "etd_tracer.h"
 }
 
 namespace etdump_stub {
@@ -34,68 +35,68 @@ class EventTracer final : public executorch::runtime::EventTracer {
   public:
     /* The tracer must have been initialised and outlive this object, which begins with its levels. From then
      * on the levels of this object hold. */
-    explicit EventTracer(et_tracer &tracer) : tracer_(tracer) {
+    explicit EventTracer(etd_tracer &tracer) : tracer_(tracer) {
         set_event_tracer_debug_level(static_cast<EventTracerDebugLogLevel>(tracer.debug_level));
         set_event_tracer_profiling_level(static_cast<EventTracerProfilingLevel>(tracer.profiling_level));
     }
 
     void create_event_block(const char *name) override {
-        et_create_event_block(&tracer_, name);
+        etd_create_event_block(&tracer_, name);
         take_bundled_input_index();
     }
 
-    EventTracerEntry start_profiling(const char *name, ChainID chain = ET_UNSET_CHAIN,
-                                     DebugHandle handle = ET_UNSET_HANDLE) override {
+    EventTracerEntry start_profiling(const char *name, ChainID chain = ETD_UNSET_CHAIN,
+                                     DebugHandle handle = ETD_UNSET_HANDLE) override {
         take_chain_debug_handle();
-        return to_entry(et_start_profiling(&tracer_, name, chain, handle), DelegateDebugIdType::kNone, 0);
+        return to_entry(etd_start_profiling(&tracer_, name, chain, handle), DelegateDebugIdType::kNone, 0);
     }
 
     void end_profiling(EventTracerEntry entry) override {
-        et_end_profiling(&tracer_, to_event(entry));
+        etd_end_profiling(&tracer_, to_event(entry));
         take_bundled_input_index();
     }
 
     EventTracerEntry start_profiling_delegate(const char *name, DelegateDebugIntId id) override {
         take_chain_debug_handle();
-        const et_delegate_event started = et_start_profiling_delegate(&tracer_, name, id);
+        const etd_delegate_event started = etd_start_profiling_delegate(&tracer_, name, id);
         const auto type = name == nullptr ? DelegateDebugIdType::kInt : DelegateDebugIdType::kStr;
         return to_entry(started.event, type, started.id);
     }
 
     void end_profiling_delegate(EventTracerEntry entry, const void *metadata, size_t length) override {
-        const et_delegate_event started = {to_event(entry), static_cast<int32_t>(entry.debug_handle)};
-        et_end_profiling_delegate(&tracer_, started, metadata, to_u32(length));
+        const etd_delegate_event started = {to_event(entry), static_cast<int32_t>(entry.debug_handle)};
+        etd_end_profiling_delegate(&tracer_, started, metadata, to_u32(length));
     }
 
     /* Delegates give their times on ExecuTorch's clock, which is clock domain 0. */
     void log_profiling_delegate(const char *name, DelegateDebugIntId id, et_timestamp_t start,
                                 et_timestamp_t end, const void *metadata, size_t length) override {
         take_chain_debug_handle();
-        et_log_profiling_delegate(&tracer_, name, id, 0, static_cast<uint32_t>(start),
-                                  static_cast<uint32_t>(end), metadata, to_u32(length));
+        etd_log_profiling_delegate(&tracer_, name, id, 0, static_cast<uint32_t>(start),
+                                   static_cast<uint32_t>(end), metadata, to_u32(length));
     }
 
     AllocatorID track_allocator(const char *name) override {
-        return et_track_allocator(&tracer_, name);
+        return etd_track_allocator(&tracer_, name);
     }
 
     void track_allocation(AllocatorID id, size_t size) override {
-        et_track_allocation(&tracer_, id, to_u32(size), ET_LOG_NO_OFFSET);
+        etd_track_allocation(&tracer_, id, to_u32(size), ETD_LOG_NO_OFFSET);
     }
 
     /* Of strings and lists of numbers there is no record, as ETDump has none. */
     Result<bool> log_evalue(const EValue &value, LoggedEValueType type) override {
         take_debug_level();
         take_chain_debug_handle();
-        const et_value_role role =
-            type == LoggedEValueType::kProgramOutput ? ET_PROGRAM_OUTPUT : ET_INTERMEDIATE_OUTPUT;
+        const etd_value_role role =
+            type == LoggedEValueType::kProgramOutput ? ETD_PROGRAM_OUTPUT : ETD_INTERMEDIATE_OUTPUT;
         if (value.isTensorList()) {
             const ArrayRef<Tensor> tensors = value.toTensorList();
-            const et_logged_value logged = describe(tensors);
-            return et_log_evalue(&tracer_, role, &logged);
+            const etd_logged_value logged = describe(tensors);
+            return etd_log_evalue(&tracer_, role, &logged);
         }
-        et_logged_value logged = {};
-        return describe(value, &logged) && et_log_evalue(&tracer_, role, &logged);
+        etd_logged_value logged = {};
+        return describe(value, &logged) && etd_log_evalue(&tracer_, role, &logged);
     }
 
     Result<bool> log_intermediate_output_delegate(const char *name, DelegateDebugIntId id,
@@ -130,15 +131,14 @@ class EventTracer final : public executorch::runtime::EventTracer {
     }
 
   private:
-    static_assert(sizeof(et_event) > sizeof(int64_t) &&
-                      sizeof(et_event) <= sizeof(int64_t) + sizeof(et_timestamp_t),
-                  "an EventTracerEntry has no room for an et_event");
-    static_assert(static_cast<int>(EventTracerDebugLogLevel::kIntermediateOutputs) ==
-                          ET_DEBUG_INTERMEDIATE_OUTPUTS &&
-                      static_cast<int>(EventTracerDebugLogLevel::kProgramOutputs) ==
-                          ET_DEBUG_PROGRAM_OUTPUTS &&
-                      static_cast<int>(EventTracerProfilingLevel::kProfileAllEvents) == ET_PROFILE_ALL_EVENTS,
-                  "levels are numbered alike");
+    static_assert(sizeof(etd_event) > sizeof(int64_t) &&
+                      sizeof(etd_event) <= sizeof(int64_t) + sizeof(et_timestamp_t),
+                  "an EventTracerEntry has no room for an etd_event");
+    static_assert(
+        static_cast<int>(EventTracerDebugLogLevel::kIntermediateOutputs) == ETD_DEBUG_INTERMEDIATE_OUTPUTS &&
+            static_cast<int>(EventTracerDebugLogLevel::kProgramOutputs) == ETD_DEBUG_PROGRAM_OUTPUTS &&
+            static_cast<int>(EventTracerProfilingLevel::kProfileAllEvents) == ETD_PROFILE_ALL_EVENTS,
+        "levels are numbered alike");
 
     static uint32_t to_u32(size_t size) {
         return size > UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(size);
@@ -146,7 +146,7 @@ class EventTracer final : public executorch::runtime::EventTracer {
 
     /* The entry is the caller's to keep and ours to read: the C tracer's event travels in the fields for an
      * id and a time, whatever it consists of, and a delegate's integer in the debug handle. */
-    static EventTracerEntry to_entry(const et_event &event, DelegateDebugIdType type, int32_t delegate) {
+    static EventTracerEntry to_entry(const etd_event &event, DelegateDebugIdType type, int32_t delegate) {
         EventTracerEntry entry = {};
         std::memcpy(&entry.event_id, &event, sizeof entry.event_id);
         std::memcpy(&entry.start_time, bytes_of(event) + sizeof entry.event_id,
@@ -158,8 +158,8 @@ class EventTracer final : public executorch::runtime::EventTracer {
         return entry;
     }
 
-    static et_event to_event(const EventTracerEntry &entry) {
-        et_event event;
+    static etd_event to_event(const EventTracerEntry &entry) {
+        etd_event event;
         unsigned char bytes[sizeof event];
         std::memcpy(bytes, &entry.event_id, sizeof entry.event_id);
         std::memcpy(bytes + sizeof entry.event_id, &entry.start_time, sizeof event - sizeof entry.event_id);
@@ -167,25 +167,25 @@ class EventTracer final : public executorch::runtime::EventTracer {
         return event;
     }
 
-    static const unsigned char *bytes_of(const et_event &event) {
+    static const unsigned char *bytes_of(const etd_event &event) {
         return reinterpret_cast<const unsigned char *>(&event);
     }
 
     /* Their setters are not virtual, so these are taken over whenever the C tracer needs them. */
     void take_chain_debug_handle() {
-        et_set_chain_debug_handle(&tracer_, chain_id_, debug_handle_);
+        etd_set_chain_debug_handle(&tracer_, chain_id_, debug_handle_);
     }
 
     void take_bundled_input_index() {
-        et_set_bundled_input_index(&tracer_, bundled_input_index_);
+        etd_set_bundled_input_index(&tracer_, bundled_input_index_);
     }
 
     void take_debug_level() {
-        et_set_debug_level(&tracer_, static_cast<et_debug_level>(event_tracer_debug_level()));
+        etd_set_debug_level(&tracer_, static_cast<etd_debug_level>(event_tracer_debug_level()));
     }
 
-    static et_logged_tensor describe_tensor(const Tensor &tensor) {
-        et_logged_tensor logged = {};
+    static etd_logged_tensor describe_tensor(const Tensor &tensor) {
+        etd_logged_tensor logged = {};
         logged.data = tensor.const_data_ptr();
         logged.nbytes = to_u32(tensor.nbytes());
         logged.sizes = tensor.sizes().data();
@@ -195,18 +195,18 @@ class EventTracer final : public executorch::runtime::EventTracer {
         return logged;
     }
 
-    static et_logged_value describe(const Tensor &tensor) {
-        et_logged_value logged = {};
-        logged.kind = ET_LOG_VALUE_TENSOR;
+    static etd_logged_value describe(const Tensor &tensor) {
+        etd_logged_value logged = {};
+        logged.kind = ETD_LOG_VALUE_TENSOR;
         logged.as.tensor = describe_tensor(tensor);
         return logged;
     }
 
     /* Refers to the list. */
-    static et_logged_value describe(const ArrayRef<Tensor> &tensors) {
-        et_logged_value logged = {};
-        logged.kind = ET_LOG_VALUE_TENSOR_LIST;
-        logged.as.list.tensor_at = [](const void *context, uint32_t index, et_logged_tensor *tensor) {
+    static etd_logged_value describe(const ArrayRef<Tensor> &tensors) {
+        etd_logged_value logged = {};
+        logged.kind = ETD_LOG_VALUE_TENSOR_LIST;
+        logged.as.list.tensor_at = [](const void *context, uint32_t index, etd_logged_tensor *tensor) {
             *tensor = describe_tensor((*static_cast<const ArrayRef<Tensor> *>(context))[index]);
         };
         logged.as.list.context = &tensors;
@@ -214,29 +214,29 @@ class EventTracer final : public executorch::runtime::EventTracer {
         return logged;
     }
 
-    static et_logged_value describe(int64_t value) {
-        et_logged_value logged = {};
-        logged.kind = ET_LOG_VALUE_INT;
+    static etd_logged_value describe(int64_t value) {
+        etd_logged_value logged = {};
+        logged.kind = ETD_LOG_VALUE_INT;
         logged.as.integer = value;
         return logged;
     }
 
-    static et_logged_value describe(bool value) {
-        et_logged_value logged = {};
-        logged.kind = ET_LOG_VALUE_BOOL;
+    static etd_logged_value describe(bool value) {
+        etd_logged_value logged = {};
+        logged.kind = ETD_LOG_VALUE_BOOL;
         logged.as.boolean = value;
         return logged;
     }
 
-    static et_logged_value describe(double value) {
-        et_logged_value logged = {};
-        logged.kind = ET_LOG_VALUE_DOUBLE;
+    static etd_logged_value describe(double value) {
+        etd_logged_value logged = {};
+        logged.kind = ETD_LOG_VALUE_DOUBLE;
         logged.as.number = value;
         return logged;
     }
 
     /* False for what cannot be logged; of lists there is more to keep (log_evalue). */
-    static bool describe(const EValue &value, et_logged_value *logged) {
+    static bool describe(const EValue &value, etd_logged_value *logged) {
         if (value.isTensor()) {
             *logged = describe(value.toTensor());
         } else if (value.isInt()) {
@@ -251,10 +251,10 @@ class EventTracer final : public executorch::runtime::EventTracer {
         return true;
     }
 
-    Result<bool> log_of_delegate(const char *name, DelegateDebugIntId id, const et_logged_value &value) {
+    Result<bool> log_of_delegate(const char *name, DelegateDebugIntId id, const etd_logged_value &value) {
         take_debug_level();
         take_chain_debug_handle();
-        if (filter_ != nullptr && et_logs_values(&tracer_, ET_INTERMEDIATE_OUTPUT)) {
+        if (filter_ != nullptr && etd_logs_values(&tracer_, ETD_INTERMEDIATE_OUTPUT)) {
             const Result<bool> matches = filter_->filter(name, id);
             if (!matches.ok()) {
                 return matches.error();
@@ -264,10 +264,10 @@ class EventTracer final : public executorch::runtime::EventTracer {
                 return false;
             }
         }
-        return et_log_intermediate_output_delegate(&tracer_, name, id, &value);
+        return etd_log_intermediate_output_delegate(&tracer_, name, id, &value);
     }
 
-    et_tracer &tracer_;
+    etd_tracer &tracer_;
     EventTracerFilterBase *filter_ = nullptr;
 };
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ed00_verifier.h"
 
 #include <stddef.h>

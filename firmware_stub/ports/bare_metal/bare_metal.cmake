@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What all bare-metal ports share; see bare_metal.h.
-list(APPEND ET_SHARED_PORT_SOURCES ports/bare_metal/main.c)
+list(APPEND ETD_SHARED_PORT_SOURCES ports/bare_metal/bare_metal.c)
 include_directories(ports/bare_metal include)

@@ -1,13 +1,15 @@
-/* What a bare-metal port is made of. ports/bare_metal/main.c makes the firmware of it; the core's part is in
- * ports/cortex_m/ or in the port. ET_RECEIVE_RING and ET_SEND_RING (port.cmake) are bytes, powers of two. */
+// SPDX-License-Identifier: Apache-2.0
+/* What a bare-metal port is made of. ports/bare_metal/bare_metal.c makes the firmware of it; the core's
+ * part is in ports/cortex_m/ or in the port. ETD_RECEIVE_RING and ETD_SEND_RING (port.cmake) are bytes,
+ * powers of two. */
 #ifndef BARE_METAL_H
 #define BARE_METAL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "et_port.h"
-#include "et_serial.h"
+#include "etd_port.h"
+#include "etd_serial.h"
 
 /* A device register. */
 #define REGISTER(address) (*(volatile uint32_t *)(uintptr_t)(address))
@@ -16,12 +18,12 @@
 extern uint32_t stack_bottom[], stack_top[];
 
 /* What the board and its counter are. */
-extern const et_target port_target;
+extern const etd_target port_target;
 
 /* Starts the chip's clock and the UART. Called right after reset, before variables have values. */
 void port_start(void);
 
-/* As in et_uart. */
+/* As in etd_uart. */
 int32_t port_receive(void);
 bool port_send(uint8_t byte);
 void port_interrupts(bool received, bool room);
@@ -32,7 +34,7 @@ void port_finish_sending(void);
 /* Changes the rate of the line to one that port_target lists; a port that lists none need not have it. */
 void port_set_baud(uint32_t baud);
 
-/* As in et_port. A port whose chip cannot tell why it has started has no port_reset_reason. */
+/* As in etd_port. A port whose chip cannot tell why it has started has no port_reset_reason. */
 uint32_t port_ticks(void);
 void port_restart_clock(void);
 uint32_t port_reset_reason(void) __attribute__((weak));

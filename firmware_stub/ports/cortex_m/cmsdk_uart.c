@@ -1,16 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The UART of Arm's CMSDK, which the FPGA images of MPS2 and MPS3 have. It has a buffer of one byte in each
- * direction. A port that adds this file to its sources defines ET_UART (its address) and ET_UART_HZ (its
+ * direction. A port that adds this file to its sources defines ETD_UART (its address) and ETD_UART_HZ (its
  * clock), calls cmsdk_uart_start in its port_start, and gets the other functions for its UART. */
 #include "cmsdk_uart.h"
 
 #define BAUD 115200u
 #define BITS_PER_BYTE 10u
 
-#define DATA REGISTER(ET_UART)
-#define STATE REGISTER(ET_UART + 0x4u)
-#define CTRL REGISTER(ET_UART + 0x8u)
-#define INTCLEAR REGISTER(ET_UART + 0xCu)
-#define BAUDDIV REGISTER(ET_UART + 0x10u)
+#define DATA REGISTER(ETD_UART)
+#define STATE REGISTER(ETD_UART + 0x4u)
+#define CTRL REGISTER(ETD_UART + 0x8u)
+#define INTCLEAR REGISTER(ETD_UART + 0xCu)
+#define BAUDDIV REGISTER(ETD_UART + 0x10u)
 #define STATE_TXFULL 1u
 #define STATE_RXFULL 2u
 #define STATE_RXOVERRUN 8u
@@ -24,7 +25,7 @@
 const uint32_t cmsdk_uart_bauds[CMSDK_UART_BAUDS] = {BAUD, 230400, 460800, 921600};
 
 void port_set_baud(uint32_t baud) {
-    BAUDDIV = ET_UART_HZ / baud;
+    BAUDDIV = ETD_UART_HZ / baud;
 }
 
 void cmsdk_uart_start(void) {
@@ -42,7 +43,7 @@ int32_t port_receive(void) {
         return (int32_t)(DATA & 0xFFu);
     }
     STATE = STATE_RXOVERRUN;
-    return (int32_t)(DATA & 0xFFu) | ET_UART_OVERRUN;
+    return (int32_t)(DATA & 0xFFu) | ETD_UART_OVERRUN;
 }
 
 bool port_send(uint8_t byte) {
@@ -65,6 +66,6 @@ void port_finish_sending(void) {
     }
     /* The last byte has left the buffer, but not the shift register, and no flag tells when it has. The CPU
      * is not slower than the UART's clock by more than a round of this loop takes cycles. */
-    for (volatile uint32_t left = 2 * BITS_PER_BYTE * (ET_UART_HZ / BAUD); left > 0; left--) {
+    for (volatile uint32_t left = 2 * BITS_PER_BYTE * (ETD_UART_HZ / BAUD); left > 0; left--) {
     }
 }

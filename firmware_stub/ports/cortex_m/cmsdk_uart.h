@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #ifndef CMSDK_UART_H
 #define CMSDK_UART_H
 

@@ -1,20 +1,21 @@
-# What bare-metal Cortex-M ports share. A port or its preset sets ET_CPU (such as cortex-m3); the port defines
-# ET_UART_IRQ, and ET_UART_SEND_IRQ when sending has an interrupt of its own, and provides memory.ld, which
-# states CODE, DATA and STACK_SIZE and includes sections.ld. A port for several chips sets ET_MEMORY to the name
+# SPDX-License-Identifier: Apache-2.0
+# What bare-metal Cortex-M ports share. A port or its preset sets ETD_CPU (such as cortex-m3); the port defines
+# ETD_UART_IRQ, and ETD_UART_SEND_IRQ when sending has an interrupt of its own, and provides <port>.ld, which
+# states CODE, DATA and STACK_SIZE and includes sections.ld. A port for several chips sets ETD_MEMORY to the name
 # of the one that it needs.
 include(ports/bare_metal/bare_metal.cmake)
-set(ET_CORTEX_M_DIR ${CMAKE_CURRENT_LIST_DIR})
-list(APPEND ET_SHARED_PORT_SOURCES ${ET_CORTEX_M_DIR}/startup.c)
-include_directories(${ET_CORTEX_M_DIR})
+set(ETD_CORTEX_M_DIR ${CMAKE_CURRENT_LIST_DIR})
+list(APPEND ETD_SHARED_PORT_SOURCES ${ETD_CORTEX_M_DIR}/startup_cortex_m.c)
+include_directories(${ETD_CORTEX_M_DIR})
 
-set(ET_CPU_FLAGS -mthumb -mcpu=${ET_CPU}${ET_CPU_EXTENSIONS})
-if(ET_CPU MATCHES "cortex-m(4|7|33|55)")
-  list(APPEND ET_CPU_FLAGS -mfloat-abi=hard)
+set(ETD_CPU_FLAGS -mthumb -mcpu=${ETD_CPU}${ETD_CPU_EXTENSIONS})
+if(ETD_CPU MATCHES "cortex-m(4|7|33|55)")
+  list(APPEND ETD_CPU_FLAGS -mfloat-abi=hard)
 endif()
-add_compile_options(${ET_CPU_FLAGS})
-add_compile_definitions(ET_BOARD="${ET_BOARD}" ET_CPU="${ET_CPU}")
-if(NOT ET_MEMORY)
-  set(ET_MEMORY memory.ld)
+add_compile_options(${ETD_CPU_FLAGS})
+add_compile_definitions(ETD_BOARD="${ETD_BOARD}" ETD_CPU="${ETD_CPU}")
+if(NOT ETD_MEMORY)
+  set(ETD_MEMORY ${ETD_PORT}.ld)
 endif()
-add_link_options(${ET_CPU_FLAGS} -nostartfiles
-  -L${ET_CORTEX_M_DIR} -T${CMAKE_CURRENT_SOURCE_DIR}/ports/${ET_PORT}/${ET_MEMORY})
+add_link_options(${ETD_CPU_FLAGS} -nostartfiles
+  -L${ETD_CORTEX_M_DIR} -T${CMAKE_CURRENT_SOURCE_DIR}/ports/${ETD_PORT}/${ETD_MEMORY})

@@ -1,18 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Arm's PL011 (DDI 0183), which keeps 16 bytes or more in each direction; Stellaris and RP2350 have it. A
- * port that adds this file to its sources defines ET_UART (its address) and ET_UART_HZ (its clock), calls
+ * port that adds this file to its sources defines ETD_UART (its address) and ETD_UART_HZ (its clock), calls
  * pl011_uart_start in its port_start, and gets the other functions for its UART. */
 #include "pl011_uart.h"
 
 #define BAUD 115200u
 
-#define DATA REGISTER(ET_UART)
-#define FLAGS REGISTER(ET_UART + 0x18u)
-#define IBRD REGISTER(ET_UART + 0x24u)
-#define FBRD REGISTER(ET_UART + 0x28u)
-#define LCRH REGISTER(ET_UART + 0x2Cu)
-#define CTRL REGISTER(ET_UART + 0x30u)
-#define MASK REGISTER(ET_UART + 0x38u)
-#define CLEAR REGISTER(ET_UART + 0x44u)
+#define DATA REGISTER(ETD_UART)
+#define FLAGS REGISTER(ETD_UART + 0x18u)
+#define IBRD REGISTER(ETD_UART + 0x24u)
+#define FBRD REGISTER(ETD_UART + 0x28u)
+#define LCRH REGISTER(ETD_UART + 0x2Cu)
+#define CTRL REGISTER(ETD_UART + 0x30u)
+#define MASK REGISTER(ETD_UART + 0x38u)
+#define CLEAR REGISTER(ETD_UART + 0x44u)
 #define DATA_OVERRUN (1u << 11)
 #define FLAG_BUSY (1u << 3)
 #define FLAG_RX_EMPTY (1u << 4)
@@ -26,7 +27,7 @@ const uint32_t pl011_uart_bauds[PL011_UART_BAUDS] = {BAUD, 230400, 460800, 92160
 
 void port_set_baud(uint32_t baud) {
     /* The divider in 64ths of its clock / 16 / baud, rounded. */
-    uint32_t divider = (8 * ET_UART_HZ / baud + 1) / 2;
+    uint32_t divider = (8 * ETD_UART_HZ / baud + 1) / 2;
     CTRL = 0;
     IBRD = divider / 64;
     FBRD = divider % 64;
@@ -44,7 +45,7 @@ int32_t port_receive(void) {
         return -1;
     }
     uint32_t received = DATA;
-    return (int32_t)(received & 0xFFu) | ((received & DATA_OVERRUN) != 0 ? ET_UART_OVERRUN : 0);
+    return (int32_t)(received & 0xFFu) | ((received & DATA_OVERRUN) != 0 ? ETD_UART_OVERRUN : 0);
 }
 
 bool port_send(uint8_t byte) {

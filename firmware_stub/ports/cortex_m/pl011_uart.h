@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #ifndef PL011_UART_H
 #define PL011_UART_H
 

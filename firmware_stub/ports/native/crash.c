@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #define _GNU_SOURCE
 
 #include "crash.h"
@@ -9,7 +10,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "et_port.h"
+#include "etd_port.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define SANITIZED 1
@@ -32,12 +33,12 @@ static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 static volatile sig_atomic_t settled;
 static void (*restart_program)(void);
 
-static void set(et_fault *fault, uint32_t number, uintptr_t value) {
+static void set(etd_fault *fault, uint32_t number, uintptr_t value) {
     fault->registers[number] = (uint32_t)value;
     fault->known |= 1u << number;
 }
 
-static void read_pc(et_fault *fault, const void *context) {
+static void read_pc(etd_fault *fault, const void *context) {
     const ucontext_t *at = context;
 #if defined(__x86_64__)
     uintptr_t pc = (uintptr_t)at->uc_mcontext.gregs[REG_RIP];
@@ -50,7 +51,7 @@ static void read_pc(et_fault *fault, const void *context) {
     uintptr_t start = (uintptr_t)__executable_start;
     /* Otherwise it is in a library, whose symbols are others. */
     if (pc >= start && pc < (uintptr_t)etext) {
-        set(fault, ET_POSTMORTEM_SIGNAL_PC, pc - start);
+        set(fault, ETD_POSTMORTEM_SIGNAL_PC, pc - start);
     }
 }
 
@@ -61,15 +62,15 @@ static void on_crash(int number, siginfo_t *info, void *context) {
         return;
     }
     settled = 0;
-    et_fault fault = {.kind = ET_POSTMORTEM_FAULT_SIGNAL, .number = (uint32_t)number};
+    etd_fault fault = {.kind = ETD_POSTMORTEM_FAULT_SIGNAL, .number = (uint32_t)number};
     read_pc(&fault, context);
     /* Not sent by somebody: then there is no address. */
     if (info->si_code > 0 && (number == SIGSEGV || number == SIGBUS)) {
         uint64_t address = (uintptr_t)info->si_addr;
-        set(&fault, ET_POSTMORTEM_SIGNAL_ADDRESS, (uintptr_t)(address & UINT32_MAX));
-        set(&fault, ET_POSTMORTEM_SIGNAL_ADDRESS_HIGH, (uintptr_t)(address >> 32));
+        set(&fault, ETD_POSTMORTEM_SIGNAL_ADDRESS, (uintptr_t)(address & UINT32_MAX));
+        set(&fault, ETD_POSTMORTEM_SIGNAL_ADDRESS_HIGH, (uintptr_t)(address >> 32));
     }
-    et_app_fault(&fault);
+    etd_app_fault(&fault);
     restart_program();
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A crash of the process as a fault of a board: kept for after the restart. */
 #ifndef CRASH_H
 #define CRASH_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The process's end of a pseudo-terminal, as a serial line that may be unplugged: nobody holding the other
  * end open is not an error. Ends the process on SIGTERM and when its parent is gone. */
 #ifndef PTY_H

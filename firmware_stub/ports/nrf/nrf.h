@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Registers of the nRF51 and nRF52 that this port uses, by the names of the nRF51 Series Reference Manual and
  * the Product Specifications of nRF52833 and nRF52840. The UART is the one without DMA, which all have. */
 #ifndef NRF_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Registers of the RP2350 that this port uses, by the names of its datasheet. */
 #ifndef RP2350_H
 #define RP2350_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Registers of the STM32F4 that this port uses, by the names of the reference manuals RM0090 (STM32F405) and
  * RM0390 (STM32F446), in which they agree. */
 #ifndef STM32F4_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Registers of the STM32H743 that this port uses, by the names of the reference manual RM0433, and of its
  * core by those of the Armv7-M Architecture Reference Manual. */
 #ifndef STM32H7_H

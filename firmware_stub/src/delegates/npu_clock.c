@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The NPU's counter, derived from clock domain 0. */
-#include "et_npu.h"
-#include "npu.h"
+#include "etd_npu.h"
+#include "npu_job.h"
 
 /* Cycles before the first wrap. */
 #define HEAD_START 0x800u
@@ -9,17 +10,17 @@
 #define PATIENCE 1000000u
 
 /* Exact across a wrap of the 32-bit ticks too, because 2^32 ticks are a multiple of 2^24 cycles. */
-uint32_t npu_counter(uint32_t ticks) {
-    const uint64_t cycles = (uint64_t)ticks * ET_NPU_CLOCK_MULTIPLIER / ET_NPU_CLOCK_DIVISOR;
-    return ((uint32_t)cycles - HEAD_START) & NPU_COUNTER_MASK;
+uint32_t etd_npu_counter(uint32_t ticks) {
+    const uint64_t cycles = (uint64_t)ticks * ETD_NPU_CLOCK_MULTIPLIER / ETD_NPU_CLOCK_DIVISOR;
+    return ((uint32_t)cycles - HEAD_START) & ETD_NPU_COUNTER_MASK;
 }
 
-bool npu_wait(const et_tracer *tracer, uint32_t since, uint32_t cycles) {
+bool etd_npu_wait(const etd_tracer *tracer, uint32_t since, uint32_t cycles) {
     const uint64_t needed =
-        ((uint64_t)cycles * ET_NPU_CLOCK_DIVISOR + ET_NPU_CLOCK_MULTIPLIER - 1u) / ET_NPU_CLOCK_MULTIPLIER;
-    uint32_t last = et_read_ticks(tracer);
+        ((uint64_t)cycles * ETD_NPU_CLOCK_DIVISOR + ETD_NPU_CLOCK_MULTIPLIER - 1u) / ETD_NPU_CLOCK_MULTIPLIER;
+    uint32_t last = etd_read_ticks(tracer);
     for (uint32_t still = 0; last - since < needed; still++) {
-        const uint32_t now = et_read_ticks(tracer);
+        const uint32_t now = etd_read_ticks(tracer);
         if (now != last) {
             still = 0;
             last = now;

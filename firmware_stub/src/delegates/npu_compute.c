@@ -1,32 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the commands compute. */
 #include <stddef.h>
 
 #include "../kernels/arguments.h"
-#include "npu.h"
+#include "npu_job.h"
 
-static const char *check_argument(const et_call *call, const npu_operand *operand) {
-    const et_tensor *tensor = et_arg_tensor(call, operand->argument);
-    if (tensor == NULL || !et_is_type(tensor, ET_FLOAT)) {
+static const char *check_argument(const etd_call *call, const etd_npu_operand *operand) {
+    const etd_tensor *tensor = etd_arg_tensor(call, operand->argument);
+    if (tensor == NULL || !etd_is_type(tensor, ETD_FLOAT)) {
         return "argument is not a float tensor";
     }
     const uint64_t bytes = (uint64_t)operand->rows * operand->columns * sizeof(float);
-    if (tensor->nbytes != bytes || !et_is_contiguous(tensor)) {
+    if (tensor->nbytes != bytes || !etd_is_contiguous(tensor)) {
         return "argument is not the matrix compiled for";
     }
     return NULL;
 }
 
-const char *npu_check_arguments(const npu_job *job, const et_call *call) {
+const char *etd_npu_check_arguments(const etd_npu_job *job, const etd_call *call) {
     const char *problem = call->count == job->argument_count ? NULL : "wrong number of arguments";
     for (uint32_t i = 0; problem == NULL && i < job->operand_count; i++) {
-        const npu_operand operand = npu_operand_at(job, i);
-        if (operand.place == ET_NPU_PLACE_ARGUMENT) {
+        const etd_npu_operand operand = etd_npu_operand_at(job, i);
+        if (operand.place == ETD_NPU_PLACE_ARGUMENT) {
             problem = check_argument(call, &operand);
         }
     }
     for (uint32_t i = 0; problem == NULL && i < job->command_count; i++) {
-        const npu_operand out = npu_operand_at(job, npu_command_at(job, i).out);
-        if (out.place == ET_NPU_PLACE_ARGUMENT && et_arg_out(call, out.argument) == NULL) {
+        const etd_npu_operand out = etd_npu_operand_at(job, etd_npu_command_at(job, i).out);
+        if (out.place == ETD_NPU_PLACE_ARGUMENT && etd_arg_out(call, out.argument) == NULL) {
             problem = "result in a constant";
         }
     }
@@ -34,15 +35,15 @@ const char *npu_check_arguments(const npu_job *job, const et_call *call) {
 }
 
 /* Where an operand is; only outputs are written to. */
-static float *resolve(const npu_job *job, uint32_t index, const et_call *call) {
-    if (index == ET_NPU_NO_OPERAND) {
+static float *resolve(const etd_npu_job *job, uint32_t index, const etd_call *call) {
+    if (index == ETD_NPU_NO_OPERAND) {
         return NULL;
     }
-    const npu_operand operand = npu_operand_at(job, index);
+    const etd_npu_operand operand = etd_npu_operand_at(job, index);
     switch (operand.place) {
-    case ET_NPU_PLACE_ARGUMENT:
-        return et_out_floats(et_arg_tensor(call, operand.argument));
-    case ET_NPU_PLACE_CONSTANT:
+    case ETD_NPU_PLACE_ARGUMENT:
+        return etd_out_floats(etd_arg_tensor(call, operand.argument));
+    case ETD_NPU_PLACE_CONSTANT:
         return (float *)(void *)(job->bytes + operand.offset);
     default:
         return (float *)(void *)(job->scratch + operand.offset);
@@ -60,33 +61,33 @@ static float dot(const float *a, const float *b, uint32_t count, float sum) {
     return sum;
 }
 
-static float element(const npu_command *command, const float *a, const float *b, uint32_t i) {
+static float element(const etd_npu_command *command, const float *a, const float *b, uint32_t i) {
     switch (command->op) {
-    case ET_NPU_OP_ADD:
+    case ETD_NPU_OP_ADD:
         return a[i] + b[i];
-    case ET_NPU_OP_MULTIPLY:
+    case ETD_NPU_OP_MULTIPLY:
         return a[i] * b[i];
     default:
         return relu(a[i]);
     }
 }
 
-void npu_compute(const npu_job *job, const npu_command *command, const et_call *call) {
-    const npu_operand shape = npu_operand_at(job, command->out);
-    const uint32_t terms = npu_operand_at(job, command->a).columns;
+void etd_npu_compute(const etd_npu_job *job, const etd_npu_command *command, const etd_call *call) {
+    const etd_npu_operand shape = etd_npu_operand_at(job, command->out);
+    const uint32_t terms = etd_npu_operand_at(job, command->a).columns;
     float *out = resolve(job, command->out, call);
     const float *a = resolve(job, command->a, call);
     const float *b = resolve(job, command->b, call);
     const float *c = resolve(job, command->c, call);
     for (uint32_t i = 0; i < shape.rows * shape.columns; i++) {
         float value;
-        if (command->op == ET_NPU_OP_LINEAR) {
+        if (command->op == ETD_NPU_OP_LINEAR) {
             const uint32_t row = i / shape.columns;
             const uint32_t column = i % shape.columns;
             value = dot(a + row * terms, b + column * terms, terms, c == NULL ? 0.0f : c[column]);
         } else {
             value = element(command, a, b, i);
         }
-        out[i] = (command->flags & ET_NPU_FLAG_RELU) != 0 ? relu(value) : value;
+        out[i] = (command->flags & ETD_NPU_FLAG_RELU) != 0 ? relu(value) : value;
     }
 }

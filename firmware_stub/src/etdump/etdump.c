@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the file says: one RunData per block, in log order. */
-#include "writer.h"
+#include "etdump_writer.h"
 
 /* The records [begin, end) of a block. */
 typedef struct {
@@ -9,30 +10,30 @@ typedef struct {
     uint32_t written;    /* of these, in the file */
     uint32_t allocators; /* declared up to its end */
     int32_t bundled_input_index;
-    et_name name;
+    etd_name name;
 } block;
 
-static uint32_t kind_at(const et_tracer *tracer, uint32_t number) {
-    return tracer->buffer[number * ET_LOG_RECORD_SIZE];
+static uint32_t kind_at(const etd_tracer *tracer, uint32_t number) {
+    return tracer->buffer[number * ETD_LOG_RECORD_SIZE];
 }
 
-static bool is_event(const et_item *item) {
-    return item->record[0] == ET_LOG_RECORD_PROFILE || item->record[0] == ET_LOG_RECORD_ALLOCATION ||
-           item->record[0] == ET_LOG_RECORD_VALUE;
+static bool is_event(const etd_item *item) {
+    return item->record[0] == ETD_LOG_RECORD_PROFILE || item->record[0] == ETD_LOG_RECORD_ALLOCATION ||
+           item->record[0] == ETD_LOG_RECORD_VALUE;
 }
 
-static bool is_written(const et_ed_writer *writer, const et_item *item) {
-    if (item->record[0] == ET_LOG_RECORD_ALLOCATION) {
-        return writer->allocations && (item->record[1] & ET_LOG_ALLOCATION_FAILED) == 0;
+static bool is_written(const etd_ed_writer *writer, const etd_item *item) {
+    if (item->record[0] == ETD_LOG_RECORD_ALLOCATION) {
+        return writer->allocations && (item->record[1] & ETD_LOG_ALLOCATION_FAILED) == 0;
     }
-    return is_event(item) && (item->record[0] != ET_LOG_RECORD_VALUE || et_ed_has_value(item->record));
+    return is_event(item) && (item->record[0] != ETD_LOG_RECORD_VALUE || etd_ed_has_value(item->record));
 }
 
 /* Moves on to the next block. Events before the first one have a block of their own, without a name; so
  * have allocators when there is no block at all. Calls itself once at most: what follows is declared. */
 /* NOLINTNEXTLINE(misc-no-recursion) */
-static bool next_block(const et_ed_writer *writer, block *block) {
-    const et_tracer *tracer = writer->tracer;
+static bool next_block(const etd_ed_writer *writer, block *block) {
+    const etd_tracer *tracer = writer->tracer;
     uint32_t at = block->end;
     if (at >= tracer->record_count) {
         return false;
@@ -40,192 +41,192 @@ static bool next_block(const et_ed_writer *writer, block *block) {
     block->begin = at;
     block->events = 0;
     block->written = 0;
-    block->name = ET_LOG_NO_NAME;
+    block->name = ETD_LOG_NO_NAME;
     block->bundled_input_index = -1;
-    bool declared = kind_at(tracer, at) == ET_LOG_RECORD_BLOCK;
+    bool declared = kind_at(tracer, at) == ETD_LOG_RECORD_BLOCK;
     if (declared) {
-        const uint8_t *record = tracer->buffer + at * ET_LOG_RECORD_SIZE;
-        block->name = et_get_u16(record + 2);
-        block->bundled_input_index = (int32_t)et_get_u32(record + 8);
+        const uint8_t *record = tracer->buffer + at * ETD_LOG_RECORD_SIZE;
+        block->name = etd_get_u16(record + 2);
+        block->bundled_input_index = (int32_t)etd_get_u32(record + 8);
         at++;
     }
-    while (at < tracer->record_count && kind_at(tracer, at) != ET_LOG_RECORD_BLOCK) {
-        et_item item;
-        at = et_read_item(tracer, at, &item);
+    while (at < tracer->record_count && kind_at(tracer, at) != ETD_LOG_RECORD_BLOCK) {
+        etd_item item;
+        at = etd_read_item(tracer, at, &item);
         block->events += is_event(&item);
         block->written += is_written(writer, &item);
-        block->allocators += item.record[0] == ET_LOG_RECORD_ALLOCATOR;
+        block->allocators += item.record[0] == ETD_LOG_RECORD_ALLOCATOR;
     }
     block->end = at;
     return declared || block->events > 0 || at == tracer->record_count || next_block(writer, block);
 }
 
-int32_t et_ed_chain(const et_item *item) {
-    return item->wide != NULL ? (int32_t)et_get_u32(item->wide + 4) : (int16_t)et_get_u16(item->record + 6);
+int32_t etd_ed_chain(const etd_item *item) {
+    return item->wide != NULL ? (int32_t)etd_get_u32(item->wide + 4) : (int16_t)etd_get_u16(item->record + 6);
 }
 
-uint32_t et_ed_instruction(const et_item *item) {
-    return item->wide != NULL ? et_get_u32(item->wide + 8) : et_get_u16(item->record + 4);
+uint32_t etd_ed_instruction(const etd_item *item) {
+    return item->wide != NULL ? etd_get_u32(item->wide + 8) : etd_get_u16(item->record + 4);
 }
 
-static void put_profile(et_ed_writer *writer, const et_item *item) {
+static void put_profile(etd_ed_writer *writer, const etd_item *item) {
     const uint8_t *record = item->record;
     const uint8_t *delegate = item->delegate;
-    et_name name = et_get_u16(record + 2);
-    et_name delegate_name = delegate != NULL ? et_get_u16(delegate + 2) : (et_name)ET_LOG_NO_NAME;
-    uint32_t variant = (name != ET_LOG_NO_NAME) | (uint32_t)(delegate_name != ET_LOG_NO_NAME) << 1;
-    bool metadata = delegate != NULL && (delegate[1] & ET_LOG_DELEGATE_METADATA) != 0;
+    etd_name name = etd_get_u16(record + 2);
+    etd_name delegate_name = delegate != NULL ? etd_get_u16(delegate + 2) : (etd_name)ETD_LOG_NO_NAME;
+    uint32_t variant = (name != ETD_LOG_NO_NAME) | (uint32_t)(delegate_name != ETD_LOG_NO_NAME) << 1;
+    bool metadata = delegate != NULL && (delegate[1] & ETD_LOG_DELEGATE_METADATA) != 0;
 
-    et_ed_put_table(writer, metadata ? ET_ED_PROFILE_METADATA : ET_ED_PROFILE, variant);
-    et_ed_put_u32(writer, (uint32_t)et_ed_chain(item));
-    et_ed_put_u64(writer, et_get_u32(record + 8));
-    et_ed_put_u64(writer, et_get_u32(record + 12));
-    et_ed_put_u32(writer, et_ed_instruction(item));
-    et_ed_put_u32(writer, delegate != NULL ? et_get_u32(delegate + 4) : (uint32_t)ET_UNSET_DELEGATE_ID);
-    et_ed_put_name(writer, name);
-    et_ed_put_name(writer, delegate_name);
+    etd_ed_put_table(writer, metadata ? ETD_ED_PROFILE_METADATA : ETD_ED_PROFILE, variant);
+    etd_ed_put_u32(writer, (uint32_t)etd_ed_chain(item));
+    etd_ed_put_u64(writer, etd_get_u32(record + 8));
+    etd_ed_put_u64(writer, etd_get_u32(record + 12));
+    etd_ed_put_u32(writer, etd_ed_instruction(item));
+    etd_ed_put_u32(writer, delegate != NULL ? etd_get_u32(delegate + 4) : (uint32_t)ETD_UNSET_DELEGATE_ID);
+    etd_ed_put_name(writer, name);
+    etd_ed_put_name(writer, delegate_name);
     if (metadata) {
-        uint32_t length = et_get_u32(delegate + 8);
-        et_ed_put_u64(writer, 8); /* the vector stands behind this field and its padding */
-        et_ed_put_u32(writer, length);
-        et_ed_put(writer, delegate + ET_LOG_RECORD_SIZE, length);
-        et_ed_align(writer, ET_ED_CHUNK);
+        uint32_t length = etd_get_u32(delegate + 8);
+        etd_ed_put_u64(writer, 8); /* the vector stands behind this field and its padding */
+        etd_ed_put_u32(writer, length);
+        etd_ed_put(writer, delegate + ETD_LOG_RECORD_SIZE, length);
+        etd_ed_align(writer, ETD_ED_CHUNK);
     }
 }
 
-static void put_allocation(et_ed_writer *writer, const uint8_t *record) {
-    et_ed_put_table(writer, ET_ED_ALLOCATION, 0);
-    et_ed_put_u32(writer, et_get_u16(record + 2));
-    et_ed_put_u64(writer, (uint64_t)(int32_t)et_get_u32(record + 8)); /* freed bytes modulo 2^64 */
+static void put_allocation(etd_ed_writer *writer, const uint8_t *record) {
+    etd_ed_put_table(writer, ETD_ED_ALLOCATION, 0);
+    etd_ed_put_u32(writer, etd_get_u16(record + 2));
+    etd_ed_put_u64(writer, (uint64_t)(int32_t)etd_get_u32(record + 8)); /* freed bytes modulo 2^64 */
 }
 
 /* An Event table and right behind it the table it holds. */
-static void put_event(et_ed_writer *writer, const et_item *item) {
+static void put_event(etd_ed_writer *writer, const etd_item *item) {
     uint8_t kind = item->record[0];
-    et_ed_shape shape = kind == ET_LOG_RECORD_PROFILE ? ET_ED_EVENT_PROFILE : ET_ED_EVENT_ALLOCATION;
-    et_ed_put_table(writer, kind == ET_LOG_RECORD_VALUE ? ET_ED_EVENT_DEBUG : shape, 0);
-    et_ed_put_u32(writer, 4);
-    if (kind == ET_LOG_RECORD_PROFILE) {
+    etd_ed_shape shape = kind == ETD_LOG_RECORD_PROFILE ? ETD_ED_EVENT_PROFILE : ETD_ED_EVENT_ALLOCATION;
+    etd_ed_put_table(writer, kind == ETD_LOG_RECORD_VALUE ? ETD_ED_EVENT_DEBUG : shape, 0);
+    etd_ed_put_u32(writer, 4);
+    if (kind == ETD_LOG_RECORD_PROFILE) {
         put_profile(writer, item);
-    } else if (kind == ET_LOG_RECORD_VALUE) {
-        et_ed_put_debug(writer, item);
+    } else if (kind == ETD_LOG_RECORD_VALUE) {
+        etd_ed_put_debug(writer, item);
     } else {
         put_allocation(writer, item->record);
     }
 }
 
 /* A writer that counts on from `position`. */
-static et_ed_writer counting(const et_ed_writer *writer, uint32_t position) {
-    et_ed_writer dry = *writer;
+static etd_ed_writer counting(const etd_ed_writer *writer, uint32_t position) {
+    etd_ed_writer dry = *writer;
     dry.sink = NULL;
     dry.position = position;
     return dry;
 }
 
-static void put_events(et_ed_writer *writer, const block *block) {
-    et_ed_put_u32(writer, block->written);
-    et_ed_writer ahead = counting(writer, writer->position + 4u * block->written);
-    et_ed_align(&ahead, ET_ED_CHUNK);
+static void put_events(etd_ed_writer *writer, const block *block) {
+    etd_ed_put_u32(writer, block->written);
+    etd_ed_writer ahead = counting(writer, writer->position + 4u * block->written);
+    etd_ed_align(&ahead, ETD_ED_CHUNK);
     /* First the references, counting what they refer to; then that. */
     for (uint32_t pass = 0; pass < 2; pass++) {
         for (uint32_t at = block->begin; at < block->end;) {
-            et_item item;
-            at = et_read_item(writer->tracer, at, &item);
+            etd_item item;
+            at = etd_read_item(writer->tracer, at, &item);
             if (!is_written(writer, &item)) {
                 continue;
             }
             if (pass == 0) {
-                et_ed_put_u32(writer, ahead.position - writer->position);
+                etd_ed_put_u32(writer, ahead.position - writer->position);
                 put_event(&ahead, &item);
             } else {
                 put_event(writer, &item);
             }
         }
-        et_ed_align(writer, ET_ED_CHUNK);
+        etd_ed_align(writer, ETD_ED_CHUNK);
     }
 }
 
-static void put_allocators(et_ed_writer *writer, uint32_t count) {
-    et_ed_put_u32(writer, count);
+static void put_allocators(etd_ed_writer *writer, uint32_t count) {
+    etd_ed_put_u32(writer, count);
     for (uint32_t i = 0; i < count; i++) {
-        et_ed_put_u32(writer, 4u * (count - i) + 8u * i);
+        etd_ed_put_u32(writer, 4u * (count - i) + 8u * i);
     }
     uint32_t at = 0;
     while (count > 0) {
-        et_item item;
-        at = et_read_item(writer->tracer, at, &item);
-        if (item.record[0] == ET_LOG_RECORD_ALLOCATOR) {
-            et_ed_put_table(writer, ET_ED_ALLOCATOR, 0);
-            et_ed_put_name(writer, et_get_u16(item.record + 2));
+        etd_item item;
+        at = etd_read_item(writer->tracer, at, &item);
+        if (item.record[0] == ETD_LOG_RECORD_ALLOCATOR) {
+            etd_ed_put_table(writer, ETD_ED_ALLOCATOR, 0);
+            etd_ed_put_name(writer, etd_get_u16(item.record + 2));
             count--;
         }
     }
 }
 
-static void put_run(et_ed_writer *writer, const block *block) {
+static void put_run(etd_ed_writer *writer, const block *block) {
     uint32_t count = block->allocators;
-    et_ed_put_table(writer, ET_ED_RUN, count > 0);
-    et_ed_put_name(writer, block->name);
-    et_ed_put_u32(writer, (uint32_t)block->bundled_input_index);
-    et_ed_put_u32(writer, 8);                                       /* allocators, behind the table */
-    et_ed_put_u32(writer, 4u + (count > 0 ? 4u + 12u * count : 0)); /* events, behind the allocators */
+    etd_ed_put_table(writer, ETD_ED_RUN, count > 0);
+    etd_ed_put_name(writer, block->name);
+    etd_ed_put_u32(writer, (uint32_t)block->bundled_input_index);
+    etd_ed_put_u32(writer, 8);                                       /* allocators, behind the table */
+    etd_ed_put_u32(writer, 4u + (count > 0 ? 4u + 12u * count : 0)); /* events, behind the allocators */
     if (count > 0) {
         put_allocators(writer, count);
     }
     put_events(writer, block);
 }
 
-static void put_runs(et_ed_writer *writer) {
+static void put_runs(etd_ed_writer *writer) {
     uint32_t count = 0;
     for (block block = {0}; next_block(writer, &block);) {
         count++;
     }
-    et_ed_put_u32(writer, count);
-    et_ed_writer ahead = counting(writer, writer->position + 4u * count);
-    et_ed_align(&ahead, ET_ED_CHUNK);
+    etd_ed_put_u32(writer, count);
+    etd_ed_writer ahead = counting(writer, writer->position + 4u * count);
+    etd_ed_align(&ahead, ETD_ED_CHUNK);
     for (block block = {0}; next_block(writer, &block);) {
-        et_ed_put_u32(writer, ahead.position - writer->position);
+        etd_ed_put_u32(writer, ahead.position - writer->position);
         put_run(&ahead, &block);
     }
-    et_ed_align(writer, ET_ED_CHUNK);
+    etd_ed_align(writer, ETD_ED_CHUNK);
     for (block block = {0}; next_block(writer, &block);) {
         put_run(writer, &block);
     }
 }
 
 /* The whole file; `size` is what it will have, or anything when only counting. */
-static void put_file(et_ed_writer *writer, uint32_t size) {
-    et_ed_writer ahead = counting(writer, 12);
-    et_ed_put_vtables(&ahead);
-    et_ed_align(&ahead, ET_ED_CHUNK);
-    et_ed_put_u32(writer, size - 4u);
-    et_ed_put_u32(writer, ahead.position - writer->position);
-    et_ed_put(writer, "ED00", 4);
-    et_ed_put_vtables(writer);
-    et_ed_align(writer, ET_ED_CHUNK);
-    et_ed_put_table(writer, ET_ED_DUMP, 0);
-    et_ed_put_u32(writer, 4); /* the vector of runs is next */
+static void put_file(etd_ed_writer *writer, uint32_t size) {
+    etd_ed_writer ahead = counting(writer, 12);
+    etd_ed_put_vtables(&ahead);
+    etd_ed_align(&ahead, ETD_ED_CHUNK);
+    etd_ed_put_u32(writer, size - 4u);
+    etd_ed_put_u32(writer, ahead.position - writer->position);
+    etd_ed_put(writer, "ED00", 4);
+    etd_ed_put_vtables(writer);
+    etd_ed_align(writer, ETD_ED_CHUNK);
+    etd_ed_put_table(writer, ETD_ED_DUMP, 0);
+    etd_ed_put_u32(writer, 4); /* the vector of runs is next */
     put_runs(writer);
     writer->strings = writer->position;
-    et_ed_put_strings(writer);
+    etd_ed_put_strings(writer);
 }
 
-uint32_t et_etdump_size(const et_tracer *tracer, bool allocations) {
+uint32_t etd_etdump_size(const etd_tracer *tracer, bool allocations) {
     if (tracer == NULL) {
         return 0;
     }
-    et_ed_writer writer = {.tracer = tracer, .allocations = allocations};
+    etd_ed_writer writer = {.tracer = tracer, .allocations = allocations};
     put_file(&writer, 0);
     return writer.position;
 }
 
-bool et_etdump_write(const et_tracer *tracer, bool allocations, const et_etdump_sink *sink) {
+bool etd_etdump_write(const etd_tracer *tracer, bool allocations, const etd_etdump_sink *sink) {
     if (tracer == NULL) {
         return false;
     }
-    et_ed_writer measured = {.tracer = tracer, .allocations = allocations};
+    etd_ed_writer measured = {.tracer = tracer, .allocations = allocations};
     put_file(&measured, 0);
-    et_ed_writer writer = {.tracer = tracer, .sink = sink, .allocations = allocations};
+    etd_ed_writer writer = {.tracer = tracer, .sink = sink, .allocations = allocations};
     writer.strings = measured.strings; /* known only when all that refers to them has been counted */
     put_file(&writer, measured.position);
     return !writer.stopped;

@@ -1,15 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels.h"
 #include "window.h"
 
 typedef struct {
-    et_window window;
+    etd_window window;
     bool count_padding;
     int32_t divisor; /* 0: the number of elements */
-} et_avg_pool;
+} etd_avg_pool;
 
 /* How many elements of an axis the window covers; with padding, but not beyond it where ceil_mode made the
  * last window stick out. Every window has a tap in the input, or its output size would have been refused. */
-static int32_t covered(const et_axis *axis, const et_taps *taps, bool count_padding) {
+static int32_t covered(const etd_axis *axis, const etd_taps *taps, bool count_padding) {
     if (!count_padding) {
         return taps->count;
     }
@@ -17,7 +18,7 @@ static int32_t covered(const et_axis *axis, const et_taps *taps, bool count_padd
     return room < axis->kernel ? room : axis->kernel;
 }
 
-static float sum_patch(const et_avg_pool *pool, const et_patch *patch, const float *x) {
+static float sum_patch(const etd_avg_pool *pool, const etd_patch *patch, const float *x) {
     const int32_t *strides = pool->window.input->strides;
     float sum = 0.0f;
     for (int32_t row = 0; row < patch->y.count; row++) {
@@ -28,33 +29,35 @@ static float sum_patch(const et_avg_pool *pool, const et_patch *patch, const flo
     return sum;
 }
 
-static void pool_channel(const void *context, const et_patch *patch, int32_t from, int32_t to) {
-    const et_avg_pool *pool = context;
-    const et_window *window = &pool->window;
+static void pool_channel(const void *context, const etd_patch *patch, int32_t from, int32_t to) {
+    const etd_avg_pool *pool = context;
+    const etd_window *window = &pool->window;
     int64_t divisor = pool->divisor;
     if (divisor == 0) {
         divisor = (int64_t)covered(&window->y, &patch->y, pool->count_padding) *
                   covered(&window->x, &patch->x, pool->count_padding);
     }
-    et_out_floats(window->out)[to] = sum_patch(pool, patch, et_floats(window->input) + from) / (float)divisor;
+    etd_out_floats(window->out)[to] =
+        sum_patch(pool, patch, etd_floats(window->input) + from) / (float)divisor;
 }
 
 /* avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override?, *, out) */
-static const char *avg_pool2d(const et_call *call) {
-    et_avg_pool pool = {.divisor = 0};
+static const char *avg_pool2d(const etd_call *call) {
+    etd_avg_pool pool = {.divisor = 0};
     bool ceil_mode;
-    if (!et_read_image_or_batch(call, 7, ET_FLOAT, &pool.window)) {
+    if (!etd_read_image_or_batch(call, 7, ETD_FLOAT, &pool.window)) {
         return "only float32 images";
     }
-    if (!et_arg_bool(call, 4, &ceil_mode) || !et_arg_bool(call, 5, &pool.count_padding) ||
-        (!et_arg_is_none(call, 6) && !et_arg_int(call, 6, 1, INT32_MAX, &pool.divisor))) {
+    if (!etd_arg_bool(call, 4, &ceil_mode) || !etd_arg_bool(call, 5, &pool.count_padding) ||
+        (!etd_arg_is_none(call, 6) && !etd_arg_int(call, 6, 1, INT32_MAX, &pool.divisor))) {
         return "ceil_mode, count_include_pad or divisor_override";
     }
-    const char *refusal = et_read_pool_axes(call, ceil_mode, &pool.window);
+    const char *refusal = etd_read_pool_axes(call, ceil_mode, &pool.window);
     if (refusal == NULL) {
-        et_slide_channels(&pool.window, pool_channel, &pool);
+        etd_slide_channels(&pool.window, pool_channel, &pool);
     }
     return refusal;
 }
 
-const et_kernel et_aten_avg_pool2d = {"aten::avg_pool2d", "out", "native_call_avg_pool2d.out", 8, avg_pool2d};
+const etd_kernel etd_aten_avg_pool2d = {"aten::avg_pool2d", "out", "native_call_avg_pool2d.out", 8,
+                                        avg_pool2d};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <math.h>
 
 #include "arguments.h"
@@ -5,42 +6,43 @@
 #include "walk.h"
 
 /* A per-channel parameter: absent, or a vector of one element per channel. */
-static bool parameter_is_sound(const et_call *call, uint32_t i, int32_t channels) {
-    return et_arg_is_none(call, i) || et_has_elements(et_arg_tensor(call, i), ET_FLOAT, channels);
+static bool parameter_is_sound(const etd_call *call, uint32_t i, int32_t channels) {
+    return etd_arg_is_none(call, i) || etd_has_elements(etd_arg_tensor(call, i), ETD_FLOAT, channels);
 }
 
-static float parameter(const et_call *call, uint32_t i, uint32_t channel, float absent) {
-    const et_tensor *tensor = et_arg_tensor(call, i);
-    return tensor != NULL ? et_floats(tensor)[channel] : absent;
+static float parameter(const etd_call *call, uint32_t i, uint32_t channel, float absent) {
+    const etd_tensor *tensor = etd_arg_tensor(call, i);
+    return tensor != NULL ? etd_floats(tensor)[channel] : absent;
 }
 
 /* _native_batch_norm_legit_no_training(input, weight?, bias?, running_mean, running_var, momentum, eps, *,
  * out0, out1, out2); the saved statistics out1 and out2 are empty in inference. */
-static const char *batch_norm(const et_call *call) {
-    const et_tensor *input = et_arg_tensor(call, 0);
-    et_tensor *out = et_arg_out(call, 7);
+static const char *batch_norm(const etd_call *call) {
+    const etd_tensor *input = etd_arg_tensor(call, 0);
+    etd_tensor *out = etd_arg_out(call, 7);
     double epsilon;
-    if (!et_is_type(input, ET_FLOAT) || !et_is_type(out, ET_FLOAT) || input->ndim < 2) {
+    if (!etd_is_type(input, ETD_FLOAT) || !etd_is_type(out, ETD_FLOAT) || input->ndim < 2) {
         return "only float32 with channels";
     }
-    if (!et_take_layout(out, input)) {
+    if (!etd_take_layout(out, input)) {
         return "input and output differ in shape or layout";
     }
     int32_t channels = input->sizes[1];
     if (!parameter_is_sound(call, 1, channels) || !parameter_is_sound(call, 2, channels) ||
-        !et_has_elements(et_arg_tensor(call, 3), ET_FLOAT, channels) ||
-        !et_has_elements(et_arg_tensor(call, 4), ET_FLOAT, channels) || !et_arg_number(call, 6, &epsilon)) {
+        !etd_has_elements(etd_arg_tensor(call, 3), ETD_FLOAT, channels) ||
+        !etd_has_elements(etd_arg_tensor(call, 4), ETD_FLOAT, channels) ||
+        !etd_arg_number(call, 6, &epsilon)) {
         return "parameters";
     }
-    et_blocks blocks = et_blocks_along(input, 1);
+    etd_blocks blocks = etd_blocks_along(input, 1);
     for (uint32_t channel = 0; channel < blocks.length; channel++) {
         float scale =
             parameter(call, 1, channel, 1.0f) / sqrtf(parameter(call, 4, channel, 1.0f) + (float)epsilon);
         float shift = parameter(call, 2, channel, 0.0f) - parameter(call, 3, channel, 0.0f) * scale;
         for (uint32_t block = 0; block < blocks.outer; block++) {
             uint32_t start = (block * blocks.length + channel) * blocks.stride;
-            const float *x = et_floats(input) + start;
-            float *y = et_out_floats(out) + start;
+            const float *x = etd_floats(input) + start;
+            float *y = etd_out_floats(out) + start;
             for (uint32_t i = 0; i < blocks.stride; i++) {
                 y[i] = x[i] * scale + shift;
             }
@@ -49,5 +51,6 @@ static const char *batch_norm(const et_call *call) {
     return NULL;
 }
 
-const et_kernel et_aten_batch_norm = {"aten::_native_batch_norm_legit_no_training", "out",
-                                      "native_call__native_batch_norm_legit_no_training.out", 10, batch_norm};
+const etd_kernel etd_aten_batch_norm = {"aten::_native_batch_norm_legit_no_training", "out",
+                                        "native_call__native_batch_norm_legit_no_training.out", 10,
+                                        batch_norm};

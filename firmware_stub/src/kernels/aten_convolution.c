@@ -1,50 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "arguments.h"
 #include "kernels.h"
 #include "window.h"
 
 typedef struct {
-    et_window window;
-    et_tensor weight;      /* O, C / groups, kernel y, kernel x */
-    const et_tensor *bias; /* O, or NULL */
+    etd_window window;
+    etd_tensor weight;      /* O, C / groups, kernel y, kernel x */
+    const etd_tensor *bias; /* O, or NULL */
     int32_t groups;
-} et_convolution;
+} etd_convolution;
 
 /* Fills the tensors of a 1-d or 2-d convolution, as those of a 2-d one. */
-static bool read_tensors(const et_call *call, et_convolution *conv) {
-    const et_tensor *weight = et_arg_tensor(call, 1);
-    if ((!et_read_images(call, 0, 9, ET_FLOAT, ET_NCHW, &conv->window) &&
-         !et_read_images(call, 0, 9, ET_FLOAT, ET_NCX, &conv->window)) ||
-        !et_is(weight, ET_FLOAT, conv->window.result->ndim)) {
+static bool read_tensors(const etd_call *call, etd_convolution *conv) {
+    const etd_tensor *weight = etd_arg_tensor(call, 1);
+    if ((!etd_read_images(call, 0, 9, ETD_FLOAT, ETD_NCHW, &conv->window) &&
+         !etd_read_images(call, 0, 9, ETD_FLOAT, ETD_NCX, &conv->window)) ||
+        !etd_is(weight, ETD_FLOAT, conv->window.result->ndim)) {
         return false;
     }
-    conv->weight = et_as_images(weight, conv->window.layout);
+    conv->weight = etd_as_images(weight, conv->window.layout);
     return true;
 }
 
 /* convolution(input, weight, bias?, stride, padding, dilation, transposed, output_padding, groups, *, out) */
-static const char *read_arguments(const et_call *call, et_convolution *conv) {
+static const char *read_arguments(const etd_call *call, etd_convolution *conv) {
     bool transposed;
     if (!read_tensors(call, conv)) {
         return "only float32 in one or two spatial dimensions";
     }
-    if (!et_arg_bool(call, 6, &transposed) || transposed) {
+    if (!etd_arg_bool(call, 6, &transposed) || transposed) {
         return "transposed";
     }
     const int32_t *weight = conv->weight.sizes;
     const int32_t channels = conv->window.input->sizes[1];
-    if (!et_arg_int(call, 8, 1, ET_AXIS_MAX, &conv->groups) || weight[0] % conv->groups != 0 ||
+    if (!etd_arg_int(call, 8, 1, ETD_AXIS_MAX, &conv->groups) || weight[0] % conv->groups != 0 ||
         channels % conv->groups != 0 || channels / conv->groups != weight[1]) {
         return "channels and groups";
     }
-    conv->bias = et_arg_is_none(call, 2) ? NULL : et_arg_tensor(call, 2);
-    if (!et_arg_is_none(call, 2) && !et_has_elements(conv->bias, ET_FLOAT, weight[0])) {
+    conv->bias = etd_arg_is_none(call, 2) ? NULL : etd_arg_tensor(call, 2);
+    if (!etd_arg_is_none(call, 2) && !etd_has_elements(conv->bias, ETD_FLOAT, weight[0])) {
         return "bias";
     }
-    return et_read_conv_axes(call, weight[2], weight[3], weight[0], &conv->window);
+    return etd_read_conv_axes(call, weight[2], weight[3], weight[0], &conv->window);
 }
 
 /* Sum over the channels of one group and the taps of a patch; x and w point at the first tap. */
-static float dot(const et_convolution *conv, const et_patch *patch, const float *x, const float *w) {
+static float dot(const etd_convolution *conv, const etd_patch *patch, const float *x, const float *w) {
     const int32_t *weight_strides = conv->weight.strides;
     const int32_t channels = conv->weight.sizes[1];
     const int32_t x_channel = conv->window.input->strides[1];
@@ -66,14 +67,15 @@ static float dot(const et_convolution *conv, const et_patch *patch, const float 
 }
 
 /* All output channels at one output position. */
-static void convolve_position(const void *context, const et_patch *patch, int32_t from, int32_t to) {
-    const et_convolution *conv = context;
-    const float *x = et_floats(conv->window.input) + from;
-    float *y = et_out_floats(conv->window.out) + to;
+static void convolve_position(const void *context, const etd_patch *patch, int32_t from, int32_t to) {
+    const etd_convolution *conv = context;
+    const float *x = etd_floats(conv->window.input) + from;
+    float *y = etd_out_floats(conv->window.out) + to;
     const int32_t *x_strides = conv->window.input->strides;
     const int32_t *w_strides = conv->weight.strides;
-    const float *bias = conv->bias != NULL ? et_floats(conv->bias) : NULL;
-    const float *w = et_floats(&conv->weight) + patch->y.first * w_strides[2] + patch->x.first * w_strides[3];
+    const float *bias = conv->bias != NULL ? etd_floats(conv->bias) : NULL;
+    const float *w =
+        etd_floats(&conv->weight) + patch->y.first * w_strides[2] + patch->x.first * w_strides[3];
     const int32_t per_group = conv->weight.sizes[0] / conv->groups;
     for (int32_t group = 0; group < conv->groups; group++) {
         for (int32_t i = 0; i < per_group; i++) {
@@ -86,15 +88,15 @@ static void convolve_position(const void *context, const et_patch *patch, int32_
     }
 }
 
-static const char *convolution(const et_call *call) {
-    et_convolution conv;
+static const char *convolution(const etd_call *call) {
+    etd_convolution conv;
     const char *refusal = read_arguments(call, &conv);
     if (refusal != NULL) {
         return refusal;
     }
-    et_slide(&conv.window, convolve_position, &conv);
+    etd_slide(&conv.window, convolve_position, &conv);
     return NULL;
 }
 
-const et_kernel et_aten_convolution = {"aten::convolution", "out", "native_call_convolution.out", 10,
-                                       convolution};
+const etd_kernel etd_aten_convolution = {"aten::convolution", "out", "native_call_convolution.out", 10,
+                                         convolution};

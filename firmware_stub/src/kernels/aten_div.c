@@ -1,19 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise.h"
 #include "kernels.h"
 
 /* div(self, other, *, out), the true division */
-ET_LINE_FN(div_floats, float, a / b)
+ETD_LINE_FN(div_floats, float, a / b)
 
-static const et_operation operation = {.floats = div_floats};
+static const etd_operation operation = {.floats = div_floats};
 
-static const char *divide(const et_call *call) {
-    return et_run_binary(call, &operation);
+static const char *divide(const etd_call *call) {
+    return etd_run_binary(call, &operation);
 }
 
-static const char *divide_scalar(const et_call *call) {
-    return et_run_with_scalar(call, &operation);
+static const char *divide_scalar(const etd_call *call) {
+    return etd_run_with_scalar(call, &operation);
 }
 
-const et_kernel et_aten_div = {"aten::div", "out", "native_call_div.out", 3, divide};
-const et_kernel et_aten_div_scalar = {"aten::div", "Scalar_out", "native_call_div.Scalar_out", 3,
-                                      divide_scalar};
+const etd_kernel etd_aten_div = {"aten::div", "out", "native_call_div.out", 3, divide};
+const etd_kernel etd_aten_div_scalar = {"aten::div", "Scalar_out", "native_call_div.Scalar_out", 3,
+                                        divide_scalar};

@@ -1,15 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "arguments.h"
 #include "kernels.h"
 #include "walk.h"
 
 /* The output's sizes: as asked for, where -1 means the input's in a dimension that it has. */
-static bool read_sizes(const et_call *call, const et_tensor *input, uint32_t ndim, int32_t *sizes) {
-    if (ndim > ET_MAX_DIMS || ndim < input->ndim) {
+static bool read_sizes(const etd_call *call, const etd_tensor *input, uint32_t ndim, int32_t *sizes) {
+    if (ndim > ETD_MAX_DIMS || ndim < input->ndim) {
         return false;
     }
     for (uint32_t d = 0; d < ndim; d++) {
         const int32_t least = d < ndim - input->ndim ? 0 : -1;
-        if (!et_arg_list_int(call, 1, d, least, INT32_MAX, &sizes[d])) {
+        if (!etd_arg_list_int(call, 1, d, least, INT32_MAX, &sizes[d])) {
             return false;
         }
         sizes[d] = sizes[d] < 0 ? input->sizes[d + input->ndim - ndim] : sizes[d];
@@ -18,30 +19,30 @@ static bool read_sizes(const et_call *call, const et_tensor *input, uint32_t ndi
 }
 
 /* expand_copy(input, size, *, implicit, out) */
-static const char *expand_copy(const et_call *call) {
-    const et_tensor *input = et_arg_tensor(call, 0);
-    et_tensor *out = et_arg_out(call, 3);
-    const uint32_t ndim = et_arg_list_count(call, 1);
-    int32_t sizes[ET_MAX_DIMS];
-    int32_t strides[ET_MAX_DIMS];
-    et_walk from = {0};
-    et_walk to = {0};
-    if (input == NULL || !et_is_type(out, input->dtype)) {
+static const char *expand_copy(const etd_call *call) {
+    const etd_tensor *input = etd_arg_tensor(call, 0);
+    etd_tensor *out = etd_arg_out(call, 3);
+    const uint32_t ndim = etd_arg_list_count(call, 1);
+    int32_t sizes[ETD_MAX_DIMS];
+    int32_t strides[ETD_MAX_DIMS];
+    etd_walk from = {0};
+    etd_walk to = {0};
+    if (input == NULL || !etd_is_type(out, input->dtype)) {
         return "input and output differ in type";
     }
     if (!read_sizes(call, input, ndim, sizes)) {
         return "size";
     }
-    if (!et_resize(out, sizes, ndim) || !et_broadcast_strides(input, out, strides)) {
+    if (!etd_resize(out, sizes, ndim) || !etd_broadcast_strides(input, out, strides)) {
         return "input does not broadcast to the output";
     }
     for (uint32_t d = 0; d < out->ndim; d++) {
-        et_walk_add(&from, out->sizes[d], strides[d]);
+        etd_walk_add(&from, out->sizes[d], strides[d]);
     }
-    et_walk_add_dims(&to, out, out->ndim);
-    et_copy_along(input, &from, out, &to);
+    etd_walk_add_dims(&to, out, out->ndim);
+    etd_copy_along(input, &from, out, &to);
     return NULL;
 }
 
-const et_kernel et_aten_expand_copy = {"aten::expand_copy", "out", "native_call_expand_copy.out", 4,
-                                       expand_copy};
+const etd_kernel etd_aten_expand_copy = {"aten::expand_copy", "out", "native_call_expand_copy.out", 4,
+                                         expand_copy};

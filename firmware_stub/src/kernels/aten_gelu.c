@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <math.h>
 
 #include "elementwise.h"
@@ -18,14 +19,14 @@ static float by_tanh(float x, float unused) {
 }
 
 /* gelu(input, *, approximate, out) */
-static const char *gelu(const et_call *call) {
-    if (et_arg_is_text(call, 1, "none")) {
-        return et_run_map(call, 2, by_erf, 0.0f);
+static const char *gelu(const etd_call *call) {
+    if (etd_arg_is_text(call, 1, "none")) {
+        return etd_run_map(call, 2, by_erf, 0.0f);
     }
-    if (et_arg_is_text(call, 1, "tanh")) {
-        return et_run_map(call, 2, by_tanh, 0.0f);
+    if (etd_arg_is_text(call, 1, "tanh")) {
+        return etd_run_map(call, 2, by_tanh, 0.0f);
     }
     return "approximate";
 }
 
-const et_kernel et_aten_gelu = {"aten::gelu", "out", "native_call_gelu.out", 3, gelu};
+const etd_kernel etd_aten_gelu = {"aten::gelu", "out", "native_call_gelu.out", 3, gelu};

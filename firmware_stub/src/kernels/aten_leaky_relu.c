@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise.h"
 #include "kernels.h"
 
@@ -6,12 +7,13 @@ static float leak(float x, float slope) {
 }
 
 /* leaky_relu(input, negative_slope, *, out) */
-static const char *leaky_relu(const et_call *call) {
+static const char *leaky_relu(const etd_call *call) {
     double slope;
-    if (!et_arg_number(call, 1, &slope)) {
+    if (!etd_arg_number(call, 1, &slope)) {
         return "negative_slope";
     }
-    return et_run_map(call, 2, leak, (float)slope);
+    return etd_run_map(call, 2, leak, (float)slope);
 }
 
-const et_kernel et_aten_leaky_relu = {"aten::leaky_relu", "out", "native_call_leaky_relu.out", 3, leaky_relu};
+const etd_kernel etd_aten_leaky_relu = {"aten::leaky_relu", "out", "native_call_leaky_relu.out", 3,
+                                        leaky_relu};

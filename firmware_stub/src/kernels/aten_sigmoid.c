@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <math.h>
 
 #include "elementwise.h"
@@ -9,8 +10,8 @@ static float logistic(float x, float unused) {
 }
 
 /* sigmoid(input, *, out) */
-static const char *sigmoid(const et_call *call) {
-    return et_run_map(call, 1, logistic, 0.0f);
+static const char *sigmoid(const etd_call *call) {
+    return etd_run_map(call, 1, logistic, 0.0f);
 }
 
-const et_kernel et_aten_sigmoid = {"aten::sigmoid", "out", "native_call_sigmoid.out", 2, sigmoid};
+const etd_kernel etd_aten_sigmoid = {"aten::sigmoid", "out", "native_call_sigmoid.out", 2, sigmoid};

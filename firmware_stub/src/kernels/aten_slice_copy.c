@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "arguments.h"
 #include "kernels.h"
 #include "walk.h"
@@ -8,13 +9,13 @@ typedef struct {
     int32_t first;
     int32_t step;
     int32_t count;
-} et_slice;
+} etd_slice;
 
 /* Copies a slice; without its dimension when `drop` says so. The slice is within the input. */
-static const char *copy_slice(const et_tensor *input, const et_slice *slice, bool drop, et_tensor *out) {
-    et_walk from = {.offset = (uint32_t)slice->first * (uint32_t)input->strides[slice->dim]};
-    et_walk to = {0};
-    int32_t sizes[ET_MAX_DIMS];
+static const char *copy_slice(const etd_tensor *input, const etd_slice *slice, bool drop, etd_tensor *out) {
+    etd_walk from = {.offset = (uint32_t)slice->first * (uint32_t)input->strides[slice->dim]};
+    etd_walk to = {0};
+    int32_t sizes[ETD_MAX_DIMS];
     uint32_t d = 0; /* of the output */
     for (uint32_t i = 0; i < input->ndim; i++) {
         const bool sliced = i == slice->dim;
@@ -23,21 +24,21 @@ static const char *copy_slice(const et_tensor *input, const et_slice *slice, boo
             continue;
         }
         sizes[d] = size;
-        et_walk_add(&from, size, sliced && size > 1 ? input->strides[i] * slice->step : input->strides[i]);
+        etd_walk_add(&from, size, sliced && size > 1 ? input->strides[i] * slice->step : input->strides[i]);
         d++;
     }
-    if (!et_resize(out, sizes, d)) {
+    if (!etd_resize(out, sizes, d)) {
         return "output size";
     }
-    et_walk_add_dims(&to, out, out->ndim);
-    et_copy_along(input, &from, out, &to);
+    etd_walk_add_dims(&to, out, out->ndim);
+    etd_copy_along(input, &from, out, &to);
     return NULL;
 }
 
 /* A position in a dimension: negative ones count from its end, and those outside mean the nearest end. */
-static bool read_position(const et_call *call, uint32_t i, int32_t size, int32_t absent, int32_t *position) {
+static bool read_position(const etd_call *call, uint32_t i, int32_t size, int32_t absent, int32_t *position) {
     int64_t number = absent;
-    if (!et_arg_is_none(call, i) && !et_arg_int64(call, i, &number)) {
+    if (!etd_arg_is_none(call, i) && !etd_arg_int64(call, i, &number)) {
         return false;
     }
     if (number < 0) {
@@ -48,20 +49,20 @@ static bool read_position(const et_call *call, uint32_t i, int32_t size, int32_t
 }
 
 /* slice_copy(input, dim, start?, end?, step, *, out) */
-static const char *slice_copy(const et_call *call) {
-    const et_tensor *input = et_arg_tensor(call, 0);
-    et_tensor *out = et_arg_out(call, 5);
-    et_slice slice;
+static const char *slice_copy(const etd_call *call) {
+    const etd_tensor *input = etd_arg_tensor(call, 0);
+    etd_tensor *out = etd_arg_out(call, 5);
+    etd_slice slice;
     int32_t end;
-    if (input == NULL || !et_is_type(out, input->dtype)) {
+    if (input == NULL || !etd_is_type(out, input->dtype)) {
         return "input and output differ in type";
     }
-    if (!et_arg_dim(call, 1, input->ndim, &slice.dim)) {
+    if (!etd_arg_dim(call, 1, input->ndim, &slice.dim)) {
         return "dim";
     }
     const int32_t size = input->sizes[slice.dim];
     if (!read_position(call, 2, size, 0, &slice.first) || !read_position(call, 3, size, size, &end) ||
-        !et_arg_int(call, 4, 1, INT32_MAX, &slice.step)) {
+        !etd_arg_int(call, 4, 1, INT32_MAX, &slice.step)) {
         return "start, end or step";
     }
     const int32_t room = end - slice.first;
@@ -70,25 +71,25 @@ static const char *slice_copy(const et_call *call) {
 }
 
 /* select_copy(input, dim, index, *, out) */
-static const char *select_copy(const et_call *call) {
-    const et_tensor *input = et_arg_tensor(call, 0);
-    et_tensor *out = et_arg_out(call, 3);
-    et_slice slice = {.step = 1, .count = 1};
-    if (input == NULL || !et_is_type(out, input->dtype)) {
+static const char *select_copy(const etd_call *call) {
+    const etd_tensor *input = etd_arg_tensor(call, 0);
+    etd_tensor *out = etd_arg_out(call, 3);
+    etd_slice slice = {.step = 1, .count = 1};
+    if (input == NULL || !etd_is_type(out, input->dtype)) {
         return "input and output differ in type";
     }
-    if (!et_arg_dim(call, 1, input->ndim, &slice.dim)) {
+    if (!etd_arg_dim(call, 1, input->ndim, &slice.dim)) {
         return "dim";
     }
     const int32_t size = input->sizes[slice.dim];
-    if (!et_arg_int(call, 2, -size, size - 1, &slice.first)) {
+    if (!etd_arg_int(call, 2, -size, size - 1, &slice.first)) {
         return "index";
     }
     slice.first += slice.first < 0 ? size : 0;
     return copy_slice(input, &slice, true, out);
 }
 
-const et_kernel et_aten_slice_copy = {"aten::slice_copy", "Tensor_out", "native_call_slice_copy.Tensor_out",
-                                      6, slice_copy};
-const et_kernel et_aten_select_copy = {"aten::select_copy", "int_out", "native_call_select_copy.int_out", 4,
-                                       select_copy};
+const etd_kernel etd_aten_slice_copy = {"aten::slice_copy", "Tensor_out", "native_call_slice_copy.Tensor_out",
+                                        6, slice_copy};
+const etd_kernel etd_aten_select_copy = {"aten::select_copy", "int_out", "native_call_select_copy.int_out", 4,
+                                         select_copy};

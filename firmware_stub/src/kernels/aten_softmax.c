@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <math.h>
 
 #include "arguments.h"
@@ -21,29 +22,29 @@ static void softmax_line(const float *x, float *y, uint32_t length, uint32_t ste
 }
 
 /* _softmax(input, dim, half_to_float, *, out) */
-static const char *softmax(const et_call *call) {
-    const et_tensor *input = et_arg_tensor(call, 0);
-    et_tensor *out = et_arg_out(call, 3);
+static const char *softmax(const etd_call *call) {
+    const etd_tensor *input = etd_arg_tensor(call, 0);
+    etd_tensor *out = etd_arg_out(call, 3);
     uint8_t dim;
     bool half_to_float;
-    if (!et_is_type(input, ET_FLOAT) || !et_is_type(out, ET_FLOAT) || !et_arg_bool(call, 2, &half_to_float) ||
-        half_to_float) {
+    if (!etd_is_type(input, ETD_FLOAT) || !etd_is_type(out, ETD_FLOAT) ||
+        !etd_arg_bool(call, 2, &half_to_float) || half_to_float) {
         return "only float32";
     }
-    if (!et_take_layout(out, input)) {
+    if (!etd_take_layout(out, input)) {
         return "input and output differ in shape or layout";
     }
-    if (!et_arg_dim(call, 1, input->ndim, &dim)) {
+    if (!etd_arg_dim(call, 1, input->ndim, &dim)) {
         return "dim";
     }
-    et_blocks blocks = et_blocks_along(input, dim);
+    etd_blocks blocks = etd_blocks_along(input, dim);
     for (uint32_t block = 0; block < blocks.outer; block++) {
         uint32_t start = block * blocks.length * blocks.stride;
         for (uint32_t i = start; i < start + blocks.stride; i++) {
-            softmax_line(et_floats(input) + i, et_out_floats(out) + i, blocks.length, blocks.stride);
+            softmax_line(etd_floats(input) + i, etd_out_floats(out) + i, blocks.length, blocks.stride);
         }
     }
     return NULL;
 }
 
-const et_kernel et_aten_softmax = {"aten::_softmax", "out", "native_call__softmax.out", 4, softmax};
+const etd_kernel etd_aten_softmax = {"aten::_softmax", "out", "native_call__softmax.out", 4, softmax};

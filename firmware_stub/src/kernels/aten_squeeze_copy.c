@@ -1,33 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "arguments.h"
 #include "kernels.h"
 #include "walk.h"
 
 /* Copies to the output under these sizes. */
-static const char *copy_as(const et_tensor *input, et_tensor *out, const int32_t *sizes, uint32_t ndim) {
-    if (!et_resize(out, sizes, ndim)) {
+static const char *copy_as(const etd_tensor *input, etd_tensor *out, const int32_t *sizes, uint32_t ndim) {
+    if (!etd_resize(out, sizes, ndim)) {
         return "output size";
     }
-    et_copy_in_order(input, out);
+    etd_copy_in_order(input, out);
     return NULL;
 }
 
-static const char *read_tensors(const et_call *call, const et_tensor **input, et_tensor **out) {
-    *input = et_arg_tensor(call, 0);
-    *out = et_arg_out(call, 2);
-    return *input == NULL || !et_is_type(*out, (*input)->dtype) ? "input and output differ in type" : NULL;
+static const char *read_tensors(const etd_call *call, const etd_tensor **input, etd_tensor **out) {
+    *input = etd_arg_tensor(call, 0);
+    *out = etd_arg_out(call, 2);
+    return *input == NULL || !etd_is_type(*out, (*input)->dtype) ? "input and output differ in type" : NULL;
 }
 
 /* unsqueeze_copy(input, dim, *, out) */
-static const char *unsqueeze(const et_call *call) {
-    const et_tensor *input;
-    et_tensor *out;
+static const char *unsqueeze(const etd_call *call) {
+    const etd_tensor *input;
+    etd_tensor *out;
     uint8_t dim;
-    int32_t sizes[ET_MAX_DIMS];
+    int32_t sizes[ETD_MAX_DIMS];
     const char *refusal = read_tensors(call, &input, &out);
     if (refusal != NULL) {
         return refusal;
     }
-    if (out->ndim != input->ndim + 1u || !et_arg_dim(call, 1, out->ndim, &dim)) {
+    if (out->ndim != input->ndim + 1u || !etd_arg_dim(call, 1, out->ndim, &dim)) {
         return "dim or output size";
     }
     for (uint32_t d = 0; d < out->ndim; d++) {
@@ -38,19 +39,19 @@ static const char *unsqueeze(const et_call *call) {
 
 /* squeeze_copy(input, dim, *, out), where dim is one dimension or a list; those of more than one element
  * stay. */
-static const char *squeeze(const et_call *call) {
-    const et_tensor *input;
-    et_tensor *out;
-    uint8_t dims[ET_MAX_DIMS];
+static const char *squeeze(const etd_call *call) {
+    const etd_tensor *input;
+    etd_tensor *out;
+    uint8_t dims[ETD_MAX_DIMS];
     uint8_t count = 1;
     uint32_t single = 0;
-    int32_t sizes[ET_MAX_DIMS];
+    int32_t sizes[ETD_MAX_DIMS];
     uint32_t ndim = 0;
     const char *refusal = read_tensors(call, &input, &out);
     if (refusal != NULL) {
         return refusal;
     }
-    if (!et_arg_dim(call, 1, input->ndim, &dims[0]) && !et_arg_dims(call, 1, input->ndim, dims, &count)) {
+    if (!etd_arg_dim(call, 1, input->ndim, &dims[0]) && !etd_arg_dims(call, 1, input->ndim, dims, &count)) {
         return "dim";
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -64,9 +65,9 @@ static const char *squeeze(const et_call *call) {
     return copy_as(input, out, sizes, ndim);
 }
 
-const et_kernel et_aten_unsqueeze_copy = {"aten::unsqueeze_copy", "out", "native_call_unsqueeze_copy.out", 3,
-                                          unsqueeze};
-const et_kernel et_aten_squeeze_copy_dims = {"aten::squeeze_copy", "dims_out",
-                                             "native_call_squeeze_copy.dims_out", 3, squeeze};
-const et_kernel et_aten_squeeze_copy_dim = {"aten::squeeze_copy", "dim_out",
-                                            "native_call_squeeze_copy.dim_out", 3, squeeze};
+const etd_kernel etd_aten_unsqueeze_copy = {"aten::unsqueeze_copy", "out", "native_call_unsqueeze_copy.out",
+                                            3, unsqueeze};
+const etd_kernel etd_aten_squeeze_copy_dims = {"aten::squeeze_copy", "dims_out",
+                                               "native_call_squeeze_copy.dims_out", 3, squeeze};
+const etd_kernel etd_aten_squeeze_copy_dim = {"aten::squeeze_copy", "dim_out",
+                                              "native_call_squeeze_copy.dim_out", 3, squeeze};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <math.h>
 
 #include "elementwise.h"
@@ -9,8 +10,8 @@ static float hyperbolic_tangent(float x, float unused) {
 }
 
 /* tanh(input, *, out) */
-static const char *tangent(const et_call *call) {
-    return et_run_map(call, 1, hyperbolic_tangent, 0.0f);
+static const char *tangent(const etd_call *call) {
+    return etd_run_map(call, 1, hyperbolic_tangent, 0.0f);
 }
 
-const et_kernel et_aten_tanh = {"aten::tanh", "out", "native_call_tanh.out", 2, tangent};
+const etd_kernel etd_aten_tanh = {"aten::tanh", "out", "native_call_tanh.out", 2, tangent};

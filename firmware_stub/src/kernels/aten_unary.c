@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Functions of one tensor: (self, *, out). */
 #include <math.h>
 
@@ -5,15 +6,15 @@
 #include "kernels.h"
 
 #define KERNEL(name)                                                                                         \
-    static const char *run_##name(const et_call *call) {                                                     \
-        return et_run_unary(call, &name##_operation);                                                        \
+    static const char *run_##name(const etd_call *call) {                                                    \
+        return etd_run_unary(call, &name##_operation);                                                       \
     }                                                                                                        \
-    const et_kernel et_aten_##name = {"aten::" #name, "out", "native_call_" #name ".out", 2, run_##name};
+    const etd_kernel etd_aten_##name = {"aten::" #name, "out", "native_call_" #name ".out", 2, run_##name};
 
 /* Of float32 alone. */
 #define FUNCTION(name, expression)                                                                           \
-    ET_LINE_FN(name##_floats, float, expression)                                                             \
-    static const et_operation name##_operation = {.floats = name##_floats};                                  \
+    ETD_LINE_FN(name##_floats, float, expression)                                                            \
+    static const etd_operation name##_operation = {.floats = name##_floats};                                 \
     KERNEL(name)
 
 FUNCTION(ceil, ceilf(a))
@@ -27,14 +28,14 @@ FUNCTION(rsqrt, 1.0f / sqrtf(a))
 FUNCTION(sin, sinf(a))
 FUNCTION(sqrt, sqrtf(a))
 
-ET_LINE_FN(neg_floats, float, -a)
-ET_LINE_FN(neg_int32s, uint32_t, 0u - a)
-ET_LINE_FN(neg_int64s, uint64_t, 0u - a)
-static const et_operation neg_operation = {ET_NUMBER_FNS(neg)};
+ETD_LINE_FN(neg_floats, float, -a)
+ETD_LINE_FN(neg_int32s, uint32_t, 0u - a)
+ETD_LINE_FN(neg_int64s, uint64_t, 0u - a)
+static const etd_operation neg_operation = {ETD_NUMBER_FNS(neg)};
 KERNEL(neg)
 
-ET_LINE_FN(abs_floats, float, fabsf(a))
-ET_LINE_FN(abs_int32s, uint32_t, a > INT32_MAX ? 0u - a : a)
-ET_LINE_FN(abs_int64s, uint64_t, a > INT64_MAX ? 0u - a : a)
-static const et_operation abs_operation = {ET_NUMBER_FNS(abs)};
+ETD_LINE_FN(abs_floats, float, fabsf(a))
+ETD_LINE_FN(abs_int32s, uint32_t, a > INT32_MAX ? 0u - a : a)
+ETD_LINE_FN(abs_int64s, uint64_t, a > INT64_MAX ? 0u - a : a)
+static const etd_operation abs_operation = {ETD_NUMBER_FNS(abs)};
 KERNEL(abs)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "int8_pairs.h"
 #include "kernels.h"
 #include "requantize.h"
@@ -9,51 +10,51 @@ typedef struct {
     int32_t zero_point;
     int32_t multiplier;
     int32_t shift;
-} et_side;
+} etd_side;
 
 typedef struct {
-    et_side a;
-    et_side b;
-    et_side out;
+    etd_side a;
+    etd_side b;
+    etd_side out;
     int32_t min;
     int32_t max;
-} et_quantized_add;
+} etd_quantized_add;
 
-static bool read_side(const et_call *call, uint32_t first, et_side *side) {
-    return et_arg_int(call, first, INT8_MIN, INT8_MAX, &side->zero_point) &&
-           et_arg_int(call, first + 1, 0, INT32_MAX, &side->multiplier) &&
-           et_arg_int(call, first + 2, ET_SHIFT_MIN, ET_SHIFT_MAX, &side->shift);
+static bool read_side(const etd_call *call, uint32_t first, etd_side *side) {
+    return etd_arg_int(call, first, INT8_MIN, INT8_MAX, &side->zero_point) &&
+           etd_arg_int(call, first + 1, 0, INT32_MAX, &side->multiplier) &&
+           etd_arg_int(call, first + 2, ETD_SHIFT_MIN, ETD_SHIFT_MAX, &side->shift);
 }
 
-static uint32_t rescale(const et_side *side, int8_t x) {
-    return (uint32_t)et_requantize((x - side->zero_point) * HEADROOM, side->multiplier, side->shift);
+static uint32_t rescale(const etd_side *side, int8_t x) {
+    return (uint32_t)etd_requantize((x - side->zero_point) * HEADROOM, side->multiplier, side->shift);
 }
 
 static int8_t add_elements(const void *context, int8_t a, int8_t b) {
-    const et_quantized_add *add = context;
+    const etd_quantized_add *add = context;
     const uint32_t sum = rescale(&add->a, a) + rescale(&add->b, b);
-    const int32_t scaled = et_requantize((int32_t)sum, add->out.multiplier, add->out.shift);
-    return et_narrow(scaled, add->out.zero_point, add->min, add->max);
+    const int32_t scaled = etd_requantize((int32_t)sum, add->out.multiplier, add->out.shift);
+    return etd_narrow(scaled, add->out.zero_point, add->min, add->max);
 }
 
 /* quantized_add(self, self_zero_point, self_multiplier, self_shift, other, other_zero_point,
  * other_multiplier, other_shift, output_zero_point, output_multiplier, output_shift, activation_min,
  * activation_max, *, out) */
-static const char *quantized_add(const et_call *call) {
-    et_int8_pairs pairs;
-    et_quantized_add add;
-    const char *refusal = et_read_int8_pairs(call, 0, 4, 13, &pairs);
+static const char *quantized_add(const etd_call *call) {
+    etd_int8_pairs pairs;
+    etd_quantized_add add;
+    const char *refusal = etd_read_int8_pairs(call, 0, 4, 13, &pairs);
     if (refusal != NULL) {
         return refusal;
     }
     if (!read_side(call, 1, &add.a) || !read_side(call, 5, &add.b) || !read_side(call, 8, &add.out) ||
-        !et_arg_int(call, 11, INT8_MIN, INT8_MAX, &add.min) ||
-        !et_arg_int(call, 12, add.min, INT8_MAX, &add.max)) {
+        !etd_arg_int(call, 11, INT8_MIN, INT8_MAX, &add.min) ||
+        !etd_arg_int(call, 12, add.min, INT8_MAX, &add.max)) {
         return "quantization";
     }
-    et_map_int8_pairs(&pairs, add_elements, &add);
+    etd_map_int8_pairs(&pairs, add_elements, &add);
     return NULL;
 }
 
-const et_kernel et_cortex_m_add = {"cortex_m::quantized_add", "out", "native_call_quantized_add.out", 14,
-                                   quantized_add};
+const etd_kernel etd_cortex_m_add = {"cortex_m::quantized_add", "out", "native_call_quantized_add.out", 14,
+                                     quantized_add};

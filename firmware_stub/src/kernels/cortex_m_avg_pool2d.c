@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <math.h>
 
 #include "arguments.h"
@@ -6,35 +7,35 @@
 #include "window.h"
 
 typedef struct {
-    et_window window;
+    etd_window window;
     float scale;
     int32_t zero_point;
-} et_avg_pool2d;
+} etd_avg_pool2d;
 
 /* quantized_avg_pool2d(input, kernel_size, stride, padding, ceil_mode, zero_point, multiplier, shift,
  * scratch, *, out) */
-static const char *read_arguments(const et_call *call, et_layout layout, et_avg_pool2d *pool) {
+static const char *read_arguments(const etd_call *call, etd_layout layout, etd_avg_pool2d *pool) {
     bool ceil_mode;
     int32_t multiplier;
     int32_t shift;
-    if (!et_read_images(call, 0, 9, ET_CHAR, layout, &pool->window)) {
+    if (!etd_read_images(call, 0, 9, ETD_CHAR, layout, &pool->window)) {
         return "only int8 in two spatial dimensions";
     }
-    if (!et_arg_bool(call, 4, &ceil_mode)) {
+    if (!etd_arg_bool(call, 4, &ceil_mode)) {
         return "ceil_mode";
     }
-    if (!et_arg_int(call, 5, INT8_MIN, INT8_MAX, &pool->zero_point) ||
-        !et_arg_int(call, 6, 1, INT32_MAX, &multiplier) ||
-        !et_arg_int(call, 7, ET_SHIFT_MIN, ET_SHIFT_MAX, &shift)) {
+    if (!etd_arg_int(call, 5, INT8_MIN, INT8_MAX, &pool->zero_point) ||
+        !etd_arg_int(call, 6, 1, INT32_MAX, &multiplier) ||
+        !etd_arg_int(call, 7, ETD_SHIFT_MIN, ETD_SHIFT_MAX, &shift)) {
         return "quantization";
     }
     pool->scale = (float)ldexp((double)multiplier, shift - 31);
-    return et_read_pool_axes(call, ceil_mode, &pool->window);
+    return etd_read_pool_axes(call, ceil_mode, &pool->window);
 }
 
 /* The mean of a patch of one channel. In float32 and in this order, because the reference is: an integer mean
  * would round some ties to the other side. */
-static float average(const et_avg_pool2d *pool, const et_patch *patch, const int8_t *x) {
+static float average(const etd_avg_pool2d *pool, const etd_patch *patch, const int8_t *x) {
     const int32_t *strides = pool->window.input->strides;
     float sum = 0.0f;
     for (int32_t row = 0; row < patch->y.count; row++) {
@@ -47,33 +48,33 @@ static float average(const et_avg_pool2d *pool, const et_patch *patch, const int
     return sum / (float)(patch->y.count * patch->x.count);
 }
 
-static void pool_channel(const void *context, const et_patch *patch, int32_t from, int32_t to) {
-    const et_avg_pool2d *pool = context;
-    const float mean = average(pool, patch, et_int8s(pool->window.input) + from);
-    et_out_int8s(pool->window.out)[to] =
-        et_quantize(mean / pool->scale, pool->zero_point, INT8_MIN, INT8_MAX);
+static void pool_channel(const void *context, const etd_patch *patch, int32_t from, int32_t to) {
+    const etd_avg_pool2d *pool = context;
+    const float mean = average(pool, patch, etd_int8s(pool->window.input) + from);
+    etd_out_int8s(pool->window.out)[to] =
+        etd_quantize(mean / pool->scale, pool->zero_point, INT8_MIN, INT8_MAX);
 }
 
-static const char *run(const et_call *call, et_layout layout) {
-    et_avg_pool2d pool;
+static const char *run(const etd_call *call, etd_layout layout) {
+    etd_avg_pool2d pool;
     const char *refusal = read_arguments(call, layout, &pool);
     if (refusal != NULL) {
         return refusal;
     }
-    et_slide_channels(&pool.window, pool_channel, &pool);
+    etd_slide_channels(&pool.window, pool_channel, &pool);
     return NULL;
 }
 
-static const char *quantized_avg_pool2d(const et_call *call) {
-    return run(call, ET_NCHW);
+static const char *quantized_avg_pool2d(const etd_call *call) {
+    return run(call, ETD_NCHW);
 }
 
-static const char *quantized_avg_pool2d_nhwc(const et_call *call) {
-    return run(call, ET_NHWC);
+static const char *quantized_avg_pool2d_nhwc(const etd_call *call) {
+    return run(call, ETD_NHWC);
 }
 
-const et_kernel et_cortex_m_avg_pool2d = {"cortex_m::quantized_avg_pool2d", "out",
-                                          "native_call_quantized_avg_pool2d.out", 10, quantized_avg_pool2d};
-const et_kernel et_cortex_m_avg_pool2d_nhwc = {"cortex_m::quantized_avg_pool2d_nhwc", "out",
-                                               "native_call_quantized_avg_pool2d_nhwc.out", 10,
-                                               quantized_avg_pool2d_nhwc};
+const etd_kernel etd_cortex_m_avg_pool2d = {"cortex_m::quantized_avg_pool2d", "out",
+                                            "native_call_quantized_avg_pool2d.out", 10, quantized_avg_pool2d};
+const etd_kernel etd_cortex_m_avg_pool2d_nhwc = {"cortex_m::quantized_avg_pool2d_nhwc", "out",
+                                                 "native_call_quantized_avg_pool2d_nhwc.out", 10,
+                                                 quantized_avg_pool2d_nhwc};

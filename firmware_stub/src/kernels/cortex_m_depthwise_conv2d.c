@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "arguments.h"
 #include "dot.h"
 #include "kernels.h"
@@ -5,43 +6,44 @@
 #include "window.h"
 
 typedef struct {
-    et_window window;
-    const et_tensor *weight; /* 1, kernel y, kernel x, O */
-    int32_t multiplier;      /* output channels per input channel */
+    etd_window window;
+    const etd_tensor *weight; /* 1, kernel y, kernel x, O */
+    int32_t multiplier;       /* output channels per input channel */
     int32_t input_offset;
-    et_output_stage stage;
-} et_depthwise;
+    etd_output_stage stage;
+} etd_depthwise;
 
 /* quantized_depthwise_conv2d(input, weight, bias?, stride, padding, dilation, depth_multiplier, input_offset,
  * output_offset, requantize_multipliers, requantize_shifts, activation_min, activation_max, scratch, *, out)
  */
-static const char *read_arguments(const et_call *call, et_layout layout, et_depthwise *conv) {
-    conv->weight = et_arg_tensor(call, 1);
-    if (!et_read_images(call, 0, 14, ET_CHAR, layout, &conv->window) || !et_is(conv->weight, ET_CHAR, 4)) {
+static const char *read_arguments(const etd_call *call, etd_layout layout, etd_depthwise *conv) {
+    conv->weight = etd_arg_tensor(call, 1);
+    if (!etd_read_images(call, 0, 14, ETD_CHAR, layout, &conv->window) ||
+        !etd_is(conv->weight, ETD_CHAR, 4)) {
         return "only int8 in two spatial dimensions";
     }
     const int32_t *weight = conv->weight->sizes;
     conv->multiplier = weight[3] / conv->window.input->sizes[1];
     if (weight[0] != 1 || conv->multiplier * conv->window.input->sizes[1] != weight[3] ||
-        !et_arg_int(call, 6, conv->multiplier, conv->multiplier, &conv->multiplier)) {
+        !etd_arg_int(call, 6, conv->multiplier, conv->multiplier, &conv->multiplier)) {
         return "channels and depth multiplier";
     }
-    if (!et_arg_int(call, 7, -INT8_MAX, -INT8_MIN, &conv->input_offset) ||
-        !et_read_output_stage(call, 8, weight[3], &conv->stage)) {
+    if (!etd_arg_int(call, 7, -INT8_MAX, -INT8_MIN, &conv->input_offset) ||
+        !etd_read_output_stage(call, 8, weight[3], &conv->stage)) {
         return "quantization";
     }
-    return et_read_conv_axes(call, weight[1], weight[2], weight[3], &conv->window);
+    return etd_read_conv_axes(call, weight[1], weight[2], weight[3], &conv->window);
 }
 
 /* All output channels at one output position. */
-static void convolve_position(const void *context, const et_patch *patch, int32_t from, int32_t to) {
-    const et_depthwise *conv = context;
-    const int8_t *x = et_int8s(conv->window.input) + from;
-    int8_t *y = et_out_int8s(conv->window.out) + to;
+static void convolve_position(const void *context, const etd_patch *patch, int32_t from, int32_t to) {
+    const etd_depthwise *conv = context;
+    const int8_t *x = etd_int8s(conv->window.input) + from;
+    int8_t *y = etd_out_int8s(conv->window.out) + to;
     const int32_t *x_strides = conv->window.input->strides;
     const int32_t *w_strides = conv->weight->strides;
-    const int8_t *w = et_int8s(conv->weight) + patch->y.first * w_strides[1] + patch->x.first * w_strides[2];
-    const et_grid taps = {
+    const int8_t *w = etd_int8s(conv->weight) + patch->y.first * w_strides[1] + patch->x.first * w_strides[2];
+    const etd_grid taps = {
         .rows = patch->y.count,
         .columns = patch->x.count,
         .x_row = x_strides[2] * conv->window.y.dilation,
@@ -52,7 +54,7 @@ static void convolve_position(const void *context, const et_patch *patch, int32_
     int32_t channel = 0;
     for (int32_t c = 0; c < conv->window.input->sizes[1]; c++) {
         for (int32_t i = 0; i < conv->multiplier; i++, channel++) {
-            *y = et_finish(&conv->stage, channel, et_dot_grid(x, w, &taps, conv->input_offset));
+            *y = etd_finish(&conv->stage, channel, etd_dot_grid(x, w, &taps, conv->input_offset));
             w += w_strides[3];
             y += conv->window.out->strides[1];
         }
@@ -60,27 +62,27 @@ static void convolve_position(const void *context, const et_patch *patch, int32_
     }
 }
 
-static const char *run(const et_call *call, et_layout layout) {
-    et_depthwise conv;
+static const char *run(const etd_call *call, etd_layout layout) {
+    etd_depthwise conv;
     const char *refusal = read_arguments(call, layout, &conv);
     if (refusal != NULL) {
         return refusal;
     }
-    et_slide(&conv.window, convolve_position, &conv);
+    etd_slide(&conv.window, convolve_position, &conv);
     return NULL;
 }
 
-static const char *quantized_depthwise_conv2d(const et_call *call) {
-    return run(call, ET_NCHW);
+static const char *quantized_depthwise_conv2d(const etd_call *call) {
+    return run(call, ETD_NCHW);
 }
 
-static const char *quantized_depthwise_conv2d_nhwc(const et_call *call) {
-    return run(call, ET_NHWC);
+static const char *quantized_depthwise_conv2d_nhwc(const etd_call *call) {
+    return run(call, ETD_NHWC);
 }
 
-const et_kernel et_cortex_m_depthwise_conv2d = {"cortex_m::quantized_depthwise_conv2d", "out",
-                                                "native_call_quantized_depthwise_conv2d.out", 15,
-                                                quantized_depthwise_conv2d};
-const et_kernel et_cortex_m_depthwise_conv2d_nhwc = {"cortex_m::quantized_depthwise_conv2d_nhwc", "out",
-                                                     "native_call_quantized_depthwise_conv2d_nhwc.out", 15,
-                                                     quantized_depthwise_conv2d_nhwc};
+const etd_kernel etd_cortex_m_depthwise_conv2d = {"cortex_m::quantized_depthwise_conv2d", "out",
+                                                  "native_call_quantized_depthwise_conv2d.out", 15,
+                                                  quantized_depthwise_conv2d};
+const etd_kernel etd_cortex_m_depthwise_conv2d_nhwc = {"cortex_m::quantized_depthwise_conv2d_nhwc", "out",
+                                                       "native_call_quantized_depthwise_conv2d_nhwc.out", 15,
+                                                       quantized_depthwise_conv2d_nhwc};

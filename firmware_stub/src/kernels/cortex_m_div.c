@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <float.h>
 
 #include "arguments.h"
@@ -5,45 +6,45 @@
 #include "requantize.h"
 
 typedef struct {
-    const et_tensor *a;
-    const et_tensor *b;
-    et_tensor *out;
+    const etd_tensor *a;
+    const etd_tensor *b;
+    etd_tensor *out;
     int32_t a_zero_point;
     int32_t b_zero_point;
     int32_t zero_point;
     int32_t min; /* of the element type */
     int32_t max;
     float scale;
-} et_quantized_div;
+} etd_quantized_div;
 
-static bool read_tensors(const et_call *call, et_quantized_div *div) {
-    div->a = et_arg_tensor(call, 0);
-    div->b = et_arg_tensor(call, 2);
-    div->out = et_arg_out(call, 6);
-    if (et_is_type(div->a, ET_SHORT)) {
+static bool read_tensors(const etd_call *call, etd_quantized_div *div) {
+    div->a = etd_arg_tensor(call, 0);
+    div->b = etd_arg_tensor(call, 2);
+    div->out = etd_arg_out(call, 6);
+    if (etd_is_type(div->a, ETD_SHORT)) {
         div->min = INT16_MIN;
         div->max = INT16_MAX;
-    } else if (et_is_type(div->a, ET_CHAR)) {
+    } else if (etd_is_type(div->a, ETD_CHAR)) {
         div->min = INT8_MIN;
         div->max = INT8_MAX;
     } else {
         return false;
     }
-    return et_is_type(div->b, div->a->dtype) && et_is_type(div->out, div->a->dtype);
+    return etd_is_type(div->b, div->a->dtype) && etd_is_type(div->out, div->a->dtype);
 }
 
 /* quantized_div(self, self_zero_point, other, other_zero_point, output_zero_point, output_scale, *, out) */
-static const char *read_arguments(const et_call *call, et_quantized_div *div) {
+static const char *read_arguments(const etd_call *call, etd_quantized_div *div) {
     double scale;
     if (!read_tensors(call, div)) {
         return "only int8 or int16";
     }
-    if (!et_take_layout(div->out, div->a) || !et_same_layout(div->b, div->out)) {
+    if (!etd_take_layout(div->out, div->a) || !etd_same_layout(div->b, div->out)) {
         return "inputs and output differ in shape or layout";
     }
-    if (!et_arg_int(call, 1, div->min, div->max, &div->a_zero_point) ||
-        !et_arg_int(call, 3, div->min, div->max, &div->b_zero_point) ||
-        !et_arg_int(call, 4, div->min, div->max, &div->zero_point) || !et_arg_number(call, 5, &scale) ||
+    if (!etd_arg_int(call, 1, div->min, div->max, &div->a_zero_point) ||
+        !etd_arg_int(call, 3, div->min, div->max, &div->b_zero_point) ||
+        !etd_arg_int(call, 4, div->min, div->max, &div->zero_point) || !etd_arg_number(call, 5, &scale) ||
         !(scale > 0.0) || !(scale <= (double)FLT_MAX)) {
         return "zero points or scale";
     }
@@ -52,28 +53,28 @@ static const char *read_arguments(const et_call *call, et_quantized_div *div) {
 }
 
 /* In float32, because the reference is. What is divided by zero gives 0. */
-static int32_t divide(const et_quantized_div *div, int32_t a, int32_t b) {
+static int32_t divide(const etd_quantized_div *div, int32_t a, int32_t b) {
     const float divisor = (float)(b - div->b_zero_point);
     const float quotient = divisor != 0.0f ? (float)(a - div->a_zero_point) / divisor : 0.0f;
-    return et_round_and_clamp(quotient * div->scale, div->zero_point, div->min, div->max);
+    return etd_round_and_clamp(quotient * div->scale, div->zero_point, div->min, div->max);
 }
 
-static const char *quantized_div(const et_call *call) {
-    et_quantized_div div;
+static const char *quantized_div(const etd_call *call) {
+    etd_quantized_div div;
     const char *refusal = read_arguments(call, &div);
     if (refusal != NULL) {
         return refusal;
     }
-    const uint32_t numel = et_numel(div.out);
+    const uint32_t numel = etd_numel(div.out);
     for (uint32_t i = 0; i < numel; i++) {
         if (div.min == INT8_MIN) {
-            et_out_int8s(div.out)[i] = (int8_t)divide(&div, et_int8s(div.a)[i], et_int8s(div.b)[i]);
+            etd_out_int8s(div.out)[i] = (int8_t)divide(&div, etd_int8s(div.a)[i], etd_int8s(div.b)[i]);
         } else {
-            et_out_int16s(div.out)[i] = (int16_t)divide(&div, et_int16s(div.a)[i], et_int16s(div.b)[i]);
+            etd_out_int16s(div.out)[i] = (int16_t)divide(&div, etd_int16s(div.a)[i], etd_int16s(div.b)[i]);
         }
     }
     return NULL;
 }
 
-const et_kernel et_cortex_m_div = {"cortex_m::quantized_div", "out", "native_call_quantized_div.out", 7,
-                                   quantized_div};
+const etd_kernel etd_cortex_m_div = {"cortex_m::quantized_div", "out", "native_call_quantized_div.out", 7,
+                                     quantized_div};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "int8_pairs.h"
 #include "kernels.h"
 
@@ -13,22 +14,22 @@ static int8_t larger(const void *context, int8_t a, int8_t b) {
 
 /* minimum and maximum(self, other, *, out); all of one scale and zero point, so numbers compare as they are.
  */
-static const char *choose(const et_call *call, et_pair_fn choice) {
-    et_int8_pairs pairs;
-    const char *refusal = et_read_int8_pairs(call, 0, 1, 2, &pairs);
+static const char *choose(const etd_call *call, etd_pair_fn choice) {
+    etd_int8_pairs pairs;
+    const char *refusal = etd_read_int8_pairs(call, 0, 1, 2, &pairs);
     if (refusal == NULL) {
-        et_map_int8_pairs(&pairs, choice, NULL);
+        etd_map_int8_pairs(&pairs, choice, NULL);
     }
     return refusal;
 }
 
-static const char *minimum(const et_call *call) {
+static const char *minimum(const etd_call *call) {
     return choose(call, smaller);
 }
 
-static const char *maximum(const et_call *call) {
+static const char *maximum(const etd_call *call) {
     return choose(call, larger);
 }
 
-const et_kernel et_cortex_m_minimum = {"cortex_m::minimum", "out", "native_call_minimum.out", 3, minimum};
-const et_kernel et_cortex_m_maximum = {"cortex_m::maximum", "out", "native_call_maximum.out", 3, maximum};
+const etd_kernel etd_cortex_m_minimum = {"cortex_m::minimum", "out", "native_call_minimum.out", 3, minimum};
+const etd_kernel etd_cortex_m_maximum = {"cortex_m::maximum", "out", "native_call_maximum.out", 3, maximum};

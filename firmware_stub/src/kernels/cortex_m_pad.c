@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
 #include "arguments.h"
@@ -9,34 +10,34 @@
 
 /* How the exporter decides: an image of one channel or one pixel lies either way in memory, and counts as
  * channels last. */
-static bool is_channels_last(const et_tensor *tensor) {
+static bool is_channels_last(const etd_tensor *tensor) {
     return tensor->ndim == PADDED_DIMS &&
            (tensor->sizes[1] == 1 || (tensor->sizes[2] == 1 && tensor->sizes[3] == 1) ||
             (tensor->dim_order[0] == 0 && tensor->dim_order[1] == 2));
 }
 
 /* The entry for dimension d; lists go by the order of memory. */
-static bool read_padding(const et_call *call, uint32_t list, const et_tensor *input, uint32_t d,
+static bool read_padding(const etd_call *call, uint32_t list, const etd_tensor *input, uint32_t d,
                          int32_t *padding) {
     static const uint8_t last[PADDED_DIMS] = {0, 3, 1, 2};
     const uint32_t entry = is_channels_last(input) ? last[d] : PADDED_DIMS - input->ndim + d;
-    return et_arg_list_int(call, list, entry, 0, INT16_MAX, padding);
+    return etd_arg_list_int(call, list, entry, 0, INT16_MAX, padding);
 }
 
 /* pad(input, pre_pad, post_pad, pad_value, *, out) */
-static const char *pad(const et_call *call) {
-    const et_tensor *input = et_arg_tensor(call, 0);
-    et_tensor *out = et_arg_out(call, 4);
+static const char *pad(const etd_call *call) {
+    const etd_tensor *input = etd_arg_tensor(call, 0);
+    etd_tensor *out = etd_arg_out(call, 4);
     int32_t sizes[PADDED_DIMS];
     int32_t before[PADDED_DIMS];
     int32_t value;
-    if (!et_is_type(input, ET_CHAR) || !et_is_type(out, ET_CHAR) || input->ndim > PADDED_DIMS) {
+    if (!etd_is_type(input, ETD_CHAR) || !etd_is_type(out, ETD_CHAR) || input->ndim > PADDED_DIMS) {
         return "only int8 in at most four dimensions";
     }
-    if (!et_arg_int(call, 3, INT8_MIN, INT8_MAX, &value)) {
+    if (!etd_arg_int(call, 3, INT8_MIN, INT8_MAX, &value)) {
         return "pad_value";
     }
-    if (et_arg_list_count(call, 1) != PADDED_DIMS || et_arg_list_count(call, 2) != PADDED_DIMS) {
+    if (etd_arg_list_count(call, 1) != PADDED_DIMS || etd_arg_list_count(call, 2) != PADDED_DIMS) {
         return "padding";
     }
     for (uint32_t d = 0; d < input->ndim; d++) {
@@ -47,24 +48,24 @@ static const char *pad(const et_call *call) {
         }
         sizes[d] = before[d] + input->sizes[d] + after;
     }
-    if (!et_resize(out, sizes, input->ndim)) {
+    if (!etd_resize(out, sizes, input->ndim)) {
         return "output size";
     }
     memset(out->data, value, out->nbytes);
     if (input->nbytes != 0) {
-        et_tensor inside = *out; /* the input's place in the output */
-        et_walk from = {0};
-        et_walk to = {0};
+        etd_tensor inside = *out; /* the input's place in the output */
+        etd_walk from = {0};
+        etd_walk to = {0};
         for (uint32_t d = 0; d < input->ndim; d++) {
             inside.sizes[d] = input->sizes[d];
             to.offset += (uint32_t)before[d] * (uint32_t)out->strides[d];
         }
         inside.nbytes = input->nbytes;
-        et_walk_add_dims(&from, input, input->ndim);
-        et_walk_add_dims(&to, &inside, inside.ndim);
-        et_copy_along(input, &from, &inside, &to);
+        etd_walk_add_dims(&from, input, input->ndim);
+        etd_walk_add_dims(&to, &inside, inside.ndim);
+        etd_copy_along(input, &from, &inside, &to);
     }
     return NULL;
 }
 
-const et_kernel et_cortex_m_pad = {"cortex_m::pad", "out", "native_call_pad.out", 5, pad};
+const etd_kernel etd_cortex_m_pad = {"cortex_m::pad", "out", "native_call_pad.out", 5, pad};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <math.h>
 
 #include "arguments.h"
@@ -17,14 +18,14 @@ typedef struct {
     int32_t zero_point;
     uint32_t length;
     uint32_t step; /* between the elements of a line */
-} et_softmax;
+} etd_softmax;
 
-static float dequantize(const et_softmax *softmax, int8_t x) {
+static float dequantize(const etd_softmax *softmax, int8_t x) {
     return (float)(x - softmax->zero_point) * softmax->scale;
 }
 
 /* One line. Exponentials are computed twice rather than kept, which would need memory. */
-static void softmax_line(const et_softmax *softmax, const int8_t *x, int8_t *y) {
+static void softmax_line(const etd_softmax *softmax, const int8_t *x, int8_t *y) {
     int8_t largest = x[0];
     for (uint32_t i = 1; i < softmax->length; i++) {
         largest = x[i * softmax->step] > largest ? x[i * softmax->step] : largest;
@@ -36,46 +37,46 @@ static void softmax_line(const et_softmax *softmax, const int8_t *x, int8_t *y) 
     }
     for (uint32_t i = 0; i < softmax->length; i++) {
         float probability = expf(dequantize(softmax, x[i * softmax->step]) - max) / sum;
-        y[i * softmax->step] = et_quantize(probability * STEPS, OUTPUT_ZERO_POINT, INT8_MIN, INT8_MAX);
+        y[i * softmax->step] = etd_quantize(probability * STEPS, OUTPUT_ZERO_POINT, INT8_MIN, INT8_MAX);
     }
 }
 
 /* softmax(input, dim, input_zero_point, output_zero_point, input_multiplier, input_shift, diff_min, *, out);
  * diff_min only spares integer implementations work. */
-static const char *softmax(const et_call *call) {
-    const et_tensor *input = et_arg_tensor(call, 0);
-    et_tensor *out = et_arg_out(call, 7);
-    et_softmax line;
+static const char *softmax(const etd_call *call) {
+    const etd_tensor *input = etd_arg_tensor(call, 0);
+    etd_tensor *out = etd_arg_out(call, 7);
+    etd_softmax line;
     uint8_t dim;
     int32_t output_zero_point;
     int32_t multiplier;
     int32_t shift;
-    if (!et_is_type(input, ET_CHAR) || !et_is_type(out, ET_CHAR)) {
+    if (!etd_is_type(input, ETD_CHAR) || !etd_is_type(out, ETD_CHAR)) {
         return "only int8";
     }
-    if (!et_take_layout(out, input)) {
+    if (!etd_take_layout(out, input)) {
         return "input and output differ in shape or layout";
     }
-    if (!et_arg_dim(call, 1, input->ndim, &dim)) {
+    if (!etd_arg_dim(call, 1, input->ndim, &dim)) {
         return "dim";
     }
-    if (!et_arg_int(call, 2, INT8_MIN, INT8_MAX, &line.zero_point) ||
-        !et_arg_int(call, 3, OUTPUT_ZERO_POINT, OUTPUT_ZERO_POINT, &output_zero_point) ||
-        !et_arg_int(call, 4, 1, INT32_MAX, &multiplier) ||
-        !et_arg_int(call, 5, ET_SHIFT_MIN, ET_SHIFT_MAX, &shift)) {
+    if (!etd_arg_int(call, 2, INT8_MIN, INT8_MAX, &line.zero_point) ||
+        !etd_arg_int(call, 3, OUTPUT_ZERO_POINT, OUTPUT_ZERO_POINT, &output_zero_point) ||
+        !etd_arg_int(call, 4, 1, INT32_MAX, &multiplier) ||
+        !etd_arg_int(call, 5, ETD_SHIFT_MIN, ETD_SHIFT_MAX, &shift)) {
         return "quantization";
     }
-    et_blocks blocks = et_blocks_along(input, dim);
+    etd_blocks blocks = etd_blocks_along(input, dim);
     line.scale = (float)ldexp((double)multiplier, shift - 31 - (31 - INPUT_INTEGER_BITS));
     line.length = blocks.length;
     line.step = blocks.stride;
     for (uint32_t block = 0; block < blocks.outer; block++) {
         uint32_t start = block * blocks.length * blocks.stride;
         for (uint32_t i = start; i < start + blocks.stride; i++) {
-            softmax_line(&line, et_int8s(input) + i, et_out_int8s(out) + i);
+            softmax_line(&line, etd_int8s(input) + i, etd_out_int8s(out) + i);
         }
     }
     return NULL;
 }
 
-const et_kernel et_cortex_m_softmax = {"cortex_m::softmax", "out", "native_call_softmax.out", 8, softmax};
+const etd_kernel etd_cortex_m_softmax = {"cortex_m::softmax", "out", "native_call_softmax.out", 8, softmax};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "arguments.h"
 #include "dot.h"
 #include "kernels.h"
@@ -5,36 +6,36 @@
 #include "window.h"
 
 typedef struct {
-    et_window window;        /* axes as the input slides over the output */
-    const et_tensor *weight; /* O, kernel y, kernel x, C */
+    etd_window window;        /* axes as the input slides over the output */
+    const etd_tensor *weight; /* O, kernel y, kernel x, C */
     int32_t input_offset;
-    et_output_stage stage;
-} et_transpose_conv2d;
+    etd_output_stage stage;
+} etd_transpose_conv2d;
 
 /* Finds the size that transposing gives: that of the convolution which would undo it, and its remainder. */
-static bool measure_axis(et_axis *axis, int32_t added) {
+static bool measure_axis(etd_axis *axis, int32_t added) {
     const int64_t taps = (int64_t)axis->dilation * (axis->kernel - 1);
     const int64_t out = (int64_t)(axis->in - 1) * axis->stride - 2 * (int64_t)axis->pad + taps + added + 1;
     axis->out = (int32_t)out;
     /* Each number in range keeps the positions in `position_of` from overflowing. */
-    return axis->in <= ET_AXIS_MAX && axis->kernel <= ET_AXIS_MAX && out >= 1 && out <= ET_AXIS_MAX;
+    return axis->in <= ETD_AXIS_MAX && axis->kernel <= ETD_AXIS_MAX && out >= 1 && out <= ETD_AXIS_MAX;
 }
 
-static const char *read_axes(const et_call *call, et_transpose_conv2d *conv) {
+static const char *read_axes(const etd_call *call, etd_transpose_conv2d *conv) {
     const int32_t *in = conv->window.input->sizes;
     const int32_t *weight = conv->weight->sizes;
     int32_t stride[2];
     int32_t pad[2];
     int32_t added[2];
     int32_t dilation[2];
-    if (!et_arg_pair(call, 3, 1, ET_AXIS_MAX, stride) || !et_arg_pair(call, 4, 0, ET_AXIS_MAX, pad) ||
-        !et_arg_pair(call, 5, 0, ET_AXIS_MAX, added) || !et_arg_pair(call, 6, 1, ET_AXIS_MAX, dilation)) {
+    if (!etd_arg_pair(call, 3, 1, ETD_AXIS_MAX, stride) || !etd_arg_pair(call, 4, 0, ETD_AXIS_MAX, pad) ||
+        !etd_arg_pair(call, 5, 0, ETD_AXIS_MAX, added) || !etd_arg_pair(call, 6, 1, ETD_AXIS_MAX, dilation)) {
         return "stride, padding, output_padding or dilation";
     }
-    conv->window.y = (et_axis){in[2], 0, weight[1], stride[0], pad[0], dilation[0]};
-    conv->window.x = (et_axis){in[3], 0, weight[2], stride[1], pad[1], dilation[1]};
+    conv->window.y = (etd_axis){in[2], 0, weight[1], stride[0], pad[0], dilation[0]};
+    conv->window.x = (etd_axis){in[3], 0, weight[2], stride[1], pad[1], dilation[1]};
     if (!measure_axis(&conv->window.y, added[0]) || !measure_axis(&conv->window.x, added[1]) ||
-        !et_resize_images(&conv->window, weight[0])) {
+        !etd_resize_images(&conv->window, weight[0])) {
         return "output size";
     }
     return NULL;
@@ -43,23 +44,24 @@ static const char *read_axes(const et_call *call, et_transpose_conv2d *conv) {
 /* quantized_transpose_conv2d(input, weight, bias?, stride, padding, output_padding, dilation, input_offset,
  * output_offset, requantize_multipliers, requantize_shifts, activation_min, activation_max, scratch,
  * output_scratch, *, out) */
-static const char *read_arguments(const et_call *call, et_layout layout, et_transpose_conv2d *conv) {
-    conv->weight = et_arg_tensor(call, 1);
-    if (!et_read_images(call, 0, 15, ET_CHAR, layout, &conv->window) || !et_is(conv->weight, ET_CHAR, 4)) {
+static const char *read_arguments(const etd_call *call, etd_layout layout, etd_transpose_conv2d *conv) {
+    conv->weight = etd_arg_tensor(call, 1);
+    if (!etd_read_images(call, 0, 15, ETD_CHAR, layout, &conv->window) ||
+        !etd_is(conv->weight, ETD_CHAR, 4)) {
         return "only int8 in two spatial dimensions";
     }
     if (conv->window.input->sizes[1] != conv->weight->sizes[3]) {
         return "channels or groups";
     }
-    if (!et_arg_int(call, 7, -INT8_MAX, -INT8_MIN, &conv->input_offset) ||
-        !et_read_output_stage(call, 8, conv->weight->sizes[0], &conv->stage)) {
+    if (!etd_arg_int(call, 7, -INT8_MAX, -INT8_MIN, &conv->input_offset) ||
+        !etd_read_output_stage(call, 8, conv->weight->sizes[0], &conv->stage)) {
         return "quantization";
     }
     return read_axes(call, conv);
 }
 
 /* The input position that a tap of the kernel takes to this output position; -1 for none. */
-static int32_t position_of(const et_axis *axis, int32_t out, int32_t tap) {
+static int32_t position_of(const etd_axis *axis, int32_t out, int32_t tap) {
     const int32_t reached = out + axis->pad - tap * axis->dilation;
     return reached >= 0 && reached % axis->stride == 0 && reached / axis->stride < axis->in
                ? reached / axis->stride
@@ -67,19 +69,19 @@ static int32_t position_of(const et_axis *axis, int32_t out, int32_t tap) {
 }
 
 /* Sum over the taps and channels that reach an output position; x is the image, w one output channel. */
-static uint32_t gather(const et_transpose_conv2d *conv, int32_t row, int32_t column, const int8_t *x,
+static uint32_t gather(const etd_transpose_conv2d *conv, int32_t row, int32_t column, const int8_t *x,
                        const int8_t *w) {
     const int32_t *x_strides = conv->window.input->strides;
     const int32_t *w_strides = conv->weight->strides;
-    const et_dot_steps steps = {conv->weight->sizes[3], x_strides[1], w_strides[3], conv->input_offset, 0};
+    const etd_dot_steps steps = {conv->weight->sizes[3], x_strides[1], w_strides[3], conv->input_offset, 0};
     uint32_t sum = 0;
     for (int32_t i = 0; i < conv->window.y.kernel; i++) {
         const int32_t y_in = position_of(&conv->window.y, row, i);
         for (int32_t j = 0; y_in >= 0 && j < conv->window.x.kernel; j++) {
             const int32_t x_in = position_of(&conv->window.x, column, j);
             if (x_in >= 0) {
-                sum += et_dot_offsets(x + y_in * x_strides[2] + x_in * x_strides[3],
-                                      w + i * w_strides[1] + j * w_strides[2], &steps);
+                sum += etd_dot_offsets(x + y_in * x_strides[2] + x_in * x_strides[3],
+                                       w + i * w_strides[1] + j * w_strides[2], &steps);
             }
         }
     }
@@ -87,22 +89,22 @@ static uint32_t gather(const et_transpose_conv2d *conv, int32_t row, int32_t col
 }
 
 /* All positions of one row of one image. */
-static void compute_row(const et_transpose_conv2d *conv, int32_t image, int32_t row) {
+static void compute_row(const etd_transpose_conv2d *conv, int32_t image, int32_t row) {
     const int32_t *strides = conv->window.out->strides;
-    const int8_t *x = et_int8s(conv->window.input) + image * conv->window.input->strides[0];
-    int8_t *y = et_out_int8s(conv->window.out) + image * strides[0] + row * strides[2];
+    const int8_t *x = etd_int8s(conv->window.input) + image * conv->window.input->strides[0];
+    int8_t *y = etd_out_int8s(conv->window.out) + image * strides[0] + row * strides[2];
     for (int32_t column = 0; column < conv->window.x.out; column++) {
-        const int8_t *w = et_int8s(conv->weight);
+        const int8_t *w = etd_int8s(conv->weight);
         for (int32_t channel = 0; channel < conv->weight->sizes[0]; channel++) {
-            y[channel * strides[1]] = et_finish(&conv->stage, channel, gather(conv, row, column, x, w));
+            y[channel * strides[1]] = etd_finish(&conv->stage, channel, gather(conv, row, column, x, w));
             w += conv->weight->strides[0];
         }
         y += strides[3];
     }
 }
 
-static const char *run(const et_call *call, et_layout layout) {
-    et_transpose_conv2d conv;
+static const char *run(const etd_call *call, etd_layout layout) {
+    etd_transpose_conv2d conv;
     const char *refusal = read_arguments(call, layout, &conv);
     if (refusal != NULL) {
         return refusal;
@@ -115,17 +117,17 @@ static const char *run(const et_call *call, et_layout layout) {
     return NULL;
 }
 
-static const char *quantized_transpose_conv2d(const et_call *call) {
-    return run(call, ET_NCHW);
+static const char *quantized_transpose_conv2d(const etd_call *call) {
+    return run(call, ETD_NCHW);
 }
 
-static const char *quantized_transpose_conv2d_nhwc(const et_call *call) {
-    return run(call, ET_NHWC);
+static const char *quantized_transpose_conv2d_nhwc(const etd_call *call) {
+    return run(call, ETD_NHWC);
 }
 
-const et_kernel et_cortex_m_transpose_conv2d = {"cortex_m::quantized_transpose_conv2d", "out",
-                                                "native_call_quantized_transpose_conv2d.out", 16,
-                                                quantized_transpose_conv2d};
-const et_kernel et_cortex_m_transpose_conv2d_nhwc = {"cortex_m::quantized_transpose_conv2d_nhwc", "out",
-                                                     "native_call_quantized_transpose_conv2d_nhwc.out", 16,
-                                                     quantized_transpose_conv2d_nhwc};
+const etd_kernel etd_cortex_m_transpose_conv2d = {"cortex_m::quantized_transpose_conv2d", "out",
+                                                  "native_call_quantized_transpose_conv2d.out", 16,
+                                                  quantized_transpose_conv2d};
+const etd_kernel etd_cortex_m_transpose_conv2d_nhwc = {"cortex_m::quantized_transpose_conv2d_nhwc", "out",
+                                                       "native_call_quantized_transpose_conv2d_nhwc.out", 16,
+                                                       quantized_transpose_conv2d_nhwc};

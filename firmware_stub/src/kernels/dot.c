@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dot.h"
 
 /* The shapes of these loops are what the compiler makes the fewest instructions of. */
 
-uint32_t et_dot_dense(const int8_t *x, const int8_t *w, int32_t count, int32_t offset) {
+uint32_t etd_dot_dense(const int8_t *x, const int8_t *w, int32_t count, int32_t offset) {
     const int8_t *end = w + count;
     uint32_t sum = 0;
     do {
@@ -11,7 +12,7 @@ uint32_t et_dot_dense(const int8_t *x, const int8_t *w, int32_t count, int32_t o
     return sum;
 }
 
-uint32_t et_dot_offsets(const int8_t *x, const int8_t *w, const et_dot_steps *steps) {
+uint32_t etd_dot_offsets(const int8_t *x, const int8_t *w, const etd_dot_steps *steps) {
     const int32_t x_step = steps->x_step;
     const int32_t w_step = steps->w_step;
     const int32_t x_offset = steps->x_offset;
@@ -25,7 +26,7 @@ uint32_t et_dot_offsets(const int8_t *x, const int8_t *w, const et_dot_steps *st
     return sum;
 }
 
-uint32_t et_dot_grid(const int8_t *x, const int8_t *w, const et_grid *grid, int32_t offset) {
+uint32_t etd_dot_grid(const int8_t *x, const int8_t *w, const etd_grid *grid, int32_t offset) {
     const int32_t x_column = grid->x_column;
     const int32_t w_column = grid->w_column;
     uint32_t sum = 0;

@@ -1,13 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The innermost loops of int8 kernels: sums of (x + offset) * w, where w may have one too.
  *
  * In a file of their own because inlined into their callers they would spill to the stack on small CPUs. */
-#ifndef ET_DOT_H
-#define ET_DOT_H
+#ifndef ETD_DOT_H
+#define ETD_DOT_H
 
 #include <stdint.h>
 
 /* Elements one after the other; count is at least 1. */
-uint32_t et_dot_dense(const int8_t *x, const int8_t *w, int32_t count, int32_t offset);
+uint32_t etd_dot_dense(const int8_t *x, const int8_t *w, int32_t count, int32_t offset);
 
 /* How many elements a dot product has, how far apart they are, and what is added to each. */
 typedef struct {
@@ -16,9 +17,9 @@ typedef struct {
     int32_t w_step;
     int32_t x_offset;
     int32_t w_offset;
-} et_dot_steps;
+} etd_dot_steps;
 
-uint32_t et_dot_offsets(const int8_t *x, const int8_t *w, const et_dot_steps *steps);
+uint32_t etd_dot_offsets(const int8_t *x, const int8_t *w, const etd_dot_steps *steps);
 
 /* Rows of columns, and how far apart they are. */
 typedef struct {
@@ -28,8 +29,8 @@ typedef struct {
     int32_t x_column;
     int32_t w_row;
     int32_t w_column;
-} et_grid;
+} etd_grid;
 
-uint32_t et_dot_grid(const int8_t *x, const int8_t *w, const et_grid *grid, int32_t offset);
+uint32_t etd_dot_grid(const int8_t *x, const int8_t *w, const etd_grid *grid, int32_t offset);
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise.h"
 #include "walk.h"
 
@@ -5,14 +6,14 @@
 enum { A, B, OUT, TENSORS };
 
 typedef struct {
-    const et_tensor *tensors[TENSORS];
-    int32_t strides[TENSORS][ET_MAX_DIMS];
-    et_walk walks[TENSORS]; /* from line to line */
-    et_line line;
-} et_broadcast;
+    const etd_tensor *tensors[TENSORS];
+    int32_t strides[TENSORS][ETD_MAX_DIMS];
+    etd_walk walks[TENSORS]; /* from line to line */
+    etd_line line;
+} etd_broadcast;
 
 /* Whether each tensor goes on along dimension d where a line of `count` elements ends. */
-static bool goes_on(const et_broadcast *broadcast, uint32_t d, uint32_t count, const uint32_t *steps) {
+static bool goes_on(const etd_broadcast *broadcast, uint32_t d, uint32_t count, const uint32_t *steps) {
     for (uint32_t t = 0; t < TENSORS; t++) {
         if ((uint32_t)broadcast->strides[t][d] != count * steps[t]) {
             return false;
@@ -23,8 +24,8 @@ static bool goes_on(const et_broadcast *broadcast, uint32_t d, uint32_t count, c
 
 /* Makes the line as long as the layouts allow, from the output's innermost dimension outwards, and the walks
  * of what is left. */
-static void plan_lines(et_broadcast *broadcast) {
-    const et_tensor *out = broadcast->tensors[OUT];
+static void plan_lines(etd_broadcast *broadcast) {
+    const etd_tensor *out = broadcast->tensors[OUT];
     uint32_t steps[TENSORS] = {0};
     uint32_t count = 1;
     uint32_t left = out->ndim;
@@ -45,7 +46,7 @@ static void plan_lines(et_broadcast *broadcast) {
     for (uint32_t t = 0; t < TENSORS; t++) {
         for (uint32_t i = 0; i < left; i++) {
             uint32_t d = out->dim_order[i];
-            et_walk_add(&broadcast->walks[t], out->sizes[d], broadcast->strides[t][d]);
+            etd_walk_add(&broadcast->walks[t], out->sizes[d], broadcast->strides[t][d]);
         }
     }
     broadcast->line.count = count;
@@ -54,35 +55,35 @@ static void plan_lines(et_broadcast *broadcast) {
     broadcast->line.out_step = steps[OUT];
 }
 
-static uint8_t *walked_to(const et_broadcast *broadcast, uint32_t tensor, uint32_t size) {
+static uint8_t *walked_to(const etd_broadcast *broadcast, uint32_t tensor, uint32_t size) {
     return broadcast->tensors[tensor]->data + broadcast->walks[tensor].offset * size;
 }
 
-static void run_lines(et_broadcast *broadcast, et_line_fn compute, const et_alpha *alpha) {
-    const uint32_t numel = et_numel(broadcast->tensors[OUT]);
-    const uint32_t size = et_element_size(broadcast->tensors[A]->dtype);
-    const uint32_t out_size = et_element_size(broadcast->tensors[OUT]->dtype);
-    et_line *line = &broadcast->line;
+static void run_lines(etd_broadcast *broadcast, etd_line_fn compute, const etd_alpha *alpha) {
+    const uint32_t numel = etd_numel(broadcast->tensors[OUT]);
+    const uint32_t size = etd_element_size(broadcast->tensors[A]->dtype);
+    const uint32_t out_size = etd_element_size(broadcast->tensors[OUT]->dtype);
+    etd_line *line = &broadcast->line;
     for (uint32_t done = 0; done < numel; done += line->count) {
         line->a = walked_to(broadcast, A, size);
         line->b = walked_to(broadcast, B, size);
         line->out = walked_to(broadcast, OUT, out_size);
         compute(line, alpha);
         for (uint32_t t = 0; t < TENSORS; t++) {
-            et_walk_next(&broadcast->walks[t]);
+            etd_walk_next(&broadcast->walks[t]);
         }
     }
 }
 
-static et_line_fn find_operation(const et_operation *operation, uint8_t dtype) {
+static etd_line_fn find_operation(const etd_operation *operation, uint8_t dtype) {
     switch (dtype) {
-    case ET_FLOAT:
+    case ETD_FLOAT:
         return operation->floats;
-    case ET_INT:
+    case ETD_INT:
         return operation->int32s;
-    case ET_LONG:
+    case ETD_LONG:
         return operation->int64s;
-    case ET_BOOL:
+    case ETD_BOOL:
         return operation->bools;
     default:
         return NULL;
@@ -90,57 +91,57 @@ static et_line_fn find_operation(const et_operation *operation, uint8_t dtype) {
 }
 
 /* An alpha with a fraction does not multiply integers. */
-static bool read_alpha(const et_call *call, uint32_t i, uint8_t dtype, et_alpha *alpha) {
+static bool read_alpha(const etd_call *call, uint32_t i, uint8_t dtype, etd_alpha *alpha) {
     double real;
     int64_t integer = 0;
-    if (!et_arg_number(call, i, &real) || (dtype != ET_FLOAT && !et_arg_int64(call, i, &integer))) {
+    if (!etd_arg_number(call, i, &real) || (dtype != ETD_FLOAT && !etd_arg_int64(call, i, &integer))) {
         return false;
     }
-    *alpha = (et_alpha){(float)real, (uint64_t)integer};
+    *alpha = (etd_alpha){(float)real, (uint64_t)integer};
     return true;
 }
 
-static const char *say_types(const et_operation *operation) {
+static const char *say_types(const etd_operation *operation) {
     if (operation->bools != NULL) {
         return "only float32, int32, int64 and bool";
     }
     return operation->int32s != NULL ? "only float32, int32 and int64" : "only float32";
 }
 
-const char *et_run_operands(const et_call *call, const et_operation *operation, const et_tensor *self,
-                            const et_tensor *other, uint32_t next) {
-    et_alpha alpha = {1.0f, 1};
-    et_tensor *out = et_arg_out(call, operation->has_alpha ? next + 1 : next);
-    et_broadcast broadcast = {.tensors = {self, other, out}};
-    if (self == NULL || !et_is_type(other, self->dtype) ||
-        !et_is_type(out, operation->gives_truth ? ET_BOOL : self->dtype)) {
+const char *etd_run_operands(const etd_call *call, const etd_operation *operation, const etd_tensor *self,
+                             const etd_tensor *other, uint32_t next) {
+    etd_alpha alpha = {1.0f, 1};
+    etd_tensor *out = etd_arg_out(call, operation->has_alpha ? next + 1 : next);
+    etd_broadcast broadcast = {.tensors = {self, other, out}};
+    if (self == NULL || !etd_is_type(other, self->dtype) ||
+        !etd_is_type(out, operation->gives_truth ? ETD_BOOL : self->dtype)) {
         return "an input or output of another type";
     }
-    et_line_fn compute = find_operation(operation, self->dtype);
+    etd_line_fn compute = find_operation(operation, self->dtype);
     if (compute == NULL) {
         return say_types(operation);
     }
     if (operation->has_alpha && !read_alpha(call, next, self->dtype, &alpha)) {
         return "alpha";
     }
-    if (!et_resize_broadcast(out, self, other)) {
+    if (!etd_resize_broadcast(out, self, other)) {
         return "inputs do not broadcast to the output";
     }
     for (uint32_t t = 0; t < TENSORS; t++) {
-        (void)et_broadcast_strides(broadcast.tensors[t], out, broadcast.strides[t]);
+        (void)etd_broadcast_strides(broadcast.tensors[t], out, broadcast.strides[t]);
     }
     plan_lines(&broadcast);
     run_lines(&broadcast, compute, &alpha);
     return NULL;
 }
 
-const char *et_run_unary(const et_call *call, const et_operation *operation) {
-    const et_tensor *self = et_arg_tensor(call, 0);
-    return et_run_operands(call, operation, self, self, 1);
+const char *etd_run_unary(const etd_call *call, const etd_operation *operation) {
+    const etd_tensor *self = etd_arg_tensor(call, 0);
+    return etd_run_operands(call, operation, self, self, 1);
 }
 
-const char *et_run_binary(const et_call *call, const et_operation *operation) {
-    return et_run_operands(call, operation, et_arg_tensor(call, 0), et_arg_tensor(call, 1), 2);
+const char *etd_run_binary(const etd_call *call, const etd_operation *operation) {
+    return etd_run_operands(call, operation, etd_arg_tensor(call, 0), etd_arg_tensor(call, 1), 2);
 }
 
 /* An input and an output with elements in the same places. */
@@ -148,23 +149,23 @@ typedef struct {
     const float *x;
     float *y;
     uint32_t numel;
-} et_mapping;
+} etd_mapping;
 
-static const char *read_mapping(const et_call *call, uint32_t out_index, et_mapping *mapping) {
-    const et_tensor *input = et_arg_tensor(call, 0);
-    et_tensor *out = et_arg_out(call, out_index);
-    if (!et_is_type(input, ET_FLOAT) || !et_is_type(out, ET_FLOAT)) {
+static const char *read_mapping(const etd_call *call, uint32_t out_index, etd_mapping *mapping) {
+    const etd_tensor *input = etd_arg_tensor(call, 0);
+    etd_tensor *out = etd_arg_out(call, out_index);
+    if (!etd_is_type(input, ETD_FLOAT) || !etd_is_type(out, ETD_FLOAT)) {
         return "only float32";
     }
-    if (!et_take_layout(out, input)) {
+    if (!etd_take_layout(out, input)) {
         return "input and output differ in shape or layout";
     }
-    *mapping = (et_mapping){et_floats(input), et_out_floats(out), et_numel(out)};
+    *mapping = (etd_mapping){etd_floats(input), etd_out_floats(out), etd_numel(out)};
     return NULL;
 }
 
-const char *et_run_map(const et_call *call, uint32_t out, et_map_fn map, float parameter) {
-    et_mapping mapping;
+const char *etd_run_map(const etd_call *call, uint32_t out, etd_map_fn map, float parameter) {
+    etd_mapping mapping;
     const char *refusal = read_mapping(call, out, &mapping);
     if (refusal != NULL) {
         return refusal;
@@ -175,8 +176,8 @@ const char *et_run_map(const et_call *call, uint32_t out, et_map_fn map, float p
     return NULL;
 }
 
-const char *et_run_clamp(const et_call *call, uint32_t out, float low, float high) {
-    et_mapping mapping;
+const char *etd_run_clamp(const etd_call *call, uint32_t out, float low, float high) {
+    etd_mapping mapping;
     const char *refusal = read_mapping(call, out, &mapping);
     if (refusal != NULL) {
         return refusal;

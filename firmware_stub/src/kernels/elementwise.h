@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Elementwise operations: two tensors broadcast to the shape of a third, or one mapped to another. */
-#ifndef ET_ELEMENTWISE_H
-#define ET_ELEMENTWISE_H
+#ifndef ETD_ELEMENTWISE_H
+#define ETD_ELEMENTWISE_H
 
 #include "arguments.h"
 
@@ -13,23 +14,23 @@ typedef struct {
     uint32_t a_step; /* in elements, as the others */
     uint32_t b_step;
     uint32_t out_step;
-} et_line;
+} etd_line;
 
 /* The operators' alpha, in the type of the computation; integers modulo 2^64. */
 typedef struct {
     float real;
     uint64_t integer;
-} et_alpha;
+} etd_alpha;
 
-typedef void (*et_line_fn)(const et_line *line, const et_alpha *alpha);
+typedef void (*etd_line_fn)(const etd_line *line, const etd_alpha *alpha);
 
-/* Defines an et_line_fn: `expression` computes an element from a, b (both `type`) and alpha. Each gets a loop
- * of its own, because on a CPU with an FPU a call per element would cost more than the arithmetic. */
-#define ET_LINE_FN(name, type, expression) ET_LINE_FN_TO(name, type, type, expression)
+/* Defines an etd_line_fn: `expression` computes an element from a, b (both `type`) and alpha. Each gets a
+ * loop of its own, because on a CPU with an FPU a call per element would cost more than the arithmetic. */
+#define ETD_LINE_FN(name, type, expression) ETD_LINE_FN_TO(name, type, type, expression)
 
 /* The same for elements of another type, such as truth values. */
-#define ET_LINE_FN_TO(name, type, out_type, expression)                                                      \
-    static void name(const et_line *line, const et_alpha *alpha) {                                           \
+#define ETD_LINE_FN_TO(name, type, out_type, expression)                                                     \
+    static void name(const etd_line *line, const etd_alpha *alpha) {                                         \
         const type *a_at = (const type *)(const void *)line->a;                                              \
         const type *b_at = (const type *)(const void *)line->b;                                              \
         out_type *out_at = (out_type *)(void *)line->out; /* NOLINT(bugprone-macro-parentheses): a type */   \
@@ -45,37 +46,37 @@ typedef void (*et_line_fn)(const et_line *line, const et_alpha *alpha);
 /* An operation for each type of element; NULL where it has none. Signed integers are computed as unsigned
  * ones: they wrap like PyTorch's, which signed ones must not in C. */
 typedef struct {
-    et_line_fn floats;
-    et_line_fn int32s;
-    et_line_fn int64s;
-    et_line_fn bools;
+    etd_line_fn floats;
+    etd_line_fn int32s;
+    etd_line_fn int64s;
+    etd_line_fn bools;
     bool has_alpha;   /* as the argument before the output */
     bool gives_truth; /* the output is bool */
-} et_operation;
+} etd_operation;
 
 /* Initializes those of numbers by functions called `name`_floats and so on. */
-#define ET_NUMBER_FNS(name) .floats = name##_floats, .int32s = name##_int32s, .int64s = name##_int64s
+#define ETD_NUMBER_FNS(name) .floats = name##_floats, .int32s = name##_int32s, .int64s = name##_int64s
 
 /* Computes (self, *, out). */
-const char *et_run_unary(const et_call *call, const et_operation *operation);
+const char *etd_run_unary(const etd_call *call, const etd_operation *operation);
 
 /* Computes (self, other, *, out), or (self, other, *, alpha, out). */
-const char *et_run_binary(const et_call *call, const et_operation *operation);
+const char *etd_run_binary(const etd_call *call, const etd_operation *operation);
 
 /* The same where other is a number of a type that self can hold. */
-const char *et_run_with_scalar(const et_call *call, const et_operation *operation);
+const char *etd_run_with_scalar(const etd_call *call, const etd_operation *operation);
 
 /* What these have in common: the tensors are known, and arguments go on at `next`. */
-const char *et_run_operands(const et_call *call, const et_operation *operation, const et_tensor *self,
-                            const et_tensor *other, uint32_t next);
+const char *etd_run_operands(const etd_call *call, const etd_operation *operation, const etd_tensor *self,
+                             const etd_tensor *other, uint32_t next);
 
 /* Computes one float32 element. */
-typedef float (*et_map_fn)(float x, float parameter);
+typedef float (*etd_map_fn)(float x, float parameter);
 
 /* Maps each element of argument 0 to the same place of argument `out`. */
-const char *et_run_map(const et_call *call, uint32_t out, et_map_fn map, float parameter);
+const char *etd_run_map(const etd_call *call, uint32_t out, etd_map_fn map, float parameter);
 
 /* The same with min(max(x, low), high), where NaN stays NaN. */
-const char *et_run_clamp(const et_call *call, uint32_t out, float low, float high);
+const char *etd_run_clamp(const etd_call *call, uint32_t out, float low, float high);
 
 #endif

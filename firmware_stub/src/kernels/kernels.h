@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 /* All kernels, declared from the list of operators. */
-#ifndef ET_KERNELS_H
-#define ET_KERNELS_H
+#ifndef ETD_KERNELS_H
+#define ETD_KERNELS_H
 
-#include "et_kernel.h"
+#include "etd_kernel.h"
 
-#define ET_OPERATOR(name, kernel) extern const et_kernel kernel;
+#define ETD_OPERATOR(name, kernel) extern const etd_kernel kernel;
 #include "operators.def"
-#undef ET_OPERATOR
+#undef ETD_OPERATOR
 
 #endif

@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Matrices in float32, in whatever order they have in memory. */
-#ifndef ET_MATMUL_H
-#define ET_MATMUL_H
+#ifndef ETD_MATMUL_H
+#define ETD_MATMUL_H
 
 #include "arguments.h"
 
@@ -10,15 +11,15 @@ typedef struct {
     int32_t columns;
     int32_t row_step;
     int32_t column_step;
-} et_matrix;
+} etd_matrix;
 
 /* A tensor of two dimensions, or item `batch` of one of three. */
-et_matrix et_matrix_of(const et_tensor *tensor, int32_t batch);
+etd_matrix etd_matrix_of(const etd_tensor *tensor, int32_t batch);
 
 /* Row i of a times column j of b. */
-float et_product_at(const et_matrix *a, int32_t i, const et_matrix *b, int32_t j);
+float etd_product_at(const etd_matrix *a, int32_t i, const etd_matrix *b, int32_t j);
 
 /* out = a b */
-void et_multiply(const et_matrix *a, const et_matrix *b, const et_matrix *out);
+void etd_multiply(const etd_matrix *a, const etd_matrix *b, const etd_matrix *out);
 
 #endif

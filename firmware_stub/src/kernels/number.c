@@ -1,58 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "number.h"
 
 #include "walk.h"
 
-bool et_is_numeric(const et_tensor *tensor) {
+bool etd_is_numeric(const etd_tensor *tensor) {
     if (tensor == NULL) {
         return false;
     }
     switch (tensor->dtype) {
-    case ET_BYTE:
-    case ET_CHAR:
-    case ET_SHORT:
-    case ET_INT:
-    case ET_LONG:
-    case ET_FLOAT:
-    case ET_DOUBLE:
-    case ET_BOOL:
+    case ETD_BYTE:
+    case ETD_CHAR:
+    case ETD_SHORT:
+    case ETD_INT:
+    case ETD_LONG:
+    case ETD_FLOAT:
+    case ETD_DOUBLE:
+    case ETD_BOOL:
         return true;
     default:
         return false;
     }
 }
 
-bool et_arg_scalar(const et_call *call, uint32_t i, et_number *number) {
+bool etd_arg_scalar(const etd_call *call, uint32_t i, etd_number *number) {
     bool truth = false;
-    *number = (et_number){0};
-    if (et_arg_bool(call, i, &truth)) {
+    *number = (etd_number){0};
+    if (etd_arg_bool(call, i, &truth)) {
         number->integer = truth;
         return true;
     }
-    number->is_real = !et_arg_int64(call, i, &number->integer);
-    return !number->is_real || et_arg_number(call, i, &number->real);
+    number->is_real = !etd_arg_int64(call, i, &number->integer);
+    return !number->is_real || etd_arg_number(call, i, &number->real);
 }
 
-et_number et_load_number(const et_tensor *tensor, uint32_t place) {
+etd_number etd_load_number(const etd_tensor *tensor, uint32_t place) {
     const void *data = tensor->data;
-    et_number number = {0};
+    etd_number number = {0};
     switch (tensor->dtype) {
-    case ET_CHAR:
+    case ETD_CHAR:
         number.integer = ((const int8_t *)data)[place];
         break;
-    case ET_SHORT:
+    case ETD_SHORT:
         number.integer = ((const int16_t *)data)[place];
         break;
-    case ET_INT:
+    case ETD_INT:
         number.integer = ((const int32_t *)data)[place];
         break;
-    case ET_LONG:
+    case ETD_LONG:
         number.integer = ((const int64_t *)data)[place];
         break;
-    case ET_FLOAT:
+    case ETD_FLOAT:
         number.is_real = true;
         number.real = (double)((const float *)data)[place];
         break;
-    case ET_DOUBLE:
+    case ETD_DOUBLE:
         number.is_real = true;
         number.real = ((const double *)data)[place];
         break;
@@ -63,7 +64,7 @@ et_number et_load_number(const et_tensor *tensor, uint32_t place) {
     return number;
 }
 
-static int64_t to_integer(et_number number) {
+static int64_t to_integer(etd_number number) {
     const double limit = 9223372036854775808.0; /* 2^63 */
     if (!number.is_real) {
         return number.integer;
@@ -77,25 +78,25 @@ static int64_t to_integer(et_number number) {
     return number.real == number.real ? (int64_t)number.real : 0;
 }
 
-void et_store_number(const et_tensor *tensor, uint32_t place, et_number number) {
+void etd_store_number(const etd_tensor *tensor, uint32_t place, etd_number number) {
     void *data = tensor->data;
     switch (tensor->dtype) {
-    case ET_SHORT:
+    case ETD_SHORT:
         ((int16_t *)data)[place] = (int16_t)to_integer(number);
         break;
-    case ET_INT:
+    case ETD_INT:
         ((int32_t *)data)[place] = (int32_t)to_integer(number);
         break;
-    case ET_LONG:
+    case ETD_LONG:
         ((int64_t *)data)[place] = to_integer(number);
         break;
-    case ET_FLOAT: /* not by way of double, which would round an integer twice */
+    case ETD_FLOAT: /* not by way of double, which would round an integer twice */
         ((float *)data)[place] = number.is_real ? (float)number.real : (float)number.integer;
         break;
-    case ET_DOUBLE:
-        ((double *)data)[place] = et_to_real(number);
+    case ETD_DOUBLE:
+        ((double *)data)[place] = etd_to_real(number);
         break;
-    case ET_BOOL:
+    case ETD_BOOL:
         tensor->data[place] = number.is_real ? number.real != 0.0 : number.integer != 0;
         break;
     default: /* int8 and uint8 */
@@ -104,26 +105,26 @@ void et_store_number(const et_tensor *tensor, uint32_t place, et_number number) 
     }
 }
 
-bool et_assign(const et_tensor *from, et_tensor *to) {
-    int32_t strides[ET_MAX_DIMS];
-    et_walk from_walk = {0};
-    et_walk to_walk = {0};
-    if (!et_broadcast_strides(from, to, strides)) {
+bool etd_assign(const etd_tensor *from, etd_tensor *to) {
+    int32_t strides[ETD_MAX_DIMS];
+    etd_walk from_walk = {0};
+    etd_walk to_walk = {0};
+    if (!etd_broadcast_strides(from, to, strides)) {
         return false;
     }
     for (uint32_t d = 0; d < to->ndim; d++) {
-        et_walk_add(&from_walk, to->sizes[d], strides[d]);
+        etd_walk_add(&from_walk, to->sizes[d], strides[d]);
     }
-    et_walk_add_dims(&to_walk, to, to->ndim);
+    etd_walk_add_dims(&to_walk, to, to->ndim);
     if (from->dtype == to->dtype) {
-        et_copy_along(from, &from_walk, to, &to_walk);
+        etd_copy_along(from, &from_walk, to, &to_walk);
         return true;
     }
-    const uint32_t numel = et_numel(to);
+    const uint32_t numel = etd_numel(to);
     for (uint32_t i = 0; i < numel; i++) {
-        et_store_number(to, to_walk.offset, et_load_number(from, from_walk.offset));
-        et_walk_next(&from_walk);
-        et_walk_next(&to_walk);
+        etd_store_number(to, to_walk.offset, etd_load_number(from, from_walk.offset));
+        etd_walk_next(&from_walk);
+        etd_walk_next(&to_walk);
     }
     return true;
 }

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What a program asks of a tensor's shape rather than of its elements. ExecuTorch traces no event for these.
  */
 #include "kernels.h"
 #include "number.h"
 
-static const char *give(const et_call *call, uint32_t i, et_value number) {
-    et_value *result = et_arg_result(call, i);
+static const char *give(const etd_call *call, uint32_t i, etd_value number) {
+    etd_value *result = etd_arg_result(call, i);
     if (result == NULL) {
         return "the result is not a number";
     }
@@ -12,59 +13,59 @@ static const char *give(const et_call *call, uint32_t i, et_value number) {
     return NULL;
 }
 
-static const char *give_int(const et_call *call, uint32_t i, int64_t number) {
-    return give(call, i, (et_value){.kind = ET_VALUE_INT, .as.integer = number});
+static const char *give_int(const etd_call *call, uint32_t i, int64_t number) {
+    return give(call, i, (etd_value){.kind = ETD_VALUE_INT, .as.integer = number});
 }
 
 /* sym_size(self, dim) */
-static const char *sym_size(const et_call *call) {
-    const et_tensor *self = et_arg_tensor(call, 0);
+static const char *sym_size(const etd_call *call) {
+    const etd_tensor *self = etd_arg_tensor(call, 0);
     uint8_t dim;
-    if (self == NULL || !et_arg_dim(call, 1, self->ndim, &dim)) {
+    if (self == NULL || !etd_arg_dim(call, 1, self->ndim, &dim)) {
         return "dim";
     }
     return give_int(call, 2, self->sizes[dim]);
 }
 
 /* sym_numel(self) */
-static const char *sym_numel(const et_call *call) {
-    const et_tensor *self = et_arg_tensor(call, 0);
-    return self == NULL ? "no tensor" : give_int(call, 1, et_numel(self));
+static const char *sym_numel(const etd_call *call) {
+    const etd_tensor *self = etd_arg_tensor(call, 0);
+    return self == NULL ? "no tensor" : give_int(call, 1, etd_numel(self));
 }
 
 /* _local_scalar_dense(self): the only element */
-static const char *local_scalar(const et_call *call) {
-    const et_tensor *self = et_arg_tensor(call, 0);
-    if (!et_is_numeric(self) || et_numel(self) != 1) {
+static const char *local_scalar(const etd_call *call) {
+    const etd_tensor *self = etd_arg_tensor(call, 0);
+    if (!etd_is_numeric(self) || etd_numel(self) != 1) {
         return "not one number";
     }
-    const et_number number = et_load_number(self, 0);
-    if (self->dtype == ET_BOOL) {
-        return give(call, 1, (et_value){.kind = ET_VALUE_BOOL, .as.boolean = number.integer != 0});
+    const etd_number number = etd_load_number(self, 0);
+    if (self->dtype == ETD_BOOL) {
+        return give(call, 1, (etd_value){.kind = ETD_VALUE_BOOL, .as.boolean = number.integer != 0});
     }
     if (number.is_real) {
-        return give(call, 1, (et_value){.kind = ET_VALUE_DOUBLE, .as.number = number.real});
+        return give(call, 1, (etd_value){.kind = ETD_VALUE_DOUBLE, .as.number = number.real});
     }
     return give_int(call, 1, number.integer);
 }
 
 /* et_view(self, size, out): the output is the input's memory under another shape. */
-static const char *view(const et_call *call) {
-    const et_tensor *self = et_arg_tensor(call, 0);
-    const et_value *result = &call->values[call->args[2]];
-    et_tensor *out = result->kind == ET_VALUE_TENSOR ? result->as.tensor : NULL;
-    int32_t sizes[ET_MAX_DIMS];
+static const char *view(const etd_call *call) {
+    const etd_tensor *self = etd_arg_tensor(call, 0);
+    const etd_value *result = &call->values[call->args[2]];
+    etd_tensor *out = result->kind == ETD_VALUE_TENSOR ? result->as.tensor : NULL;
+    int32_t sizes[ETD_MAX_DIMS];
     uint32_t ndim;
-    if (self == NULL || out == NULL || !et_is_type(out, self->dtype)) {
+    if (self == NULL || out == NULL || !etd_is_type(out, self->dtype)) {
         return "input and output differ in type";
     }
-    if (!et_arg_view_sizes(call, 1, self, sizes, &ndim)) {
+    if (!etd_arg_view_sizes(call, 1, self, sizes, &ndim)) {
         return "size";
     }
-    if (!et_resize(out, sizes, ndim)) {
+    if (!etd_resize(out, sizes, ndim)) {
         return "output size";
     }
-    if (!et_is_contiguous(self) || !et_is_contiguous(out)) {
+    if (!etd_is_contiguous(self) || !etd_is_contiguous(out)) {
         return "only contiguous tensors";
     }
     out->data = self->data;
@@ -73,7 +74,7 @@ static const char *view(const et_call *call) {
     return NULL;
 }
 
-const et_kernel et_prim_sym_size = {"aten::sym_size", "int", NULL, 3, sym_size};
-const et_kernel et_prim_sym_numel = {"aten::sym_numel", "", NULL, 2, sym_numel};
-const et_kernel et_prim_local_scalar = {"aten::_local_scalar_dense", "", NULL, 2, local_scalar};
-const et_kernel et_prim_view = {"executorch_prim::et_view", "default", NULL, 3, view};
+const etd_kernel etd_prim_sym_size = {"aten::sym_size", "int", NULL, 3, sym_size};
+const etd_kernel etd_prim_sym_numel = {"aten::sym_numel", "", NULL, 2, sym_numel};
+const etd_kernel etd_prim_local_scalar = {"aten::_local_scalar_dense", "", NULL, 2, local_scalar};
+const etd_kernel etd_prim_view = {"executorch_prim::et_view", "default", NULL, 3, view};

@@ -1,23 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "reduce.h"
 #include "walk.h"
 
 /* What is summed for each output element, and where the sums go. */
 typedef struct {
-    const et_tensor *input;
-    et_tensor *out;
+    const etd_tensor *input;
+    etd_tensor *out;
     uint32_t reduced; /* the set of dimensions that are summed over */
     bool keepdim;     /* as dimensions of one element */
-    et_walk from;     /* from output element to output element, in the input */
-    et_walk summed;   /* over the elements of one sum */
-} et_reduction;
+    etd_walk from;    /* from output element to output element, in the input */
+    etd_walk summed;  /* over the elements of one sum */
+} etd_reduction;
 
-static const char *read_tensors(const et_call *call, uint32_t dtype_at, et_reduction *reduction) {
+static const char *read_tensors(const etd_call *call, uint32_t dtype_at, etd_reduction *reduction) {
     int32_t dtype;
-    reduction->input = et_arg_tensor(call, 0);
-    reduction->out = et_arg_out(call, dtype_at + 1);
-    if (!et_is_type(reduction->input, ET_FLOAT) || !et_is_type(reduction->out, ET_FLOAT) ||
+    reduction->input = etd_arg_tensor(call, 0);
+    reduction->out = etd_arg_out(call, dtype_at + 1);
+    if (!etd_is_type(reduction->input, ETD_FLOAT) || !etd_is_type(reduction->out, ETD_FLOAT) ||
         reduction->input->nbytes == 0 ||
-        (!et_arg_is_none(call, dtype_at) && !et_arg_int(call, dtype_at, ET_FLOAT, ET_FLOAT, &dtype))) {
+        (!etd_arg_is_none(call, dtype_at) && !etd_arg_int(call, dtype_at, ETD_FLOAT, ETD_FLOAT, &dtype))) {
         return "only float32 that is not empty";
     }
     reduction->reduced = (1u << reduction->input->ndim) - 1u;
@@ -25,52 +26,52 @@ static const char *read_tensors(const et_call *call, uint32_t dtype_at, et_reduc
 }
 
 /* Adds each input dimension to the walk that it belongs to, and gives the output its sizes. */
-static bool plan_walks(et_reduction *reduction) {
-    const et_tensor *input = reduction->input;
-    int32_t sizes[ET_MAX_DIMS];
+static bool plan_walks(etd_reduction *reduction) {
+    const etd_tensor *input = reduction->input;
+    int32_t sizes[ETD_MAX_DIMS];
     uint8_t dim = 0; /* of the output */
     for (uint32_t d = 0; d < input->ndim; d++) {
         const bool is_reduced = (reduction->reduced & (1u << d)) != 0;
-        et_walk_add(is_reduced ? &reduction->summed : &reduction->from, input->sizes[d], input->strides[d]);
+        etd_walk_add(is_reduced ? &reduction->summed : &reduction->from, input->sizes[d], input->strides[d]);
         if (!is_reduced || reduction->keepdim) {
             sizes[dim++] = is_reduced ? 1 : input->sizes[d];
         }
     }
-    return et_resize(reduction->out, sizes, dim);
+    return etd_resize(reduction->out, sizes, dim);
 }
 
-static const char *reduce(et_reduction *reduction, bool average) {
-    et_walk to = {0};
+static const char *reduce(etd_reduction *reduction, bool average) {
+    etd_walk to = {0};
     if (!plan_walks(reduction)) {
         return "output size";
     }
-    et_walk_add_dims(&to, reduction->out, reduction->out->ndim);
-    const uint32_t numel = et_numel(reduction->out);
-    const uint32_t count = et_numel(reduction->input) / numel;
+    etd_walk_add_dims(&to, reduction->out, reduction->out->ndim);
+    const uint32_t numel = etd_numel(reduction->out);
+    const uint32_t count = etd_numel(reduction->input) / numel;
     for (uint32_t i = 0; i < numel; i++) {
-        const float *x = et_floats(reduction->input) + reduction->from.offset;
+        const float *x = etd_floats(reduction->input) + reduction->from.offset;
         float sum = 0.0f;
         for (uint32_t k = 0; k < count; k++) {
             sum += x[reduction->summed.offset];
-            et_walk_next(&reduction->summed);
+            etd_walk_next(&reduction->summed);
         }
-        et_out_floats(reduction->out)[to.offset] = average ? sum / (float)count : sum;
-        et_walk_next(&reduction->from);
-        et_walk_next(&to);
+        etd_out_floats(reduction->out)[to.offset] = average ? sum / (float)count : sum;
+        etd_walk_next(&reduction->from);
+        etd_walk_next(&to);
     }
     return NULL;
 }
 
-const char *et_run_reduction(const et_call *call, bool average) {
-    et_reduction reduction = {0};
-    uint8_t dims[ET_MAX_DIMS];
+const char *etd_run_reduction(const etd_call *call, bool average) {
+    etd_reduction reduction = {0};
+    uint8_t dims[ETD_MAX_DIMS];
     uint8_t count = 0;
     const char *refusal = read_tensors(call, 3, &reduction);
     if (refusal != NULL) {
         return refusal;
     }
-    if ((!et_arg_is_none(call, 1) && !et_arg_dims(call, 1, reduction.input->ndim, dims, &count)) ||
-        !et_arg_bool(call, 2, &reduction.keepdim)) {
+    if ((!etd_arg_is_none(call, 1) && !etd_arg_dims(call, 1, reduction.input->ndim, dims, &count)) ||
+        !etd_arg_bool(call, 2, &reduction.keepdim)) {
         return "dim or keepdim";
     }
     if (count > 0) {
@@ -82,8 +83,8 @@ const char *et_run_reduction(const et_call *call, bool average) {
     return reduce(&reduction, average);
 }
 
-const char *et_run_mean_of_all(const et_call *call) {
-    et_reduction reduction = {0};
+const char *etd_run_mean_of_all(const etd_call *call) {
+    etd_reduction reduction = {0};
     const char *refusal = read_tensors(call, 1, &reduction);
     return refusal != NULL ? refusal : reduce(&reduction, true);
 }

@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "requantize.h"
 
 #include <math.h>
 
-int32_t et_requantize(int32_t value, int32_t multiplier, int32_t shift) {
+int32_t etd_requantize(int32_t value, int32_t multiplier, int32_t shift) {
     /* The masks only keep C's shifts defined; kernels have refused shifts out of range. */
     const uint32_t left = shift > 0 ? (uint32_t)shift & 31u : 0u;
     const uint32_t right = shift < 0 ? (0u - (uint32_t)shift) & 31u : 0u;
@@ -16,47 +17,47 @@ int32_t et_requantize(int32_t value, int32_t multiplier, int32_t shift) {
     return (high >> right) + (((uint32_t)high & mask) > half ? 1 : 0);
 }
 
-bool et_read_int32s(const et_call *call, uint32_t i, int32_t count, const int32_t **numbers) {
-    const et_tensor *tensor = et_arg_tensor(call, i);
-    if (et_arg_is_none(call, i)) {
+bool etd_read_int32s(const etd_call *call, uint32_t i, int32_t count, const int32_t **numbers) {
+    const etd_tensor *tensor = etd_arg_tensor(call, i);
+    if (etd_arg_is_none(call, i)) {
         *numbers = NULL;
         return true;
     }
-    if (!et_has_elements(tensor, ET_INT, count)) {
+    if (!etd_has_elements(tensor, ETD_INT, count)) {
         return false;
     }
-    *numbers = et_int32s(tensor);
+    *numbers = etd_int32s(tensor);
     return true;
 }
 
 static bool shifts_are_sound(const int32_t *shifts, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
-        if (shifts[i] < ET_SHIFT_MIN || shifts[i] > ET_SHIFT_MAX) {
+        if (shifts[i] < ETD_SHIFT_MIN || shifts[i] > ETD_SHIFT_MAX) {
             return false;
         }
     }
     return true;
 }
 
-bool et_read_output_stage(const et_call *call, uint32_t first, int32_t channels, et_output_stage *stage) {
-    return et_read_int32s(call, 2, channels, &stage->bias) &&
-           et_arg_int(call, first, INT8_MIN, INT8_MAX, &stage->offset) &&
-           et_read_int32s(call, first + 1, channels, &stage->multipliers) && stage->multipliers != NULL &&
-           et_read_int32s(call, first + 2, channels, &stage->shifts) && stage->shifts != NULL &&
+bool etd_read_output_stage(const etd_call *call, uint32_t first, int32_t channels, etd_output_stage *stage) {
+    return etd_read_int32s(call, 2, channels, &stage->bias) &&
+           etd_arg_int(call, first, INT8_MIN, INT8_MAX, &stage->offset) &&
+           etd_read_int32s(call, first + 1, channels, &stage->multipliers) && stage->multipliers != NULL &&
+           etd_read_int32s(call, first + 2, channels, &stage->shifts) && stage->shifts != NULL &&
            shifts_are_sound(stage->shifts, channels) &&
-           et_arg_int(call, first + 3, INT8_MIN, INT8_MAX, &stage->min) &&
-           et_arg_int(call, first + 4, INT8_MIN, INT8_MAX, &stage->max);
+           etd_arg_int(call, first + 3, INT8_MIN, INT8_MAX, &stage->min) &&
+           etd_arg_int(call, first + 4, INT8_MIN, INT8_MAX, &stage->max);
 }
 
-int8_t et_finish(const et_output_stage *stage, int32_t channel, uint32_t sum) {
+int8_t etd_finish(const etd_output_stage *stage, int32_t channel, uint32_t sum) {
     if (stage->bias != NULL) {
         sum += (uint32_t)stage->bias[channel];
     }
-    int32_t scaled = et_requantize((int32_t)sum, stage->multipliers[channel], stage->shifts[channel]);
-    return et_narrow(scaled, stage->offset, stage->min, stage->max);
+    int32_t scaled = etd_requantize((int32_t)sum, stage->multipliers[channel], stage->shifts[channel]);
+    return etd_narrow(scaled, stage->offset, stage->min, stage->max);
 }
 
-int32_t et_round_and_clamp(float scaled, int32_t zero_point, int32_t min, int32_t max) {
+int32_t etd_round_and_clamp(float scaled, int32_t zero_point, int32_t min, int32_t max) {
     float number = rintf(scaled) + (float)zero_point;
     if (!(number >= (float)min)) {
         return min;
@@ -64,6 +65,6 @@ int32_t et_round_and_clamp(float scaled, int32_t zero_point, int32_t min, int32_
     return number > (float)max ? max : (int32_t)number;
 }
 
-int8_t et_quantize(float scaled, int32_t zero_point, int32_t min, int32_t max) {
-    return (int8_t)et_round_and_clamp(scaled, zero_point, min, max);
+int8_t etd_quantize(float scaled, int32_t zero_point, int32_t min, int32_t max) {
+    return (int8_t)etd_round_and_clamp(scaled, zero_point, min, max);
 }

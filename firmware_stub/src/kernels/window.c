@@ -1,19 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "window.h"
 
 /* Where a layout's dimensions are among N, C, H, W. */
 static const uint8_t places[][4] = {
-    [ET_NCHW] = {0, 1, 2, 3},
-    [ET_NHWC] = {0, 2, 3, 1},
-    [ET_CHW] = {1, 2, 3},
-    [ET_NCX] = {0, 1, 3},
+    [ETD_NCHW] = {0, 1, 2, 3},
+    [ETD_NHWC] = {0, 2, 3, 1},
+    [ETD_CHW] = {1, 2, 3},
+    [ETD_NCX] = {0, 1, 3},
 };
 
-static uint8_t dimensions(et_layout layout) {
-    return layout == ET_CHW || layout == ET_NCX ? 3 : 4;
+static uint8_t dimensions(etd_layout layout) {
+    return layout == ETD_CHW || layout == ETD_NCX ? 3 : 4;
 }
 
-et_tensor et_as_images(const et_tensor *tensor, et_layout layout) {
-    et_tensor view = *tensor;
+etd_tensor etd_as_images(const etd_tensor *tensor, etd_layout layout) {
+    etd_tensor view = *tensor;
     view.ndim = 4;
     for (uint32_t d = 0; d < 4; d++) {
         view.sizes[d] = 1;
@@ -26,46 +27,46 @@ et_tensor et_as_images(const et_tensor *tensor, et_layout layout) {
     return view;
 }
 
-bool et_read_images(const et_call *call, uint32_t input, uint32_t out, uint8_t dtype, et_layout layout,
-                    et_window *window) {
-    const et_tensor *images = et_arg_tensor(call, input);
-    window->result = et_arg_out(call, out);
-    if (!et_is(images, dtype, dimensions(layout)) || !et_is_type(window->result, dtype) ||
+bool etd_read_images(const etd_call *call, uint32_t input, uint32_t out, uint8_t dtype, etd_layout layout,
+                     etd_window *window) {
+    const etd_tensor *images = etd_arg_tensor(call, input);
+    window->result = etd_arg_out(call, out);
+    if (!etd_is(images, dtype, dimensions(layout)) || !etd_is_type(window->result, dtype) ||
         window->result->ndim != images->ndim) {
         return false;
     }
     window->layout = layout;
-    window->views[0] = et_as_images(images, layout);
+    window->views[0] = etd_as_images(images, layout);
     window->input = &window->views[0];
     window->out = &window->views[1];
     return true;
 }
 
-bool et_read_image_or_batch(const et_call *call, uint32_t out, uint8_t dtype, et_window *window) {
-    return et_read_images(call, 0, out, dtype, ET_NCHW, window) ||
-           et_read_images(call, 0, out, dtype, ET_CHW, window);
+bool etd_read_image_or_batch(const etd_call *call, uint32_t out, uint8_t dtype, etd_window *window) {
+    return etd_read_images(call, 0, out, dtype, ETD_NCHW, window) ||
+           etd_read_images(call, 0, out, dtype, ETD_CHW, window);
 }
 
-bool et_resize_images(et_window *window, int32_t channels) {
+bool etd_resize_images(etd_window *window, int32_t channels) {
     const int32_t wanted[4] = {window->input->sizes[0], channels, window->y.out, window->x.out};
     const uint8_t ndim = dimensions(window->layout);
     int32_t sizes[4];
     for (uint32_t d = 0; d < ndim; d++) {
         sizes[d] = wanted[places[window->layout][d]];
     }
-    if (!et_resize(window->result, sizes, ndim)) {
+    if (!etd_resize(window->result, sizes, ndim)) {
         return false;
     }
-    window->views[1] = et_as_images(window->result, window->layout);
+    window->views[1] = etd_as_images(window->result, window->layout);
     return true;
 }
 
 static bool in_range(int32_t number, int32_t min) {
-    return number >= min && number <= ET_AXIS_MAX;
+    return number >= min && number <= ETD_AXIS_MAX;
 }
 
 /* Finds the output's size; false when a number is out of range or the kernel does not fit. */
-static bool measure_axis(et_axis *axis, bool ceil_mode) {
+static bool measure_axis(etd_axis *axis, bool ceil_mode) {
     if (!in_range(axis->in, 1) || !in_range(axis->kernel, 1) || !in_range(axis->stride, 1) ||
         !in_range(axis->pad, 0) || !in_range(axis->dilation, 1)) {
         return false;
@@ -77,75 +78,75 @@ static bool measure_axis(et_axis *axis, bool ceil_mode) {
         out--; /* the last window would begin in the padding at the end */
     }
     axis->out = (int32_t)out;
-    return out >= 1 && out <= ET_AXIS_MAX;
+    return out >= 1 && out <= ETD_AXIS_MAX;
 }
 
-static bool measure_images(et_window *window, int32_t channels, bool ceil_mode) {
+static bool measure_images(etd_window *window, int32_t channels, bool ceil_mode) {
     return measure_axis(&window->y, ceil_mode) && measure_axis(&window->x, ceil_mode) &&
-           et_resize_images(window, channels);
+           etd_resize_images(window, channels);
 }
 
-et_taps et_axis_taps(const et_axis *axis, int32_t position) {
+etd_taps etd_axis_taps(const etd_axis *axis, int32_t position) {
     int32_t origin = position * axis->stride - axis->pad;
     int32_t first = origin >= 0 ? 0 : (axis->dilation - 1 - origin) / axis->dilation;
     int32_t start = origin + first * axis->dilation;
     if (start >= axis->in || first >= axis->kernel) {
-        return (et_taps){0, 0, 0}; /* all in the padding */
+        return (etd_taps){0, 0, 0}; /* all in the padding */
     }
     int32_t room = (axis->in - start + axis->dilation - 1) / axis->dilation;
     int32_t left = axis->kernel - first;
-    return (et_taps){first, room < left ? room : left, start};
+    return (etd_taps){first, room < left ? room : left, start};
 }
 
-const char *et_read_conv_axes(const et_call *call, int32_t kernel_y, int32_t kernel_x, int32_t channels,
-                              et_window *window) {
+const char *etd_read_conv_axes(const etd_call *call, int32_t kernel_y, int32_t kernel_x, int32_t channels,
+                               etd_window *window) {
     const int32_t *in = window->input->sizes;
     int32_t stride[2];
     int32_t pad[2];
     int32_t dilation[2];
-    if (!et_arg_pair(call, 3, 1, ET_AXIS_MAX, stride) || !et_arg_pair(call, 4, 0, ET_AXIS_MAX, pad) ||
-        !et_arg_pair(call, 5, 1, ET_AXIS_MAX, dilation)) {
+    if (!etd_arg_pair(call, 3, 1, ETD_AXIS_MAX, stride) || !etd_arg_pair(call, 4, 0, ETD_AXIS_MAX, pad) ||
+        !etd_arg_pair(call, 5, 1, ETD_AXIS_MAX, dilation)) {
         return "stride, padding or dilation";
     }
-    window->y = (et_axis){in[2], 0, kernel_y, stride[0], pad[0], dilation[0]};
-    window->x = (et_axis){in[3], 0, kernel_x, stride[1], pad[1], dilation[1]};
-    if (window->layout == ET_NCX) { /* the lists have one item, which is that of the x axis */
-        window->y = (et_axis){1, 0, 1, 1, 0, 1};
+    window->y = (etd_axis){in[2], 0, kernel_y, stride[0], pad[0], dilation[0]};
+    window->x = (etd_axis){in[3], 0, kernel_x, stride[1], pad[1], dilation[1]};
+    if (window->layout == ETD_NCX) { /* the lists have one item, which is that of the x axis */
+        window->y = (etd_axis){1, 0, 1, 1, 0, 1};
     }
     return measure_images(window, channels, false) ? NULL : "output size";
 }
 
-const char *et_read_dilated_pool_axes(const et_call *call, const int32_t dilation[2], bool ceil_mode,
-                                      et_window *window) {
+const char *etd_read_dilated_pool_axes(const etd_call *call, const int32_t dilation[2], bool ceil_mode,
+                                       etd_window *window) {
     const int32_t *in = window->input->sizes;
     int32_t kernel[2];
     int32_t stride[2];
     int32_t pad[2];
-    const uint32_t stride_at = et_arg_list_count(call, 2) == 0 ? 1 : 2;
-    if (!et_arg_pair(call, 1, 1, ET_AXIS_MAX, kernel) ||
-        !et_arg_pair(call, stride_at, 1, ET_AXIS_MAX, stride) || !et_arg_pair(call, 3, 0, ET_AXIS_MAX, pad) ||
-        pad[0] > kernel[0] / 2 || pad[1] > kernel[1] / 2) {
+    const uint32_t stride_at = etd_arg_list_count(call, 2) == 0 ? 1 : 2;
+    if (!etd_arg_pair(call, 1, 1, ETD_AXIS_MAX, kernel) ||
+        !etd_arg_pair(call, stride_at, 1, ETD_AXIS_MAX, stride) ||
+        !etd_arg_pair(call, 3, 0, ETD_AXIS_MAX, pad) || pad[0] > kernel[0] / 2 || pad[1] > kernel[1] / 2) {
         return "kernel_size, stride or padding";
     }
-    window->y = (et_axis){in[2], 0, kernel[0], stride[0], pad[0], dilation[0]};
-    window->x = (et_axis){in[3], 0, kernel[1], stride[1], pad[1], dilation[1]};
+    window->y = (etd_axis){in[2], 0, kernel[0], stride[0], pad[0], dilation[0]};
+    window->x = (etd_axis){in[3], 0, kernel[1], stride[1], pad[1], dilation[1]};
     return measure_images(window, in[1], ceil_mode) ? NULL : "output size";
 }
 
-const char *et_read_pool_axes(const et_call *call, bool ceil_mode, et_window *window) {
+const char *etd_read_pool_axes(const etd_call *call, bool ceil_mode, etd_window *window) {
     static const int32_t dilation[2] = {1, 1};
-    return et_read_dilated_pool_axes(call, dilation, ceil_mode, window);
+    return etd_read_dilated_pool_axes(call, dilation, ceil_mode, window);
 }
 
-void et_slide(const et_window *window, et_position_fn compute, const void *context) {
+void etd_slide(const etd_window *window, etd_position_fn compute, const void *context) {
     const int32_t *from = window->input->strides;
     const int32_t *to = window->out->strides;
-    et_patch patch;
+    etd_patch patch;
     for (int32_t n = 0; n < window->out->sizes[0]; n++) {
         for (int32_t row = 0; row < window->y.out; row++) {
-            patch.y = et_axis_taps(&window->y, row);
+            patch.y = etd_axis_taps(&window->y, row);
             for (int32_t column = 0; column < window->x.out; column++) {
-                patch.x = et_axis_taps(&window->x, column);
+                patch.x = etd_axis_taps(&window->x, column);
                 compute(context, &patch, n * from[0] + patch.y.start * from[2] + patch.x.start * from[3],
                         n * to[0] + row * to[2] + column * to[3]);
             }
@@ -154,14 +155,14 @@ void et_slide(const et_window *window, et_position_fn compute, const void *conte
 }
 
 typedef struct {
-    const et_window *window;
-    et_position_fn compute;
+    const etd_window *window;
+    etd_position_fn compute;
     const void *context;
-} et_channels;
+} etd_channels;
 
-static void each_channel(const void *context, const et_patch *patch, int32_t from, int32_t to) {
-    const et_channels *channels = context;
-    const et_window *window = channels->window;
+static void each_channel(const void *context, const etd_patch *patch, int32_t from, int32_t to) {
+    const etd_channels *channels = context;
+    const etd_window *window = channels->window;
     for (int32_t channel = 0; channel < window->input->sizes[1]; channel++) {
         channels->compute(channels->context, patch, from, to);
         from += window->input->strides[1];
@@ -169,7 +170,7 @@ static void each_channel(const void *context, const et_patch *patch, int32_t fro
     }
 }
 
-void et_slide_channels(const et_window *window, et_position_fn compute, const void *context) {
-    const et_channels channels = {window, compute, context};
-    et_slide(window, each_channel, &channels);
+void etd_slide_channels(const etd_window *window, etd_position_fn compute, const void *context) {
+    const etd_channels channels = {window, compute, context};
+    etd_slide(window, each_channel, &channels);
 }

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cobs.h"
 
 /* A code byte n says: n - 1 bytes follow, then a zero. 255 says: 254 bytes follow and no zero. */
 #define LONGEST_RUN 255u
 
-uint32_t et_cobs_encode(const uint8_t *bytes, uint32_t size, uint8_t *out) {
+uint32_t etd_cobs_encode(const uint8_t *bytes, uint32_t size, uint8_t *out) {
     uint32_t code_at = 0;
     uint32_t length = 1;
     for (uint32_t i = 0; i < size; i++) {
@@ -21,7 +22,7 @@ uint32_t et_cobs_encode(const uint8_t *bytes, uint32_t size, uint8_t *out) {
     return length;
 }
 
-bool et_cobs_decode(uint8_t *bytes, uint32_t *size) {
+bool etd_cobs_decode(uint8_t *bytes, uint32_t *size) {
     uint32_t in = 0;
     uint32_t out = 0;
     while (in < *size) {

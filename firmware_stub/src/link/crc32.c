@@ -1,4 +1,5 @@
-#include "et_frame.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "etd_frame.h"
 
 /* A nibble at a time: 64 bytes of table instead of 1024, at twice the steps. */
 static const uint32_t table[16] = {
@@ -6,7 +7,7 @@ static const uint32_t table[16] = {
     0xEDB88320u, 0xF00F9344u, 0xD6D6A3E8u, 0xCB61B38Cu, 0x9B64C2B0u, 0x86D3D2D4u, 0xA00AE278u, 0xBDBDF21Cu,
 };
 
-uint32_t et_crc32(uint32_t crc, const void *bytes, uint32_t size) {
+uint32_t etd_crc32(uint32_t crc, const void *bytes, uint32_t size) {
     const uint8_t *at = bytes;
     crc = ~crc;
     for (uint32_t i = 0; i < size; i++) {

@@ -1,4 +1,5 @@
-#include "et_sha256.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "etd_sha256.h"
 
 #include <string.h>
 
@@ -59,12 +60,12 @@ static void compress(uint32_t state[8], const uint8_t *block) {
     }
 }
 
-void et_sha256_init(et_sha256 *sha) {
-    *sha = (et_sha256){.state = {0x6A09E667u, 0xBB67AE85u, 0x3C6EF372u, 0xA54FF53Au, 0x510E527Fu, 0x9B05688Cu,
-                                 0x1F83D9ABu, 0x5BE0CD19u}};
+void etd_sha256_init(etd_sha256 *sha) {
+    *sha = (etd_sha256){.state = {0x6A09E667u, 0xBB67AE85u, 0x3C6EF372u, 0xA54FF53Au, 0x510E527Fu,
+                                  0x9B05688Cu, 0x1F83D9ABu, 0x5BE0CD19u}};
 }
 
-void et_sha256_update(et_sha256 *sha, const void *bytes, uint32_t size) {
+void etd_sha256_update(etd_sha256 *sha, const void *bytes, uint32_t size) {
     const uint8_t *at = bytes;
     while (size > 0) {
         uint32_t filled = (uint32_t)sha->length % BLOCK_SIZE;
@@ -79,15 +80,15 @@ void et_sha256_update(et_sha256 *sha, const void *bytes, uint32_t size) {
     }
 }
 
-void et_sha256_final(et_sha256 *sha, uint8_t digest[ET_LINK_DIGEST_SIZE]) {
+void etd_sha256_final(etd_sha256 *sha, uint8_t digest[ETD_LINK_DIGEST_SIZE]) {
     static const uint8_t padding[BLOCK_SIZE] = {0x80};
     uint64_t bits = sha->length * 8u;
     uint32_t filled = (uint32_t)sha->length % BLOCK_SIZE;
-    et_sha256_update(sha, padding, (filled < LENGTH_AT ? LENGTH_AT : LENGTH_AT + BLOCK_SIZE) - filled);
+    etd_sha256_update(sha, padding, (filled < LENGTH_AT ? LENGTH_AT : LENGTH_AT + BLOCK_SIZE) - filled);
     uint8_t length[8];
     put_big_endian(length, (uint32_t)(bits >> 32));
     put_big_endian(length + 4, (uint32_t)bits);
-    et_sha256_update(sha, length, sizeof length);
+    etd_sha256_update(sha, length, sizeof length);
     for (unsigned i = 0; i < 8; i++) {
         put_big_endian(digest + 4 * i, sha->state[i]);
     }

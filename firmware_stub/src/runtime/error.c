@@ -1,10 +1,12 @@
-#include "et_error.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "etd_error.h"
 
-et_status et_fail(et_error *error, et_status status, uint32_t detail, const char *text, const char *subject) {
-    return et_fail_parts(error, status, detail, (const char *const[]){text, subject, 0});
+etd_status etd_fail(etd_error *error, etd_status status, uint32_t detail, const char *text,
+                    const char *subject) {
+    return etd_fail_parts(error, status, detail, (const char *const[]){text, subject, 0});
 }
 
-et_status et_fail_parts(et_error *error, et_status status, uint32_t detail, const char *const *parts) {
+etd_status etd_fail_parts(etd_error *error, etd_status status, uint32_t detail, const char *const *parts) {
     if (error == 0) {
         return status;
     }
@@ -12,7 +14,7 @@ et_status et_fail_parts(et_error *error, et_status status, uint32_t detail, cons
     error->detail = detail;
     uint32_t length = 0;
     for (; *parts != 0; parts++) {
-        for (const char *text = *parts; *text != '\0' && length < ET_ERROR_MESSAGE_SIZE - 1u; text++) {
+        for (const char *text = *parts; *text != '\0' && length < ETD_ERROR_MESSAGE_SIZE - 1u; text++) {
             error->message[length++] = *text;
         }
     }

@@ -1,95 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <stddef.h>
 #include <string.h>
 
-#include "et_kernel.h"
+#include "etd_kernel.h"
 #include "loader.h"
 #include "program_fields.h"
 
-static et_vector plan_chains(et_loader *loader) {
-    return et_read_vector(&loader->reader, loader->plan, EXECUTION_PLAN_CHAINS, 4, "chains");
+static etd_vector plan_chains(etd_loader *loader) {
+    return etd_read_vector(&loader->reader, loader->plan, EXECUTION_PLAN_CHAINS, 4, "chains");
 }
 
-static et_vector chain_instructions(et_loader *loader, et_vector chains, uint32_t index) {
-    et_table chain = et_read_table_at(&loader->reader, chains, index, "chain");
-    return et_read_vector(&loader->reader, chain, CHAIN_INSTRUCTIONS, 4, "instructions");
+static etd_vector chain_instructions(etd_loader *loader, etd_vector chains, uint32_t index) {
+    etd_table chain = etd_read_table_at(&loader->reader, chains, index, "chain");
+    return etd_read_vector(&loader->reader, chain, CHAIN_INSTRUCTIONS, 4, "instructions");
 }
 
-uint32_t et_count_instructions(et_loader *loader) {
-    et_reader *reader = &loader->reader;
-    et_vector chains = plan_chains(loader);
+uint32_t etd_count_instructions(etd_loader *loader) {
+    etd_reader *reader = &loader->reader;
+    etd_vector chains = plan_chains(loader);
     uint64_t total = 0;
-    for (uint32_t i = 0; i < chains.count && reader->status == ET_LINK_STATUS_OK; i++) {
+    for (uint32_t i = 0; i < chains.count && reader->status == ETD_LINK_STATUS_OK; i++) {
         total += chain_instructions(loader, chains, i).count;
     }
     /* Chains may share a vector, so many can add up to more than the file holds. */
     if (total > reader->size) {
-        et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, chains.at, "instructions",
-                       "more than the file holds");
+        etd_reader_fail(reader, ETD_LINK_STATUS_BAD_PROGRAM, chains.at, "instructions",
+                        "more than the file holds");
     }
     return (uint32_t)total;
 }
 
-static const et_kernel *find_kernel(const char *name, const char *overload) {
-    for (uint32_t i = 0; i < et_kernel_count; i++) {
-        if (strcmp(et_kernels[i]->name, name) == 0 && strcmp(et_kernels[i]->overload, overload) == 0) {
-            return et_kernels[i];
+static const etd_kernel *find_kernel(const char *name, const char *overload) {
+    for (uint32_t i = 0; i < etd_kernel_count; i++) {
+        if (strcmp(etd_kernels[i]->name, name) == 0 && strcmp(etd_kernels[i]->overload, overload) == 0) {
+            return etd_kernels[i];
         }
     }
     return NULL;
 }
 
 /* A number of a value that an instruction refers to. */
-static uint32_t load_value_number(et_loader *loader, et_table table, uint32_t number, const char *field) {
-    uint32_t value = et_read_u32(&loader->reader, table, number, field);
+static uint32_t load_value_number(etd_loader *loader, etd_table table, uint32_t number, const char *field) {
+    uint32_t value = etd_read_u32(&loader->reader, table, number, field);
     if (value >= loader->method->value_count) {
-        et_reader_fail(&loader->reader, ET_LINK_STATUS_BAD_PROGRAM, table.at, field, "no such value");
+        etd_reader_fail(&loader->reader, ETD_LINK_STATUS_BAD_PROGRAM, table.at, field, "no such value");
     }
     return value;
 }
 
-static void load_kernel_call(et_loader *loader, et_table table, uint32_t index, et_instruction *instruction) {
-    et_reader *reader = &loader->reader;
-    et_vector operators = et_read_vector(reader, loader->plan, EXECUTION_PLAN_OPERATORS, 4, "operators");
-    uint32_t op = et_read_u32(reader, table, KERNEL_CALL_OP_INDEX, "op_index");
+static void load_kernel_call(etd_loader *loader, etd_table table, uint32_t index,
+                             etd_instruction *instruction) {
+    etd_reader *reader = &loader->reader;
+    etd_vector operators = etd_read_vector(reader, loader->plan, EXECUTION_PLAN_OPERATORS, 4, "operators");
+    uint32_t op = etd_read_u32(reader, table, KERNEL_CALL_OP_INDEX, "op_index");
     if (op >= operators.count) {
-        et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, table.at, "op_index", "no such operator");
+        etd_reader_fail(reader, ETD_LINK_STATUS_BAD_PROGRAM, table.at, "op_index", "no such operator");
         return;
     }
-    et_table entry = et_read_table_at(reader, operators, op, "operator");
-    const char *name = et_read_string(reader, entry, OPERATOR_NAME, "operator name").bytes;
-    const char *overload = et_read_string(reader, entry, OPERATOR_OVERLOAD, "operator overload").bytes;
-    if (reader->status != ET_LINK_STATUS_OK) {
+    etd_table entry = etd_read_table_at(reader, operators, op, "operator");
+    const char *name = etd_read_string(reader, entry, OPERATOR_NAME, "operator name").bytes;
+    const char *overload = etd_read_string(reader, entry, OPERATOR_OVERLOAD, "operator overload").bytes;
+    if (reader->status != ETD_LINK_STATUS_OK) {
         return;
     }
-    const et_kernel *kernel = find_kernel(name, overload);
+    const etd_kernel *kernel = find_kernel(name, overload);
     if (kernel == NULL) {
-        const char *const message[] = {"no kernel for ", name, et_dot(overload), overload, NULL};
-        reader->status = et_fail_parts(reader->error, ET_LINK_STATUS_UNSUPPORTED_OPERATOR, index, message);
+        const char *const message[] = {"no kernel for ", name, etd_dot(overload), overload, NULL};
+        reader->status = etd_fail_parts(reader->error, ETD_LINK_STATUS_UNSUPPORTED_OPERATOR, index, message);
         return;
     }
     instruction->as.call.kernel = kernel;
     instruction->as.call.args =
-        et_load_value_numbers(loader, table, KERNEL_CALL_ARGS, "args", &instruction->as.call.count);
-    instruction->kernel_name = et_intern(loader->method->tracer, kernel->event_name);
+        etd_load_value_numbers(loader, table, KERNEL_CALL_ARGS, "args", &instruction->as.call.count);
+    instruction->kernel_name = etd_intern(loader->method->tracer, kernel->event_name);
     if (instruction->as.call.count < kernel->min_args) {
-        et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, table.at, name, "too few arguments");
+        etd_reader_fail(reader, ETD_LINK_STATUS_BAD_PROGRAM, table.at, name, "too few arguments");
     }
 }
 
-static void load_delegate_call(et_loader *loader, et_table table, et_instruction *instruction) {
-    et_reader *reader = &loader->reader;
-    et_vector delegates = et_read_vector(reader, loader->plan, EXECUTION_PLAN_DELEGATES, 4, "delegates");
-    instruction->kind = ET_INSTRUCTION_DELEGATE;
+static void load_delegate_call(etd_loader *loader, etd_table table, etd_instruction *instruction) {
+    etd_reader *reader = &loader->reader;
+    etd_vector delegates = etd_read_vector(reader, loader->plan, EXECUTION_PLAN_DELEGATES, 4, "delegates");
+    instruction->kind = ETD_INSTRUCTION_DELEGATE;
     instruction->as.delegate.index =
-        et_read_u32(reader, table, DELEGATE_CALL_DELEGATE_INDEX, "delegate_index");
+        etd_read_u32(reader, table, DELEGATE_CALL_DELEGATE_INDEX, "delegate_index");
     instruction->as.delegate.args =
-        et_load_value_numbers(loader, table, DELEGATE_CALL_ARGS, "args", &instruction->as.delegate.count);
+        etd_load_value_numbers(loader, table, DELEGATE_CALL_ARGS, "args", &instruction->as.delegate.count);
     if (instruction->as.delegate.index >= delegates.count) {
-        et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, table.at, "delegate_index", "no such delegate");
+        etd_reader_fail(reader, ETD_LINK_STATUS_BAD_PROGRAM, table.at, "delegate_index", "no such delegate");
     }
 }
 
-static bool is_input(const et_method *method, uint32_t value) {
+static bool is_input(const etd_method *method, uint32_t value) {
     for (uint32_t i = 0; i < method->input_count; i++) {
         if (method->inputs[i] == value) {
             return true;
@@ -98,39 +100,40 @@ static bool is_input(const et_method *method, uint32_t value) {
     return false;
 }
 
-static void load_move(et_loader *loader, et_table table, et_instruction *instruction) {
-    instruction->kind = ET_INSTRUCTION_MOVE;
+static void load_move(etd_loader *loader, etd_table table, etd_instruction *instruction) {
+    instruction->kind = ETD_INSTRUCTION_MOVE;
     instruction->as.move.from = load_value_number(loader, table, MOVE_CALL_MOVE_FROM, "move_from");
     instruction->as.move.to = load_value_number(loader, table, MOVE_CALL_MOVE_TO, "move_to");
     /* The caller writes inputs through pointers that it got before. */
     if (is_input(loader->method, instruction->as.move.to)) {
-        et_reader_fail(&loader->reader, ET_LINK_STATUS_UNSUPPORTED_FEATURE, table.at, "MoveCall",
-                       "to an input");
+        etd_reader_fail(&loader->reader, ETD_LINK_STATUS_UNSUPPORTED_FEATURE, table.at, "MoveCall",
+                        "to an input");
     }
 }
 
-static void load_jump(et_loader *loader, et_table table, uint32_t chain_length, et_instruction *instruction) {
-    instruction->kind = ET_INSTRUCTION_JUMP_FALSE;
+static void load_jump(etd_loader *loader, etd_table table, uint32_t chain_length,
+                      etd_instruction *instruction) {
+    instruction->kind = ETD_INSTRUCTION_JUMP_FALSE;
     instruction->as.jump.condition =
         load_value_number(loader, table, JUMP_FALSE_CALL_COND_VALUE_INDEX, "cond_value_index");
-    instruction->as.jump.destination = et_read_u32(
+    instruction->as.jump.destination = etd_read_u32(
         &loader->reader, table, JUMP_FALSE_CALL_DESTINATION_INSTRUCTION, "destination_instruction");
     if (instruction->as.jump.destination > chain_length) {
-        et_reader_fail(&loader->reader, ET_LINK_STATUS_BAD_PROGRAM, table.at, "destination_instruction",
-                       "outside the chain");
+        etd_reader_fail(&loader->reader, ETD_LINK_STATUS_BAD_PROGRAM, table.at, "destination_instruction",
+                        "outside the chain");
     }
 }
 
-static void load_instruction(et_loader *loader, et_table table, uint32_t index, uint32_t chain_length,
-                             et_instruction *instruction) {
-    et_reader *reader = &loader->reader;
-    uint8_t type = et_read_u8(reader, table, INSTRUCTION_INSTR_ARGS_TYPE, "instruction type");
-    et_table content = et_read_table(reader, table, INSTRUCTION_INSTR_ARGS, "instruction");
+static void load_instruction(etd_loader *loader, etd_table table, uint32_t index, uint32_t chain_length,
+                             etd_instruction *instruction) {
+    etd_reader *reader = &loader->reader;
+    uint8_t type = etd_read_u8(reader, table, INSTRUCTION_INSTR_ARGS_TYPE, "instruction type");
+    etd_table content = etd_read_table(reader, table, INSTRUCTION_INSTR_ARGS, "instruction");
     const char *scope = NULL;
     memset(instruction, 0, sizeof *instruction);
-    instruction->kernel_name = ET_LOG_NO_NAME;
+    instruction->kernel_name = ETD_LOG_NO_NAME;
     if (content.at == 0) {
-        et_reader_fail(reader, ET_LINK_STATUS_BAD_PROGRAM, table.at, "instruction", "without content");
+        etd_reader_fail(reader, ETD_LINK_STATUS_BAD_PROGRAM, table.at, "instruction", "without content");
         return;
     }
     switch (type) {
@@ -152,26 +155,26 @@ static void load_instruction(et_loader *loader, et_table table, uint32_t index, 
         break;
     case INSTRUCTION_ARGUMENTS_FREE_CALL:
         scope = "FREE_CALL";
-        instruction->kind = ET_INSTRUCTION_FREE;
+        instruction->kind = ETD_INSTRUCTION_FREE;
         (void)load_value_number(loader, content, FREE_CALL_VALUE_INDEX, "value_index");
         break;
     default:
-        et_reader_fail(reader, ET_LINK_STATUS_UNSUPPORTED_FEATURE, table.at, "instruction", "unknown type");
+        etd_reader_fail(reader, ETD_LINK_STATUS_UNSUPPORTED_FEATURE, table.at, "instruction", "unknown type");
         break;
     }
-    instruction->scope = et_intern(loader->method->tracer, scope);
+    instruction->scope = etd_intern(loader->method->tracer, scope);
 }
 
-void et_load_instructions(et_loader *loader) {
-    et_reader *reader = &loader->reader;
-    et_method *method = loader->method;
-    et_vector chains = plan_chains(loader);
+void etd_load_instructions(etd_loader *loader) {
+    etd_reader *reader = &loader->reader;
+    etd_method *method = loader->method;
+    etd_vector chains = plan_chains(loader);
     uint32_t next = 0;
-    for (uint32_t c = 0; c < method->chain_count && reader->status == ET_LINK_STATUS_OK; c++) {
-        et_vector instructions = chain_instructions(loader, chains, c);
-        method->chains[c] = (et_chain){next, instructions.count};
-        for (uint32_t i = 0; i < instructions.count && reader->status == ET_LINK_STATUS_OK; i++) {
-            et_table table = et_read_table_at(reader, instructions, i, "instruction");
+    for (uint32_t c = 0; c < method->chain_count && reader->status == ETD_LINK_STATUS_OK; c++) {
+        etd_vector instructions = chain_instructions(loader, chains, c);
+        method->chains[c] = (etd_chain){next, instructions.count};
+        for (uint32_t i = 0; i < instructions.count && reader->status == ETD_LINK_STATUS_OK; i++) {
+            etd_table table = etd_read_table_at(reader, instructions, i, "instruction");
             load_instruction(loader, table, i, instructions.count, &method->instructions[next + i]);
         }
         next += instructions.count;

@@ -1,41 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Private to the runtime: turning an ExecutionPlan into a method, piece by piece.
  *
  * All functions report through loader.reader; what they read after a failure is not used. */
-#ifndef ET_LOADER_H
-#define ET_LOADER_H
+#ifndef ETD_LOADER_H
+#define ETD_LOADER_H
 
 #include "arena.h"
-#include "et_runtime.h"
+#include "etd_runtime.h"
 #include "flatbuffer.h"
 
 /* A planned buffer. */
 typedef struct {
     uint8_t *base;
     uint32_t size;
-} et_buffer;
+} etd_buffer;
 
 /* The instructions of one chain: method.instructions[first .. first + count). */
-struct et_chain {
+struct etd_chain {
     uint32_t first;
     uint32_t count;
 };
 
 typedef enum {
-    ET_INSTRUCTION_KERNEL,
-    ET_INSTRUCTION_DELEGATE,
-    ET_INSTRUCTION_MOVE,
-    ET_INSTRUCTION_JUMP_FALSE,
-    ET_INSTRUCTION_FREE,
-} et_instruction_kind;
+    ETD_INSTRUCTION_KERNEL,
+    ETD_INSTRUCTION_DELEGATE,
+    ETD_INSTRUCTION_MOVE,
+    ETD_INSTRUCTION_JUMP_FALSE,
+    ETD_INSTRUCTION_FREE,
+} etd_instruction_kind;
 
 /* An instruction with everything looked up and checked. Numbers of values are below value_count. */
-struct et_instruction {
-    uint8_t kind;        /* et_instruction_kind */
-    et_name scope;       /* such as OPERATOR_CALL */
-    et_name kernel_name; /* of the kernel's own event */
+struct etd_instruction {
+    uint8_t kind;         /* etd_instruction_kind */
+    etd_name scope;       /* such as OPERATOR_CALL */
+    etd_name kernel_name; /* of the kernel's own event */
     union {
         struct {
-            const et_kernel *kernel;
+            const etd_kernel *kernel;
             const uint32_t *args; /* in the file */
             uint32_t count;
         } call;
@@ -56,52 +57,52 @@ struct et_instruction {
 };
 
 typedef struct {
-    const et_program *program;
-    et_method *method;
-    et_reader reader;
-    et_table plan;
-    et_arena arena;
+    const etd_program *program;
+    etd_method *method;
+    etd_reader reader;
+    etd_table plan;
+    etd_arena arena;
     uint32_t method_allocator; /* its id in the trace */
-    et_tensor *tensors;
+    etd_tensor *tensors;
     uint32_t tensor_count;
-    et_buffer *buffers;
+    etd_buffer *buffers;
     uint32_t buffer_count;
-    et_arena unplanned; /* for inputs and outputs that the file has no memory for */
-} et_loader;
+    etd_arena unplanned; /* for inputs and outputs that the file has no memory for */
+} etd_loader;
 
 /* What stands between an operator's name and its overload in a message. */
-static inline const char *et_dot(const char *overload) {
+static inline const char *etd_dot(const char *overload) {
     return overload[0] == '\0' ? "" : ".";
 }
 
 /* memory.c: lays the method and its planned buffers out in the arena and traces that. */
-void et_load_memory(et_loader *loader);
+void etd_load_memory(etd_loader *loader);
 
 /* tensor.c: fills *tensor from a Tensor table. */
-void et_load_tensor(et_loader *loader, et_table table, et_tensor *tensor);
+void etd_load_tensor(etd_loader *loader, etd_table table, etd_tensor *tensor);
 
 /* The bytes that an input or output needs for which the file has planned no memory; else 0. */
-uint32_t et_unplanned_size(et_loader *loader, et_table table);
+uint32_t etd_unplanned_size(etd_loader *loader, etd_table table);
 
 /* resize.c: strides from sizes and dim_order. */
-void et_set_strides(et_tensor *tensor);
+void etd_set_strides(etd_tensor *tensor);
 
-/* values.c: counts the tensors among the values; fills method.values. */
-uint32_t et_count_tensors(et_loader *loader);
-void et_load_values(et_loader *loader);
+/* load_values.c: counts the tensors among the values; fills method.values. */
+uint32_t etd_count_tensors(etd_loader *loader);
+void etd_load_values(etd_loader *loader);
 
 /* A vector of value numbers, checked and used in place. */
-const uint32_t *et_load_value_numbers(et_loader *loader, et_table table, uint32_t number, const char *field,
-                                      uint32_t *count);
+const uint32_t *etd_load_value_numbers(etd_loader *loader, etd_table table, uint32_t number,
+                                       const char *field, uint32_t *count);
 
 /* instructions.c: counts the instructions of all chains; fills method.chains and method.instructions. */
-uint32_t et_count_instructions(et_loader *loader);
-void et_load_instructions(et_loader *loader);
+uint32_t etd_count_instructions(etd_loader *loader);
+void etd_load_instructions(etd_loader *loader);
 
 /* log_values.c: logs what an instruction computed, and what the method returned, as far as the tracer wants
  * it. Outside of the instruction's own scopes; Method::execute contains the former, so each value says how
  * long it took. */
-void et_log_instruction_outputs(const et_method *method, const et_instruction *instruction);
-void et_log_method_outputs(const et_method *method);
+void etd_log_instruction_outputs(const etd_method *method, const etd_instruction *instruction);
+void etd_log_method_outputs(const etd_method *method);
 
 #endif

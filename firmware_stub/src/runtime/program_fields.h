@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Field numbers of the tables in schema/program.fbs, as far as the runtime reads them. A union has two: its
  * type, then its table. */
-#ifndef ET_PROGRAM_FIELDS_H
-#define ET_PROGRAM_FIELDS_H
+#ifndef ETD_PROGRAM_FIELDS_H
+#define ETD_PROGRAM_FIELDS_H
 
 enum {
     PROGRAM_EXECUTION_PLAN = 1,

@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Tensors of dynamic shape: their sizes change within the bounds that the file states. */
 #include <string.h>
 
-#include "et_bytes.h"
-#include "et_kernel.h"
+#include "etd_bytes.h"
+#include "etd_kernel.h"
 #include "loader.h"
 
-void et_set_strides(et_tensor *tensor) {
+void etd_set_strides(etd_tensor *tensor) {
     int32_t stride = 1;
     for (uint32_t i = tensor->ndim; i-- > 0;) {
         const uint8_t dim = tensor->dim_order[i];
@@ -33,7 +34,7 @@ static bool count_elements(const int32_t *sizes, uint32_t ndim, uint32_t largest
     return true;
 }
 
-bool et_resize(et_tensor *tensor, const int32_t *sizes, uint32_t ndim) {
+bool etd_resize(etd_tensor *tensor, const int32_t *sizes, uint32_t ndim) {
     uint32_t numel;
     if (ndim != tensor->ndim) {
         return false;
@@ -41,26 +42,26 @@ bool et_resize(et_tensor *tensor, const int32_t *sizes, uint32_t ndim) {
     if (memcmp(sizes, tensor->sizes, ndim * sizeof *sizes) == 0) {
         return true;
     }
-    const uint32_t element = et_element_size(tensor->dtype);
+    const uint32_t element = etd_element_size(tensor->dtype);
     if (tensor->bounds == NULL || element == 0 ||
         !count_elements(sizes, ndim, tensor->capacity / element, &numel)) {
         return false;
     }
     memmove(tensor->sizes, sizes, ndim * sizeof *sizes);
     tensor->nbytes = numel * element;
-    et_set_strides(tensor);
+    etd_set_strides(tensor);
     return true;
 }
 
-bool et_method_resize_input(et_method *method, uint32_t index, const int32_t *sizes) {
-    et_tensor *tensor = et_method_input(method, index);
+bool etd_method_resize_input(etd_method *method, uint32_t index, const int32_t *sizes) {
+    etd_tensor *tensor = etd_method_input(method, index);
     if (tensor == NULL) {
         return false;
     }
     for (uint32_t d = 0; tensor->bounds != NULL && d < tensor->ndim; d++) {
-        if (sizes[d] < 0 || (uint32_t)sizes[d] > et_get_u32(tensor->bounds + 4u * d)) {
+        if (sizes[d] < 0 || (uint32_t)sizes[d] > etd_get_u32(tensor->bounds + 4u * d)) {
             return false;
         }
     }
-    return et_resize(tensor, sizes, tensor->ndim);
+    return etd_resize(tensor, sizes, tensor->ndim);
 }

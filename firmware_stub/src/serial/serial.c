@@ -1,32 +1,33 @@
-#include "et_serial.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "etd_serial.h"
 
-static uint32_t filled(et_ring *ring) {
+static uint32_t filled(etd_ring *ring) {
     return atomic_load_explicit(&ring->put, memory_order_acquire) -
            atomic_load_explicit(&ring->taken, memory_order_acquire);
 }
 
-static uint32_t room(et_ring *ring) {
+static uint32_t room(etd_ring *ring) {
     return ring->size - filled(ring);
 }
 
 /* Only the side that puts calls this, and only with room. */
-static void put(et_ring *ring, uint8_t byte) {
+static void put(etd_ring *ring, uint8_t byte) {
     uint32_t at = atomic_load_explicit(&ring->put, memory_order_relaxed);
     ring->bytes[at & (ring->size - 1)] = byte;
     atomic_store_explicit(&ring->put, at + 1, memory_order_release);
 }
 
 /* Only the side that takes calls these, and only while something is filled. */
-static uint8_t first(et_ring *ring) {
+static uint8_t first(etd_ring *ring) {
     return ring->bytes[atomic_load_explicit(&ring->taken, memory_order_relaxed) & (ring->size - 1)];
 }
 
-static void drop_first(et_ring *ring) {
+static void drop_first(etd_ring *ring) {
     uint32_t at = atomic_load_explicit(&ring->taken, memory_order_relaxed);
     atomic_store_explicit(&ring->taken, at + 1, memory_order_release);
 }
 
-static void allow(et_serial *serial, bool received, bool room_to_send) {
+static void allow(etd_serial *serial, bool received, bool room_to_send) {
     if (received != serial->on_received || room_to_send != serial->on_room) {
         serial->on_received = received;
         serial->on_room = room_to_send;
@@ -34,7 +35,7 @@ static void allow(et_serial *serial, bool received, bool room_to_send) {
     }
 }
 
-void et_serial_interrupt(et_serial *serial) {
+void etd_serial_interrupt(etd_serial *serial) {
     /* Allowed before looking: what arrives or leaves from here on interrupts again. Not while held: it would
      * do so at once, without end. */
     bool held = room(&serial->received) == 0;
@@ -44,7 +45,7 @@ void et_serial_interrupt(et_serial *serial) {
         if (received < 0) {
             break;
         }
-        if ((received & ET_UART_OVERRUN) != 0) {
+        if ((received & ETD_UART_OVERRUN) != 0) {
             uint32_t before = atomic_load_explicit(&serial->overruns, memory_order_relaxed);
             atomic_store_explicit(&serial->overruns, before + 1, memory_order_relaxed);
         }
@@ -59,16 +60,16 @@ void et_serial_interrupt(et_serial *serial) {
 }
 
 /* Does the handler's work here and now; it cannot run meanwhile, so each ring still has one user a side. */
-static void serve(et_serial *serial) {
+static void serve(etd_serial *serial) {
     serial->uart->mask(true);
-    et_serial_interrupt(serial);
+    etd_serial_interrupt(serial);
     serial->uart->mask(serial->quiet);
 }
 
-void et_serial_init(et_serial *serial, const et_uart *uart, uint8_t *receive_ring, uint32_t receive_size,
-                    uint8_t *send_ring, uint32_t send_size) {
+void etd_serial_init(etd_serial *serial, const etd_uart *uart, uint8_t *receive_ring, uint32_t receive_size,
+                     uint8_t *send_ring, uint32_t send_size) {
     uart->mask(true);
-    *serial = (et_serial){
+    *serial = (etd_serial){
         .uart = uart,
         .received = {.bytes = receive_ring, .size = receive_size},
         .sending = {.bytes = send_ring, .size = send_size},
@@ -76,7 +77,7 @@ void et_serial_init(et_serial *serial, const et_uart *uart, uint8_t *receive_rin
     };
 }
 
-uint32_t et_serial_read(et_serial *serial, uint8_t *bytes, uint32_t size) {
+uint32_t etd_serial_read(etd_serial *serial, uint8_t *bytes, uint32_t size) {
     uint32_t count = filled(&serial->received);
     count = count < size ? count : size;
     for (uint32_t i = 0; i < count; i++) {
@@ -89,7 +90,7 @@ uint32_t et_serial_read(et_serial *serial, uint8_t *bytes, uint32_t size) {
     return count;
 }
 
-void et_serial_write(et_serial *serial, const uint8_t *bytes, uint32_t size) {
+void etd_serial_write(etd_serial *serial, const uint8_t *bytes, uint32_t size) {
     while (size > 0) {
         for (uint32_t free = room(&serial->sending); free > 0 && size > 0; free--, size--) {
             put(&serial->sending, *bytes++);
@@ -97,30 +98,30 @@ void et_serial_write(et_serial *serial, const uint8_t *bytes, uint32_t size) {
         serve(serial);
     }
     if (serial->quiet) {
-        et_serial_flush(serial);
+        etd_serial_flush(serial);
     }
 }
 
-uint32_t et_serial_room(et_serial *serial) {
+uint32_t etd_serial_room(etd_serial *serial) {
     return room(&serial->sending);
 }
 
-bool et_serial_waiting(et_serial *serial) {
+bool etd_serial_waiting(etd_serial *serial) {
     return filled(&serial->received) > 0;
 }
 
-void et_serial_flush(et_serial *serial) {
+void etd_serial_flush(etd_serial *serial) {
     while (filled(&serial->sending) > 0) {
         serve(serial);
     }
 }
 
-void et_serial_quiet(et_serial *serial, bool on) {
-    et_serial_flush(serial);
+void etd_serial_quiet(etd_serial *serial, bool on) {
+    etd_serial_flush(serial);
     serial->quiet = on;
     serve(serial);
 }
 
-uint32_t et_serial_overruns(et_serial *serial) {
+uint32_t etd_serial_overruns(etd_serial *serial) {
     return atomic_load_explicit(&serial->overruns, memory_order_relaxed);
 }

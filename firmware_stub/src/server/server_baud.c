@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 /* BAUD: the line changes its rate, and changes back when nobody is heard at the new one. Both ends know the
  * rate after a reset and meet there, so no loss of frames leaves them deaf to each other. */
 #include "server_internal.h"
 
-static bool is_offered(const et_server_config *config, uint32_t baud) {
+static bool is_offered(const etd_server_config *config, uint32_t baud) {
     for (uint32_t i = 0; config->port->set_baud != NULL && i < config->target->baud_count; i++) {
         if (config->target->bauds[i] == baud) {
             return true;
@@ -11,15 +12,15 @@ static bool is_offered(const et_server_config *config, uint32_t baud) {
     return false;
 }
 
-static void doubt(et_server *server) {
-    const et_target *target = server->config.target;
+static void doubt(etd_server *server) {
+    const etd_target *target = server->config.target;
     uint32_t hz = target->clock_hz_numerator / target->clock_hz_denominator;
     server->rate.doubted = true;
-    server->rate.left = hz / 1000u * ET_LINK_BAUD_TRIAL_MS + hz % 1000u * ET_LINK_BAUD_TRIAL_MS / 1000u;
+    server->rate.left = hz / 1000u * ETD_LINK_BAUD_TRIAL_MS + hz % 1000u * ETD_LINK_BAUD_TRIAL_MS / 1000u;
     server->rate.seen_at = server->config.port->ticks();
 }
 
-static void change(et_server *server) {
+static void change(etd_server *server) {
     server->config.port->set_baud(server->rate.wanted);
     server->rate.raised = server->rate.wanted != server->config.target->bauds[0];
     if (server->rate.raised) {
@@ -27,26 +28,26 @@ static void change(et_server *server) {
     }
 }
 
-et_status et_server_baud(et_server *server, et_request *request, et_writer *answer, et_error *error) {
-    uint32_t baud = et_get_u32(request->body);
+etd_status etd_server_baud(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error) {
+    uint32_t baud = etd_get_u32(request->body);
     if (!is_offered(&server->config, baud)) {
-        return et_fail(error, ET_LINK_STATUS_UNSUPPORTED_FEATURE, baud, "the port has no such rate", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_UNSUPPORTED_FEATURE, baud, "the port has no such rate", NULL);
     }
     server->rate.wanted = baud;
     request->then = change;
-    et_write_u8(answer, ET_LINK_STATUS_OK);
-    return ET_LINK_STATUS_OK;
+    etd_write_u8(answer, ETD_LINK_STATUS_OK);
+    return ETD_LINK_STATUS_OK;
 }
 
-static void go_back(et_server *server) {
+static void go_back(etd_server *server) {
     server->config.port->set_baud(server->config.target->bauds[0]);
     server->rate.raised = false;
     server->rate.doubted = false;
-    et_frame_decoder_init(&server->decoder, server->decoder.payload, server->decoder.capacity);
+    etd_frame_decoder_init(&server->decoder, server->decoder.payload, server->decoder.capacity);
 }
 
-bool et_server_watch_rate(et_server *server, bool noise) {
-    et_rate *rate = &server->rate;
+bool etd_server_watch_rate(etd_server *server, bool noise) {
+    etd_rate *rate = &server->rate;
     if (!rate->raised) {
         return false;
     }

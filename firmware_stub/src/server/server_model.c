@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The model on the device: parsed and dry-loaded when it is committed, so that what it cannot do is known
  * before it runs; its inputs' places; its description. */
 #include <string.h>
@@ -7,148 +8,149 @@
 #define INPUT_ALIGNMENT 16u
 #define MAX_COUNT UINT8_MAX /* of inputs or outputs in the description */
 
-void et_server_drop_model(et_server *server) {
-    et_method_unload(&server->method);
-    server->state = ET_LINK_STATE_IDLE;
+void etd_server_drop_model(etd_server *server) {
+    etd_method_unload(&server->method);
+    server->state = ETD_LINK_STATE_IDLE;
     server->loaded = false;
     server->model_size = 0;
     server->input_count = 0;
     server->upload.open = false;
     server->run.repeatable = false;
-    et_server_stop_download(server);
+    etd_server_stop_download(server);
 }
 
-int32_t *et_server_input_sizes(const et_server *server, uint32_t index) {
-    const et_staged_input *input = &server->inputs[index];
+int32_t *etd_server_input_sizes(const etd_server *server, uint32_t index) {
+    const etd_staged_input *input = &server->inputs[index];
     return (int32_t *)(void *)(server->config.inputs + input->offset + input->capacity);
 }
 
-et_status et_server_shape_input(et_server *server, uint32_t index, const uint8_t *sizes, uint32_t count,
-                                et_error *error) {
-    const et_tensor *tensor = et_method_input(&server->method, index);
-    et_staged_input *input = &server->inputs[index];
+etd_status etd_server_shape_input(etd_server *server, uint32_t index, const uint8_t *sizes, uint32_t count,
+                                  etd_error *error) {
+    const etd_tensor *tensor = etd_method_input(&server->method, index);
+    etd_staged_input *input = &server->inputs[index];
     if (count == 0 && tensor->bounds == NULL) {
-        return ET_LINK_STATUS_OK;
+        return ETD_LINK_STATUS_OK;
     }
     if (count != tensor->ndim && count != 0) {
-        return et_fail(error, ET_LINK_STATUS_BAD_INPUT, input->size, "not as many sizes as dimensions", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_BAD_INPUT, input->size, "not as many sizes as dimensions",
+                        NULL);
     }
     if (tensor->bounds == NULL) {
-        return et_fail(error, ET_LINK_STATUS_BAD_INPUT, input->size, "its shape is not dynamic", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_BAD_INPUT, input->size, "its shape is not dynamic", NULL);
     }
-    uint32_t size = et_element_size(tensor->dtype);
+    uint32_t size = etd_element_size(tensor->dtype);
     for (uint32_t d = 0; d < tensor->ndim; d++) {
-        const uint32_t bound = et_get_u32(tensor->bounds + 4u * d);
-        const uint32_t given = count == 0 ? bound : et_get_u32(sizes + 4u * d);
+        const uint32_t bound = etd_get_u32(tensor->bounds + 4u * d);
+        const uint32_t given = count == 0 ? bound : etd_get_u32(sizes + 4u * d);
         if (given > bound) {
-            return et_fail(error, ET_LINK_STATUS_BAD_INPUT, input->capacity, "beyond the bounds of its shape",
-                           NULL);
+            return etd_fail(error, ETD_LINK_STATUS_BAD_INPUT, input->capacity,
+                            "beyond the bounds of its shape", NULL);
         }
         size *= given;
-        et_server_input_sizes(server, index)[d] = (int32_t)given;
+        etd_server_input_sizes(server, index)[d] = (int32_t)given;
     }
     input->size = size;
-    return ET_LINK_STATUS_OK;
+    return ETD_LINK_STATUS_OK;
 }
 
 /* Gives every input a place of its own in the staging buffer. */
-static et_status stage_inputs(et_server *server, et_error *error) {
-    const et_method *method = &server->method;
-    if (method->input_count > ET_SERVER_MAX_INPUTS) {
-        return et_fail(error, ET_LINK_STATUS_UNSUPPORTED_FEATURE, method->input_count, "too many inputs",
-                       NULL);
+static etd_status stage_inputs(etd_server *server, etd_error *error) {
+    const etd_method *method = &server->method;
+    if (method->input_count > ETD_SERVER_MAX_INPUTS) {
+        return etd_fail(error, ETD_LINK_STATUS_UNSUPPORTED_FEATURE, method->input_count, "too many inputs",
+                        NULL);
     }
     uint32_t capacity = server->config.input_capacity;
     uint32_t used = 0;
     for (uint32_t i = 0; i < method->input_count; i++) {
-        const et_tensor *tensor = et_method_input(method, i);
+        const etd_tensor *tensor = etd_method_input(method, i);
         if (tensor == NULL || tensor->data == NULL) {
-            return et_fail(error, ET_LINK_STATUS_UNSUPPORTED_FEATURE, i, "input is not a tensor with memory",
-                           NULL);
+            return etd_fail(error, ETD_LINK_STATUS_UNSUPPORTED_FEATURE, i,
+                            "input is not a tensor with memory", NULL);
         }
         const uint32_t sizes = tensor->bounds != NULL ? tensor->ndim * (uint32_t)sizeof(int32_t) : 0;
         const uint32_t bytes = tensor->nbytes + (0u - tensor->nbytes) % (uint32_t)sizeof(int32_t);
         if (used > capacity || bytes + sizes > capacity - used) {
-            return et_fail(error, ET_LINK_STATUS_TOO_LARGE, capacity, "inputs exceed the staging buffer",
-                           NULL);
+            return etd_fail(error, ETD_LINK_STATUS_TOO_LARGE, capacity, "inputs exceed the staging buffer",
+                            NULL);
         }
-        server->inputs[i] = (et_staged_input){.offset = used, .capacity = bytes, .size = tensor->nbytes};
-        memcpy(et_server_input_sizes(server, i), tensor->sizes, sizes);
+        server->inputs[i] = (etd_staged_input){.offset = used, .capacity = bytes, .size = tensor->nbytes};
+        memcpy(etd_server_input_sizes(server, i), tensor->sizes, sizes);
         used += bytes + sizes;
         used += (0u - used) % INPUT_ALIGNMENT;
     }
     server->input_count = method->input_count;
-    return ET_LINK_STATUS_OK;
+    return ETD_LINK_STATUS_OK;
 }
 
-static et_status check_outputs(const et_method *method, et_error *error) {
+static etd_status check_outputs(const etd_method *method, etd_error *error) {
     if (method->output_count > MAX_COUNT) {
-        return et_fail(error, ET_LINK_STATUS_UNSUPPORTED_FEATURE, method->output_count, "too many outputs",
-                       NULL);
+        return etd_fail(error, ETD_LINK_STATUS_UNSUPPORTED_FEATURE, method->output_count, "too many outputs",
+                        NULL);
     }
     for (uint32_t i = 0; i < method->output_count; i++) {
-        const et_tensor *tensor = et_method_output(method, i);
+        const etd_tensor *tensor = etd_method_output(method, i);
         if (tensor == NULL) {
-            return et_fail(error, ET_LINK_STATUS_UNSUPPORTED_FEATURE, i, "output is not a tensor", NULL);
+            return etd_fail(error, ETD_LINK_STATUS_UNSUPPORTED_FEATURE, i, "output is not a tensor", NULL);
         }
     }
-    return ET_LINK_STATUS_OK;
+    return ETD_LINK_STATUS_OK;
 }
 
-et_status et_server_load_model(et_server *server, const char *method, et_error *error) {
-    const et_server_config *config = &server->config;
-    et_method_unload(&server->method);
-    server->state = ET_LINK_STATE_IDLE;
-    et_status status = et_program_open(&server->program, config->model, server->model_size, error);
-    if (status == ET_LINK_STATUS_OK) {
-        status = et_method_load(&server->method, &server->program, method, config->arena,
-                                config->arena_capacity, NULL, error);
+etd_status etd_server_load_model(etd_server *server, const char *method, etd_error *error) {
+    const etd_server_config *config = &server->config;
+    etd_method_unload(&server->method);
+    server->state = ETD_LINK_STATE_IDLE;
+    etd_status status = etd_program_open(&server->program, config->model, server->model_size, error);
+    if (status == ETD_LINK_STATUS_OK) {
+        status = etd_method_load(&server->method, &server->program, method, config->arena,
+                                 config->arena_capacity, NULL, error);
     }
-    if (status == ET_LINK_STATUS_OK) {
+    if (status == ETD_LINK_STATUS_OK) {
         status = stage_inputs(server, error);
     }
-    if (status == ET_LINK_STATUS_OK) {
+    if (status == ETD_LINK_STATUS_OK) {
         status = check_outputs(&server->method, error);
     }
-    server->loaded = status == ET_LINK_STATUS_OK;
+    server->loaded = status == ETD_LINK_STATUS_OK;
     if (server->loaded) {
-        server->state = ET_LINK_STATE_READY;
+        server->state = ETD_LINK_STATE_READY;
     }
     return status;
 }
 
 /* As loaded: of a dynamic shape the largest, also when a run has left it smaller. */
-static void describe_tensor(const et_tensor *tensor, et_writer *answer) {
+static void describe_tensor(const etd_tensor *tensor, etd_writer *answer) {
     const bool is_dynamic = tensor->bounds != NULL;
-    uint32_t sizes[ET_MAX_DIMS];
-    uint32_t nbytes = et_element_size(tensor->dtype);
+    uint32_t sizes[ETD_MAX_DIMS];
+    uint32_t nbytes = etd_element_size(tensor->dtype);
     for (uint32_t i = 0; i < tensor->ndim; i++) {
-        sizes[i] = is_dynamic ? et_get_u32(tensor->bounds + 4u * i) : (uint32_t)tensor->sizes[i];
+        sizes[i] = is_dynamic ? etd_get_u32(tensor->bounds + 4u * i) : (uint32_t)tensor->sizes[i];
         nbytes *= sizes[i];
     }
-    et_write_u8(answer, tensor->dtype);
-    et_write_u8(answer, tensor->ndim);
-    et_write_u8(answer, is_dynamic);
-    et_write_u8(answer, 0);
-    et_write_u32(answer, nbytes);
+    etd_write_u8(answer, tensor->dtype);
+    etd_write_u8(answer, tensor->ndim);
+    etd_write_u8(answer, is_dynamic);
+    etd_write_u8(answer, 0);
+    etd_write_u32(answer, nbytes);
     for (uint32_t i = 0; i < tensor->ndim; i++) {
-        et_write_u32(answer, sizes[i]);
+        etd_write_u32(answer, sizes[i]);
     }
-    et_write_bytes(answer, tensor->dim_order, tensor->ndim);
+    etd_write_bytes(answer, tensor->dim_order, tensor->ndim);
 }
 
-void et_server_describe_model(const et_server *server, et_writer *answer) {
-    const et_method *method = &server->method;
-    et_write_u8(answer, ET_LINK_STATUS_OK);
-    et_write_u8(answer, method->input_count);
-    et_write_u8(answer, method->output_count);
-    et_write_u8(answer, 0);
-    et_write_u32(answer, method->planned_bytes);
-    et_write_u32(answer, method->method_bytes);
+void etd_server_describe_model(const etd_server *server, etd_writer *answer) {
+    const etd_method *method = &server->method;
+    etd_write_u8(answer, ETD_LINK_STATUS_OK);
+    etd_write_u8(answer, method->input_count);
+    etd_write_u8(answer, method->output_count);
+    etd_write_u8(answer, 0);
+    etd_write_u32(answer, method->planned_bytes);
+    etd_write_u32(answer, method->method_bytes);
     for (uint32_t i = 0; i < method->input_count; i++) {
-        describe_tensor(et_method_input(method, i), answer);
+        describe_tensor(etd_method_input(method, i), answer);
     }
     for (uint32_t i = 0; i < method->output_count; i++) {
-        describe_tensor(et_method_output(method, i), answer);
+        describe_tensor(etd_method_output(method, i), answer);
     }
 }

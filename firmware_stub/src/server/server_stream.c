@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* STREAM: the log goes out in chunks while the run goes on, so that a run may be longer than its buffer. */
 #include "server_internal.h"
 
@@ -5,38 +6,38 @@
 #define EVENT_NAME "Link::stream"
 
 /* Bytes of the image with the debug buffer behind it. */
-static void read_chunk(const et_server *server, uint32_t offset, uint8_t *out, uint32_t count) {
-    const et_tracer *tracer = &server->config.kept->tracer;
-    uint32_t copied = et_log_read(tracer, offset, out, count);
+static void read_chunk(const etd_server *server, uint32_t offset, uint8_t *out, uint32_t count) {
+    const etd_tracer *tracer = &server->config.kept->tracer;
+    uint32_t copied = etd_log_read(tracer, offset, out, count);
     if (copied < count) {
-        memcpy(out + copied, server->config.debug + (offset + copied - et_log_size(tracer)), count - copied);
+        memcpy(out + copied, server->config.debug + (offset + copied - etd_log_size(tracer)), count - copied);
     }
 }
 
-static void send_chunk(et_server *server) {
-    const et_tracer *tracer = &server->config.kept->tracer;
-    uint32_t size = et_log_size(tracer) + et_debug_size(tracer);
+static void send_chunk(etd_server *server) {
+    const etd_tracer *tracer = &server->config.kept->tracer;
+    uint32_t size = etd_log_size(tracer) + etd_debug_size(tracer);
     for (uint32_t offset = 0, count; offset < size; offset += count) {
-        et_writer note = et_server_begin_body(server);
-        et_write_u32(&note, server->run.id);
-        et_write_u32(&note, tracer->chunk);
-        et_write_u32(&note, size);
-        et_write_u32(&note, offset);
+        etd_writer note = etd_server_begin_body(server);
+        etd_write_u32(&note, server->run.id);
+        etd_write_u32(&note, tracer->chunk);
+        etd_write_u32(&note, size);
+        etd_write_u32(&note, offset);
         uint32_t room = note.capacity - note.size;
         count = size - offset < room ? size - offset : room;
-        read_chunk(server, offset, et_write(&note, count), count);
-        et_server_send(server, ET_LINK_OP_NOTE_LOG, 0, &note);
+        read_chunk(server, offset, etd_write(&note, count), count);
+        etd_server_send(server, ETD_LINK_OP_NOTE_LOG, 0, &note);
     }
 }
 
-void et_server_stream_log(et_server *server) {
-    et_tracer *tracer = &server->config.kept->tracer;
-    if (!server->run.stream || !et_log_half_full(tracer)) {
+void etd_server_stream_log(etd_server *server) {
+    etd_tracer *tracer = &server->config.kept->tracer;
+    if (!server->run.stream || !etd_log_half_full(tracer)) {
         return;
     }
-    et_set_chain_debug_handle(tracer, ET_UNSET_CHAIN, ET_UNSET_HANDLE);
-    et_event event = et_start_profiling(tracer, EVENT_NAME, ET_UNSET_CHAIN, ET_UNSET_HANDLE);
+    etd_set_chain_debug_handle(tracer, ETD_UNSET_CHAIN, ETD_UNSET_HANDLE);
+    etd_event event = etd_start_profiling(tracer, EVENT_NAME, ETD_UNSET_CHAIN, ETD_UNSET_HANDLE);
     send_chunk(server);
-    et_log_recycle(tracer);
-    et_end_profiling(tracer, event);
+    etd_log_recycle(tracer);
+    etd_end_profiling(tracer, event);
 }

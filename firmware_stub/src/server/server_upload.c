@@ -1,81 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
 /* OPEN, WRITE, COMMIT: bytes arrive, are proved and taken into use.
  *
  * A failed COMMIT leaves the region open, so that repeating it gives the same answer and missing bytes can
  * still be written. A COMMIT of what is in use already is compared and answered the same way again. */
 #include <string.h>
 
-#include "et_sha256.h"
+#include "etd_sha256.h"
 #include "server_internal.h"
 
 /* Finds the region that a request's body names and the bytes it may take. */
-static et_status find_region(et_server *server, const uint8_t *body, et_upload *found, et_error *error) {
-    const et_server_config *config = &server->config;
+static etd_status find_region(etd_server *server, const uint8_t *body, etd_upload *found, etd_error *error) {
+    const etd_server_config *config = &server->config;
     uint8_t region = body[0];
     uint8_t index = body[1];
-    *found = (et_upload){.region = region, .index = index};
-    if (region == ET_LINK_REGION_MODEL && index == 0) {
+    *found = (etd_upload){.region = region, .index = index};
+    if (region == ETD_LINK_REGION_MODEL && index == 0) {
         found->bytes = config->model;
         found->size = config->model_capacity;
-        return ET_LINK_STATUS_OK;
+        return ETD_LINK_STATUS_OK;
     }
-    if (region != ET_LINK_REGION_INPUT) {
-        return et_fail(error, ET_LINK_STATUS_BAD_REGION, region, "cannot be written", NULL);
+    if (region != ETD_LINK_REGION_INPUT) {
+        return etd_fail(error, ETD_LINK_STATUS_BAD_REGION, region, "cannot be written", NULL);
     }
-    if (server->state == ET_LINK_STATE_IDLE) {
-        return et_fail(error, ET_LINK_STATUS_WRONG_STATE, server->state, "an input needs a model first",
-                       NULL);
+    if (server->state == ETD_LINK_STATE_IDLE) {
+        return etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state, "an input needs a model first",
+                        NULL);
     }
     if (index >= server->input_count) {
-        return et_fail(error, ET_LINK_STATUS_BAD_REGION, server->input_count, "the model has no such input",
-                       NULL);
+        return etd_fail(error, ETD_LINK_STATUS_BAD_REGION, server->input_count, "the model has no such input",
+                        NULL);
     }
     found->bytes = config->inputs + server->inputs[index].offset;
     found->size = server->inputs[index].capacity;
-    return ET_LINK_STATUS_OK;
+    return ETD_LINK_STATUS_OK;
 }
 
-static bool is_open(const et_upload *upload, const uint8_t *body) {
+static bool is_open(const etd_upload *upload, const uint8_t *body) {
     return upload->open && upload->region == body[0] && upload->index == body[1];
 }
 
-et_status et_server_open(et_server *server, et_request *request, et_writer *answer, et_error *error) {
-    et_upload upload;
-    et_status status = find_region(server, request->body, &upload, error);
-    if (status != ET_LINK_STATUS_OK) {
+etd_status etd_server_open(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error) {
+    etd_upload upload;
+    etd_status status = find_region(server, request->body, &upload, error);
+    if (status != ETD_LINK_STATUS_OK) {
         return status;
     }
-    uint32_t size = et_get_u32(request->body + 4);
+    uint32_t size = etd_get_u32(request->body + 4);
     const uint32_t shape = request->size - OPEN_SIZE;
-    if (shape % sizeof(int32_t) != 0 || (shape != 0 && upload.region != ET_LINK_REGION_INPUT)) {
-        return et_fail(error, ET_LINK_STATUS_BAD_REQUEST, OPEN_SIZE, "wrong size of body", NULL);
+    if (shape % sizeof(int32_t) != 0 || (shape != 0 && upload.region != ETD_LINK_REGION_INPUT)) {
+        return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, OPEN_SIZE, "wrong size of body", NULL);
     }
     if (size > upload.size) {
-        return et_fail(error, ET_LINK_STATUS_TOO_LARGE, upload.size, "does not fit", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_TOO_LARGE, upload.size, "does not fit", NULL);
     }
-    if (upload.region == ET_LINK_REGION_INPUT) {
+    if (upload.region == ETD_LINK_REGION_INPUT) {
         server->inputs[upload.index].ready = false;
-        status = et_server_shape_input(server, upload.index, request->body + OPEN_SIZE,
-                                       shape / (uint32_t)sizeof(int32_t), error);
+        status = etd_server_shape_input(server, upload.index, request->body + OPEN_SIZE,
+                                        shape / (uint32_t)sizeof(int32_t), error);
     }
-    if (status != ET_LINK_STATUS_OK) {
+    if (status != ETD_LINK_STATUS_OK) {
         return status;
     }
-    if (upload.region == ET_LINK_REGION_MODEL) {
-        et_server_drop_model(server);
+    if (upload.region == ETD_LINK_REGION_MODEL) {
+        etd_server_drop_model(server);
         server->model_size = size;
     }
     upload.size = size;
     upload.open = true;
     server->upload = upload;
-    et_write_u8(answer, ET_LINK_STATUS_OK);
-    return ET_LINK_STATUS_OK;
+    etd_write_u8(answer, ETD_LINK_STATUS_OK);
+    return ETD_LINK_STATUS_OK;
 }
 
 /* Adds a range to what has arrived. False when there is no room to remember it. */
-static bool take_range(et_upload *upload, uint32_t start, uint32_t end) {
+static bool take_range(etd_upload *upload, uint32_t start, uint32_t end) {
     uint32_t apart = 0;
     for (uint32_t i = 0; i < upload->piece_count; i++) {
-        et_range piece = upload->pieces[i];
+        etd_range piece = upload->pieces[i];
         if (piece.end < start || end < piece.start) {
             upload->pieces[apart++] = piece;
         } else {
@@ -88,143 +89,145 @@ static bool take_range(et_upload *upload, uint32_t start, uint32_t end) {
         upload->next = end > upload->next ? end : upload->next;
         return true;
     }
-    if (apart == ET_SERVER_UPLOAD_PIECES) {
+    if (apart == ETD_SERVER_UPLOAD_PIECES) {
         return false;
     }
-    upload->pieces[apart] = (et_range){start, end};
+    upload->pieces[apart] = (etd_range){start, end};
     upload->piece_count++;
     return true;
 }
 
-et_status et_server_write(et_server *server, et_request *request, et_writer *answer, et_error *error) {
-    et_upload *upload = &server->upload;
+etd_status etd_server_write(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error) {
+    etd_upload *upload = &server->upload;
     if (!is_open(upload, request->body)) {
-        return et_fail(error, ET_LINK_STATUS_WRONG_STATE, server->state, "the region is not open", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state, "the region is not open", NULL);
     }
-    uint32_t offset = et_get_u32(request->body + 4);
+    uint32_t offset = etd_get_u32(request->body + 4);
     const uint8_t *bytes = request->body + 8;
     uint32_t count = request->size - 8;
     if (offset > upload->size || count > upload->size - offset) {
-        return et_fail(error, ET_LINK_STATUS_BAD_REGION, upload->size, "beyond the size announced", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_BAD_REGION, upload->size, "beyond the size announced", NULL);
     }
     if (!take_range(upload, offset, offset + count)) {
-        return et_fail(error, ET_LINK_STATUS_GAP, upload->next, "too many pieces are missing before", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_GAP, upload->next, "too many pieces are missing before", NULL);
     }
     memcpy(upload->bytes + offset, bytes, count);
-    et_write_status(answer, ET_LINK_STATUS_OK);
-    et_write_u32(answer, upload->next);
-    return ET_LINK_STATUS_OK;
+    etd_write_status(answer, ETD_LINK_STATUS_OK);
+    etd_write_u32(answer, upload->next);
+    return ETD_LINK_STATUS_OK;
 }
 
-static et_status check_complete(const et_upload *upload, et_error *error) {
+static etd_status check_complete(const etd_upload *upload, etd_error *error) {
     if (upload->next < upload->size) {
-        return et_fail(error, ET_LINK_STATUS_GAP, upload->next, "not all bytes have arrived", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_GAP, upload->next, "not all bytes have arrived", NULL);
     }
-    return ET_LINK_STATUS_OK;
+    return ETD_LINK_STATUS_OK;
 }
 
-static et_status check_digest(const void *bytes, uint32_t size, const uint8_t *expected, et_error *error) {
-    uint8_t digest[ET_LINK_DIGEST_SIZE];
-    et_sha256 sha;
-    et_sha256_init(&sha);
-    et_sha256_update(&sha, bytes, size);
-    et_sha256_final(&sha, digest);
+static etd_status check_digest(const void *bytes, uint32_t size, const uint8_t *expected, etd_error *error) {
+    uint8_t digest[ETD_LINK_DIGEST_SIZE];
+    etd_sha256 sha;
+    etd_sha256_init(&sha);
+    etd_sha256_update(&sha, bytes, size);
+    etd_sha256_final(&sha, digest);
     if (memcmp(digest, expected, sizeof digest) != 0) {
-        return et_fail(error, ET_LINK_STATUS_DIGEST_MISMATCH, size, "these are not the bytes announced",
-                       NULL);
+        return etd_fail(error, ETD_LINK_STATUS_DIGEST_MISMATCH, size, "these are not the bytes announced",
+                        NULL);
     }
-    return ET_LINK_STATUS_OK;
+    return ETD_LINK_STATUS_OK;
 }
 
 /* The method that a COMMIT names. */
-static et_status read_method(const et_request *request, char name[ET_SERVER_METHOD_SIZE], et_error *error) {
+static etd_status read_method(const etd_request *request, char name[ETD_SERVER_METHOD_SIZE],
+                              etd_error *error) {
     const char *given = (const char *)request->body + COMMIT_SIZE;
     const uint32_t length = request->size - COMMIT_SIZE;
-    if (length >= ET_SERVER_METHOD_SIZE) {
-        return et_fail(error, ET_LINK_STATUS_TOO_LARGE, ET_SERVER_METHOD_SIZE - 1, "method: name too long",
-                       NULL);
+    if (length >= ETD_SERVER_METHOD_SIZE) {
+        return etd_fail(error, ETD_LINK_STATUS_TOO_LARGE, ETD_SERVER_METHOD_SIZE - 1, "method: name too long",
+                        NULL);
     }
-    memset(name, 0, ET_SERVER_METHOD_SIZE);
-    memcpy(name, length == 0 ? ET_SERVER_METHOD : given, length == 0 ? sizeof ET_SERVER_METHOD : length);
-    return ET_LINK_STATUS_OK;
+    memset(name, 0, ETD_SERVER_METHOD_SIZE);
+    memcpy(name, length == 0 ? ETD_SERVER_METHOD : given, length == 0 ? sizeof ETD_SERVER_METHOD : length);
+    return ETD_LINK_STATUS_OK;
 }
 
-static bool is_loaded(const et_server *server, const char *method) {
+static bool is_loaded(const etd_server *server, const char *method) {
     return server->loaded && strcmp(server->method.name, method) == 0;
 }
 
-static et_status commit_model(et_server *server, const et_request *request, et_writer *answer,
-                              et_error *error) {
+static etd_status commit_model(etd_server *server, const etd_request *request, etd_writer *answer,
+                               etd_error *error) {
     const uint8_t *body = request->body;
-    char method[ET_SERVER_METHOD_SIZE];
+    char method[ETD_SERVER_METHOD_SIZE];
     bool open = is_open(&server->upload, body);
-    et_status status = read_method(request, method, error);
-    if (status != ET_LINK_STATUS_OK) {
+    etd_status status = read_method(request, method, error);
+    if (status != ETD_LINK_STATUS_OK) {
         return status;
     }
     if (open) {
         status = check_complete(&server->upload, error);
-    } else if (server->state == ET_LINK_STATE_IDLE) {
-        status = et_fail(error, ET_LINK_STATUS_WRONG_STATE, server->state, "no model has been opened", NULL);
+    } else if (server->state == ETD_LINK_STATE_IDLE) {
+        status =
+            etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state, "no model has been opened", NULL);
     }
-    if (status == ET_LINK_STATUS_OK) {
+    if (status == ETD_LINK_STATUS_OK) {
         status = check_digest(server->config.model, server->model_size, body + 4, error);
     }
-    if (status == ET_LINK_STATUS_OK && !is_loaded(server, method)) {
-        status = et_server_load_model(server, method, error);
+    if (status == ETD_LINK_STATUS_OK && !is_loaded(server, method)) {
+        status = etd_server_load_model(server, method, error);
     }
-    if (status != ET_LINK_STATUS_OK) {
+    if (status != ETD_LINK_STATUS_OK) {
         return status;
     }
-    et_server_describe_model(server, answer);
+    etd_server_describe_model(server, answer);
     if (answer->overflow) {
         server->loaded = false;
-        server->state = ET_LINK_STATE_IDLE;
-        return et_fail(error, ET_LINK_STATUS_UNSUPPORTED_FEATURE, server->config.mtu,
-                       "too many tensors to describe in one frame", NULL);
+        server->state = ETD_LINK_STATE_IDLE;
+        return etd_fail(error, ETD_LINK_STATUS_UNSUPPORTED_FEATURE, server->config.mtu,
+                        "too many tensors to describe in one frame", NULL);
     }
     if (open) {
         server->upload.open = false;
     }
-    return ET_LINK_STATUS_OK;
+    return ETD_LINK_STATUS_OK;
 }
 
-static et_status commit_input(et_server *server, const et_upload *region, const uint8_t *body,
-                              et_error *error) {
-    et_staged_input *input = &server->inputs[region->index];
+static etd_status commit_input(etd_server *server, const etd_upload *region, const uint8_t *body,
+                               etd_error *error) {
+    etd_staged_input *input = &server->inputs[region->index];
     bool open = is_open(&server->upload, body);
-    et_status status = ET_LINK_STATUS_OK;
+    etd_status status = ETD_LINK_STATUS_OK;
     if (open && server->upload.size != input->size) {
-        status = et_fail(error, ET_LINK_STATUS_BAD_INPUT, input->size, "not the size of the tensor", NULL);
+        status = etd_fail(error, ETD_LINK_STATUS_BAD_INPUT, input->size, "not the size of the tensor", NULL);
     } else if (open) {
         status = check_complete(&server->upload, error);
     } else if (!input->ready) {
-        status =
-            et_fail(error, ET_LINK_STATUS_WRONG_STATE, server->state, "the input has not been opened", NULL);
+        status = etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state, "the input has not been opened",
+                          NULL);
     }
-    if (status == ET_LINK_STATUS_OK) {
+    if (status == ETD_LINK_STATUS_OK) {
         status = check_digest(region->bytes, input->size, body + 4, error);
     }
-    if (status == ET_LINK_STATUS_OK && open) {
+    if (status == ETD_LINK_STATUS_OK && open) {
         input->ready = true;
         server->upload.open = false;
     }
     return status;
 }
 
-et_status et_server_commit(et_server *server, et_request *request, et_writer *answer, et_error *error) {
-    et_upload region;
-    et_status status = find_region(server, request->body, &region, error);
-    if (status != ET_LINK_STATUS_OK) {
+etd_status etd_server_commit(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error) {
+    etd_upload region;
+    etd_status status = find_region(server, request->body, &region, error);
+    if (status != ETD_LINK_STATUS_OK) {
         return status;
     }
-    if (region.region == ET_LINK_REGION_MODEL) {
+    if (region.region == ETD_LINK_REGION_MODEL) {
         return commit_model(server, request, answer, error);
     }
     if (request->size != COMMIT_SIZE) {
-        return et_fail(error, ET_LINK_STATUS_BAD_REQUEST, COMMIT_SIZE, "an input has no method", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, COMMIT_SIZE, "an input has no method", NULL);
     }
     status = commit_input(server, &region, request->body, error);
-    et_write_u8(answer, status);
+    etd_write_u8(answer, status);
     return status;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "stack.h"
 
 #include <stddef.h>
@@ -5,7 +6,7 @@
 #define PAINT 0x57AC6B05u
 #define MARGIN_WORDS 16 /* below this function's frame, for what the compiler keeps there */
 
-__attribute__((noinline)) void et_stack_paint(const et_port *port) {
+__attribute__((noinline)) void etd_stack_paint(const etd_port *port) {
     if (port->stack_bottom == NULL) {
         return;
     }
@@ -15,8 +16,8 @@ __attribute__((noinline)) void et_stack_paint(const et_port *port) {
     }
 }
 
-et_stack_use et_stack_read(const et_port *port) {
-    et_stack_use use = {0, 0};
+etd_stack_use etd_stack_read(const etd_port *port) {
+    etd_stack_use use = {0, 0};
     if (port->stack_bottom == NULL) {
         return use;
     }

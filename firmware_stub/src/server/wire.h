@@ -1,22 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Writes an answer's body field by field. What does not fit is left out and noted, so that a caller checks
  * once, at the end. */
-#ifndef ET_WIRE_H
-#define ET_WIRE_H
+#ifndef ETD_WIRE_H
+#define ETD_WIRE_H
 
 #include <stdbool.h>
 #include <string.h>
 
-#include "et_bytes.h"
+#include "etd_bytes.h"
 
 typedef struct {
     uint8_t *bytes;
     uint32_t capacity;
     uint32_t size;
     bool overflow;
-} et_writer;
+} etd_writer;
 
 /* Space for count bytes, or NULL. */
-static inline uint8_t *et_write(et_writer *writer, uint32_t count) {
+static inline uint8_t *etd_write(etd_writer *writer, uint32_t count) {
     if (writer->overflow || count > writer->capacity - writer->size) {
         writer->overflow = true;
         return NULL;
@@ -26,37 +27,37 @@ static inline uint8_t *et_write(et_writer *writer, uint32_t count) {
     return at;
 }
 
-static inline void et_write_u8(et_writer *writer, uint32_t value) {
-    uint8_t *at = et_write(writer, 1);
+static inline void etd_write_u8(etd_writer *writer, uint32_t value) {
+    uint8_t *at = etd_write(writer, 1);
     if (at != NULL) {
         *at = (uint8_t)value;
     }
 }
 
-static inline void et_write_u16(et_writer *writer, uint32_t value) {
-    uint8_t *at = et_write(writer, 2);
+static inline void etd_write_u16(etd_writer *writer, uint32_t value) {
+    uint8_t *at = etd_write(writer, 2);
     if (at != NULL) {
-        et_put_u16(at, value);
+        etd_put_u16(at, value);
     }
 }
 
-static inline void et_write_u32(et_writer *writer, uint32_t value) {
-    uint8_t *at = et_write(writer, 4);
+static inline void etd_write_u32(etd_writer *writer, uint32_t value) {
+    uint8_t *at = etd_write(writer, 4);
     if (at != NULL) {
-        et_put_u32(at, value);
+        etd_put_u32(at, value);
     }
 }
 
-static inline void et_write_bytes(et_writer *writer, const void *bytes, uint32_t count) {
-    uint8_t *at = et_write(writer, count);
+static inline void etd_write_bytes(etd_writer *writer, const void *bytes, uint32_t count) {
+    uint8_t *at = etd_write(writer, count);
     if (at != NULL) {
         memcpy(at, bytes, count);
     }
 }
 
 /* A status byte and the three zero bytes that align what follows. */
-static inline void et_write_status(et_writer *writer, uint8_t status) {
-    et_write_u32(writer, status);
+static inline void etd_write_status(etd_writer *writer, uint8_t status) {
+    etd_write_u32(writer, status);
 }
 
 #endif

@@ -1,45 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The buffer used again, once what it held has been read. */
-#include "internal.h"
+#include "tracer_internal.h"
 
 /* Copies a record to the front, where its chunk begins; it stands before or at its own place. */
-static void carry(et_tracer *tracer, const uint8_t *record) {
-    uint8_t *to = tracer->buffer + tracer->carried * ET_LOG_RECORD_SIZE;
-    memmove(to, record, ET_LOG_RECORD_SIZE);
-    to[1] = ET_LOG_CARRIED;
+static void carry(etd_tracer *tracer, const uint8_t *record) {
+    uint8_t *to = tracer->buffer + tracer->carried * ETD_LOG_RECORD_SIZE;
+    memmove(to, record, ETD_LOG_RECORD_SIZE);
+    to[1] = ETD_LOG_CARRIED;
     tracer->carried++;
 }
 
-void et_log_recycle(et_tracer *tracer) {
+void etd_log_recycle(etd_tracer *tracer) {
     if (tracer == NULL) {
         return;
     }
-    uint8_t block[ET_LOG_RECORD_SIZE];
-    bool goes_on = tracer->block_offset < ET_LOST_BLOCK;
+    uint8_t block[ETD_LOG_RECORD_SIZE];
+    bool goes_on = tracer->block_offset < ETD_LOST_BLOCK;
     if (goes_on) { /* allocators may come to stand in its place */
         memcpy(block, tracer->buffer + tracer->block_offset, sizeof block);
     }
     uint32_t count = tracer->record_count;
     tracer->first_record += count - tracer->carried;
     tracer->carried = 0;
-    et_item item;
+    etd_item item;
     for (uint32_t number = 0; number < count;) {
-        number = et_read_item(tracer, number, &item);
-        if (item.record[0] == ET_LOG_RECORD_ALLOCATOR) {
+        number = etd_read_item(tracer, number, &item);
+        if (item.record[0] == ETD_LOG_RECORD_ALLOCATOR) {
             carry(tracer, item.record);
         }
     }
-    et_set_full(tracer, false);
+    etd_set_full(tracer, false);
     tracer->debug_used = 0;
     uint32_t allocators = tracer->carried;
     tracer->record_count = allocators;
     if (goes_on) {
-        tracer->block_offset = allocators * ET_LOG_RECORD_SIZE;
+        tracer->block_offset = allocators * ETD_LOG_RECORD_SIZE;
         carry(tracer, block);
         tracer->record_count++;
-    } else if (tracer->block_offset == ET_LOST_BLOCK) { /* it goes on without the name that did not fit */
-        (void)et_append_block(tracer, ET_LOG_NO_NAME);
+    } else if (tracer->block_offset == ETD_LOST_BLOCK) { /* it goes on without the name that did not fit */
+        (void)etd_append_block(tracer, ETD_LOG_NO_NAME);
     }
-    if (tracer->first_run != ET_NO_RUN) {
+    if (tracer->first_run != ETD_NO_RUN) {
         tracer->first_run = allocators;
     }
     tracer->chunk++;

@@ -1,18 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Which events to log. */
-#include "internal.h"
+#include "tracer_internal.h"
 
-static void update(et_tracer *tracer) {
-    tracer->selective = tracer->filter != NULL || tracer->profiling_level != ET_PROFILE_ALL_EVENTS;
+static void update(etd_tracer *tracer) {
+    tracer->selective = tracer->filter != NULL || tracer->profiling_level != ETD_PROFILE_ALL_EVENTS;
 }
 
-void et_set_profiling_level(et_tracer *tracer, et_profiling_level level) {
+void etd_set_profiling_level(etd_tracer *tracer, etd_profiling_level level) {
     if (tracer != NULL) {
         tracer->profiling_level = (uint8_t)level;
         update(tracer);
     }
 }
 
-void et_set_event_filter(et_tracer *tracer, const et_event_filter *filter) {
+void etd_set_event_filter(etd_tracer *tracer, const etd_event_filter *filter) {
     if (tracer != NULL) {
         tracer->filter = filter;
         update(tracer);
@@ -37,7 +38,7 @@ static bool matches(const char *pattern, const uint8_t *name, uint32_t length) {
     return memcmp(name + first, pattern, count) == 0;
 }
 
-static bool keeps_name(const et_event_filter *filter, const uint8_t *name, uint32_t length) {
+static bool keeps_name(const etd_event_filter *filter, const uint8_t *name, uint32_t length) {
     for (uint32_t i = 0; i < filter->pattern_count; i++) {
         if (matches(filter->patterns[i], name, length)) {
             return true;
@@ -46,27 +47,27 @@ static bool keeps_name(const et_event_filter *filter, const uint8_t *name, uint3
     return filter->pattern_count == 0;
 }
 
-bool et_passes_filter(const et_tracer *tracer, et_name name, const char *text, int32_t id) {
-    const et_event_filter *filter = tracer->filter;
+bool etd_passes_filter(const etd_tracer *tracer, etd_name name, const char *text, int32_t id) {
+    const etd_event_filter *filter = tracer->filter;
     if (filter == NULL) {
         return true;
     }
-    if (id != ET_UNSET_DELEGATE_ID) {
+    if (id != ETD_UNSET_DELEGATE_ID) {
         return !filter->by_id || (filter->first_id <= id && id <= filter->last_id);
     }
     if (text != NULL) { /* a full log interns nothing, yet the filter still decides */
-        return keeps_name(filter, (const uint8_t *)text, et_name_length(text));
+        return keeps_name(filter, (const uint8_t *)text, etd_name_length(text));
     }
     if (name >= tracer->name_count) {
         return true;
     }
-    const uint8_t *entry = et_name_entry(tracer, name);
+    const uint8_t *entry = etd_name_entry(tracer, name);
     return keeps_name(filter, entry + 1, entry[0]);
 }
 
-uint8_t et_choose(const et_tracer *tracer, et_name name, const char *text, int32_t id, int32_t chain) {
-    if (tracer->profiling_level == ET_PROFILE_METHOD_ONLY && chain != ET_UNSET_CHAIN) {
-        return ET_BELOW_LEVEL;
+uint8_t etd_choose(const etd_tracer *tracer, etd_name name, const char *text, int32_t id, int32_t chain) {
+    if (tracer->profiling_level == ETD_PROFILE_METHOD_ONLY && chain != ETD_UNSET_CHAIN) {
+        return ETD_BELOW_LEVEL;
     }
-    return et_passes_filter(tracer, name, text, id) ? ET_KEEP : ET_FILTERED;
+    return etd_passes_filter(tracer, name, text, id) ? ETD_KEEP : ETD_FILTERED;
 }

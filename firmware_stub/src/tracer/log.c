@@ -1,30 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The log as the host reads it. Its parts lie apart in memory; a window over them needs no copy of the whole.
  */
 #include <string.h>
 
-#include "et_bytes.h"
-#include "et_tracer.h"
+#include "etd_bytes.h"
+#include "etd_tracer.h"
 
-static void put_header(const et_tracer *tracer, uint8_t header[ET_LOG_HEADER_SIZE]) {
-    et_put_u32(header, ET_LOG_MAGIC);
-    header[4] = ET_LOG_VERSION;
-    header[5] = ET_LOG_RECORD_SIZE;
-    et_put_u16(header + 6, ET_LOG_HEADER_SIZE);
-    et_put_u32(header + 8, tracer->full ? ET_LOG_FLAG_FULL : 0u);
-    et_put_u32(header + 12, tracer->record_count);
-    et_put_u16(header + 16, tracer->name_count);
-    et_put_u16(header + 18, tracer->number);
-    et_put_u32(header + 20, tracer->names_size);
-    et_put_u32(header + 24, tracer->dropped_events);
-    et_put_u32(header + 28, tracer->dropped_blocks);
-    et_put_u32(header + 32, tracer->filtered_events);
-    et_put_u32(header + 36, tracer->dropped_values);
-    et_put_u32(header + 40, tracer->dropped_runs);
-    et_put_u32(header + 44, tracer->chunk);
-    et_put_u32(header + 48, tracer->first_record);
-    et_put_u32(header + 52, tracer->debug_used);
-    et_put_u32(header + 56, tracer->stack_used);
-    et_put_u32(header + 60, tracer->stack_size);
+static void put_header(const etd_tracer *tracer, uint8_t header[ETD_LOG_HEADER_SIZE]) {
+    etd_put_u32(header, ETD_LOG_MAGIC);
+    header[4] = ETD_LOG_VERSION;
+    header[5] = ETD_LOG_RECORD_SIZE;
+    etd_put_u16(header + 6, ETD_LOG_HEADER_SIZE);
+    etd_put_u32(header + 8, tracer->full ? ETD_LOG_FLAG_FULL : 0u);
+    etd_put_u32(header + 12, tracer->record_count);
+    etd_put_u16(header + 16, tracer->name_count);
+    etd_put_u16(header + 18, tracer->number);
+    etd_put_u32(header + 20, tracer->names_size);
+    etd_put_u32(header + 24, tracer->dropped_events);
+    etd_put_u32(header + 28, tracer->dropped_blocks);
+    etd_put_u32(header + 32, tracer->filtered_events);
+    etd_put_u32(header + 36, tracer->dropped_values);
+    etd_put_u32(header + 40, tracer->dropped_runs);
+    etd_put_u32(header + 44, tracer->chunk);
+    etd_put_u32(header + 48, tracer->first_record);
+    etd_put_u32(header + 52, tracer->debug_used);
+    etd_put_u32(header + 56, tracer->stack_used);
+    etd_put_u32(header + 60, tracer->stack_size);
 }
 
 /* The part of the image still wanted: `skip` bytes from here, then `length` bytes to `out`. */
@@ -48,29 +49,29 @@ static void copy_part(window *window, const uint8_t *part, uint32_t size) {
     window->skip = 0;
 }
 
-bool et_log_half_full(const et_tracer *tracer) {
+bool etd_log_half_full(const etd_tracer *tracer) {
     return tracer != NULL &&
            (tracer->full || tracer->debug_used > tracer->debug_capacity / 2 ||
-            tracer->record_count * ET_LOG_RECORD_SIZE >= (tracer->capacity - tracer->names_size) / 2);
+            tracer->record_count * ETD_LOG_RECORD_SIZE >= (tracer->capacity - tracer->names_size) / 2);
 }
 
-uint32_t et_log_size(const et_tracer *tracer) {
+uint32_t etd_log_size(const etd_tracer *tracer) {
     if (tracer == NULL) {
         return 0;
     }
-    return ET_LOG_HEADER_SIZE + tracer->record_count * ET_LOG_RECORD_SIZE + tracer->names_size;
+    return ETD_LOG_HEADER_SIZE + tracer->record_count * ETD_LOG_RECORD_SIZE + tracer->names_size;
 }
 
-uint32_t et_log_read(const et_tracer *tracer, uint32_t offset, void *out, uint32_t length) {
+uint32_t etd_log_read(const etd_tracer *tracer, uint32_t offset, void *out, uint32_t length) {
     if (tracer == NULL || length == 0) {
         return 0;
     }
-    uint8_t header[ET_LOG_HEADER_SIZE];
+    uint8_t header[ETD_LOG_HEADER_SIZE];
     put_header(tracer, header);
     window window = {.out = out, .skip = offset, .length = length, .copied = 0};
     copy_part(&window, header, sizeof header);
     if (tracer->capacity > 0) {
-        copy_part(&window, tracer->buffer, tracer->record_count * ET_LOG_RECORD_SIZE);
+        copy_part(&window, tracer->buffer, tracer->record_count * ETD_LOG_RECORD_SIZE);
         copy_part(&window, tracer->buffer + (tracer->capacity - tracer->names_size), tracer->names_size);
     }
     return window.copied;

@@ -1,49 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Room for the block that begins, made by giving up the oldest ones. */
-#include "internal.h"
+#include "tracer_internal.h"
 
-static uint8_t *record_at(const et_tracer *tracer, uint32_t number) {
-    return tracer->buffer + number * ET_LOG_RECORD_SIZE;
+static uint8_t *record_at(const etd_tracer *tracer, uint32_t number) {
+    return tracer->buffer + number * ETD_LOG_RECORD_SIZE;
 }
 
 /* Gives up the run at record `at`. Allocators that it declared come to stand at record *kept, which moves on.
  * Returns the number of the record behind the run. */
-static uint32_t drop_run(et_tracer *tracer, uint32_t at, uint32_t *kept) {
+static uint32_t drop_run(etd_tracer *tracer, uint32_t at, uint32_t *kept) {
     uint32_t begin = at;
-    uint32_t copies = record_at(tracer, at)[1] & ET_LOG_CARRIED;
+    uint32_t copies = record_at(tracer, at)[1] & ETD_LOG_CARRIED;
     tracer->carried -= copies;
     do {
-        et_item item;
-        at = et_read_item(tracer, at, &item);
-        if (item.record[0] == ET_LOG_RECORD_ALLOCATOR) {
-            memmove(record_at(tracer, *kept), item.record, ET_LOG_RECORD_SIZE);
+        etd_item item;
+        at = etd_read_item(tracer, at, &item);
+        if (item.record[0] == ETD_LOG_RECORD_ALLOCATOR) {
+            memmove(record_at(tracer, *kept), item.record, ETD_LOG_RECORD_SIZE);
             *kept += 1u;
         }
-    } while (at < tracer->record_count && record_at(tracer, at)[0] != ET_LOG_RECORD_BLOCK);
+    } while (at < tracer->record_count && record_at(tracer, at)[0] != ETD_LOG_RECORD_BLOCK);
     tracer->dropped_runs += at - begin > copies; /* a copy alone is of a run that has been read */
     return at;
 }
 
-void et_make_room(et_tracer *tracer) {
-    if (tracer->block_offset == ET_NO_BLOCK) {
+void etd_make_room(etd_tracer *tracer) {
+    if (tracer->block_offset == ETD_NO_BLOCK) {
         return;
     }
     uint32_t count = tracer->record_count;
-    if (tracer->first_run == ET_NO_RUN) {
+    if (tracer->first_run == ETD_NO_RUN) {
         tracer->first_run = count; /* what ends here is the first block */
     }
     uint32_t kept = tracer->first_run;
-    uint32_t size = count - tracer->block_offset / ET_LOG_RECORD_SIZE; /* of the block that ends here */
+    uint32_t size = count - tracer->block_offset / ETD_LOG_RECORD_SIZE; /* of the block that ends here */
     if (size <= count - kept && size > tracer->largest_run) {
         tracer->largest_run = size;
     }
     /* How much a run would have needed that did not fit is not known. */
     uint32_t needed = tracer->full ? UINT32_MAX : tracer->largest_run;
-    et_set_full(tracer, false);
+    etd_set_full(tracer, false);
     uint32_t at = kept;
     while (at < count && tracer->record_limit - (count - (at - kept)) < needed) {
         at = drop_run(tracer, at, &kept);
     }
     tracer->first_run = kept;
-    memmove(record_at(tracer, kept), record_at(tracer, at), (count - at) * ET_LOG_RECORD_SIZE);
+    memmove(record_at(tracer, kept), record_at(tracer, at), (count - at) * ETD_LOG_RECORD_SIZE);
     tracer->record_count = count - (at - kept);
 }

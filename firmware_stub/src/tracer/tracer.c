@@ -1,100 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Blocks and timed scopes. */
-#include "internal.h"
+#include "tracer_internal.h"
 
 #define BLOCK_INDEX_AT 8u /* of the bundled input index in a BLOCK record */
 
-void et_tracer_init(et_tracer *tracer, void *buffer, uint32_t size, et_ticks_fn ticks) {
+void etd_tracer_init(etd_tracer *tracer, void *buffer, uint32_t size, etd_ticks_fn ticks) {
     if (tracer == NULL) {
         return;
     }
-    *tracer = (et_tracer){
+    *tracer = (etd_tracer){
         .buffer = buffer,
         .capacity = size,
         .ticks = ticks,
-        .block_offset = ET_NO_BLOCK,
-        .first_run = ET_NO_RUN,
+        .block_offset = ETD_NO_BLOCK,
+        .first_run = ETD_NO_RUN,
         .bundled_input_index = -1,
-        .chain = ET_UNSET_CHAIN,
-        .handle = ET_UNSET_HANDLE,
-        .profiling_level = ET_PROFILE_ALL_EVENTS,
+        .chain = ETD_UNSET_CHAIN,
+        .handle = ETD_UNSET_HANDLE,
+        .profiling_level = ETD_PROFILE_ALL_EVENTS,
     };
-    et_set_full(tracer, false);
+    etd_set_full(tracer, false);
 }
 
-void et_set_tracer_number(et_tracer *tracer, uint16_t number) {
+void etd_set_tracer_number(etd_tracer *tracer, uint16_t number) {
     if (tracer != NULL) {
         tracer->number = number;
     }
 }
 
-void et_set_stack_used(et_tracer *tracer, uint32_t used, uint32_t size) {
+void etd_set_stack_used(etd_tracer *tracer, uint32_t used, uint32_t size) {
     if (tracer != NULL) {
         tracer->stack_used = used;
         tracer->stack_size = size;
     }
 }
 
-void et_set_when_full(et_tracer *tracer, et_when_full when_full) {
+void etd_set_when_full(etd_tracer *tracer, etd_when_full when_full) {
     if (tracer != NULL) {
         tracer->when_full = (uint8_t)when_full;
     }
 }
 
-void et_create_event_block(et_tracer *tracer, const char *name) {
+void etd_create_event_block(etd_tracer *tracer, const char *name) {
     if (tracer == NULL) {
         return;
     }
-    if (tracer->when_full == ET_WHEN_FULL_DROP_OLDEST_RUNS) {
-        et_make_room(tracer);
+    if (tracer->when_full == ETD_WHEN_FULL_DROP_OLDEST_RUNS) {
+        etd_make_room(tracer);
     }
-    if (!et_append_block(tracer, et_intern(tracer, name))) {
+    if (!etd_append_block(tracer, etd_intern(tracer, name))) {
         tracer->dropped_blocks++;
-        tracer->block_offset = ET_LOST_BLOCK; /* the block before is no longer the current one */
+        tracer->block_offset = ETD_LOST_BLOCK; /* the block before is no longer the current one */
     }
 }
 
-bool et_append_block(et_tracer *tracer, et_name name) {
-    uint8_t *at = et_append(tracer, 1);
+bool etd_append_block(etd_tracer *tracer, etd_name name) {
+    uint8_t *at = etd_append(tracer, 1);
     if (at == NULL) {
         return false;
     }
-    et_put_record(at, et_head(ET_LOG_RECORD_BLOCK, 0, name), 0, (uint32_t)tracer->bundled_input_index, 0);
+    etd_put_record(at, etd_head(ETD_LOG_RECORD_BLOCK, 0, name), 0, (uint32_t)tracer->bundled_input_index, 0);
     tracer->block_offset = (uint32_t)(at - tracer->buffer);
     return true;
 }
 
-void et_set_bundled_input_index(et_tracer *tracer, int32_t index) {
+void etd_set_bundled_input_index(etd_tracer *tracer, int32_t index) {
     if (tracer == NULL) {
         return;
     }
     tracer->bundled_input_index = index;
-    if (tracer->block_offset < ET_LOST_BLOCK) {
-        et_put_u32(tracer->buffer + tracer->block_offset + BLOCK_INDEX_AT, (uint32_t)index);
+    if (tracer->block_offset < ETD_LOST_BLOCK) {
+        etd_put_u32(tracer->buffer + tracer->block_offset + BLOCK_INDEX_AT, (uint32_t)index);
     }
 }
 
-void et_set_chain_debug_handle(et_tracer *tracer, int32_t chain, uint32_t handle) {
+void etd_set_chain_debug_handle(etd_tracer *tracer, int32_t chain, uint32_t handle) {
     if (tracer != NULL) {
         tracer->chain = chain;
         tracer->handle = handle;
     }
 }
 
-uint32_t et_read_ticks(const et_tracer *tracer) {
+uint32_t etd_read_ticks(const etd_tracer *tracer) {
     return tracer != NULL ? tracer->ticks() : 0;
 }
 
-et_event et_start_profiling_interned(et_tracer *tracer, et_name name, int32_t chain, uint32_t handle) {
+etd_event etd_start_profiling_interned(etd_tracer *tracer, etd_name name, int32_t chain, uint32_t handle) {
     if (tracer == NULL) {
-        return (et_event){0};
+        return (etd_event){0};
     }
-    return et_start_event(tracer, et_enter_scope(tracer, ET_UNSET_DELEGATE_ID, chain, handle), name, NULL);
+    return etd_start_event(tracer, etd_enter_scope(tracer, ETD_UNSET_DELEGATE_ID, chain, handle), name, NULL);
 }
 
-et_event et_start_profiling(et_tracer *tracer, const char *name, int32_t chain, uint32_t handle) {
+etd_event etd_start_profiling(etd_tracer *tracer, const char *name, int32_t chain, uint32_t handle) {
     if (tracer == NULL) {
-        return (et_event){0};
+        return (etd_event){0};
     }
-    et_open_scope *scope = et_enter_scope(tracer, ET_UNSET_DELEGATE_ID, chain, handle);
-    return et_start_event(tracer, scope, et_intern_quickly(tracer, name), name);
+    etd_open_scope *scope = etd_enter_scope(tracer, ETD_UNSET_DELEGATE_ID, chain, handle);
+    return etd_start_event(tracer, scope, etd_intern_quickly(tracer, name), name);
 }

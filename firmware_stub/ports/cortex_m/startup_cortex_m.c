@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From reset to main, and what becomes of a fault: a line of text, then a reset, so that a crashed board is
+ * noticed and can be used again. */
+#include <stddef.h>
+#include <string.h>
+
+#include "bare_metal.h"
+
+#define AIRCR 0xE000ED0Cu
+#define AIRCR_RESET 0x05FA0004u /* the key, and SYSRESETREQ */
+
+#define NVIC_ENABLE(irq) REGISTER(0xE000E100u + (irq) / 32u * 4u)
+#define FIRST_IRQ 16
+
+#define VTOR 0xE000ED08u
+#define CPACR 0xE000ED88u
+#define CPACR_FPU_ON (15u << 20)
+
+#define MPU_TYPE 0xE000ED90u
+#define MPU_CTRL 0xE000ED94u
+#define MPU_RBAR 0xE000ED9Cu
+#define MPU_RASR 0xE000EDA0u
+#define MPU_CTRL_ON 5u     /* outside of regions, all as without an MPU */
+#define MPU_RBAR_FIRST 16u /* the address given is that of region 0 */
+#define MPU_RASR_NO_ACCESS_16K (13u << 1 | 1u)
+#define GUARD_SIZE 0x4000u
+
+#define CFSR 0xE000ED28u /* fault status and addresses; Armv6-M has none */
+#define HFSR 0xE000ED2Cu
+#define MMFAR 0xE000ED34u
+#define BFAR 0xE000ED38u
+#define CFSR_MMFAR_VALID (1u << 7)
+#define CFSR_BFAR_VALID (1u << 15)
+
+/* What the CPU pushes at an exception: R0 to R3, R12, LR, PC and XPSR, as the first registers of a fault. */
+#define FRAME_WORDS 8u
+#define FRAME_KNOWN ((1u << FRAME_WORDS) - 1u)
+#define FPU_WORDS 18u
+#define EXC_RETURN_NO_FPU (1u << 4)
+#define XPSR_REALIGNED (1u << 9)
+
+/* From the linker script. */
+extern uint32_t data_start[], data_end[], bss_start[], bss_end[];
+extern const uint32_t data_load[];
+
+_Noreturn void reset(void);
+int *__errno(void);
+void fault(void);
+_Noreturn void report_fault(const uint32_t *frame, uint32_t exc_return);
+
+__attribute__((section(".vectors"), used)) static const uintptr_t vectors[] = {
+    (uintptr_t)stack_top,
+    (uintptr_t)reset,
+    (uintptr_t)fault, /* NMI; nothing raises it */
+    (uintptr_t)fault, /* every other fault escalates to HardFault, because none is enabled */
+    [FIRST_IRQ + ETD_UART_IRQ] = (uintptr_t)port_interrupt,
+#ifdef ETD_UART_SEND_IRQ
+    [FIRST_IRQ + ETD_UART_SEND_IRQ] = (uintptr_t)port_interrupt,
+#endif
+};
+
+/* A boot loader may have left its own. Armv6-M need not have the register, and has its vectors at zero. */
+static void use_vectors(void) {
+#ifndef __ARM_ARCH_6M__
+    REGISTER(VTOR) = (uintptr_t)vectors;
+#endif
+}
+
+static void start_fpu(void) {
+#ifdef __ARM_FP
+    REGISTER(CPACR) |= CPACR_FPU_ON;
+    __asm volatile("dsb\nisb" ::: "memory");
+#endif
+}
+
+/* Forbids what lies below the stack. Not every machine faults there by itself: QEMU's MPS2 does not. */
+#ifdef __ARM_ARCH_8M_MAIN__
+static void guard_stack(void) {
+    __asm volatile("msr msplim, %0" ::"r"(stack_bottom));
+}
+#else
+static void guard_stack(void) {
+    if (REGISTER(MPU_TYPE) == 0) {
+        return;
+    }
+    REGISTER(MPU_RBAR) = ((uintptr_t)stack_bottom - GUARD_SIZE) | MPU_RBAR_FIRST;
+    REGISTER(MPU_RASR) = MPU_RASR_NO_ACCESS_16K;
+    REGISTER(MPU_CTRL) = MPU_CTRL_ON;
+    __asm volatile("dsb\nisb" ::: "memory");
+}
+#endif
+
+_Noreturn void reset(void) {
+    use_vectors();
+    start_fpu();
+    guard_stack();
+    port_start();
+    memcpy(data_start, data_load, (uintptr_t)data_end - (uintptr_t)data_start);
+    memset(bss_start, 0, (uintptr_t)bss_end - (uintptr_t)bss_start);
+    (void)main();
+    core_reset();
+}
+
+void core_start_interrupts(void) {
+    NVIC_ENABLE(ETD_UART_IRQ) = 1u << ETD_UART_IRQ % 32u;
+#ifdef ETD_UART_SEND_IRQ
+    NVIC_ENABLE(ETD_UART_SEND_IRQ) = 1u << ETD_UART_SEND_IRQ % 32u;
+#endif
+}
+
+void core_mask_interrupts(bool on) {
+    if (on) {
+        __asm volatile("cpsid i" ::: "memory");
+    } else {
+        __asm volatile("cpsie i" ::: "memory");
+    }
+}
+
+void core_sleep(void) {
+    __asm volatile("wfi" ::: "memory");
+}
+
+/* Where libm leaves error numbers, which nobody reads. newlib's own place for them comes with 1 KiB of state
+ * for streams. */
+int *__errno(void) {
+    static int number;
+    return &number;
+}
+
+_Noreturn void core_reset(void) {
+    __asm volatile("dsb" ::: "memory");
+    REGISTER(AIRCR) = AIRCR_RESET;
+    for (;;) {
+    }
+}
+
+/* The stack may be what broke: report on a fresh one. */
+__attribute__((naked)) void fault(void) {
+    __asm volatile("mov r0, sp\n"
+                   "mov r1, lr\n"
+                   "ldr r2, =stack_top\n"
+                   "mov sp, r2\n"
+                   "ldr r2, =report_fault\n"
+                   "bx r2\n"
+                   ".ltorg\n");
+}
+
+static void set(etd_fault *fault, uint32_t number, uint32_t value) {
+    fault->registers[number] = value;
+    fault->known |= 1u << number;
+}
+
+static void read_fault_status(etd_fault *fault) {
+#ifndef __ARM_ARCH_6M__
+    uint32_t status = REGISTER(CFSR);
+    set(fault, ETD_POSTMORTEM_CORTEX_M_CFSR, status);
+    set(fault, ETD_POSTMORTEM_CORTEX_M_HFSR, REGISTER(HFSR));
+    if ((status & CFSR_MMFAR_VALID) != 0) {
+        set(fault, ETD_POSTMORTEM_CORTEX_M_MMFAR, REGISTER(MMFAR));
+    }
+    if ((status & CFSR_BFAR_VALID) != 0) {
+        set(fault, ETD_POSTMORTEM_CORTEX_M_BFAR, REGISTER(BFAR));
+    }
+#else
+    (void)fault;
+#endif
+}
+
+/* The frame may lie beyond the stack: then it was never written. */
+static void read_frame(etd_fault *fault, const uint32_t *frame, uint32_t exc_return) {
+    set(fault, ETD_POSTMORTEM_CORTEX_M_EXC_RETURN, exc_return);
+    if (frame < stack_bottom || frame + FRAME_WORDS > stack_top) {
+        return;
+    }
+    memcpy(fault->registers, frame, FRAME_WORDS * sizeof *frame);
+    fault->known |= FRAME_KNOWN;
+    uint32_t words = FRAME_WORDS + ((exc_return & EXC_RETURN_NO_FPU) != 0 ? 0u : FPU_WORDS);
+    words += (fault->registers[ETD_POSTMORTEM_CORTEX_M_XPSR] & XPSR_REALIGNED) != 0;
+    set(fault, ETD_POSTMORTEM_CORTEX_M_SP, (uint32_t)(uintptr_t)(frame + words));
+}
+
+static uint32_t exception_number(void) {
+    uint32_t number;
+    __asm volatile("mrs %0, ipsr" : "=r"(number));
+    return number;
+}
+
+static void put_hex(char *at, uint32_t value) {
+    for (int digit = 7; digit >= 0; digit--) {
+        at[digit] = "0123456789abcdef"[value & 15u];
+        value >>= 4;
+    }
+}
+
+_Noreturn void report_fault(const uint32_t *frame, uint32_t exc_return) {
+    /* The zero ends a frame that was being sent, or the text would be taken for a part of it. */
+    static const char text[] = "\0hard fault at pc=0x????????\n";
+    static etd_fault fault;          /* on the fresh stack it could overwrite the frame */
+    memset(&fault, 0, sizeof fault); /* it may be too early for start-up to have done so */
+    fault.kind = ETD_POSTMORTEM_FAULT_CORTEX_M;
+    fault.number = exception_number();
+    read_frame(&fault, frame, exc_return);
+    read_fault_status(&fault);
+    etd_app_fault(&fault);
+    char line[sizeof text];
+    for (size_t i = 0; i < sizeof text; i++) {
+        line[i] = text[i];
+    }
+    if ((fault.known & 1u << ETD_POSTMORTEM_CORTEX_M_PC) != 0) {
+        put_hex(line + sizeof text - 10, fault.registers[ETD_POSTMORTEM_CORTEX_M_PC]);
+    }
+    port_console((const uint8_t *)line, sizeof text - 1);
+    port_finish_sending();
+    core_reset();
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The firmware as a process. Prints "link: <path>" when the path can be opened. */
+#define _GNU_SOURCE
+
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "crash.h"
+#include "etd_npu.h"
+#include "etd_port.h"
+#include "pty.h"
+
+#ifndef ETD_BOARD_NAME
+#define ETD_BOARD_NAME "native"
+#endif
+
+/* What the firmware is given of the stack that a process has, which may be 8 MiB by default. */
+#define STACK_BYTES (1024u * 1024u)
+#define PAGE_BYTES 4096u
+
+static sigjmp_buf boot;
+static uint32_t clock_zero;
+
+static uint32_t nanoseconds(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint32_t)((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+}
+
+static uint32_t ticks(void) {
+    return nanoseconds() - clock_zero;
+}
+
+static void restart_clock(void) {
+    clock_zero = nanoseconds();
+}
+
+/* A new process would bring a new pseudo-terminal; a board keeps its port. */
+static void reboot(void) {
+    siglongjmp(boot, 1);
+}
+
+static void idle(void) {
+    crash_settled();
+    pty_wait();
+}
+
+/* A pseudo-terminal has a rate, but does not keep to it. */
+static void set_baud(uint32_t baud) {
+    (void)baud;
+}
+
+/* Has the kernel map all of the firmware's stack: older ones refuse what is far below the stack pointer. */
+__attribute__((noinline)) static void grow_stack(void) {
+    uint8_t room[STACK_BYTES];
+    volatile uint8_t *end = room + sizeof room;
+    for (size_t page = 0; page < sizeof room; page += PAGE_BYTES) {
+        *(end - 1 - page) = 0;
+    }
+}
+
+/* Tells where the stack is, so that its use can be measured; not where there may be too little of it. */
+static void measure_stack(etd_port *port, uint32_t *top) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur / 2 < STACK_BYTES) {
+        return;
+    }
+    grow_stack();
+    port->stack_top = top;
+    port->stack_bottom = top - STACK_BYTES / sizeof *top;
+}
+
+int main(void) {
+    static etd_port port = {
+        .read = pty_read,
+        .write = pty_write,
+        .idle = idle,
+        .ticks = ticks,
+        .restart_clock = restart_clock,
+        .reboot = reboot,
+        .set_baud = set_baud,
+    };
+    static const etd_clock npu_clock = ETD_NPU_CLOCK_OF(1000000000u, 1u);
+    static const uint32_t bauds[] = {115200, 921600, 3000000};
+    static const etd_target target = {
+        .board = ETD_BOARD_NAME,
+        .cpu = "host",
+        .clock_name = "CLOCK_MONOTONIC",
+        .clock_hz_numerator = 1000000000,
+        .clock_hz_denominator = 1,
+        .clock_bits = 32,
+        .baud_count = sizeof bauds / sizeof bauds[0],
+        .bauds = bauds,
+        .more_clock_count = ETD_NPU_LINKED,
+        .more_clocks = &npu_clock,
+    };
+    const char *path = pty_open();
+    if (path == NULL) {
+        perror("cannot open a pseudo-terminal");
+        return EXIT_FAILURE;
+    }
+    (void)printf("link: %s\n", path);
+    (void)fflush(stdout);
+    crash_catch(reboot);
+    /* Where a process's stack begins is random; from a page on, calls have the same gaps each time. */
+    const size_t past_page = (uintptr_t)__builtin_frame_address(0) % PAGE_BYTES;
+    measure_stack(&port, __builtin_alloca(past_page));
+    (void)sigsetjmp(boot, 1);
+    restart_clock();
+    etd_app_main(&port, &target);
+}
