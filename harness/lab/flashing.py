@@ -42,7 +42,7 @@ from harness.records.flash_record import FLASH, FLASH_LOG, FlashAttempt, FlashRe
 from harness.records.result import UNFINISHED, Failure, encode
 from harness.target import Target, start_target
 from harness.target.lease.holding import hold
-from harness.target.lease.lock_keys import LockKey, place_of_port, place_of_probe
+from harness.target.lease.lock_keys import LockKey, port_key, probe_key
 from harness.target.ports import describe
 from harness.target.qemu import start_empty
 
@@ -302,8 +302,8 @@ class SilentBoardError(FlashError):
 
 def _places(job: Job[Any]) -> list[LockKey]:
     """What nobody else may use meanwhile: the port and the probe."""
-    port = [place_of_port(job.port)] if job.port else []
-    return port + ([place_of_probe(job.probe.selector)] if job.probe else [])
+    port = [port_key(job.port)] if job.port else []
+    return port + ([probe_key(job.probe.selector)] if job.probe else [])
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from harness.link.ports import open_port
 from harness.link.reopen import ReopeningTransport
 from harness.link.transports import Transport
 from harness.target.lease.holding import Lease, hold
-from harness.target.lease.lock_keys import LockKey, place_of_port
+from harness.target.lease.lock_keys import LockKey, port_key
 from harness.target.ports import describe, device_of
 
 
@@ -43,7 +43,7 @@ class SerialLine:
             PortError: It is not there, or cannot be opened.
         """
         device = device_of(self._port)
-        place = place_of_port(device)
+        place = port_key(device)
         if place != self._place:
             held = ExitStack()
             self._lease = held.enter_context(hold([place], self._wait_s))
@@ -60,14 +60,14 @@ class SerialLine:
         if self._lease is not None:
             self._lease.check()
 
-    def glance(self) -> None:
+    def check_cached(self) -> None:
         """The same by what the last heartbeat has found, as often as one likes.
 
         Raises:
             BusyError: Somebody has taken it.
         """
         if self._lease is not None:
-            self._lease.glance()
+            self._lease.check_cached()
 
     def close(self) -> None:
         """Let it go."""
@@ -131,7 +131,7 @@ def open_serial_port(
     deadlines = board.deadlines
     line = SerialLine(port, target.baud, deadlines.unit_s)
     try:
-        transport = ReopeningTransport(line.open, deadlines.reopen_s, check=line.glance)
+        transport = ReopeningTransport(line.open, deadlines.reopen_s, check=line.check_cached)
     except BaseException:
         line.close()
         raise
