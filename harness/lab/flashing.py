@@ -192,7 +192,7 @@ class Flashing:
             except HarnessError as error:
                 self._note(began, took, error)
                 unproved += isinstance(error, SilentBoardError | WrongFirmwareError)
-                again = not isinstance(error, FlashError) or error.again
+                again = not isinstance(error, FlashError) or error.retryable
                 if not _is_flashing(error) or not again or left == 0 or unproved > 1:
                     raise
             else:
@@ -240,7 +240,7 @@ class Flashing:
                     f"does not answer: {error.message}",
                     hint="does the image fit this board, and is the port its own? "
                     f"The tool's log is {self._log.path}",
-                    again=isinstance(error, LinkError),
+                    retryable=isinstance(error, LinkError),
                 ) from error
             self._learn(build_id_after=info.build_id)
             refuse_other_target(info, self.plan.board, self.plan.build_id)

@@ -65,7 +65,7 @@ def test_units_are_listed_with_where_they_are(etharness: Etharness, host: FakeHo
     assert f"{host.root}/dev/ttyACM0" in lines["shelf-1"]
     assert "free" in lines["shelf-1"]
     assert "[red]" in lines["shelf-1"]
-    assert "no serial port is 0483:374e:0025" in lines["shelf-2"]
+    assert "serial port 0483:374e:0025 not found" in lines["shelf-2"]
     assert "socket://bench-2:4001" in lines["far"]
     assert etharness("lease", "shelf-1", "--for=1h30m", "--reason=soldering").code == 0
     units = document("units", etharness("units", "--json").out)
