@@ -8,6 +8,11 @@ import msgspec
 
 from harness.records.result import Failure
 
+FLASH = "flash.json"
+
+
+FLASH_LOG = "flash.log"
+
 
 class FlashAttempt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One time the tool was run; ``stages`` are seconds by what was done, ``failure`` is "" if it
@@ -86,9 +91,3 @@ def json_schemas() -> dict[str, dict[str, Any]]:
         "flash": msgspec.json.schema(FlashRecord),
         "flash-plan": msgspec.json.schema(FlashPlan),
     }
-
-
-FLASH = "flash.json"
-
-
-FLASH_LOG = "flash.log"

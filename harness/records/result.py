@@ -63,6 +63,58 @@ class TargetRecord(_ResultRecord, frozen=True):
     operators: int
 
 
+@dataclass(frozen=True, slots=True)
+class ClockQuality:
+    """How well it is known when the events of a clock were.
+
+    Attributes:
+        clock: Its name.
+        reference: The clock that readings tie it to: ``host``, or another of the target's.
+        readings: How many of these there are, in the epochs that hold events.
+        epochs: Why each epoch begins, of all readings.
+        events: How many events the clock stamped.
+        placed: How many of them are on the timeline of an epoch.
+        bounded: How many of them are known to have begun and ended between two instants.
+        half_width_ns: How far the middle of these may be off on the host's clock, at most; null
+            when none is known.
+        silent_wraps: Wraps of the counter that passed among events, nobody knows between which.
+        unsettled: How many events may be later than they are placed, because of these.
+        rate_ppm: How far the clock's rate is off the declared one against the reference, at least
+            and at most, parts per million; null when not known.
+        unknown: Why events are not bounded, when some are not.
+    """
+
+    clock: str
+    reference: str
+    readings: int
+    epochs: tuple[str, ...]
+    events: int
+    placed: int
+    bounded: int
+    half_width_ns: int | None
+    silent_wraps: int
+    unsettled: int
+    rate_ppm: tuple[float, float] | None
+    unknown: str
+
+
+@dataclass(frozen=True, slots=True)
+class FirmwareSize:
+    """Bytes of a part of the firmware.
+
+    Attributes:
+        part: A room, or ``image``.
+        text: Code and constants.
+        data: Initialised variables.
+        bss: Zeroed variables.
+    """
+
+    part: str
+    text: int
+    data: int
+    bss: int
+
+
 class TensorRecord(_ResultRecord, frozen=True):
     """An input or output; ``file`` is relative to the run directory."""
 
@@ -258,6 +310,11 @@ def decode(data: bytes, where: str) -> Result:
         raise _undecodable(data, where, error) from error
 
 
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of ``result.json``."""
+    return msgspec.json.schema(Result)
+
+
 def _undecodable(data: bytes, where: str, error: Exception) -> UsageError:
     """What there is to say of a result that cannot be read."""
     try:
@@ -288,60 +345,3 @@ def _before_ids(data: bytes) -> dict[str, Any] | None:
     if isinstance(verdict := document.get("verdict"), dict):
         document["verdict"] = {**verdict, "checks": []}
     return {"id": own_id, "unit": unit, "commit": "", "session": own_id, **document}
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of ``result.json``."""
-    return msgspec.json.schema(Result)
-
-
-@dataclass(frozen=True, slots=True)
-class ClockQuality:
-    """How well it is known when the events of a clock were.
-
-    Attributes:
-        clock: Its name.
-        reference: The clock that readings tie it to: ``host``, or another of the target's.
-        readings: How many of these there are, in the epochs that hold events.
-        epochs: Why each epoch begins, of all readings.
-        events: How many events the clock stamped.
-        placed: How many of them are on the timeline of an epoch.
-        bounded: How many of them are known to have begun and ended between two instants.
-        half_width_ns: How far the middle of these may be off on the host's clock, at most; null
-            when none is known.
-        silent_wraps: Wraps of the counter that passed among events, nobody knows between which.
-        unsettled: How many events may be later than they are placed, because of these.
-        rate_ppm: How far the clock's rate is off the declared one against the reference, at least
-            and at most, parts per million; null when not known.
-        unknown: Why events are not bounded, when some are not.
-    """
-
-    clock: str
-    reference: str
-    readings: int
-    epochs: tuple[str, ...]
-    events: int
-    placed: int
-    bounded: int
-    half_width_ns: int | None
-    silent_wraps: int
-    unsettled: int
-    rate_ppm: tuple[float, float] | None
-    unknown: str
-
-
-@dataclass(frozen=True, slots=True)
-class FirmwareSize:
-    """Bytes of a part of the firmware.
-
-    Attributes:
-        part: A room, or ``image``.
-        text: Code and constants.
-        data: Initialised variables.
-        bss: Zeroed variables.
-    """
-
-    part: str
-    text: int
-    data: int
-    bss: int

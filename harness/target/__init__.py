@@ -67,7 +67,7 @@ def start_target(
         return open_serial_port(board, board.target, port)
     if port is not None:
         raise UsageError(
-            f"board {board.name} runs on this host and has no serial port", hint="omit --port"
+            f"board {board.name} runs on this host and has no serial port: omit --port"
         )
     if firmware is None:
         raise UsageError(

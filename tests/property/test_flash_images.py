@@ -141,7 +141,7 @@ def test_what_is_no_image_is_refused_with_the_reason(tmp_path: Path) -> None:
     uf2[512] ^= 1
     twice = b":0100000000FF\n:0100000000FF\n:00000001FF\n"
     for name, data, said in (
-        ("big-endian", bytes(wide), "not of a little-endian machine"),
+        ("big-endian", bytes(wide), "not little-endian"),
         ("block", bytes(uf2), "not a UF2 block"),
         ("twice.hex", twice, "overlapping data at 0x0"),
         ("nothing.bin", b"", "contains nothing"),

@@ -186,7 +186,7 @@ def test_copy() -> None:
     assert call.endswith(" copy /w/f.uf2 /m/firmware.uf2")
     with pytest.raises(UsageError, match="cannot be converted"):
         commands("copy", format="uf2", mount="/m")
-    with pytest.raises(UsageError, match="on which drive"):
+    with pytest.raises(UsageError, match="no drive is configured"):
         commands("copy", format="hex")
 
 
