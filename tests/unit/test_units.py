@@ -93,7 +93,7 @@ def test_the_labs_file_is_the_environments_or_the_one_here_or_the_users(tmp_path
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
     monkeypatch.delenv("ETHARNESS_UNITS", raising=False)
     assert units_file() is None
-    with pytest.raises(UsageError, match="no units.toml found") as caught:
+    with pytest.raises(UsageError, match=r"no units\.toml found") as caught:
         load_units()
     assert "ETHARNESS_UNITS" in caught.value.hint
     users = write(home / "etdump-harness", SHELF)
