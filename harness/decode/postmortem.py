@@ -24,14 +24,14 @@ _FAULT: Final = struct.Struct(f"<III{fmt.REGISTERS}II")
 _AFTER: Final = struct.Struct("<IIIIII")
 _SCOPE: Final = struct.Struct("<HxxiIIi")
 _TORN: Final = 8
-"""Records at the end of a log that a crash may have left half written: an event with prefixes."""
+"""Most records at the end of a log that a crash can leave half written: an event with prefixes."""
 
 REGISTERS: Final[dict[int, type[IntEnum]]] = {
     Fault.CORTEX_M: CortexM,
     Fault.RISCV: Riscv,
     Fault.SIGNAL: Signal,
 }
-"""What the registers of a kind of fault are called."""
+"""Register names by kind of fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Scope:
     """An event that had started and not ended.
 
     Attributes:
-        name: None when it has none, or the log does not hold it.
+        name: Its name; None if it has none, or the name is not in the log.
         delegate: Integer delegate id, -1 for none.
         chain: Chain index, -1 unset.
         instruction: Instruction id.
@@ -55,28 +55,27 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Postmortem:
-    """What a crash has left, as far as it can be read.
+    """A crash record, as far as it can be read.
 
     Attributes:
-        build_id: Of the firmware.
-        running: True when the reset came in a run.
+        build_id: Build id of the firmware.
+        running: True if the reset happened during a run.
         run_id: Number of that run, or of the last one.
-        count: Executions asked for.
+        count: Executions requested.
         completed: Executions completed.
-        fault: Kind of fault, NONE when something else has reset the device.
-        number: Of the exception, trap or signal.
-        registers: What the fault handler read, by the names of the kind.
-        resets: Resets since, the first included.
-        later_faults: Faults since, which have not been kept.
-        reason: Bits of the reset reason; 0 when the device cannot tell.
-        stack_used: Bytes of stack used since the run began; 0 unknown.
-        stack_size: Bytes of stack there are; 0 unknown.
+        fault: Kind of fault; NONE if the reset had another cause.
+        number: Number of the exception, trap or signal.
+        registers: Registers read by the fault handler, by name.
+        resets: Number of resets since, including the first.
+        later_faults: Number of later faults, which were not recorded.
+        reason: Bits of the reset reason; 0 if the device does not report it.
+        stack_used: Bytes of stack used since the start of the run; 0 unknown.
+        stack_size: Size of the stack, bytes; 0 unknown.
         scopes: Open events, outermost first.
-        depth: How many were open; more than ``scopes`` has when they were nested too deep.
-        log: The log as an image, without what the crash has left unfinished; empty when it cannot
-            be read.
-        trace: The log up to the crash; None when it cannot be read.
-        damage: What does not agree with its check or makes no sense, in words.
+        depth: Number of open events; larger than ``len(scopes)`` if they were nested too deep.
+        log: The log image without incomplete records; empty if it cannot be read.
+        trace: The log up to the crash; None if it cannot be read.
+        damage: Wrong CRCs and invalid fields, in words.
     """
 
     build_id: str
