@@ -1,7 +1,7 @@
-"""Output of others that may have no end: its head and its tail are kept, the rest is counted.
+"""Buffers and files with a size limit: they keep head and tail of a stream, and count the rest.
 
-What a board or a program prints is worth having, but nothing bounds it: a port can carry text for
-as long as somebody listens. The head says how it began, the tail what came last.
+The output of boards and programs is unbounded: a port can send text for as long as it is open. The
+head shows how the output began, the tail what came last.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import Final
 
 HEAD_BYTES: Final = 256 << 10
-"""Bytes kept of the beginning, unless said otherwise."""
+"""Default size of the head, bytes."""
 
 TAIL_BYTES: Final = 1 << 20
-"""Bytes kept of the end, unless said otherwise."""
+"""Default size of the tail, bytes."""
 
 _LINE_BYTES: Final = 96
-"""Length of the line in a file that stands for what was left out: fixed, as its number changes."""
+"""Length of the line that reports omitted bytes: fixed, because it is rewritten in place."""
 
 
 class CappedBuffer:
-    """Bytes of which the first and the last are kept, in memory.
+    """Head and tail of a byte stream, in memory.
 
     Attributes:
-        size: Bytes that there have been.
+        size: Length of the stream so far, bytes.
     """
 
     def __init__(self, head: int = HEAD_BYTES, tail: int = TAIL_BYTES) -> None:
@@ -36,7 +36,7 @@ class CappedBuffer:
         self._tail = bytearray()
 
     def extend(self, data: bytes) -> None:
-        """Take more."""
+        """Append to the stream."""
         self.size += len(data)
         room = self._most - len(self._head)
         if room > 0:
@@ -46,27 +46,27 @@ class CappedBuffer:
             self._tail[:] = data[len(data) - self._keep :]
             return
         self._tail += data
-        if len(self._tail) > 2 * self._keep:  # seldom, so that each byte is moved once at most
+        if len(self._tail) > 2 * self._keep:  # rarely, so that each byte is moved at most once
             del self._tail[: len(self._tail) - self._keep]
 
     @property
     def left_out(self) -> int:
-        """Bytes that are not kept."""
+        """Number of bytes omitted."""
         return self.size - len(self._head) - min(len(self._tail), self._keep)
 
     @property
     def kept(self) -> bytes:
-        """Head and tail, with nothing between them."""
+        """Head and tail, concatenated."""
         return bytes(self._head) + self._last_of_tail()
 
     def last(self, count: int) -> bytes:
-        """The last bytes, at most ``count`` and at most those of the tail if some were left out."""
+        """Return the last ``count`` bytes, at most the tail if bytes were omitted."""
         tail = self._last_of_tail()
         whole = tail if self.left_out else bytes(self._head) + tail
         return whole[max(0, len(whole) - count) :]
 
     def __bytes__(self) -> bytes:
-        """Head and tail, and a line between them that says how many bytes were left out."""
+        """Head and tail, with a line between them that reports the number of omitted bytes."""
         if not self.left_out:
             return self.kept
         line = f"\n[{self.left_out} bytes left out]\n".encode()
@@ -77,23 +77,23 @@ class CappedBuffer:
 
 
 class CappedFile:
-    """A file of which the first and the last bytes are kept while it is written; of no more size.
+    """A file with head and tail of a stream, limited in size at all times.
 
-    Everything is in the file at once, so that it is there, too, when this process is killed. Behind
-    the head the file is a ring then; closing it puts that in order.
+    Bytes are written at once, so they survive if this process is killed. After the head the file is
+    a ring; closing it puts the ring in order.
 
     Attributes:
         path: The file.
-        size: Bytes that were written.
-        error: Why something could not be written; what comes after that is dropped, as whoever
-            writes must not wait. None while there is no such thing.
+        size: Length of the stream so far, bytes.
+        error: The first write error, or None; all later bytes are dropped, because writers must
+            not block.
     """
 
     def __init__(self, path: Path, head: int = HEAD_BYTES, tail: int = TAIL_BYTES) -> None:
-        """Begin it anew.
+        """Create or truncate the file.
 
         Raises:
-            OSError: It cannot be made.
+            OSError: The file cannot be created.
         """
         self.path = path
         self.size = 0
@@ -101,13 +101,13 @@ class CappedFile:
         self._head = head
         self._end = head + tail
         self._first = head + _LINE_BYTES
-        """Where the ring begins: behind the line that says what is left out."""
+        """Start of the ring, after the line that reports omitted bytes."""
         self._ring = self._end - self._first
         self._lock = threading.Lock()
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
 
     def write(self, data: bytes) -> None:
-        """Add to it; an error is kept in ``error``."""
+        """Append to the stream; an error is stored in ``error``."""
         with self._lock:
             if self.error is not None or self._file < 0:
                 return
@@ -119,11 +119,11 @@ class CappedFile:
 
     @property
     def left_out(self) -> int:
-        """Bytes that are not kept."""
+        """Number of bytes omitted."""
         return 0 if self.size <= self._end else self.size - self._head - self._ring
 
     def close(self) -> None:
-        """Put it in order; further calls do nothing."""
+        """Put the ring in order and close the file; further calls do nothing."""
         with self._lock:
             if self._file < 0:
                 return
@@ -153,7 +153,7 @@ class CappedFile:
             rest = rest[count:]
 
     def _offset(self, number: int) -> int:
-        """Where in the file the byte of that number stands."""
+        """Return the offset in the file of byte ``number`` of the stream."""
         if number < self._end:
             return number
         return self._first + (number - self._first) % self._ring

@@ -1,9 +1,9 @@
-"""Every failure this package raises on purpose, and who owns it.
+"""Exceptions of this package, with their exit codes and owners.
 
 The class decides the exit code of the command line: 2 usage or configuration, 3 not comparable,
-4 the target misbehaved, 75 infrastructure that may be retried. (0 is a pass, 1 a failed check,
-130 an interrupt; none of these is an exception here.) It says, too, whose the failure is, as far as
-one failure alone can tell: a night asks the board afterwards, and may find that it was another's.
+4 the target misbehaved, 75 infrastructure that may be retried. (0 is a pass, 1 a failed check and
+130 an interrupt; these have no exception here.) The class also names the owner of the failure. A
+nightly run probes the board afterwards and may attribute the failure to another owner.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import ClassVar
 
 
 class Owner(StrEnum):
-    """Who has to look at a failure.
+    """The area in which a failure has to be fixed.
 
     Attributes:
-        PRODUCT: Whoever makes the model and the firmware: a check failed, or it crashed.
-        TEST: Whoever wrote what was asked for: files, budgets, plans.
-        LINK: The line to the board: cable, adapter, port, what is on it.
-        FLASH: What brings firmware onto the board, and whether it got there.
-        BOARD: The physical board itself, or what feeds it.
+        PRODUCT: Model and firmware: a check failed, or the firmware crashed.
+        TEST: Test inputs: command line, configuration files, budgets, plans.
+        LINK: The line to the board: cable, adapter, port, noise.
+        FLASH: Flashing tools, and the firmware that they should have written.
+        BOARD: The physical board or its power supply.
         HOST: The computer it is connected to: disk, programs, other processes.
     """
 
@@ -36,13 +36,13 @@ class Owner(StrEnum):
 
 
 class HarnessError(Exception):
-    """A failure with an owner.
+    """Base class of all failures.
 
     Attributes:
-        message: What happened, to which board, file or place.
+        message: What failed, and on which board, file or line.
         hint: What to try next, or an empty string.
-        exit_code: What the command line returns.
-        owner: Who has to look at it.
+        exit_code: Exit code of the command line.
+        owner: The area in which it has to be fixed.
     """
 
     exit_code: ClassVar[int] = 70
@@ -62,11 +62,11 @@ class UsageError(HarnessError):
 
 
 class FormatError(UsageError):
-    """A file is not what it should be.
+    """A file is damaged or has the wrong format.
 
     Attributes:
-        offset: Byte offset in the file where the defect was found, or None.
-        field: Name of the field that is wrong, or an empty string.
+        offset: Byte offset of the defect in the file, or None.
+        field: Name of the invalid field, or an empty string.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class FormatError(UsageError):
 
 
 class DamagedError(UsageError):
-    """A file of a run is not the one that its result records."""
+    """A file of a run differs from the one recorded in its result."""
 
     owner = Owner.HOST
 
 
 class NotComparableError(HarnessError):
-    """Two results cannot be held against each other."""
+    """Two results cannot be compared."""
 
     exit_code = 3
     owner = Owner.TEST
@@ -102,8 +102,8 @@ class DeviceRefusedError(TargetError):
     """The device answered a request with an error.
 
     Attributes:
-        status: The link status it gave (see ``harness.link.wire.Status``).
-        detail: The number that came with it; its meaning depends on the status.
+        status: The link status (see ``harness.link.wire.Status``).
+        detail: The detail number; its meaning depends on the status.
     """
 
     def __init__(self, message: str, *, status: int, detail: int, hint: str = "") -> None:
@@ -113,63 +113,63 @@ class DeviceRefusedError(TargetError):
 
 
 class RestartedError(TargetError):
-    """The board started again by itself: a fault, a watchdog, its supply."""
+    """The board restarted by itself: a fault, a watchdog reset, a power failure."""
 
 
 class WrongFirmwareError(TargetError):
-    """The board runs other firmware than it was given, or than was asked for."""
+    """The board does not run the firmware that was flashed or requested."""
 
     owner = Owner.FLASH
 
 
 class WrongBoardError(TargetError):
-    """The board is another than the one asked for, or not what its file says."""
+    """A different board is connected, or the board does not match its board file."""
 
     owner = Owner.BOARD
 
 
 class InfrastructureError(HarnessError):
-    """Something between us and the target failed; a retry is safe."""
+    """The host, the link or a tool failed; a retry is safe."""
 
     exit_code = 75
     owner = Owner.HOST
 
 
 class HostError(InfrastructureError):
-    """This computer lacks something: room on a disk, memory, the right to write a file."""
+    """This computer lacks a resource: disk space, memory, write permission."""
 
     @classmethod
-    def of(cls, error: OSError | MemoryError, what: str) -> HostError:
-        """The same of what the system has said.
+    def of(cls, error: OSError | MemoryError, action: str) -> HostError:
+        """Return the HostError for an error of the operating system.
 
         Args:
-            error: What that is.
-            what: What could not be done because of it.
+            error: The system's error.
+            action: Beginning of the message: the action that failed.
         """
         if isinstance(error, MemoryError):
-            return cls(f"{what}: memory has run out", hint="end other programs, or ask for less")
-        where = f": {os.fsdecode(error.filename)}" if error.filename else ""
-        room = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        hint = "make room on that disk, and try again" if room else ""
-        return cls(f"{what}: {error.strerror or error}{where}", hint=hint)
+            return cls(f"{action}: out of memory", hint="end other programs, or request less")
+        file = f": {os.fsdecode(error.filename)}" if error.filename else ""
+        disk_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        hint = "free space on that disk, and try again" if disk_full else ""
+        return cls(f"{action}: {error.strerror or error}{file}", hint=hint)
 
 
 class BusyError(InfrastructureError):
-    """Somebody else holds the board."""
+    """The board is leased to another process or person."""
 
 
 class FlashError(InfrastructureError):
-    """A tool could not bring an image onto a board, or not whole.
+    """A tool failed to write or verify an image on a board.
 
     Attributes:
-        again: Whether the same may succeed when it is tried again.
+        retryable: Whether a second attempt may succeed.
     """
 
     owner = Owner.FLASH
 
-    def __init__(self, message: str, *, hint: str = "", again: bool = True) -> None:
+    def __init__(self, message: str, *, hint: str = "", retryable: bool = True) -> None:
         super().__init__(message, hint=hint)
-        self.again = again
+        self.retryable = retryable
 
 
 class PowerError(InfrastructureError):
@@ -183,20 +183,20 @@ class NotBackError(InfrastructureError):
 
 
 class LinkError(InfrastructureError):
-    """The link gave no usable answer in time, or contradicted itself."""
+    """The link timed out, or its responses were inconsistent."""
 
     owner = Owner.LINK
 
 
 class PortError(LinkError):
-    """The port that a board is on cannot be found, opened or set up."""
+    """The port of a board cannot be found, opened or configured."""
 
 
 class PartialReadError(LinkError):
-    """A region could not be read whole.
+    """A region could be read only in part.
 
     Attributes:
-        data: Its bytes up to the first that is missing.
+        data: The bytes before the first gap.
     """
 
     def __init__(self, message: str, *, data: bytes, hint: str = "") -> None:
@@ -209,8 +209,8 @@ class TransportClosedError(LinkError):
 
 
 def did_you_mean(wrong: str, known: Collection[str]) -> str:
-    """The beginning of a hint: which of the known names was probably meant; "" if none is close."""
-    import difflib  # takes a while, and is needed only when something is wrong
+    """Return the beginning of a hint that suggests a similar known name; "" without one."""
+    import difflib  # slow to import, and needed only for errors
 
     close = difflib.get_close_matches(wrong, known, n=1)
     return f"did you mean {close[0]!r}? " if close else ""

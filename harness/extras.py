@@ -1,4 +1,4 @@
-"""Libraries that only some of the package needs, imported where they are used."""
+"""Imports of optional dependencies, with an error that names the extra to install."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 from harness.errors import UsageError
 
 
-def require(extra: str, what: str, *modules: str) -> list[Any]:
-    """Import ``modules`` of an extra.
+def require(extra: str, feature: str, *modules: str) -> list[Any]:
+    """Import and return ``modules`` of an extra.
 
     Args:
-        extra: Its name in ``pip install 'etdump-harness[extra]'``.
-        what: What needs them, to begin a sentence with.
-        modules: What to import.
+        extra: Name of the extra, as in ``pip install 'etdump-harness[extra]'``.
+        feature: The feature that needs them; begins the error message.
+        modules: Module names.
 
     Raises:
-        UsageError: One of them is not installed.
+        UsageError: A module is not installed.
     """
     try:
         return [importlib.import_module(name) for name in modules]
     except ImportError as error:
         raise UsageError(
-            f"{what} needs a package that is not installed: {error}",
+            f"{feature} needs a package that is not installed: {error}",
             hint=f"pip install 'etdump-harness[{extra}]'",
         ) from None

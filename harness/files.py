@@ -1,4 +1,4 @@
-"""Files as they are found: what others may have put into a folder that is scanned, and tails."""
+"""File helpers: safe opening of regular files, tails, and absolute paths."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import BinaryIO
 
 
 class NotRegularFileError(OSError):
-    """There is something, but no regular file: a folder, FIFO, socket, device or symbolic link."""
+    """The path is not a regular file, but a folder, FIFO, socket, device or symbolic link."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(0, "not a regular file", os.fspath(path))
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, *, follow: bool = False) -> int:
-    """Open a regular file; its descriptor.
+    """Open a regular file and return its descriptor.
 
-    For files that are found, not named by somebody: to open a FIFO waits for whoever is at its
-    other end, and to open a device may do something to it.
+    Use this for files found by scanning a folder: opening a FIFO can block, and opening a device
+    can have side effects.
 
     Args:
         path: The file.
-        flags: As of ``os.open``; a file that is made belongs to its user alone.
-        follow: Also where it is a symbolic link to one.
+        flags: Flags of ``os.open``; new files get mode 0600.
+        follow: Follow symbolic links.
 
     Raises:
-        NotRegularFileError: It is something else.
-        OSError: There is none, or it cannot be opened.
+        NotRegularFileError: The path is something else.
+        OSError: The file does not exist or cannot be opened.
     """
     try:
         found = path.stat(follow_symlinks=follow).st_mode
@@ -38,7 +38,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, follow: bool = False) 
     else:
         if not stat.S_ISREG(found):
             raise NotRegularFileError(path)
-    # It may have become something else since: then to open it neither waits nor follows.
+    # The path may have been replaced since stat(): do not block on it or follow it either way.
     flags |= os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
     file = os.open(path, flags, 0o600)
     if not stat.S_ISREG(os.fstat(file).st_mode):
@@ -51,8 +51,8 @@ def read_regular(path: Path, most: int = -1, *, follow: bool = True) -> bytes:
     """Read a regular file, or its first ``most`` bytes.
 
     Raises:
-        NotRegularFileError: It is something else.
-        OSError: There is none, or it cannot be read.
+        NotRegularFileError: The path is something else.
+        OSError: The file does not exist or cannot be read.
     """
     file: BinaryIO
     with os.fdopen(open_regular(path, follow=follow), "rb") as file:
@@ -63,7 +63,7 @@ def read_tail(path: Path, count: int) -> bytes:
     """Read the last bytes of a regular file, at most ``count``.
 
     Raises:
-        OSError: There is none, or it cannot be read.
+        OSError: The file does not exist or cannot be read.
     """
     file: BinaryIO
     with os.fdopen(open_regular(path, follow=True), "rb") as file:
@@ -72,16 +72,19 @@ def read_tail(path: Path, count: int) -> bytes:
 
 
 def shown(path: Path) -> str:
-    """A path as messages say it: from the working folder, where it is below that."""
+    """Return a path for messages: relative to the working directory if it is below it."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
-def placed_word(word: str, folder: Path) -> str:
-    """A word of a command in a file in ``folder``: ``./x`` and ``../x`` are relative to that."""
+def resolve_word(word: str, folder: Path) -> str:
+    """Resolve a word of a command that a file in ``folder`` contains.
+
+    ``./x`` and ``../x`` are relative to ``folder``; all other words stay as they are.
+    """
     return str(absolute(folder / word)) if word.startswith(("./", "../")) else word
 
 
 def absolute(path: Path | str) -> Path:
-    """A path from the root, so that it means the same in every working folder; links stay."""
+    """Return an absolute path, valid in every working directory; symbolic links are kept."""
     return Path(os.path.abspath(path)) if os.fspath(path) else Path(path)  # noqa: PTH100

@@ -1,4 +1,4 @@
-"""Names and numbers as text that is safe and easy to read."""
+"""Formatting of names, times and sizes as readable text that is safe to print."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _Named = TypeVar("_Named", bound=Signature)
 
 
 def printable(text: str) -> str:
-    r"""Replace what would not print: bytes that are no UTF-8 and control characters, as ``\xNN``.
+    r"""Escape control characters and bytes that are not UTF-8 as ``\xNN``.
 
-    Names come from a device or a file; without this they could move the cursor of a terminal.
+    Names come from devices and files, and could otherwise send control sequences to a terminal.
     """
     if text.isprintable():
         return text
@@ -26,7 +26,7 @@ def printable(text: str) -> str:
 
 
 def with_printable_names(item: _Named) -> _Named:
-    """The same of an operator with names that print."""
+    """Return a copy of an operator with printable names."""
     delegate = item.delegate_str and printable(item.delegate_str)
     return msgspec.structs.replace(
         item, block=printable(item.block), name=printable(item.name), delegate_str=delegate
@@ -34,7 +34,7 @@ def with_printable_names(item: _Named) -> _Named:
 
 
 def with_printable_text(check: Check) -> Check:
-    """The same check with texts that print, and that JSON can hold."""
+    """Return a copy of a check with printable texts, which JSON can encode."""
     texts = {name: printable(getattr(check, name)) for name in ("rule", "subject", "reason")}
     return msgspec.structs.replace(check, **texts)
 
@@ -50,12 +50,12 @@ _DECIMALS = [f",.{count}f" for count in range(10)]
 
 @dataclass(frozen=True, slots=True)
 class DisplayUnit:
-    """A unit for a column of numbers.
+    """The unit of a column of numbers.
 
     Attributes:
-        name: Shown in the column's header.
-        divisor: Base units (nanoseconds, ticks or bytes) in one of it.
-        decimals: Digits after the point.
+        name: Name for the column's header.
+        divisor: Base units (nanoseconds, ticks or bytes) per unit.
+        decimals: Digits after the decimal point.
     """
 
     name: str
@@ -63,7 +63,7 @@ class DisplayUnit:
     decimals: int
 
     def text(self, value: float) -> str:
-        """``value``, in base units, as a number in this unit."""
+        """Return ``value``, given in base units, as a number in this unit."""
         return format(value / self.divisor, _DECIMALS[self.decimals])
 
 
@@ -72,7 +72,7 @@ BYTES = DisplayUnit("B", 1, 0)
 
 
 def time_unit(nanoseconds: Iterable[float]) -> DisplayUnit:
-    """The unit in which a column of times reads best, judged by its largest."""
+    """Return the unit for a column of times, chosen by the largest."""
     largest = max(nanoseconds, default=0.0)
     if largest < 10e3:
         return DisplayUnit("ns", 1, 1)
@@ -84,21 +84,21 @@ def time_unit(nanoseconds: Iterable[float]) -> DisplayUnit:
 
 
 def metric_unit(unit: Literal["ns", "ticks", "bytes"], values: Iterable[float]) -> DisplayUnit:
-    """The unit in which values of a metric, whose own unit is given, read best."""
+    """Return the unit for a column of metric values given in ``unit``."""
     if unit == "ns":
         return time_unit(values)
     return TICKS if unit == "ticks" else BYTES
 
 
 def time_text(nanoseconds: float | None, ticks: float, unit: DisplayUnit) -> str:
-    """A time in the unit of its column; in ticks, and says so, where the rate is unknown."""
+    """Return a time in the unit of its column, or in ticks (labeled) if the rate is unknown."""
     if nanoseconds is not None:
         return unit.text(nanoseconds)
     return TICKS.text(ticks) if unit is TICKS else f"{TICKS.text(ticks)} ticks"
 
 
 def unit_of(scale: str | None) -> DisplayUnit | None:
-    """The unit that a time scale is called by; None for what reads best."""
+    """Return the unit of a time scale such as ``us``; None to choose the unit by the values."""
     known = {"ns": (1, 1), "us": (1e3, 3), "ms": (1e6, 6), "s": (1e9, 9)}
     if scale in known:
         return DisplayUnit(scale, *known[scale])
@@ -106,6 +106,6 @@ def unit_of(scale: str | None) -> DisplayUnit | None:
 
 
 def stack_use(used: int, size: int) -> str:
-    """How deep a stack was."""
-    overflowed = ": it has overflowed" if Stack(0, used, size).overflowed else ""
+    """Return a text with the stack use, and whether the stack overflowed."""
+    overflowed = ": overflowed" if Stack(0, used, size).overflowed else ""
     return f"{used:,} of {size:,} bytes used{overflowed}"

@@ -1,4 +1,4 @@
-"""Where files are: data beside the package or, in a wheel, inside it; what the user's cache has."""
+"""Locations of data files (in a checkout or in a wheel) and of the user's cache."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from harness.files import absolute
 _PACKAGE = Path(__file__).resolve().parent
 _DATA = _PACKAGE / "_data"
 _CHECKOUT = {"checks": "docs/checks"}
-"""Where a checkout has a directory that is not at its top level."""
+"""Directories that are not at the top level of a checkout."""
 
 
 def data_directory(name: str) -> Path:
     """Return the directory ``name`` (``boards``, ``checks``, ``schema`` or ``firmware_stub``).
 
-    A wheel carries copies under ``harness/_data``; a checkout has the pages of checks in ``docs``
-    and all else at its top level.
+    A wheel has copies in ``harness/_data``; a checkout has the check pages in ``docs`` and all
+    other directories at its top level.
     """
     packaged = _DATA / name
     return packaged if packaged.is_dir() else _PACKAGE.parent / _CHECKOUT.get(name, name)
 
 
 def packaged_model(name: str) -> Path | None:
-    """Return the small model called ``name`` (``kws_int8``) that comes with the package, if any."""
+    """Return the path of a packaged model such as ``kws_int8``, or None."""
     models = data_directory("firmware_stub") / "models"
     return {path.stem: path for path in models.glob("*.pte")}.get(name)
 
 
 def find_model(model: Path) -> Path:
-    """Return ``model``, or the model of the package that a bare name stands for.
+    """Return ``model``, or the packaged model if ``model`` is its bare name.
 
-    A file of the working directory comes first, and only a name without a folder and without a
-    suffix can stand for a model of the package: a mistyped path never runs another model.
+    A file in the working directory takes precedence. Only a name without folder and suffix can
+    select a packaged model, so a mistyped path never runs another model.
     """
     bare = model.suffix == "" and model.absolute().parent == Path.cwd()
     packaged = packaged_model(model.name) if bare and not model.exists() else None
@@ -41,9 +41,9 @@ def find_model(model: Path) -> Path:
 
 
 def user_cache(name: str) -> Path:
-    """Return the directory ``name`` of what this package keeps for its user, which may not exist.
+    """Return the path of the directory ``name`` in the user's cache; it may not exist yet.
 
-    It stands below ``$XDG_CACHE_HOME``, or else ``~/.cache``.
+    The cache is below ``$XDG_CACHE_HOME``, by default ``~/.cache``.
     """
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return absolute(Path(cache).expanduser()) / "etdump-harness" / name

@@ -1,4 +1,4 @@
-"""Board: a type of board, as a TOML file under ``boards/`` describes it."""
+"""Board: a type of board, described by a TOML file in ``boards/``."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of a file that people write: unknown keys are errors."""
+    """A table of a configuration file; unknown keys are errors."""
 
 
 class Build(Strict, frozen=True):
-    """How the firmware is built: a CMake preset of ``firmware_stub`` and the image it yields.
+    """How to build the firmware: a CMake preset of ``firmware_stub`` and the image it produces.
 
-    ``executorch``: it links the libraries of the installed executorch package.
+    ``executorch``: the firmware links the libraries of the installed executorch package.
     """
 
     preset: str
@@ -47,7 +47,7 @@ class QemuTarget(Strict, frozen=True, tag="qemu", tag_field="kind"):
 class SerialTarget(Strict, frozen=True, tag="serial", tag_field="kind"):
     """A real board on a serial port that the user names with ``--port``.
 
-    ``baud`` is its rate after a reset, ``bauds`` what to try then, best first.
+    ``baud`` is its rate after a reset, ``bauds`` are the rates to try then, best first.
     """
 
     baud: Positive = 115_200
@@ -55,12 +55,12 @@ class SerialTarget(Strict, frozen=True, tag="serial", tag_field="kind"):
 
 
 class Timer(Strict, frozen=True):
-    """The counter that stamps events, as the firmware must report it.
+    """The counter that timestamps events, as the firmware must report it.
 
-    ``tolerance_ppm`` is how far its rate may be off, parts per million: a crystal's is some tens.
-    It narrows down when events were on the host's clock. Without it nothing is taken for granted,
-    as for a simulator whose time is not the host's. ``wander_ppm`` is how much the rate may change
-    while a model runs, as a warm oscillator's does: bounds allow for that.
+    ``tolerance_ppm`` is the largest error of its rate, parts per million; a crystal's is some tens.
+    It narrows the bounds of events on the host's clock. Without it the rate is not trusted, as for
+    a simulator with a time of its own. ``wander_ppm`` is the largest change of the rate during a
+    run, as of an oscillator that warms up; it widens the bounds.
     """
 
     source: str
@@ -71,9 +71,9 @@ class Timer(Strict, frozen=True):
 
 
 class BoardMemory(Strict, frozen=True):
-    """Bytes the board has, as its linker script knows them.
+    """Memory sizes in bytes, as in the board's linker script.
 
-    ``code`` is the flash, or what stands in for it; without it the code is in RAM too.
+    ``code`` is the flash or the memory used as flash; without it the code is in RAM, too.
     """
 
     ram: Positive
@@ -81,8 +81,8 @@ class BoardMemory(Strict, frozen=True):
 
 
 class Deadlines(Strict, frozen=True):
-    """Longest waits in seconds: until HELLO is answered, per request, per execution of a model,
-    for a serial port that has vanished to come back, and for another process to let a unit go.
+    """Timeouts in seconds: for HELLO after a start, per request, per execution of a model, for a
+    lost serial port to come back, and for another process to release a unit.
     """
 
     boot_s: Seconds = 10.0
@@ -93,11 +93,11 @@ class Deadlines(Strict, frozen=True):
 
 
 class Flash(Strict, frozen=True):
-    """How firmware gets onto the board.
+    """How to flash the board.
 
-    ``order`` are the tools that can do it, the first that is installed and sees the board is taken;
-    ``options`` are a table per tool, of what it needs to be told of this type of board. ``verify``
-    has the tool read back what it has written. ``timeout_s`` is how long it may take, seconds.
+    ``order`` lists the tools; the first that is installed and sees the board is used. ``options``
+    has a table per tool with its options for this board type. ``verify``: the tool reads back the
+    image after writing it. ``timeout_s`` limits a flashing, seconds.
     """
 
     order: tuple[str, ...]
@@ -111,20 +111,19 @@ class Board(Strict, frozen=True):
 
     Attributes:
         schema: Version of this file format, 1.
-        name: The name users type, equal to the file's name.
+        name: Name of the board, equal to the stem of the file.
         description: One line for ``etharness boards``.
-        cpu: As the firmware reports it.
+        cpu: CPU name, as the firmware reports it.
         timer: The counter behind the ticks.
-        build: How to make its firmware; None when that is made elsewhere, and given as an image.
-        flash: How that gets onto it; None for targets that are started here.
+        build: How to build its firmware; None if it is built elsewhere and given as an image.
+        flash: How to flash it; None for targets that are started on the host.
         target: How to start it and reach its link.
-        memory: What it has; none is stated for a process of this host.
-        deadlines: How long to wait for what.
-        budget: Budget file it is checked against by default, relative to the board file.
-        time_scales: What the ticks of delegates' events mean where the log does not say so:
-            patterns, and a rate each (docs/clocks.md).
-        tested: Where this board file has been tried: which simulator, which real board; "no" when
-            nobody has.
+        memory: Memory sizes; None for a process of this host.
+        deadlines: Timeouts.
+        budget: Default budget file, relative to the board file.
+        time_scales: Tick rates of delegates' events that have none in the log: patterns, with a
+            rate each (docs/clocks.md).
+        tested: Simulators and real boards that this file was tested on; "no" for none.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=1, le=1)]
@@ -143,23 +142,23 @@ class Board(Strict, frozen=True):
 
     @property
     def untested(self) -> bool:
-        """Whether nobody has seen it work: not a board, not even a simulator."""
+        """Whether the file was tested neither on a board nor on a simulator."""
         return self.tested == "no"
 
 
 def board_names() -> list[str]:
-    """Names of the boards that come with the package, sorted."""
+    """Return the names of the packaged boards, sorted."""
     return sorted(path.stem for path in data_directory("boards").glob("*.toml"))
 
 
 def load_board(name: str) -> tuple[Board, Path]:
-    """Load a board by name, or by path when ``name`` ends in ``.toml``.
+    """Load a board by name, or by path if ``name`` ends in ``.toml``.
 
     Returns:
         The board and the path of its file.
 
     Raises:
-        UsageError: There is no such board; the hint lists what there is.
+        UsageError: There is no such board (the hint lists the known ones), or its file is invalid.
     """
     if name.endswith(".toml"):
         path = absolute(name)
@@ -174,16 +173,19 @@ def load_board(name: str) -> tuple[Board, Path]:
         path = data_directory("boards") / f"{name}.toml"
     board = read_toml(path, Board)
     if board.name != path.stem:
-        raise UsageError(f"{path}: name is {board.name!r}, but the file is called {path.stem!r}")
+        raise UsageError(
+            f"{path}: `name` is {board.name!r}, but the file is named {path.stem!r}",
+            hint="rename the file, or change `name`",
+        )
     if board.build is None and not isinstance(board.target, SerialTarget):
         raise UsageError(
-            f"{path}: missing required field `build`: a board that is started here is built here",
-            hint="name the CMake preset of its firmware",
+            f"{path}: missing required field `build`: native and QEMU boards are built here",
+            hint="add `build = { preset = ... }` with the CMake preset of its firmware",
         )
     return board, path
 
 
 def attached(board: Board, baud: int | None) -> Board:
-    """Return the board as one on a serial port; ``baud`` instead of its own when given."""
+    """Return a copy of the board as one on a serial port, with ``baud`` as its rate if given."""
     serial = board.target if isinstance(board.target, SerialTarget) else SerialTarget()
     return replace(board, target=replace(serial, baud=baud or serial.baud))

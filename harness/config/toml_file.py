@@ -1,7 +1,8 @@
-"""TOML files: read into classes, and what is wrong with them said by line and column.
+"""TOML files parsed into classes, with errors that name line and column.
 
-``tomllib`` forgets where a key stood, so its places are found by a second, shallow reading of text
-that it has already accepted: only brackets, keys and the ends of values matter there.
+``tomllib`` does not report the positions of keys, and libraries that do (``tomlkit``) are slow and
+return containers of their own. So a second, shallow scan finds the positions in text that
+``tomllib`` has accepted: it looks only at brackets, keys and the ends of values.
 """
 
 from __future__ import annotations
@@ -21,114 +22,7 @@ from harness.errors import UsageError, did_you_mean
 _T = TypeVar("_T")
 
 Keys = tuple[str | int, ...]
-"""A place in a document: keys of tables and indices of arrays, from the outside."""
-
-
-@dataclass(frozen=True)
-class Document:
-    """What a TOML file holds.
-
-    Attributes:
-        path: The file, as messages name it.
-        text: Its text.
-        data: Its tables.
-    """
-
-    path: Path
-    text: str
-    data: dict[str, Any]
-
-    @cached_property
-    def places(self) -> dict[Keys, tuple[int, int]]:
-        """Line and column, from 1, of every key, table and element of an array of tables."""
-        starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
-        found, line = {}, 0
-        for keys, offset in sorted(key_offsets(self.text).items(), key=lambda item: item[1]):
-            while line + 1 < len(starts) and starts[line + 1] <= offset:
-                line += 1
-            found[keys] = line + 1, offset - starts[line] + 1
-        return found
-
-    def line(self, keys: Keys) -> int:
-        """The line of a place, or of the nearest that is around it; 1 if there is none."""
-        return self._place(keys)[0]
-
-    def where(self, keys: Keys) -> str:
-        """File, line and column of a place, or of the nearest that is around it."""
-        return ":".join(map(str, (self.path, *self._place(keys))))
-
-    def _place(self, keys: Keys) -> tuple[int, int]:
-        while keys and keys not in self.places:
-            keys = keys[:-1]
-        return self.places[keys] if keys else (1, 1)
-
-    def as_(self, type_: type[_T], table: tuple[str, ...] = ()) -> _T:
-        """Convert it, or a table within it, which is empty if it is not there.
-
-        Raises:
-            UsageError: It does not fit ``type_``; the message names file, line and key.
-        """
-        data: Any = self.data
-        for key in table:
-            data = data.get(key, {})
-        try:
-            return msgspec.convert(data, type_)
-        except msgspec.ValidationError as error:
-            raise self._complaint(error, type_, data, table) from error
-
-    def _complaint(
-        self,
-        error: msgspec.ValidationError,
-        type_: type[Any],
-        data: dict[str, Any],
-        table: tuple[str, ...],
-    ) -> UsageError:
-        text = str(error)
-        keys = _keys_of(text, data, type_)
-        there = list(_types(msgspec.inspect.type_info(type_), keys))
-        unknown = re.search("contains unknown field `(.*?)`", text, re.DOTALL)
-        wrong = re.search("Invalid enum value '(.*?)'", text, re.DOTALL)
-        if unknown:
-            keys, known = (*keys, unknown[1]), {name for info in there for name in _names(info)}
-        else:
-            known = {name for info in there for name in _values(info)} if wrong else set()
-        hint = ""
-        if said := unknown or wrong:
-            hint = did_you_mean(said[1], known)
-            hint += f"known here: {', '.join(sorted(known))}" if known else ""
-        return UsageError(f"{self.where((*table, *keys))}: {text}", hint=hint)
-
-
-def read_document(path: Path) -> Document:
-    """Read a TOML file.
-
-    Raises:
-        UsageError: It is missing, or no TOML; the message names file, line and column.
-    """
-    try:
-        text = path.read_bytes().decode("utf-8")
-        return Document(path, text, tomllib.loads(text))
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such file") from None
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path}: not valid TOML: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        said = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error), re.DOTALL)
-        where, why = (f"{path}:{said[2]}:{said[3]}", said[1]) if said else (str(path), str(error))
-        raise UsageError(f"{where}: not valid TOML: {why}") from error
-
-
-def read_toml(path: Path, type_: type[_T]) -> _T:
-    """Read a TOML file into ``type_``.
-
-    Raises:
-        UsageError: The file is missing, is no TOML, or does not fit ``type_``; the message names
-            the file, the line and the key.
-    """
-    return read_document(path).as_(type_)
-
+"""Path of a value in a document: keys of tables and indices of arrays, outermost first."""
 
 _SPACE: Final = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _STRING: Final = re.compile(
@@ -142,19 +36,125 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _SCALAR: Final = re.compile(r"\d{4}-\d\d-\d\d[ ]\d[^\s,\]}#]*|[^\s,\]}#]+")
 
 
-def key_offsets(text: str) -> dict[Keys, int]:
-    """Where each key, table and element of an array of tables begins, in characters.
+@dataclass(frozen=True)
+class Document:
+    """A parsed TOML file.
 
-    A table that only those within it speak of begins with the first of them.
+    Attributes:
+        path: The file, for messages.
+        text: Its text.
+        data: Its tables.
+    """
+
+    path: Path
+    text: str
+    data: dict[str, Any]
+
+    @cached_property
+    def positions(self) -> dict[Keys, tuple[int, int]]:
+        """Line and column, from 1, of every key, table and element of an array of tables."""
+        starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
+        found, line = {}, 0
+        for keys, offset in sorted(key_offsets(self.text).items(), key=lambda item: item[1]):
+            while line + 1 < len(starts) and starts[line + 1] <= offset:
+                line += 1
+            found[keys] = line + 1, offset - starts[line] + 1
+        return found
+
+    def line(self, keys: Keys) -> int:
+        """Return the line of a value, or of the nearest table around it."""
+        return self._position(keys)[0]
+
+    def where(self, keys: Keys) -> str:
+        """Return ``file:line:column`` of a value, or of the nearest table around it."""
+        return ":".join(map(str, (self.path, *self._position(keys))))
+
+    def _position(self, keys: Keys) -> tuple[int, int]:
+        while keys and keys not in self.positions:
+            keys = keys[:-1]
+        return self.positions[keys] if keys else (1, 1)
+
+    def as_(self, type_: type[_T], table: tuple[str, ...] = ()) -> _T:
+        """Convert the document, or one of its tables, to ``type_``; a missing table is empty.
+
+        Raises:
+            UsageError: The data does not match ``type_``; the message names file, line and key.
+        """
+        data: Any = self.data
+        for key in table:
+            data = data.get(key, {})
+        try:
+            return msgspec.convert(data, type_)
+        except msgspec.ValidationError as error:
+            raise self._usage_error(error, type_, data, table) from error
+
+    def _usage_error(
+        self,
+        error: msgspec.ValidationError,
+        type_: type[Any],
+        data: dict[str, Any],
+        table: tuple[str, ...],
+    ) -> UsageError:
+        text = str(error)
+        keys = _keys_of(text, data, type_)
+        types = list(_types(msgspec.inspect.type_info(type_), keys))
+        unknown = re.search("contains unknown field `(.*?)`", text, re.DOTALL)
+        wrong = re.search("Invalid enum value '(.*?)'", text, re.DOTALL)
+        if unknown:
+            keys, known = (*keys, unknown[1]), {name for info in types for name in _names(info)}
+        else:
+            known = {name for info in types for name in _values(info)} if wrong else set()
+        hint = ""
+        if named := unknown or wrong:
+            hint = did_you_mean(named[1], known)
+            hint += f"known here: {', '.join(sorted(known))}" if known else ""
+        return UsageError(f"{self.where((*table, *keys))}: {text}", hint=hint)
+
+
+def read_document(path: Path) -> Document:
+    """Read a TOML file.
+
+    Raises:
+        UsageError: It is missing or not valid TOML; the message names file, line and column.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8")
+        return Document(path, text, tomllib.loads(text))
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{path}: not valid TOML: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        at = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error), re.DOTALL)
+        where, why = (f"{path}:{at[2]}:{at[3]}", at[1]) if at else (str(path), str(error))
+        raise UsageError(f"{where}: not valid TOML: {why}") from error
+
+
+def read_toml(path: Path, type_: type[_T]) -> _T:
+    """Read a TOML file into ``type_``.
+
+    Raises:
+        UsageError: The file is missing, is not valid TOML, or does not match ``type_``; the message
+            names the file, the line and the key.
+    """
+    return read_document(path).as_(type_)
+
+
+def key_offsets(text: str) -> dict[Keys, int]:
+    """Return the offset in characters of each key, table and element of an array of tables.
+
+    An implicit table begins at the first header or key that names it.
 
     Args:
-        text: TOML that ``tomllib`` reads.
+        text: Valid TOML.
     """
     return _Scanner(text).found
 
 
 class _Scanner:
-    """Reads a document that is known to be right, for the places of its keys."""
+    """Scans a valid document for the positions of its keys."""
 
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
@@ -174,7 +174,7 @@ class _Scanner:
                 self._pair(table)
 
     def _skip_space(self) -> bool:
-        """Go to what is no space; False at the end."""
+        """Skip whitespace and comments; False at the end of the text."""
         match = _SPACE.match(self._text, self._at)
         self._at = match.end() if match else self._at
         return self._at < len(self._text)
@@ -184,7 +184,7 @@ class _Scanner:
         return self._text[self._at]
 
     def _key(self) -> list[tuple[str, int]]:
-        """A key, dotted or not: its parts, and where each begins."""
+        """Scan a bare, quoted or dotted key; return its parts with the offset of each."""
         parts = []
         while True:
             self._skip_space()
@@ -216,7 +216,7 @@ class _Scanner:
             table = (*table, name)
             self.found.setdefault(table, start)
         self._next()
-        self._at += 1  # the sign between key and value
+        self._at += 1  # the equals sign
         self._value(table)
 
     def _value(self, keys: Keys) -> None:
@@ -241,12 +241,12 @@ class _Scanner:
 
 
 def _keys_of(message: str, data: Mapping[str, Any], type_: type[Any]) -> Keys:
-    """The place that a message of msgspec names, such as ``$.time[3].limit_us``."""
+    """Return the keys of the path in a message of msgspec, such as ``$.time[3].limit_us``."""
     named = re.search(r" - at `\$(.*)`$", message, re.DOTALL)
     keys: Keys = ()
     for part in re.finditer(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]", named[1] if named else ""):
         name, index = part.groups()
-        if index == "...":  # it does not say which value of a table: the one that alone is wrong
+        if index == "...":  # msgspec does not name the key in a dict, so validate one at a time
             return (*keys, *_wrong_values(keys, message, data, type_))
         keys = (*keys, name if name is not None else int(index))
     return keys
@@ -273,7 +273,7 @@ def _wrong_values(
 
 
 def _types(info: msgspec.inspect.Type, keys: Keys) -> Iterator[msgspec.inspect.Type]:
-    """What a place of a document of this type may be."""
+    """Yield the possible types of the value at ``keys`` in a document of type ``info``."""
     if isinstance(info, msgspec.inspect.Metadata):
         yield from _types(info.type, keys)
     elif isinstance(info, msgspec.inspect.UnionType):
@@ -292,14 +292,14 @@ def _types(info: msgspec.inspect.Type, keys: Keys) -> Iterator[msgspec.inspect.T
 
 
 def _names(info: msgspec.inspect.Type) -> list[str]:
-    """Names of the keys of a table."""
+    """Return the keys that a table may have."""
     if isinstance(info, msgspec.inspect.StructType):
         return [field.encode_name for field in info.fields]
     return []
 
 
 def _values(info: msgspec.inspect.Type) -> list[str]:
-    """Texts that a value may be."""
+    """Return the strings that a value may be."""
     if isinstance(info, msgspec.inspect.LiteralType):
         return [value for value in info.values if isinstance(value, str)]
     return []

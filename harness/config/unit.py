@@ -1,7 +1,7 @@
-"""Unit: one physical board of a lab, as its ``units.toml`` describes it.
+"""Unit: one physical board of a lab, described in the lab's ``units.toml``.
 
-The type of a board is shared and reviewed (``harness/config/board.py``); which boards are connected
-to which port is true in one lab only, so it has a file of its own that stays there.
+Board types are shared and reviewed (``harness/config/board.py``). Which board is connected to which
+port is specific to one lab, so the units have a separate file that stays there.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import msgspec
 from harness.config.board import Positive, Seconds, Strict
 from harness.config.toml_file import read_toml
 from harness.errors import UsageError, did_you_mean
-from harness.files import absolute, placed_word
+from harness.files import absolute, resolve_word
 
 VARIABLE: Final = "ETHARNESS_UNITS"
-"""Environment variable that names the file."""
+"""Environment variable: path of the units file."""
 
 _FILE: Final = "units.toml"
 
@@ -29,10 +29,10 @@ UsbId = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
 
 
 class UsbPort(Strict, frozen=True):
-    """A serial port by what is plugged in, wherever: never by a product's name.
+    """A serial port identified by its USB device, on any USB socket; product names do not matter.
 
-    ``interface`` tells the ports of one device apart, ``location`` (as 1-4.3, hub by hub) devices
-    that all have the same serial number or none.
+    ``interface`` distinguishes the ports of one device, ``location`` (such as 1-4.3, hub by hub)
+    devices with the same serial number or without one.
     """
 
     vid: UsbId
@@ -43,16 +43,16 @@ class UsbPort(Strict, frozen=True):
 
 
 class UsbHubPower(Strict, frozen=True, tag="usb-hub", tag_field="kind"):
-    """A port of a USB hub that can switch its ports, by ``uhubctl``; ``hub`` as that names it."""
+    """A switchable port of a USB hub; ``hub`` is its location in the notation of ``uhubctl``."""
 
     hub: Annotated[str, msgspec.Meta(pattern=r"^[0-9]+(-[0-9]+(\.[0-9]+)*)?$")]
     port: Positive
 
 
 class CommandPower(Strict, frozen=True, tag="command", tag_field="kind"):
-    """Programs with their arguments, which a smart socket or another supply comes with.
+    """Commands (program and arguments, no shell) that switch a smart socket or another supply.
 
-    No shell reads them. Each must have ended after ``timeout_s`` seconds.
+    Each must end within ``timeout_s`` seconds.
     """
 
     on: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
@@ -61,7 +61,7 @@ class CommandPower(Strict, frozen=True, tag="command", tag_field="kind"):
 
 
 class RelayPower(Strict, frozen=True, tag="relay", tag_field="kind"):
-    """A relay board on a serial port; ``on`` and ``off`` are the bytes it takes, in hexadecimal."""
+    """A relay board on a serial port; ``on`` and ``off`` are the bytes to send, in hexadecimal."""
 
     port: UsbPort | str
     on: HexBytes
@@ -73,26 +73,26 @@ Power = UsbHubPower | CommandPower | RelayPower
 
 
 class Unit(Strict, frozen=True):
-    """One physical board, or a simulated one that stands for it.
+    """One physical board, or a simulated one.
 
     Attributes:
-        id: What people call it; results are kept under this name.
-        board: Its type: the name of a board or a board file, relative to this one.
-        probe: Its debug probe as VID:PID:Serial, hexadecimal; "" if it has none.
-        port: Its serial port: what to find it by, a device name, or the address of one on another
-            host (``socket://host:port``, ``rfc2217://host:port``); None for a simulated board.
-        baud: The best rate of its line, bits per second, as `etharness health --rates` measured it;
-            None for the best that its board's file lists.
-        power: How to take its power away and give it back; None if that needs a hand.
-        fixtures: What is connected to it, for plans to choose by.
-        health: What it is asked before it is trusted: whether it answers, or nothing.
-        off_s: How long its power stays away in a power cycle, seconds.
-        settle_s: How long it takes to be there again after its power came back, seconds.
-        lease: Who says whose it is: this host, or a labgrid coordinator.
-        place: Its place, by the name the coordinator has for it; "" for its id.
-        match: Instead of a place, tags: any place that has all of them will do.
-        coordinator: The coordinator's address, HOST:PORT; "" for what labgrid itself goes by.
-        note: Anything else, for people.
+        id: Name of the unit; results are stored under it.
+        board: Board type: the name of a board, or the path of a board file relative to this file.
+        probe: Debug probe as VID:PID:Serial, hexadecimal; "" if it has none.
+        port: Serial port: a USB device, a device name, or an address on another host
+            (``socket://host:port``, ``rfc2217://host:port``); None for a simulated board.
+        baud: Best baud rate of its line, as measured by `etharness health --rates`; None for the
+            best in its board file.
+        power: How to switch its power; None if it can only be switched by hand.
+        fixtures: Names of attached equipment; plans select units by them.
+        health: Check before a run: ``hello`` requires an answer, ``none`` skips the check.
+        off_s: Time without power in a power cycle, seconds.
+        settle_s: Time that the board needs to start after power returned, seconds.
+        lease: Manager of its leases: this host, or a labgrid coordinator.
+        place: Name of its labgrid place; "" for the unit's id.
+        match: Tags that select any matching labgrid place, instead of ``place``.
+        coordinator: Address of the coordinator, HOST:PORT; "" for labgrid's default.
+        note: Free text.
     """
 
     id: Name
@@ -112,7 +112,7 @@ class Unit(Strict, frozen=True):
     note: str = ""
 
     def rates(self, listed: Sequence[int]) -> tuple[int, ...]:
-        """Rates to move its line to, best first, of those that its board's file lists."""
+        """Return the baud rates to try, best first: ``baud``, then slower ones of ``listed``."""
         if self.baud is None:
             return tuple(listed)
         return (self.baud, *(baud for baud in listed if baud < self.baud))
@@ -124,8 +124,10 @@ class _File(Strict, frozen=True):
 
 
 def units_file() -> Path | None:
-    """The lab's file: what ``$ETHARNESS_UNITS`` says, else ``units.toml`` here or in the user's
-    configuration directory; None if there is none.
+    """Return the path of the lab's units file, or None if there is no file.
+
+    It is ``$ETHARNESS_UNITS``, or ``units.toml`` in the working directory or in the user's
+    configuration directory.
     """
     if configured := os.environ.get(VARIABLE, "").strip():
         return absolute(configured)
@@ -135,39 +137,39 @@ def units_file() -> Path | None:
 
 
 def load_units(path: Path | None = None) -> tuple[Unit, ...]:
-    """Read a lab's units.
+    """Load the units of a lab.
 
     Args:
-        path: Their file; None for the lab's own.
+        path: The units file; None for the lab's default (`units_file`).
 
     Raises:
-        UsageError: There is no such file, something in it is wrong, or two units share an id.
+        UsageError: There is no such file, it is invalid, or two units have the same id.
     """
     file = absolute(path) if path else units_file()
     if file is None:
         raise UsageError(
-            "no units are described on this host",
-            hint=f"write {_FILE} (docs/lab.md), or name one with --units or ${VARIABLE}",
+            f"no {_FILE} found on this host",
+            hint=f"write one (docs/lab.md), or give its path with --units or ${VARIABLE}",
         )
     units = read_toml(file, _File).unit
     ids: set[str] = set()
     for unit in units:
         if unit.id in ids:
-            raise UsageError(f"{file}: two units are called {unit.id!r}")
+            raise UsageError(f"{file}: duplicate unit id {unit.id!r}", hint="rename one of them")
         ids.add(unit.id)
-        if wrong := _misplaced(unit):
-            raise UsageError(f"{file}: unit {unit.id!r}: {wrong}")
-    return tuple(_placed(unit, file) for unit in units)
+        if error := _labgrid_error(unit):
+            raise UsageError(f"{file}: unit {unit.id!r}: {error}")
+    return tuple(_with_absolute_paths(unit, file) for unit in units)
 
 
 def find_unit(name: str, path: Path | None = None) -> Unit:
-    """The unit of this name.
+    """Return the unit with this id.
 
-    ``labgrid:BOARD`` is any place of a labgrid coordinator that has the tag ``board=BOARD``; no
-    file needs to describe it.
+    ``labgrid:BOARD`` is any place of a labgrid coordinator with the tag ``board=BOARD``; it needs
+    no entry in a file.
 
     Raises:
-        UsageError: There is none; the hint lists what there is.
+        UsageError: There is no such unit; the hint lists the known ones.
     """
     kind, _, board = name.partition(":")
     if kind == "labgrid" and board:
@@ -181,23 +183,23 @@ def find_unit(name: str, path: Path | None = None) -> Unit:
     return units[name]
 
 
-def _misplaced(unit: Unit) -> str:
-    """What is wrong with where labgrid is to look for it, "" if nothing is."""
+def _labgrid_error(unit: Unit) -> str:
+    """Return an error message if the labgrid fields are inconsistent, else ""."""
     given = [name for name in ("place", "match", "coordinator") if getattr(unit, name)]
     if given and unit.lease != "labgrid":
-        return f'{given[0]} is of use only with lease = "labgrid"'
+        return f'`{given[0]}` requires lease = "labgrid"'
     if unit.place and unit.match:
-        return "a place and what to match are two ways to say which; leave one out"
+        return "`place` and `match` exclude each other"
     return ""
 
 
-def _placed(unit: Unit, file: Path) -> Unit:
-    """The unit with the paths of its board file, and of programs that are beside its own file."""
+def _with_absolute_paths(unit: Unit, file: Path) -> Unit:
+    """Return the unit with absolute paths of its board file and of its power commands."""
     if unit.board.endswith(".toml"):
         unit = msgspec.structs.replace(unit, board=str(absolute(file.parent / unit.board)))
     if isinstance(unit.power, CommandPower):
         on, off = (
-            tuple(placed_word(word, file.parent) for word in argv)
+            tuple(resolve_word(word, file.parent) for word in argv)
             for argv in (unit.power.on, unit.power.off)
         )
         power = msgspec.structs.replace(unit.power, on=on, off=off)

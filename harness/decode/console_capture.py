@@ -1,14 +1,13 @@
-"""Dumps in what a console has recorded, as ExecuTorch's Arm runner prints them.
+"""Extracts dumps from a console capture, as printed by ExecuTorch's Arm runner.
 
-Between ``#[RUN THIS]`` and ``#[END]`` stand shell commands that make files of base64 text::
+Between ``#[RUN THIS]`` and ``#[END]`` are shell commands that write files from base64 text::
 
     echo "<debug buffer>" | base64 -d >debug_buffer.bin
     echo "<ED00 file>" | base64 -d >etdump.bin
 
-The debug buffer, if there is one, comes first. Whoever recorded the console may have put a prefix
-before each line, such as the time, may have ended lines with CR LF, and may have broken them at the
-width of a terminal; all of that is undone. Other text between the commands does not matter; within
-base64 it is damage.
+The debug buffer, if there is one, comes first. A recorder may have added a prefix such as the time
+to each line, CR LF line ends, and line breaks at the width of a terminal; all of these are removed.
+Other text between the commands is ignored; within base64 it is damage.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ _DECODER: Final = b"|base64"
 _ALPHABET: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 _BLANKS: Final = b" \t\r\n"
 _LIKELY: Final = 16
-"""Characters of base64 after which an ``echo`` is taken for the beginning of a file."""
+"""Base64 characters after an ``echo`` that make it the beginning of a file."""
 _LONGEST_PREFIX: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """A file that stands in a capture.
+    """A file in a capture.
 
     Attributes:
-        offset: Of its base64 text in the capture.
-        section: How many ``#[RUN THIS]`` stand before it.
+        offset: Offset of its base64 text in the capture.
+        section: Number of ``#[RUN THIS]`` lines before it.
         data: Its bytes, as far as they could be read.
     """
 
@@ -49,7 +48,7 @@ class Payload:
 
 
 def is_capture(data: bytes) -> bool:
-    """Tell a console's text with files in it from other files."""
+    """Whether the data is console text that contains files."""
     return next(_commands(data), None) is not None
 
 
@@ -58,11 +57,11 @@ def read_payloads(data: bytes, damage: list[Damage] | None = None) -> list[Paylo
 
     Args:
         data: The capture.
-        damage: None makes every defect an error. A list gets all defects; of a damaged file what
-            stands before the defect is kept.
+        damage: None makes every defect an error. With a list, defects are appended to it, and a
+            damaged file is kept up to its first defect.
 
     Raises:
-        FormatError: Base64 text is damaged or not ended, and ``damage`` is None.
+        FormatError: Base64 text is damaged or incomplete, and ``damage`` is None.
     """
     sections = [match.start() for match in re.finditer(_SECTION, data)]
     return [
@@ -72,7 +71,7 @@ def read_payloads(data: bytes, damage: list[Damage] | None = None) -> list[Paylo
 
 
 def _commands(data: bytes) -> Iterator[int]:
-    """Where the base64 text of each command begins."""
+    """Yield the offset of the base64 text of each command."""
     at = data.find(_COMMAND)
     while at >= 0:
         begin = at + len(_COMMAND)
@@ -83,19 +82,19 @@ def _commands(data: bytes) -> Iterator[int]:
 
 
 class _Command:
-    """One command: its base64 text, gathered line by line."""
+    """One command: collects its base64 text line by line."""
 
     def __init__(self, data: bytes, begin: int, damage: list[Damage] | None) -> None:
         self.data, self.begin, self.damage = data, begin, damage
         line = data.rfind(b"\n", 0, begin) + 1
         before = data[line : begin - len(_COMMAND)][-_LONGEST_PREFIX:]
         if not before.translate(None, _ALPHABET):
-            before = b""  # it could not be told from base64
-        # Every number in it may be another one on the next line.
+            before = b""  # cannot be distinguished from base64
+        # Numbers in the prefix, such as the time, differ from line to line.
         self.prefix = re.compile(re.sub(rb"\d+", rb"\\d+", re.escape(before)))
 
     def content(self) -> bytes:
-        """The bytes of the file that it makes, as far as they can be read."""
+        """Return the decoded file, as far as it can be read."""
         text = bytearray()
         lines = self.lines()
         for at, line in lines:
@@ -114,7 +113,7 @@ class _Command:
         return self.decoded(bytes(text), whole=False)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """The rest of the command's line and the lines after it, without their prefixes."""
+        """Yield the rest of the command's line and the next lines, without their prefixes."""
         at = self.begin
         while at < len(self.data):
             end = self.data.find(b"\n", at)
@@ -125,22 +124,22 @@ class _Command:
             at = end + 1
 
     def check_end(self, at: int, behind: bytes, lines: Iterator[tuple[int, bytes]]) -> None:
-        """Require that the text goes to base64, be that line broken, too."""
+        """Check that the text is piped to base64; this line may be broken, too."""
         rest = behind.translate(None, _BLANKS)
         while len(rest) < len(_DECODER) and (line := next(lines, None)):
             rest += line[1].translate(None, _BLANKS)
         if not rest.startswith(_DECODER):
-            self.defect("no command that decodes the base64 before", at)
+            self.defect("the command does not decode base64", at)
 
     def decoded(self, text: bytes, *, whole: bool) -> bytes:
-        """The bytes that whole groups of four characters stand for."""
+        """Decode all complete groups of four characters."""
         sound = text[: len(text) // 4 * 4]
         padding = sound.find(b"=")
         if 0 <= padding < len(sound) - 2:
             self.defect("padding within base64", self.begin)
             sound = sound[: padding // 4 * 4]
         elif whole and len(sound) < len(text):
-            message = f"{len(text)} characters of base64, which is no multiple of 4"
+            message = f"{len(text)} base64 characters, not a multiple of 4"
             self.defect(message, self.begin)
         try:
             return binascii.a2b_base64(sound, strict_mode=True)

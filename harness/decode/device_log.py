@@ -1,4 +1,4 @@
-"""The device log to a Trace, whole or what is intact of it. Format: ``schema/compact_log.toml``."""
+"""Reads a device log into a Trace, also a damaged one. Format: ``schema/compact_log.toml``."""
 
 from __future__ import annotations
 
@@ -34,43 +34,48 @@ __all__ = ["join_debug_buffers", "read_log", "split_chunk"]
 _TICK_BITS = 32
 
 
+_MAGIC: Final = fmt.MAGIC.to_bytes(4, "little")
+
+
+_RECORD_COUNT, _NAMES_SIZE = slice(12, 16), slice(20, 24)
+"""Positions of these fields in a header."""
+
+
 def read_log(
     data: bytes, clocks: Sequence[ClockDomain] = (), damage: list[Damage] | None = None
 ) -> Trace:
-    """Decode a log as the device sent it: one image, or those of several chunks and tracers.
+    """Decode a log as sent by the device: one image, or the images of several chunks and tracers.
 
-    Images may come in any order. Tracers follow one after the other in the trace. The chunks of a
-    tracer are put together, so that how a log was divided does not show in its trace; a chunk that
-    is not there is counted, with its records, in ``Trace.losses``.
+    Images may be in any order. In the trace, tracers follow one after the other. The chunks of a
+    tracer are joined, so the trace does not depend on how the log was divided; missing chunks and
+    their records are counted in ``Trace.losses``.
 
-    Allocators are declared once and stay: a block lists all that were declared before its end, so
-    an allocator id is resolved within the block of its event, as in an ED00 file. Events before the
-    first block go to an implicit block named ``""``.
+    Allocators are declared once and stay valid: a block lists all allocators declared before its
+    end, so an allocator id is resolved within the block of its event, as in an ED00 file. Events
+    before the first block go to an implicit block named ``""``.
 
     Args:
-        data: The whole log: header, records, names, and again for each further chunk.
-        clocks: The device's clock domains in the order of its clock numbers. Ticks in the log have
-            32 bits, so wider counters become 32-bit domains. Without any, domains of unknown rate
-            stand in.
-        damage: None makes every defect an error. A list gets all defects; of each image the events
-            before the first defect are kept.
+        data: The whole log: header, records and names of each chunk.
+        clocks: The device's clock domains, by clock number. Ticks in the log have 32 bits, so wider
+            counters become 32-bit domains. If empty, domains with an unknown rate are used.
+        damage: None makes every defect an error. With a list, defects are appended to it, and each
+            image is kept up to its first defect.
 
     Raises:
-        FormatError: The log contradicts the format or itself; offset and field say where. Or
-            nothing of it is intact.
+        FormatError: The log is invalid (the error has offset and field), or nothing is intact.
     """
     if damage is None:
         logs = read_tracer_logs(data)
     else:
         known = len(clocks) or NO_CLOCK
-        logs = join_chunks(salvaged_chunks(data, known, damage), damage)
+        logs = join_chunks(_salvaged_chunks(data, known, damage), damage)
         if not logs:
-            reason = damage[0].reason if damage else "there is no image"
+            reason = damage[0].reason if damage else "no image found"
             raise FormatError(f"nothing could be salvaged: {reason}", offset=0, field="log")
     domains = _domains([log.records for log in logs], clocks)
     trace = concatenate([_trace(log, data, domains) for log in logs])
     if damage is not None:
-        trace = without_lost_names(trace, damage)
+        trace = _without_lost_names(trace, damage)
     return trace.sealed()
 
 
@@ -137,14 +142,14 @@ def _block_name(names: Sequence[str], number: int) -> str:
 
 
 def _domains(tracers: Sequence[Records], clocks: Sequence[ClockDomain]) -> list[ClockDomain]:
-    """The clock domains of the log, after checking that its ticks can come from them."""
+    """Return the clock domains of the log; check that all clock numbers exist."""
     numbers = [records.all_of(Record.PROFILE)["clock"] for records in tracers]
     if not clocks:
         used = 1 + max(int(each.max(initial=0)) for each in numbers)
         # Number 255 is NO_CLOCK in a trace, so it is refused below.
         domains = [ClockDomain(f"clock {i}", None, _TICK_BITS) for i in range(min(used, NO_CLOCK))]
     else:
-        # The low bits of a wider counter are a counter of their own.
+        # The low 32 bits of a wider counter are a valid 32-bit counter.
         domains = [replace(clock, bits=min(clock.bits, _TICK_BITS)) for clock in clocks]
     for records in tracers:
         check_clocks(records, len(domains))
@@ -203,22 +208,16 @@ def _name_column(ids: npt.NDArray[np.uint16]) -> npt.NDArray[np.int32]:
     return np.where(ids == fmt.NO_NAME, NO_NAME, ids.astype(np.int32)).astype(np.int32)
 
 
-_RECORD_COUNT, _NAMES_SIZE = slice(12, 16), slice(20, 24)
-"""Where these are in a header."""
+def _salvaged_chunks(data: bytes, clocks: int, damage: list[Damage]) -> Iterator[Chunk]:
+    """Yield image after image, each up to its first defect.
 
-_MAGIC: Final = fmt.MAGIC.to_bytes(4, "little")
-
-
-def salvaged_chunks(data: bytes, clocks: int, damage: list[Damage]) -> Iterator[Chunk]:
-    """Read image after image, each up to its first defect.
-
-    Names that are not there are ``LOST_NAME``. They stand at the end of an image, the newest
-    first, so a log that was cut off loses the oldest, or all.
+    Missing names become ``LOST_NAME``. Names are at the end of an image, newest first, so a
+    truncated log loses the oldest names, or all.
 
     Args:
         data: The log.
-        clocks: How many clock domains there are.
-        damage: Gets what is left out.
+        clocks: Number of clock domains.
+        damage: List to append defects to.
     """
     place = debug_end = 0
     while place < len(data):
@@ -240,8 +239,8 @@ def salvaged_chunks(data: bytes, clocks: int, damage: list[Damage]) -> Iterator[
         place = behind
 
 
-def without_lost_names(trace: Trace, damage: list[Damage]) -> Trace:
-    """The trace without the events whose names are lost; blocks without theirs are ``""``."""
+def _without_lost_names(trace: Trace, damage: list[Damage]) -> Trace:
+    """Remove events with lost names; rename blocks with lost names to ``""``."""
     lost = [index for index, name in enumerate(trace.names) if name == LOST_NAME]
     if not lost:
         return trace
@@ -275,7 +274,7 @@ def _size(header: LogHeader) -> int:
 
 
 def _next_image(data: bytes, place: int) -> int:
-    """Where the next whole image begins, or the end."""
+    """Return the offset of the next complete image, or the end of the data."""
     while (place := data.find(_MAGIC, place + 1)) >= 0:
         try:
             header = read_header(data, place)
@@ -294,9 +293,9 @@ def _intact(
     clocks: int,
     damage: list[Damage],
 ) -> Chunk | None:
-    """The records of an image before its first defect; None when nothing can be made of it."""
+    """Return the records of an image before its first defect; None if the image is unusable."""
     if len(image) < _size(header):
-        message = f"log is truncated: {_size(header)} bytes announced, {len(image)} there"
+        message = f"log is truncated: {_size(header)} bytes announced, {len(image)} present"
         _leave_out(damage, FormatError(message, offset=place + len(image), field="log"))
     body = image[fmt.HEADER_SIZE :]
     names_at = header.record_count * fmt.RECORD_SIZE
@@ -304,7 +303,7 @@ def _intact(
     if lost and len(image) == _size(header):
         error = FormatError("do not fill their part", offset=place + len(image), field="names")
         _leave_out(damage, error)
-    if lost > len(image):  # as many would take more memory than the file does
+    if lost > len(image):  # a wrong count could otherwise allocate any amount of memory
         error = FormatError(f"{lost} are lost", offset=place + 16, field="names")
         _leave_out(damage, error, "; the image is left out")
         return None
@@ -336,7 +335,7 @@ def _intact(
 
 
 def _newest_names(region: bytes, header: LogHeader) -> tuple[bytes, int]:
-    """Names as they stand in an image, empty ones for the lost, and how many these are."""
+    """Return the encoded names of an image, padded with empty ones, and the number of lost ones."""
     position = known = 0
     while known < header.name_count and position < len(region):
         behind = position + 1 + region[position]
@@ -345,7 +344,7 @@ def _newest_names(region: bytes, header: LogHeader) -> tuple[bytes, int]:
         position, known = behind, known + 1
     whole = len(region) == header.names_size
     if whole and (position < len(region) or known < header.name_count):
-        position = known = 0  # a length is wrong, and nobody knows which
+        position = known = 0  # a length is wrong, but it is unknown which one
     lost = header.name_count - known
     return region[:position] + bytes(lost), lost
 
@@ -353,7 +352,7 @@ def _newest_names(region: bytes, header: LogHeader) -> tuple[bytes, int]:
 def _leave_out(
     damage: list[Damage], error: FormatError, consequence: str = "", place: int = 0
 ) -> None:
-    """Note a defect, found in bytes that stand at ``place``."""
+    """Append a defect, found in bytes at offset ``place`` of the file."""
     offset = error.offset or 0
     reason = error.message.replace(f"at byte {offset}", f"at byte {offset + place}") + consequence
     damage.append(Damage(offset + place, error.field, reason, None))

@@ -1,4 +1,4 @@
-"""The chunks of a device log: reading each alone, and putting those of a tracer together."""
+"""Chunks of a device log: reads each on its own, and joins the chunks of a tracer."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from harness.errors import FormatError
 from harness.records.trace import Damage, DebugValue, Losses, Stack
 
 LOST_NAME = "\udc00"
-"""In place of a name that a damaged log has lost; no bytes become this character."""
+"""Replaces a name that a damaged log has lost; no bytes decode to this character."""
 
 _HEADER = struct.Struct("<IBBHIIHHIIIIIIIIIII")
 
 
 @dataclass(frozen=True, slots=True)
 class LogHeader:
-    """What the header of an image says; see ``schema/compact_log.toml``."""
+    """The header of an image; see ``schema/compact_log.toml``."""
 
     record_count: int
     name_count: int
@@ -42,7 +42,7 @@ class LogHeader:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One image, consistent in itself.
+    """One image, checked on its own.
 
     Attributes:
         place: Offset of the image in the file.
@@ -50,9 +50,8 @@ class Chunk:
         header: Its header.
         names: Interned names, by id.
         records: All its records.
-        carried: How many of these, at the start, are copies of earlier chunks' records.
-        values: What its VALUE records hold; payloads are where the chunk's place in the file
-            puts them.
+        carried: Number of copies of earlier chunks' records at the start.
+        values: Values of its VALUE records; offsets are those in the joined debug buffer.
     """
 
     place: int
@@ -71,18 +70,18 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class TracerLog:
-    """All that is there of one tracer's log.
+    """The joined log of one tracer.
 
     Attributes:
         tracer: The tracer's number.
         names: Interned names, by id.
-        records: Its records, without copies of records that are there themselves.
-        numbers: Number of each record in the log; copies of records that are not there have the
-            number of the record behind them.
-        values: Values, of the VALUE records in order.
-        losses: What is missing.
-        filtered_events: Events left out by choice.
-        stack: Stack use; None when unknown.
+        records: Its records, without copies whose original is present.
+        numbers: Number of each record in the log; a copy whose original is missing has the number
+            of the next record.
+        values: Values of the VALUE records, in order.
+        losses: Missing parts.
+        filtered_events: Events not logged because of run options.
+        stack: Stack use; None if unknown.
     """
 
     tracer: int
@@ -96,21 +95,21 @@ class TracerLog:
 
 
 def read_tracer_logs(data: bytes) -> list[TracerLog]:
-    """Read the images in ``data`` and put together what each tracer logged, by tracer number.
+    """Read all images in ``data``; return one joined log per tracer, by tracer number.
 
     Raises:
-        FormatError: An image contradicts the format or itself, or images contradict each other.
+        FormatError: An image is invalid, or images contradict each other.
     """
     return join_chunks(read_chunks(data))
 
 
 def join_chunks(chunks: Iterable[Chunk], damage: list[Damage] | None = None) -> list[TracerLog]:
-    """Put together what each tracer logged, by tracer number.
+    """Join the chunks of each tracer; return one log per tracer, by tracer number.
 
     Args:
-        chunks: In any order.
-        damage: None makes every contradiction an error. A list gets the chunks that contradict
-            others and were left out; chunks may end before they should, then.
+        chunks: The chunks, in any order.
+        damage: None makes every contradiction an error. With a list, contradicting chunks are left
+            out and appended to it, and chunks may be truncated.
 
     Raises:
         FormatError: Chunks contradict each other, and ``damage`` is None.
@@ -120,7 +119,7 @@ def join_chunks(chunks: Iterable[Chunk], damage: list[Damage] | None = None) -> 
         header = chunk.header
         known = tracers.setdefault(header.tracer, {})
         if header.chunk in known:
-            error = _chunk_error(chunk, 44, "chunk number", "is there twice")
+            error = _chunk_error(chunk, 44, "chunk number", "is duplicated")
             if damage is None:
                 raise error
             damage.append(Damage.of(error, None))
@@ -137,7 +136,7 @@ def _chunk_error(chunk: Chunk, within: int, field: str, message: str) -> FormatE
 
 
 def read_chunks(data: bytes) -> Iterator[Chunk]:
-    """Read image after image; there is one at least."""
+    """Yield image after image, at least one."""
     chunk = read_chunk(data, 0, 0)
     debug_end = 0
     yield chunk
@@ -150,17 +149,17 @@ def read_chunks(data: bytes) -> Iterator[Chunk]:
 
 
 def split_chunk(chunk: bytes) -> tuple[bytes, bytes]:
-    """Tell the image in ``chunk`` from the debug buffer that the device sent behind it.
+    """Split ``chunk`` into its image and the debug buffer that the device sent after it.
 
     Raises:
-        FormatError: It does not begin with a whole image.
+        FormatError: The chunk does not begin with a complete image.
     """
     size = read_chunk(chunk, 0, 0).size
     return chunk[:size], chunk[size:]
 
 
 def join_debug_buffers(buffers: Iterable[bytes]) -> bytes:
-    """Put the debug buffers of several chunks together, in the order of their images."""
+    """Join the debug buffers of several chunks, in the order of their images."""
     joined = bytearray()
     for buffer in buffers:
         joined += bytes(padded(len(joined)) - len(joined)) + buffer
@@ -168,15 +167,17 @@ def join_debug_buffers(buffers: Iterable[bytes]) -> bytes:
 
 
 def padded(size: int) -> int:
-    """Bytes that a chunk's debug buffer takes among those of others."""
+    """Return the aligned size of a chunk's debug buffer in the joined buffer, bytes."""
     return size + -size % fmt.PAYLOAD_ALIGNMENT
 
 
 def read_chunk(data: bytes, place: int, debug_start: int) -> Chunk:
-    """Read the image at ``place``; its debug buffer begins at ``debug_start`` of that of the log.
+    """Read the image at ``place``.
+
+    Its debug buffer begins at ``debug_start`` of the log's joined debug buffer.
 
     Raises:
-        FormatError: The image contradicts the format or itself.
+        FormatError: The image is invalid.
     """
     header = read_header(data, place)
     start = place + fmt.HEADER_SIZE
@@ -184,7 +185,7 @@ def read_chunk(data: bytes, place: int, debug_start: int) -> Chunk:
     end = names_start + header.names_size
     if end > len(data):
         raise FormatError(
-            f"log is truncated: {end} bytes announced, {len(data)} there",
+            f"log is truncated: {end} bytes announced, {len(data)} present",
             offset=len(data),
             field="records or names",
         )
@@ -213,7 +214,7 @@ def log_header(
     chunk: int,
     first_record: int,
 ) -> bytes:
-    """Return the header of a log with these counts, for one whose own header is lost."""
+    """Return a header with these counts, for a log without one."""
     return _HEADER.pack(
         *(fmt.MAGIC, fmt.VERSION, fmt.RECORD_SIZE, fmt.HEADER_SIZE, fmt.FLAG_FULL * full),
         *(record_count, name_count, 0, names_size, dropped_events, dropped_blocks),
@@ -225,7 +226,7 @@ def read_header(data: bytes, place: int) -> LogHeader:
     """Read the header of the image at ``place``.
 
     Raises:
-        FormatError: There is none, or one of another version.
+        FormatError: The header is missing, or of an unsupported version.
     """
     if len(data) - place < fmt.HEADER_SIZE:
         raise FormatError(
@@ -244,13 +245,13 @@ def read_header(data: bytes, place: int) -> LogHeader:
     for field, offset, value, wanted in expected:
         if value != wanted:
             raise FormatError(
-                f"{value:#x} instead of {wanted:#x}", offset=place + offset, field=field
+                f"{value:#x}, expected {wanted:#x}", offset=place + offset, field=field
             )
     return LogHeader(*counts)
 
 
 def _read_names(data: bytes, position: int, end: int, count: int) -> tuple[str, ...]:
-    """The interned names, by id. The image has them newest first."""
+    """Return the interned names by id. In the image, they are stored newest first."""
     names: list[str] = []
     for number in reversed(range(count)):
         behind = position + 1 + data[position] if position < end else end + 1
@@ -267,7 +268,7 @@ def _read_names(data: bytes, position: int, end: int, count: int) -> tuple[str, 
 
 
 def _count_carried(records: Records, header: LogHeader) -> int:
-    """Copies stand at the start, and not in the first chunk."""
+    """Count the copied records; they must be at the start, and not in the first chunk."""
     copies = []
     for kind in (Record.ALLOCATOR, Record.BLOCK):
         numbers = records.numbers(kind)
@@ -276,13 +277,13 @@ def _count_carried(records: Records, header: LogHeader) -> int:
     carried = np.concatenate(copies)
     bad = carried != np.arange(len(carried))
     bad |= header.chunk == 0
-    bad[len(allocators) + 1 :] = True  # one block goes on at most
-    records.refuse(bad, carried, 1, "flags", "no place for a copy")
+    bad[len(allocators) + 1 :] = True  # at most one block continues from the previous chunk
+    records.refuse(bad, carried, 1, "flags", "copied record in a wrong position")
     return len(allocators) + len(blocks)
 
 
 def _join(chunks: Sequence[Chunk], damage: list[Damage] | None) -> TracerLog:
-    """Put the chunks of one tracer, in order, together."""
+    """Join the chunks of one tracer, given in order."""
     joined = _Joined(may_be_cut=damage is not None)
     names: tuple[str, ...] = ()
     taken: list[Chunk] = []
@@ -297,10 +298,10 @@ def _join(chunks: Sequence[Chunk], damage: list[Damage] | None) -> TracerLog:
         else:
             taken.append(chunk)
         if damage is not None and joined.cut_before:
-            lost = f"{joined.cut_before} records before it are not there"
+            lost = f"misses {joined.cut_before} records before it"
             damage.append(Damage.of(_chunk_error(chunk, 48, "first record", lost), None))
     chunks = taken
-    last = chunks[-1].header  # what it counts, it counts from the first chunk on
+    last = chunks[-1].header  # its counters are totals since the first chunk
     return TracerLog(
         tracer=last.tracer,
         names=names,
@@ -321,16 +322,16 @@ def _join(chunks: Sequence[Chunk], damage: list[Damage] | None) -> TracerLog:
 
 
 def _common_names(chunk: Chunk, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of a chunk, which has all of those before it, and those that either has lost."""
+    """Merge the names of a chunk with those of earlier chunks, which it has to repeat."""
     known = chunk.names
     both = list(zip(names, known, strict=False))
     if len(known) < len(names) or any(a != b and LOST_NAME not in (a, b) for a, b in both):
-        raise _chunk_error(chunk, 16, "names", "does not have the names of earlier ones")
+        raise _chunk_error(chunk, 16, "names", "does not repeat the names of earlier chunks")
     return (*(b if a == LOST_NAME else a for a, b in both), *known[len(names) :])
 
 
 class _Joined:
-    """Records of chunks, one chunk after the other; with ``may_be_cut`` their ends may be lost."""
+    """Accumulates the records of chunks; with ``may_be_cut``, chunks may be truncated."""
 
     def __init__(self, *, may_be_cut: bool) -> None:
         self._may_be_cut = may_be_cut
@@ -340,18 +341,18 @@ class _Joined:
         self._next_chunk = self._next_record = 0
         self._allocators = 0  # declared so far
         self._length = 0
-        self._block: int | None = None  # which record the current block's is
-        self._amended: dict[int, int] = {}  # bundled input index of blocks that a copy corrects
+        self._block: int | None = None  # index of the current block's record
+        self._amended: dict[int, int] = {}  # bundled input index from a later copy, by block
 
     def add(self, chunk: Chunk) -> None:
-        """Append a chunk; count what is missing before it."""
+        """Append a chunk; count missing chunks and records before it."""
         header, records = chunk.header, chunk.records
         follows = header.chunk == self._next_chunk
         gap = header.first_record - self._next_record
         self.cut_before = gap if follows and self._may_be_cut else 0
         follows = follows and not self.cut_before
         if gap < 0 or (gap and follows):
-            raise _chunk_error(chunk, 48, "first record", "does not begin where the last one ends")
+            raise _chunk_error(chunk, 48, "first record", "does not continue the previous chunk")
         self.lost_chunks += header.chunk - self._next_chunk
         self.lost_records += gap
         self._next_chunk, self._next_record = header.chunk + 1, chunk.next_record
@@ -367,21 +368,21 @@ class _Joined:
         self._length += len(part)
 
     def _known(self, chunk: Chunk, follows: bool) -> Bools:
-        """Which of the chunk's records are copies of records that are there."""
+        """Return a mask of the chunk's records that are copies of present records."""
         records, carried = chunk.records, chunk.carried
         known = np.zeros(len(records), np.bool_)
         allocators = int(np.count_nonzero(records.kinds[:carried] == Record.ALLOCATOR))
         known[: min(allocators, self._allocators)] = True
         if carried > allocators and follows:
             if self._block is None:
-                raise _chunk_error(chunk, fmt.HEADER_SIZE, "BLOCK", "goes on with an unknown block")
+                raise _chunk_error(chunk, fmt.HEADER_SIZE, "BLOCK", "continues an unknown block")
             copy = records.view(np.array([carried - 1]), BLOCK)
             self._amended[self._block] = int(copy["bundled_input_index"][0])
             known[carried - 1] = True
         return known
 
     def records(self) -> Records:
-        """All records together."""
+        """Return all records."""
         raw = np.concatenate([part.raw for part in self._parts])
         for record, index in self._amended.items():
             raw[record : record + 1].view(BLOCK)[0]["bundled_input_index"] = index

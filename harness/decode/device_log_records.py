@@ -1,4 +1,4 @@
-"""Records of a device log: their layouts, logged values, and whether they fit together."""
+"""Records of a device log: layouts, consistency checks, and logged values."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ _FOLLOWERS = {
     Record.WIDE: (Record.PROFILE, Record.DELEGATE, Record.VALUE),
     Record.DELEGATE: (Record.PROFILE, Record.VALUE),
 }
-"""What may stand behind a prefix and its payload."""
+"""Kinds of records that may follow a prefix record and its payload."""
 
 _FLAGS = {
     Record.BLOCK: fmt.CARRIED,
@@ -116,19 +116,29 @@ _FLAGS = {
     Record.DELEGATE: fmt.DELEGATE_METADATA,
 }
 _PAYLOAD, _UNKNOWN = 0, 255
-"""Kinds given to records that are bytes of a record before them, and to those of no known kind."""
+"""Pseudo-kinds: payload bytes of an earlier record, and an unknown kind."""
+
+
+_NUMBERS = {Value.INT: "<q8x", Value.DOUBLE: "<d8x", Value.BOOL: "<?15x"}
+
+
+_LARGEST_TYPE = 127
+"""Largest scalar type: ExecuTorch and ED00 files store them as signed bytes."""
+
+
+_TENSOR = struct.Struct("<BBHIII")
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Records of one tracer, checked: those of a chunk, or of several.
+    """Checked records of one tracer, from one or several chunks.
 
     Attributes:
         raw: Their bytes, shape (n, RECORD_SIZE).
-        kinds: Kind per record, 0 for bytes that belong to a record before.
-        places: Offset of each in the file.
-        rows: Number of events before each record: the row of an event, and of the event behind a
-            prefix.
+        kinds: Kind per record, 0 for payload bytes of an earlier record.
+        places: Offset of each record in the file.
+        rows: Number of events before each record: the row of an event, or of the event after a
+            prefix record.
     """
 
     raw: Bytes
@@ -138,7 +148,7 @@ class Records:
 
     @classmethod
     def of(cls, raw: Bytes, kinds: Bytes, places: Ints) -> Records:
-        """Number the events among them."""
+        """Create the object, and compute ``rows``."""
         is_event = np.isin(kinds, _EVENTS)
         return cls(raw, kinds, places, np.cumsum(is_event) - is_event)
 
@@ -147,20 +157,20 @@ class Records:
         return len(self.kinds)
 
     def numbers(self, kind: Record) -> Ints:
-        """Which records are of a kind."""
+        """Return the indices of the records of a kind."""
         return np.flatnonzero(self.kinds == kind)
 
     def view(self, numbers: Ints, layout: np.dtype[np.void]) -> np.ndarray:
-        """The given records as a structured array."""
+        """Return the given records as a structured array."""
         return self.raw[numbers].view(layout)[:, 0]
 
     def all_of(self, kind: Record) -> np.ndarray:
-        """All records of a kind as a structured array."""
+        """Return all records of a kind as a structured array."""
         return self.view(self.numbers(kind), _LAYOUTS[kind])
 
     @property
     def events(self) -> Ints:
-        """Which records are events."""
+        """Indices of the records that are events."""
         return np.flatnonzero(np.isin(self.kinds, _EVENTS))
 
     def refuse(self, bad: Bools, numbers: Ints, within: int, field: str, message: str) -> None:
@@ -174,10 +184,10 @@ class Records:
 
 
 def read_records(data: bytes, start: int, count: int, name_count: int) -> Records:
-    """Find the ``count`` records at ``start`` and check what they say.
+    """Read and check the ``count`` records at ``start``.
 
     Raises:
-        FormatError: They contradict the format or each other.
+        FormatError: A record is invalid or contradicts another.
     """
     raw = np.frombuffer(data, np.uint8, count * fmt.RECORD_SIZE, start)
     raw = raw.reshape(-1, fmt.RECORD_SIZE)
@@ -194,14 +204,34 @@ def read_records(data: bytes, start: int, count: int, name_count: int) -> Record
 
 
 def check_clocks(records: Records, count: int) -> None:
-    """Check that events are stamped by one of ``count`` clocks.
+    """Check that all clock numbers are below ``count``.
 
     Raises:
-        FormatError: One is not.
+        FormatError: A clock number is unknown.
     """
     numbers = records.all_of(Record.PROFILE)["clock"]
     profiles = records.numbers(Record.PROFILE)
     records.refuse(numbers >= count, profiles, 1, "PROFILE clock", "unknown clock domain")
+
+
+def read_values(records: Records, debug_size: int, base: int) -> list[DebugValue]:
+    """Decode the values among ``records``, in log order.
+
+    Args:
+        records: The records of one chunk.
+        debug_size: Size of the chunk's debug buffer, for checking offsets, bytes.
+        base: Offset of that buffer in the debug buffer of the whole log.
+
+    Raises:
+        FormatError: A value's content does not match its record.
+    """
+    values = []
+    numbers = records.numbers(Record.VALUE)
+    rows = records.all_of(Record.VALUE)[["type", "count"]].tolist()
+    for number, (type_, count) in zip(numbers.tolist(), rows, strict=True):
+        content = records.raw[number + 1 : number + 1 + count].tobytes()
+        values.append(_Content(records, number, content, debug_size, base).value(type_))
+    return values
 
 
 def _record_error(record: int, offset: int, field: str, message: str) -> FormatError:
@@ -213,9 +243,9 @@ def _payload_records(lengths: Ints) -> Ints:
 
 
 def _mark_payloads(raw: Bytes, start: int) -> Bytes:
-    """The kind of every record, after setting apart those that are metadata or parts of values.
+    """Return the kind of every record, with payload records (metadata, values) marked.
 
-    Such bytes may look like any record, so the few records that own some are visited in order.
+    Payload bytes can look like any record, so the few records with a payload are visited in order.
     """
     kinds = raw[:, 0].copy()
     kinds[~np.isin(kinds, list(Record))] = _UNKNOWN
@@ -257,7 +287,7 @@ def _check_flags(records: Records) -> None:
 
 
 def _check_prefixes(records: Records) -> None:
-    """A prefix stands right before its event."""
+    """Check that every prefix record is followed by its event."""
     for kind, allowed in _FOLLOWERS.items():
         numbers = records.numbers(kind)
         behind = numbers + 1
@@ -270,11 +300,11 @@ def _check_prefixes(records: Records) -> None:
 def _check_delegates(records: Records) -> None:
     numbers, delegates = records.numbers(Record.DELEGATE), records.all_of(Record.DELEGATE)
     bad = (delegates["flags"] == 0) & (delegates["length"] != 0)
-    records.refuse(bad, numbers, 8, "DELEGATE length", "length of metadata that is not there")
+    records.refuse(bad, numbers, 8, "DELEGATE length", "length without metadata")
 
 
 def _check_allocators(records: Records) -> None:
-    """Allocator ids count from 1 in the order of declaration, and are declared before use."""
+    """Check that allocator ids count from 1 in order, and are declared before their use."""
     declared = records.numbers(Record.ALLOCATOR)
     ids = records.all_of(Record.ALLOCATOR)["id"]
     bad = ids != np.arange(1, len(ids) + 1)
@@ -287,38 +317,8 @@ def _check_allocators(records: Records) -> None:
     records.refuse(bad, used, 2, "ALLOCATION allocator", "allocator was not declared")
 
 
-_TENSOR = struct.Struct("<BBHIII")
-
-
-_NUMBERS = {Value.INT: "<q8x", Value.DOUBLE: "<d8x", Value.BOOL: "<?15x"}
-
-
-_LARGEST_TYPE = 127
-"""ExecuTorch's scalar types are signed bytes, and an ED00 file holds no others."""
-
-
-def read_values(records: Records, debug_size: int, base: int) -> list[DebugValue]:
-    """Decode the values among ``records``, in log order.
-
-    Args:
-        records: Those of one chunk.
-        debug_size: Bytes of the chunk's debug buffer, which offsets are checked against.
-        base: Where that begins in the debug buffer of the whole log.
-
-    Raises:
-        FormatError: A value's content is not what its record announces.
-    """
-    values = []
-    numbers = records.numbers(Record.VALUE)
-    rows = records.all_of(Record.VALUE)[["type", "count"]].tolist()
-    for number, (type_, count) in zip(numbers.tolist(), rows, strict=True):
-        content = records.raw[number + 1 : number + 1 + count].tobytes()
-        values.append(_Content(records, number, content, debug_size, base).value(type_))
-    return values
-
-
 class _Content:
-    """What stands behind one VALUE record."""
+    """Parses the content records after one VALUE record."""
 
     def __init__(
         self, records: Records, number: int, content: bytes, debug_size: int, base: int
@@ -337,7 +337,7 @@ class _Content:
             self.refuse(len(self.content) != layout.size, 2, "count", "not one record of content")
             [held] = layout.unpack(self.content)
             zeros = self.content.strip(b"\0") if type_ == Value.BOOL else self.content[8:]
-            self.refuse(zeros not in (b"", b"\1", bytes(8)), 16, "content", "not zero behind it")
+            self.refuse(zeros not in (b"", b"\1", bytes(8)), 16, "content", "padding is not zero")
         else:
             tensors = self.tensors()
             expected = {Value.NONE: 0, Value.TENSOR: 1}.get(Value(type_), len(tensors))
@@ -356,17 +356,17 @@ class _Content:
             dims = at + fmt.RECORD_SIZE
             end = dims + -(-8 * ndim // fmt.RECORD_SIZE) * fmt.RECORD_SIZE
             within = fmt.RECORD_SIZE + at
-            self.refuse(end > len(self.content), within + 1, "dimensions", "more than there are")
+            self.refuse(end > len(self.content), within + 1, "dimensions", "content too short")
             padding = any(self.content[dims + 8 * ndim : end])
             self.refuse(bool(zero or zero1 or padding), within + 2, "reserved", "not zero")
             shape = np.frombuffer(self.content, "<i4", 2 * ndim, dims).tolist()
             sizes, strides = tuple(shape[:ndim]), tuple(shape[ndim:])
             self.refuse(min(sizes, default=0) < 0, dims + fmt.RECORD_SIZE, "size", "negative")
             empty = 0 in sizes
-            self.refuse((nbytes == 0) != empty, within + 8, "bytes", "not what the sizes say")
+            self.refuse((nbytes == 0) != empty, within + 8, "bytes", "does not match the sizes")
             lost = offset == fmt.NO_OFFSET
             inside = lost or offset + nbytes <= self.debug_size
-            self.refuse(not inside, within + 4, "offset", "outside of the debug buffer")
+            self.refuse(not inside, within + 4, "offset", "outside the debug buffer")
             tensors.append(
                 TensorValue(
                     scalar_type=dtype,

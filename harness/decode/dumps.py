@@ -1,6 +1,6 @@
-"""All traces in some bytes, whatever they are: ED00 files, device logs, console captures.
+"""Reads all traces in a file: ED00 files, device logs, console captures.
 
-What the bytes are is recognised by what they say, never by the name of a file.
+The format is detected from the contents, never from the file name.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
 from harness.records.trace import Damage, Losses, Trace
 
 _ZEROS: Final = 64
-"""Zeros that may stand between two dumps, at most."""
+"""Most padding zeros between two dumps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """A trace, and what was found with it.
+    """A trace with its debug buffer.
 
     Attributes:
         trace: The trace.
-        debug_buffer: Bytes of the tensors that it logged, if they were found.
-        offset: Of its dump in the bytes; of its text, in a capture.
+        debug_buffer: Bytes of the logged tensors, or None.
+        offset: Offset of the dump in the data; in a capture, of its base64 text.
     """
 
     trace: Trace
@@ -40,12 +40,12 @@ class Dump:
 
 @dataclass(frozen=True, slots=True)
 class FoundDumps:
-    """What some bytes hold.
+    """All dumps of a file.
 
     Attributes:
-        dumps: Traces in the order of the bytes. A static ETDumpGen that was reset leaves older
-            dumps behind newer ones.
-        damage: What was left out.
+        dumps: Dumps in file order. A static ETDumpGen that was reset leaves older dumps after newer
+            ones.
+        damage: Defects; the affected parts are left out.
     """
 
     dumps: tuple[Dump, ...]
@@ -53,7 +53,7 @@ class FoundDumps:
 
 
 def is_device_log(data: bytes) -> bool:
-    """Tell a device log from other files by its first bytes."""
+    """Whether the data begins with the magic number of a device log."""
     return data[:4] == log_format.MAGIC.to_bytes(4, "little")
 
 
@@ -63,15 +63,15 @@ def read_dumps(
     """Decode everything in ``data``.
 
     Args:
-        data: One or several ED00 dumps one behind the other; or a device log; or the text of a
-            console with ED00 dumps, and debug buffers, in it.
-        clocks: The device's clock domains, by its clock numbers; an ED00 file has the first.
-        salvage: Read what is intact and say what is not, instead of failing. Every trace that
-            misses something says so in its ``losses``.
+        data: One or several consecutive ED00 dumps, a device log, or console text that contains
+            ED00 dumps and debug buffers.
+        clocks: The device's clock domains, by clock number; events of ED00 files use the first.
+        salvage: Read the intact parts of damaged data and report the damage, instead of failing.
+            Missing events are counted in ``Trace.losses``.
 
     Raises:
-        FormatError: The bytes are none of these. Or they are damaged, and nothing is to be
-            salvaged; offset and field say where.
+        FormatError: The format is unknown, or the data is damaged and ``salvage`` is False; the
+            error has offset and field.
     """
     damage: list[Damage] | None = [] if salvage else None
     clock = clocks[0] if clocks else HOST_NANOSECONDS
@@ -89,10 +89,10 @@ def read_dumps(
 
 
 def _accounted(dumps: list[Dump], damage: list[Damage]) -> list[Dump]:
-    """Count what is damaged outside of all dumps among the losses of the last one.
+    """Add damage outside of all dumps to the losses of the last dump.
 
     Raises:
-        FormatError: There is none: nothing was intact.
+        FormatError: No dump is intact.
     """
     if not dumps:
         first = damage[0]
@@ -109,19 +109,19 @@ def _accounted(dumps: list[Dump], damage: list[Damage]) -> list[Dump]:
 def _unknown(data: bytes) -> FormatError:
     if is_postmortem(data):
         return FormatError(
-            "this is a postmortem", offset=0, field="magic", hint="use etharness postmortem"
+            "this file is a postmortem", offset=0, field="magic", hint="use etharness postmortem"
         )
     return FormatError(
         NO_IDENTIFIER,
         offset=4,
         field="file identifier",
-        hint="this is no ETDump, device log or console capture with one, or its beginning is "
+        hint="the file is not an ETDump, a device log or a console capture, or its beginning is "
         "damaged",
     )
 
 
 def _dumps(data: bytes, clock: ClockDomain, damage: list[Damage] | None) -> list[Dump]:
-    """Dumps that stand one behind the other."""
+    """Read consecutive dumps."""
     dumps: list[Dump] = []
     window = find_dump(data)
     while window:
@@ -131,21 +131,21 @@ def _dumps(data: bytes, clock: ClockDomain, damage: list[Damage] | None) -> list
 
 
 def _next(data: bytes, window: Window, damage: list[Damage] | None) -> Window | None:
-    """The dump behind another one."""
+    """Return the window of the next dump, or None at the end."""
     end = window.end
     if end == len(data):
         return None
     found = data.find(IDENTIFIER, end, end + 8 + _ZEROS + len(IDENTIFIER))
-    # Four bytes before a dump may be its size prefix, or zeros before one that has none.
+    # Four bytes before a dump may be its size prefix, or zeros before a dump without a prefix.
     prefixed = found >= end + 8 and any(data[found - 8 : found - 4])
     begin = found - (8 if prefixed else 4)
     if begin >= end and not any(data[end:begin]):
         return find_dump(data, begin)
     trailing = FormatError(
-        f"{len(data) - end} bytes after the announced size are no dump",
+        f"{len(data) - end} bytes after the announced size are not a dump",
         offset=end,
         field="size prefix",
-        hint="read the dump before them with --salvage",
+        hint="use --salvage to read the dump before them",
     )
     if damage is None:
         raise trailing
@@ -154,7 +154,7 @@ def _next(data: bytes, window: Window, damage: list[Damage] | None) -> Window | 
 
 
 def _captured(data: bytes, clock: ClockDomain, damage: list[Damage] | None) -> list[Dump]:
-    """Dumps in the text of a console; each takes the file printed before it in its section."""
+    """Read the dumps in console text; a file before a dump in its section is its debug buffer."""
     dumps: list[Dump] = []
     waiting: Payload | None = None
     for payload in read_payloads(data, damage):
@@ -170,7 +170,7 @@ def _captured(data: bytes, clock: ClockDomain, damage: list[Damage] | None) -> l
         try:
             found = _dumps(payload.data, clock, damage)
         except FormatError as error:
-            place = f"the dump that the capture has at byte {payload.offset}"
+            place = f"in the dump at byte {payload.offset} of the capture"
             message = f"{place}: {error.message}"
             raise FormatError(message, offset=error.offset, field=error.field) from error
         dumps += [Dump(dump.trace, debug_buffer, payload.offset) for dump in found]
@@ -179,14 +179,14 @@ def _captured(data: bytes, clock: ClockDomain, damage: list[Damage] | None) -> l
 
 
 def _refuse(payload: Payload | None, damage: list[Damage] | None) -> None:
-    """Tell of a file in a capture that is no dump, and no debug buffer of one."""
+    """Report a file in a capture that is neither a dump nor a debug buffer."""
     if payload is None:
         return
     error = FormatError(
-        f"a file of {len(payload.data)} bytes is no ETDump, and none follows that it belongs to",
+        f"a file of {len(payload.data)} bytes is neither an ETDump nor followed by one",
         offset=payload.offset,
         field="console capture",
-        hint="the beginning of its base64 may be damaged; --salvage reads the others",
+        hint="the beginning of its base64 may be damaged; use --salvage to read the others",
     )
     if damage is None:
         raise error

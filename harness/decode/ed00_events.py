@@ -1,4 +1,4 @@
-"""Events of an ED00 file, some thousands at a time, to columns of a Trace."""
+"""Reads the events of an ED00 file, thousands at a time, into the columns of a Trace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.decode.string_table import Interner
 from harness.records.trace import NO_CLOCK, NO_NAME, DebugValue, Kind, TensorValue, Trace
 
 Fields = dict[str, Any]
-"""Values by the column they belong to: an array, or one number for all rows."""
+"""Values by column name: an array, or one number for all rows."""
 
 _SCALARS = (
     ("chain", "CHAIN", 0),
@@ -26,11 +26,26 @@ _SCALARS = (
 _STRINGS = (("name", "NAME"), ("delegate_str", "DELEGATE_STR"))
 
 
-class Columns:
-    """The columns of a trace: each is the same in all rows until it is put otherwise.
+# By type, the field of Value that holds the number, and the dtype of the number in its table.
+_NUMBERS = {
+    ValueType.INT: (ed.ValueTable.INT, "<i8"),
+    ValueType.BOOL: (ed.ValueTable.BOOL, "?"),
+    ValueType.FLOAT: (ed.ValueTable.FLOAT, "<f4"),
+    ValueType.DOUBLE: (ed.ValueTable.DOUBLE, "<f8"),
+}
 
-    Most columns of most dumps stay so and take no memory. What they begin with are the fields of a
-    profile event that has none of its own.
+
+_TENSORS = {
+    ValueType.TENSOR: ed.ValueTable.TENSOR,
+    ValueType.TENSOR_LIST: ed.ValueTable.TENSOR_LIST,
+}
+
+
+class Columns:
+    """The columns of a trace, allocated on first use.
+
+    Initially every row has the default values of a profile event. Most columns of most dumps stay
+    that way and take no memory.
     """
 
     def __init__(self, count: int) -> None:
@@ -50,13 +65,13 @@ class Columns:
         if column is None:
             neutral = self._neutral[name]
             column = np.zeros((self._count, *neutral.shape[1:]), neutral.dtype)
-            if neutral.any():  # else its pages are not even touched
+            if neutral.any():  # otherwise the pages need not be touched
                 column[:] = neutral
             self._columns[name] = column
         column[rows] = values
 
     def finished(self, count: int) -> dict[str, Any]:
-        """The first ``count`` rows of all columns."""
+        """Return the first ``count`` rows of all columns."""
         return {
             "record": np.arange(count, dtype=np.int64),
             **{
@@ -68,12 +83,12 @@ class Columns:
 
 
 class EventReader:
-    """Reads events; what they share, strings and values, once.
+    """Reads events; shared strings and values are read once.
 
     Attributes:
         strings: All strings so far.
         debug_values: All values of debug events so far.
-        has_metadata: Whether an event had metadata.
+        has_metadata: Whether any event had metadata.
     """
 
     def __init__(self, buffer: FlatBuffer) -> None:
@@ -84,14 +99,14 @@ class EventReader:
         self._numbers: dict[int, int] = {}  # of values, by their places
 
     def read(self, slots: Ints) -> list[tuple[Ints, Fields]]:
-        """Read the events that the references at ``slots`` lead to.
+        """Read the events that the references at ``slots`` point to.
 
         Returns:
-            For every kind of event that is among them, which they are and their fields.
+            Per kind of event, the indices in ``slots`` of its events and their fields.
 
         Raises:
-            DefectError: Something about an event is wrong; its entries are indices of ``slots``.
-                Then nothing has been remembered of any of the events.
+            DefectError: An event is damaged; the error's entries are indices of ``slots``. The
+                reader's state is then unchanged.
         """
         buffer = self._buffer
         events = Tables.at(buffer, buffer.follow(slots, "RunData.events"), ed.EventTable)
@@ -118,7 +133,7 @@ class EventReader:
         return parts
 
     def text_codes(self, places: Ints) -> npt.NDArray[np.int32]:
-        """Indices of the strings at ``places``, which have been checked; NO_NAME where it is 0."""
+        """Return the indices of the checked strings at ``places``; NO_NAME for position 0."""
         codes = np.full(len(places), NO_NAME, np.int32)
         present = np.flatnonzero(places)
         if len(present) == len(places):
@@ -127,7 +142,7 @@ class EventReader:
         return codes
 
     def check_strings(self, places: Ints, field: str) -> Ints:
-        """Check the strings at ``places`` but where it is 0, and return ``places``."""
+        """Check the strings at nonzero ``places``, and return ``places``."""
         present = np.flatnonzero(places)
         with of_entries(present):
             self.strings.check(places[present], field)
@@ -173,7 +188,7 @@ class EventReader:
         return {**fields, "kind": Kind.DEBUG, "clock": NO_CLOCK, "debug": entries}
 
     def _common(self, tables: Tables[Any], slots: type[IntEnum], chain: str) -> Fields:
-        """The fields that profile and debug events have; strings as places."""
+        """Read the common fields of profile and debug events; strings as positions."""
         fields: Fields = {}
         for name, slot, default in _SCALARS:
             if tables.has(slots[slot]):
@@ -186,7 +201,7 @@ class EventReader:
         return fields
 
     def _remember(self, fields: Fields) -> None:
-        """Replace the places of strings and values by their numbers."""
+        """Replace positions of strings and values by their indices."""
         for place, value in fields.pop("values", {}).items():
             self._numbers[place] = len(self.debug_values)
             self.debug_values.append(value)
@@ -203,26 +218,11 @@ def _names(slots: Sequence[IntEnum] | type[IntEnum]) -> str:
     return ", ".join(slot.name.lower() for slot in slots)
 
 
-# Which field of Value a type means, and how the table in that field stores a number.
-_NUMBERS = {
-    ValueType.INT: (ed.ValueTable.INT, "<i8"),
-    ValueType.BOOL: (ed.ValueTable.BOOL, "?"),
-    ValueType.FLOAT: (ed.ValueTable.FLOAT, "<f4"),
-    ValueType.DOUBLE: (ed.ValueTable.DOUBLE, "<f8"),
-}
-
-
-_TENSORS = {
-    ValueType.TENSOR: ed.ValueTable.TENSOR,
-    ValueType.TENSOR_LIST: ed.ValueTable.TENSOR_LIST,
-}
-
-
 def read_values(buffer: FlatBuffer, positions: Ints) -> list[DebugValue]:
     """Decode the Value tables at ``positions``.
 
     Raises:
-        FormatError: An offset leads out of the buffer, or a value is not of the type it states.
+        FormatError: An offset points outside the buffer, or a value has not its declared type.
     """
     tables = Tables.at(buffer, positions, ed.ValueTable)
     types = tables.scalars(ed.ValueTable.TYPE, "i1", 0)

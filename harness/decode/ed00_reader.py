@@ -1,7 +1,7 @@
-"""An ED00 file, as ExecuTorch's ETDumpGen writes it, to a Trace.
+"""Reads an ED00 file, as written by ExecuTorch's ETDumpGen, into a Trace.
 
-Events are read column-wise, some thousands at once, so that what they need stays in the cache and
-the memory small; see ``harness.decode.flatbuffer``. Damage is an error, or left out and reported.
+Events are read column-wise, thousands at a time, so that the working set fits into the cache; see
+``harness.decode.flatbuffer``. Damage is an error, or is left out and reported.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from harness.records.trace import Block, Damage, Losses, Trace
 _Result = TypeVar("_Result")
 
 NO_IDENTIFIER: Final = f"no {ed.IDENTIFIER.decode()} identifier"
-"""What is wrong with bytes that are no ED00 file."""
+"""Error message for data that is not an ED00 file."""
 
 _SLICE: Final = 1 << 14
-"""Events that are read at once."""
+"""Events per batch."""
 _BROKEN_BY_ETDUMPGEN: Final = (
     "the file may be damaged: an output tensor of a type that ETDumpGen cannot write (half, "
     "bfloat16) breaks its dump"
@@ -35,13 +35,13 @@ _BROKEN_BY_ETDUMPGEN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Where a dump is in a file.
+    """Position of a dump in a file.
 
     Attributes:
-        begin: Where it begins, with its size prefix if it has one.
-        start: Of its FlatBuffer: offset 0 of it.
-        end: Behind it, as far as it is there.
-        announced: Behind it, as its size prefix says; ``end`` without one.
+        begin: Offset of the dump, including its size prefix if it has one.
+        start: Offset of its FlatBuffer.
+        end: End offset of the bytes present.
+        announced: End offset according to its size prefix; ``end`` without a prefix.
     """
 
     begin: int
@@ -51,10 +51,10 @@ class Window:
 
     @property
     def base(self) -> int:
-        """From where on its fields are aligned: where its size prefix begins.
+        """Base of the alignment of its fields: the offset of its size prefix.
 
-        With its prefix, the size of a dump that has fields of 8 bytes is a multiple of 8, so the
-        length of one without a prefix tells whether that was cut off.
+        Including the prefix, the size of a dump with 8-byte fields is a multiple of 8. So the
+        length of a dump without a prefix shows whether the prefix was removed.
         """
         cut_off = self.begin == self.start and (self.end - self.start) % 8 == 4
         return self.begin - 4 if cut_off else self.begin
@@ -62,7 +62,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """The RunData tables, and where their parts are.
+    """The RunData tables and the positions of their parts.
 
     Attributes:
         names: Positions of their names, 0 absent.
@@ -86,18 +86,20 @@ def read_ed00(
 ) -> Trace:
     """Decode an ED00 file of one dump, size-prefixed or not.
 
-    Every field of every event is kept, repeats and order included. An absent name of a block or
-    allocator reads as ``""``. An allocation of 2**63 bytes or more reads as negative, as does a
-    debug event's chain; writing them restores the bits.
+    Every field of every event is kept, including duplicates and order. A missing name of a block or
+    allocator becomes ``""``. An allocation size or a debug event's chain of 2**63 or more becomes
+    negative; writing it restores the bits.
 
     Args:
         data: The whole file.
-        clock: What the ticks count. The file does not say; ExecuTorch's hosts use nanoseconds.
+        clock: Clock domain of the ticks, which the file does not contain; ExecuTorch's hosts use
+            nanoseconds.
         allow_trailing: Ignore bytes after the announced size. A static ETDumpGen that was reset
             leaves older dumps there.
 
     Raises:
-        FormatError: The file is truncated, damaged, or no ED00 file; offset and field say where.
+        FormatError: The file is truncated, damaged or not an ED00 file; the error has offset and
+            field.
     """
     window = find_dump(data)
     if window is None:
@@ -105,7 +107,7 @@ def read_ed00(
             NO_IDENTIFIER,
             offset=4,
             field="file identifier",
-            hint="this is no ETDump file, or its beginning is damaged",
+            hint="the file is not an ETDump, or its beginning is damaged",
         )
     if window.end < len(data) and not allow_trailing:
         raise FormatError(
@@ -119,9 +121,9 @@ def read_ed00(
 
 
 def find_dump(data: bytes, at: int = 0) -> Window | None:
-    """Where the dump that begins at offset ``at`` is, or None when none begins there.
+    """Return the window of the dump at offset ``at``, or None if there is no dump.
 
-    Without a size prefix it ends with the file: nothing in it says where.
+    A dump without a size prefix ends with the file, because it does not contain its size.
     """
     if data[at + 4 : at + 8] == ed.IDENTIFIER:
         return Window(at, at, len(data), len(data))
@@ -141,10 +143,10 @@ def read_dump(
 
     Args:
         data: The whole file.
-        window: Where the dump is.
-        clock: What the ticks count.
-        damage: None makes every defect an error. A list gets all defects; what they touch is left
-            out of the trace, and nothing else.
+        window: Position of the dump.
+        clock: Clock domain of the ticks.
+        damage: None makes every defect an error. With a list, defects are appended to it, and only
+            the affected parts are left out of the trace.
 
     Raises:
         FormatError: The dump is truncated or damaged, and ``damage`` is None.
@@ -165,7 +167,7 @@ class _DumpReader:
         """Build the trace."""
         window = self.window
         if window.end < window.announced:
-            message = f"file is truncated: {window.announced} bytes announced, {window.end} there"
+            message = f"file is truncated: {window.announced} bytes announced, {window.end} present"
             self.leave_out(FormatError(message, offset=window.end, field="size prefix"), 0)
         try:
             slots = self.run_slots()
@@ -175,10 +177,10 @@ class _DumpReader:
         return self.trace(self.runs(slots))
 
     def leave_out(self, error: FormatError, events: int | None) -> None:
-        """Note what is damaged; ``events`` are lost by it, or None when nobody can say.
+        """Append a defect; ``events`` is the number of lost events, None if unknown.
 
         Raises:
-            FormatError: Nothing may be left out.
+            FormatError: The reader is strict.
         """
         if self.damage is None:
             raise error
@@ -188,10 +190,10 @@ class _DumpReader:
     def surviving(
         self, entries: Ints, read: Callable[[Ints], _Result], *, events: int | None
     ) -> tuple[_Result, Ints]:
-        """Read all entries that can be read, and return which these are.
+        """Read all intact entries; return the result and their indices.
 
-        Every check that fails names all entries that fail it, so there are never more attempts
-        than there are checks. With each entry that cannot be read ``events`` are lost.
+        A failed check names all entries that fail it, so there are at most as many attempts as
+        checks. ``events`` is the number of events lost per damaged entry.
         """
         kept = np.arange(len(entries))
         while True:
@@ -202,7 +204,7 @@ class _DumpReader:
                 kept = np.delete(kept, defect.entries)
 
     def run_slots(self) -> Ints:
-        """Positions of the references to the runs."""
+        """Return the positions of the references to the runs."""
         buffer = self.buffer
         start = np.array([buffer.start], np.int64)
         buffer.inside(start, 8, "file", start)
@@ -210,7 +212,7 @@ class _DumpReader:
         version = int(root.scalars(ed.DumpTable.VERSION, "<u4", 0)[0])
         if version != ed.VERSION:
             wrong = FormatError(
-                f"ETDump version {version} is not known",
+                f"unsupported ETDump version {version}",
                 offset=int(root.positions[0]),
                 field="ETDump.version",
                 hint=_BROKEN_BY_ETDUMPGEN,
@@ -219,7 +221,7 @@ class _DumpReader:
         return self.items(root.references(ed.DumpTable.RUN_DATA), "ETDump.run_data")[0]
 
     def runs(self, slots: Ints) -> _Runs:
-        """Read the runs, and find their parts."""
+        """Read the runs and the positions of their parts."""
         buffer = self.buffer
 
         def read(slots: Ints) -> tuple[Ints, Ints, Ints]:
@@ -253,7 +255,7 @@ class _DumpReader:
         )
 
     def items(self, vectors: Ints, field: str, *, are_events: bool = False) -> tuple[Ints, Ints]:
-        """Positions of the references in vectors, and how many each has, as far as it is there."""
+        """Return the positions of the references in vectors, and the number present in each."""
         buffer = self.buffer
         if self.damage is None:
             return buffer.items(vectors, 4, field)
@@ -263,9 +265,9 @@ class _DumpReader:
         there = np.where(vectors != 0, np.minimum(counts, (buffer.end - vectors - 4) // 4), 0)
         for row in np.flatnonzero(counts > there).tolist():
             place, count = int(vectors[row]), int(counts[row])
-            # A count that does not even fit into the whole file says nothing.
+            # A count that exceeds the whole file is itself damaged, not a number of lost events.
             fits = are_events and place + 4 + 4 * count <= self.window.announced
-            cut = FormatError(f"{count} announced, {there[row]} there", offset=place, field=field)
+            cut = FormatError(f"{count} announced, {there[row]} present", offset=place, field=field)
             self.leave_out(cut, count - int(there[row]) if fits else None)
 
         def spread(rows: Ints) -> Ints:
@@ -277,19 +279,19 @@ class _DumpReader:
         return items, held
 
     def optional(self, entries: Ints, read: Callable[[Ints], Ints]) -> Ints:
-        """What ``read`` finds for each entry, 0 where it is damaged."""
+        """Return the result of ``read`` per entry, 0 for damaged entries."""
         found = np.zeros(len(entries), np.int64)
         places, kept = self.surviving(entries, read, events=0)
         found[kept] = places
         return found
 
     def names(self, tables: Ints, slots: Any, slot: Any) -> Ints:
-        """Places of the names of tables."""
+        """Return the positions of the names of tables."""
         found = Tables.at(self.buffer, tables, slots)
         return self.events.check_strings(found.references(slot), f"{found.name}.name")
 
     def trace(self, runs: _Runs) -> Trace:
-        """Read all events, and put the trace together."""
+        """Read all events, and build the trace."""
         run_names = self.events.text_codes(runs.names)
         allocator_names = self.events.text_codes(runs.allocator_names)
         columns = Columns(len(runs.events))
@@ -312,7 +314,7 @@ class _DumpReader:
             names=tuple(names),
             blocks=tuple(_blocks(_without(runs, lost), names, run_names, allocator_names)),
             clocks=(self.clock,),
-            # The file itself, not a copy of its parts: events may share metadata.
+            # The whole file instead of copies of its parts, because events may share metadata.
             metadata_bytes=self.buffer.data if self.events.has_metadata else b"",
             debug_values=tuple(self.events.debug_values),
             losses=Losses(damaged=self.lost),
@@ -321,7 +323,7 @@ class _DumpReader:
 
 
 def _without(runs: _Runs, lost: npt.NDArray[np.bool_]) -> _Runs:
-    """The runs without the events that are lost."""
+    """Return the runs without the lost events."""
     if not lost.any():
         return runs
     before = np.concatenate([[0], np.cumsum(lost)])
@@ -336,7 +338,7 @@ def _blocks(
     run_names: npt.NDArray[np.int32],
     allocator_names: npt.NDArray[np.int32],
 ) -> list[Block]:
-    texts = [*names, ""]  # the last is what NO_NAME (-1) finds
+    texts = [*names, ""]  # the last one is for NO_NAME (-1)
     allocators = [texts[index] for index in allocator_names.tolist()]
     allocator_ends = np.cumsum(runs.allocator_counts)
     columns: list[Any] = [

@@ -1,4 +1,4 @@
-"""A Trace to an ED00 file, as ExecuTorch's Inspector reads it."""
+"""Writes a Trace as an ED00 file for ExecuTorch's Inspector."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _COLUMNS += ["start", "end", "metadata", "allocator", "size", "debug"]
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What a Trace says and its ED00 file does not: numbers of events.
+    """Information of a Trace that its ED00 file does not contain: numbers of events.
 
     Attributes:
-        allocations: Allocation events not written, failed ones included.
-        failed_allocations: Of these, the failed ones; ETDump cannot say that one failed, and an
-            event would say that it succeeded.
+        allocations: Allocation events not written, including failed ones.
+        failed_allocations: Failed ones among these; ETDump has no field for a failure, so the event
+            would look like a success.
         lost_values: Debug events not written because bytes of their tensors are lost; Inspector
-            would take other bytes for them.
+            would use other bytes instead.
         value_times: Debug events written without their time.
         allocation_details: Allocation events written without their time or offset.
-        foreign_clocks: Events written whose ticks are not those of clock domain 0; ETDump does not
+        foreign_clocks: Events written with ticks of a clock domain other than 0; ETDump does not
             name clocks.
-        dropped_on_target: Events, blocks, values and runs the target dropped, and records that
-            did not arrive or were damaged (``Trace.losses``); ETDump has no place for the count.
-        filtered_on_target: Events the target left out by choice; nor for that count.
+        dropped_on_target: Events, blocks, values and runs dropped by the target, and records that
+            are missing or damaged (``Trace.losses``); ETDump has no field for the count.
+        filtered_on_target: Events not logged because of run options; ETDump has no field for them.
     """
 
     allocations: int = 0
@@ -50,7 +50,7 @@ class LeftOut:
 
 
 def left_out(trace: Trace, *, allocation_events: bool = True) -> LeftOut:
-    """Count what ``write_ed00`` with the same arguments cannot keep."""
+    """Count the information that ``write_ed00`` with the same arguments leaves out."""
     allocation = trace.kind == Kind.ALLOCATION
     debug = trace.kind == Kind.DEBUG
     written = _written(trace, allocation_events)
@@ -71,7 +71,7 @@ def left_out(trace: Trace, *, allocation_events: bool = True) -> LeftOut:
 def write_ed00(trace: Trace, *, allocation_events: bool = True) -> bytes:
     """Write ``trace`` as a size-prefixed ED00 file.
 
-    Reading it again gives an equal trace, except for what ``left_out`` counts. Freed bytes
+    Reading it again gives an equal trace, except for the parts counted by ``left_out``. Freed bytes
     (negative sizes) are written modulo 2**64, so that running sums stay right.
 
     Args:
@@ -89,9 +89,9 @@ def write_ed00(trace: Trace, *, allocation_events: bool = True) -> bytes:
 def _written(trace: Trace, allocation_events: bool) -> npt.NDArray[np.bool_]:
     written: npt.NDArray[np.bool_] = trace.kind != Kind.ALLOCATION
     written |= ~trace.failed if allocation_events else False
-    # The last one is what -1, of an event without a value, finds.
+    # The last entry is for index -1, of an event without a value.
     lost = np.array([*(value.lost for value in trace.debug_values), False])
-    # What stood in an ED00 file, without a time, goes back as it was.
+    # Events that were read from an ED00 file (no clock) are written unchanged.
     written &= ~lost[trace.debug] | (trace.clock == NO_CLOCK)
     return written
 
@@ -109,7 +109,7 @@ def _check_ranges(trace: Trace) -> None:
         if bad.any():
             row = int(np.argmax(bad))
             raise UsageError(
-                f"event {row}: {column} {values[row]} does not fit the 32 bits it has in ED00"
+                f"event {row}: {column} {values[row]} does not fit into 32 bits, its size in ED00"
             )
     if not 0 <= trace.version < 2**32:
         raise UsageError(f"ETDump version {trace.version} does not fit 32 bits")
@@ -122,10 +122,10 @@ def _check_ranges(trace: Trace) -> None:
 
 
 class _Builder(flatbuffers.Builder):  # type: ignore[misc]
-    """Shares vtables only between tables of one size.
+    """A builder that shares vtables only between tables of the same size.
 
-    The flatbuffers package up to 25.9.23 shares them between all that have the same fields at the
-    same places. Then a table may end, as its vtable says, before its last field does.
+    The flatbuffers package up to 25.9.23 shares a vtable between all tables with the same field
+    offsets. The table size in the vtable can then be too small for the last field.
     """
 
     def __init__(self, size: int) -> None:

@@ -1,8 +1,8 @@
-"""An ETRecord: what the exporter knew of the operators behind instruction ids; without torch.
+"""Reads ETRecords without torch: debug handles and source operators of instruction ids.
 
-It is a zip of JSON files: maps from instruction and delegate ids to debug handles, and graphs,
-whose nodes carry a debug handle, their operator, the stack trace and the modules they came from.
-Weights and recorded tensors are in it, too, as files of torch's; these are not looked at here.
+An ETRecord is a zip of JSON files: maps from instruction and delegate ids to debug handles, and
+graphs with the debug handle, operator, stack trace and modules of each node. Its weights and
+recorded tensors, stored as torch files, are ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.errors import FormatError, UsageError
 _IDENTIFIER: Final = "ETRECORD_V0"
 _EDGE: Final = "edge_dialect_exported_program"
 _TENSORS: Final = ("_state_dict", "_constants", "_example_inputs")
-"""What the names of files beside a graph end in."""
+"""Name endings of the tensor files that belong to a graph."""
 _RECORDED: Final = ("reference_outputs", "representative_inputs")
 _MAPS: Final = (
     "debug_handle_map",
@@ -30,19 +30,19 @@ _MAPS: Final = (
     "export_graph_id",
 )
 _LARGEST_RATIO: Final = 200
-"""How many times larger than the whole record a file in it may be: deflate reaches 1,000."""
+"""Largest ratio of a file's size to the whole record, against zip bombs (deflate reaches 1,000)."""
 
 Handles = int | tuple[int, ...]
-"""Debug handles: one, or several of a fused operator."""
+"""One debug handle, or several for a fused operator."""
 
 
 class Module(msgspec.Struct, frozen=True):
     """A module of the model.
 
     Attributes:
-        key: What the exporter calls it, such as ``L__self__encoder.layers.0``.
-        path: Where it is in the model, such as ``encoder.layers.0``; "" is the model itself.
-        type: Its class.
+        key: The exporter's name, such as ``L__self__encoder.layers.0``.
+        path: Path in the model, such as ``encoder.layers.0``; "" is the model itself.
+        type: Class name.
     """
 
     key: str
@@ -55,11 +55,11 @@ class EtrecordNode:
     """An operator of a graph.
 
     Attributes:
-        name: Unique in its graph, such as ``aten_addmm_default_1``.
-        op: Such as ``aten.addmm.default``.
-        debug_handle: None when the exporter gave none.
-        stack_trace: The lines of Python that it comes from, or None.
-        modules: The modules around it, the model first; None when the exporter recorded none.
+        name: Unique name in its graph, such as ``aten_addmm_default_1``.
+        op: Operator, such as ``aten.addmm.default``.
+        debug_handle: Debug handle; None if the exporter assigned no handle.
+        stack_trace: Python stack trace of its source, or None.
+        modules: The enclosing modules, the model first; None if the exporter recorded no modules.
     """
 
     name: str
@@ -71,11 +71,11 @@ class EtrecordNode:
 
 @dataclass(frozen=True, slots=True)
 class Delegate:
-    """What an instruction's delegate said when it was compiled.
+    """Compile-time information of an instruction's delegate.
 
     Attributes:
-        name: Of the backend.
-        handles: Debug handles by delegate id, spelled as text.
+        name: Name of the backend.
+        handles: Debug handles by delegate id, as text.
     """
 
     name: str
@@ -84,12 +84,12 @@ class Delegate:
 
 @dataclass(frozen=True, slots=True)
 class MethodRecord:
-    """What a record says of one method, by instruction id.
+    """The maps of one method, by instruction id.
 
     Attributes:
         handles: Debug handles.
         delegates: Delegates.
-        outputs: How many outputs an instruction has, where that was recorded.
+        outputs: Number of outputs, if recorded.
     """
 
     handles: Mapping[int, Handles]
@@ -99,14 +99,14 @@ class MethodRecord:
 
 @dataclass(frozen=True, slots=True)
 class ETRecord:
-    """A record.
+    """An ETRecord.
 
     Attributes:
-        path: Where it was read.
-        methods: By name.
-        edge: The graph of each method's edge dialect, from which debug handles are.
-        export_graph_id: Identifies the exported graph; 0 when the record has none.
-        graphs: Names of further graphs, which ``read_graph`` reads.
+        path: Path of the file.
+        methods: Maps by method name.
+        edge: Edge dialect graph of each method; debug handles refer to its nodes.
+        export_graph_id: Identifies the exported graph; 0 if the record has no id.
+        graphs: Names of further graphs for ``read_graph``.
     """
 
     path: Path
@@ -116,16 +116,16 @@ class ETRecord:
     graphs: tuple[str, ...] = ()
 
     def method(self, name: str | None = None) -> str:
-        """The name of the method meant: ``name``, or the only one there is.
+        """Return the method ``name``, or the name of the only method.
 
         Raises:
-            UsageError: There is no such method, or there are several to choose from.
+            UsageError: There is no such method, or ``name`` is None and there are several.
         """
         names = ", ".join(self.methods)
         if name is None and len(self.methods) == 1:
             return next(iter(self.methods))
         if name is None:
-            raise UsageError(f"{self.path} is of several methods", hint=f"choose one of {names}")
+            raise UsageError(f"{self.path} has several methods", hint=f"choose one of {names}")
         if name not in self.methods:
             raise UsageError(f"{self.path} has no method {name!r}", hint=f"its methods: {names}")
         return name
@@ -165,13 +165,13 @@ def read_etrecord(path: Path) -> ETRecord:
 
     Raises:
         UsageError: There is no such file.
-        FormatError: It is no ETRecord, or is damaged; the field says which of its files.
+        FormatError: The file is damaged or not an ETRecord; ``field`` is the damaged member.
     """
     with _Archive(path) as archive:
         handles = archive.json("debug_handle_map", _Handles)
         if handles is None:
             raise FormatError(
-                f"{path} does not say which instructions it is of",
+                f"{path} has no map of instruction ids",
                 field="debug_handle_map",
                 hint="take the record from the ExecutorchProgramManager, after to_executorch()",
             )
@@ -205,8 +205,8 @@ def read_graph(path: Path, name: str) -> tuple[EtrecordNode, ...]:
     """Read a further graph of the record at ``path``; ``ETRecord.graphs`` lists them.
 
     Raises:
-        UsageError: There is none of this name, or no such file.
-        FormatError: It is damaged.
+        UsageError: There is no such graph or file.
+        FormatError: The file is damaged.
     """
     with _Archive(path) as archive:
         if name not in archive.graphs:
@@ -217,7 +217,7 @@ def read_graph(path: Path, name: str) -> tuple[EtrecordNode, ...]:
 
 
 _UNREADABLE = (BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError, ValueError)
-"""What ``zipfile`` raises at members that are not what they should be."""
+"""Exceptions of ``zipfile`` for damaged members."""
 
 
 class _Archive:
@@ -229,11 +229,11 @@ class _Archive:
         self.path = path
         try:
             self._zip = ZipFile(path)
-        except (BadZipFile, ValueError) as error:  # also for a name that is no UTF-8
-            raise FormatError(f"{path} is no ETRecord, which is a zip: {error}") from None
+        except (BadZipFile, ValueError) as error:  # ValueError: a name that is not UTF-8
+            raise FormatError(f"{path} is not an ETRecord (not a zip file: {error})") from None
         self._files: dict[str, ZipInfo] = {info.filename: info for info in self._zip.infolist()}
         if _IDENTIFIER not in self._files:
-            raise FormatError(f"{path} is no ETRecord", field=_IDENTIFIER)
+            raise FormatError(f"{path} is not an ETRecord", field=_IDENTIFIER)
 
     def __enter__(self) -> _Archive:
         return self
@@ -243,12 +243,12 @@ class _Archive:
 
     @property
     def graphs(self) -> list[str]:
-        """Names of the files that hold graphs."""
+        """Names of the files that contain graphs."""
         others = (_IDENTIFIER, *_MAPS, *_RECORDED)
         return [name for name in self._files if name not in others and not name.endswith(_TENSORS)]
 
     def json(self, name: str, type_: type[_T]) -> _T | None:
-        """Decode the file ``name``; None when the record has none, or ``null`` in it."""
+        """Decode the file ``name``; None if it is missing or contains ``null``."""
         if name not in self._files:
             return None
         try:
@@ -271,7 +271,7 @@ class _Archive:
     def _read(self, info: ZipInfo) -> bytes:
         if info.file_size > _LARGEST_RATIO * self.path.stat().st_size:
             raise FormatError(
-                f"{self.path}: {info.file_size} bytes announced, more than such a file can hold",
+                f"{self.path}: {info.file_size} bytes announced, too many for the size of the file",
                 field=info.filename,
             )
         try:
@@ -309,7 +309,7 @@ def _operator(target: str) -> str:
 
 
 def _module(entry: str) -> Module:
-    """Divide ``key,path,type`` at the commas that stand outside of brackets."""
+    """Split ``key,path,type`` at commas outside of brackets."""
     parts, depth = [""], 0
     for character in entry:
         depth += (character in "([") - (character in ")]")
@@ -318,10 +318,10 @@ def _module(entry: str) -> Module:
         else:
             parts[-1] += character
     if len(parts) != 3:
-        raise ValueError(f"{entry!r} is no module, its path and its class")
+        raise ValueError(f"invalid module entry {entry!r}")
     return Module(*parts)
 
 
 def as_tuple(handles: Handles | Sequence[Any]) -> tuple[int, ...]:
-    """Debug handles, one or several, as a tuple."""
+    """Return one or several debug handles as a tuple."""
     return (handles,) if isinstance(handles, int) else tuple(handles)

@@ -1,4 +1,7 @@
-"""FlatBuffers read column-wise: many tables at once, every offset checked before it is followed.
+"""Reads FlatBuffers column-wise: many tables at once, every offset checked before it is followed.
+
+Not the ``flatbuffers`` package, which reads one field at a time and checks nothing: a million
+events would take minutes, and a damaged file would raise from anywhere.
 
 The format (https://flatbuffers.dev/internals): a table begins with a signed 32-bit distance back
 to its vtable; a vtable holds its own size, the table's size, and per slot the offset of the field
@@ -6,15 +9,15 @@ in the table, 0 when absent; references are unsigned 32-bit distances forward; v
 begin with a 32-bit count, strings end with a NUL that is not counted. Everything is little-endian.
 Tables may share vtables, and references may share targets.
 
-Positions are byte offsets in the whole file, int64 arrays. Position 0 stands for "absent": no
-table, vector or string can be there.
+Positions are byte offsets in the whole file, int64 arrays. Position 0 means "absent": no table,
+vector or string can be there.
 
-Whatever FlatBuffers' own verifier refuses is refused, field by field as it is read, or by
-``verify`` in the whole buffer; docs/reading.md says what is, beyond that.
+Everything that FlatBuffers' own verifier refuses is refused, when a field is read, or in the whole
+buffer by ``verify``; docs/reading.md lists the additional checks.
 
-What is wrong raises ``DefectError``, which knows all the entries that fail the same check. Who
-asked for a part of a larger set translates (``of_entries``), so that in the end a reader knows
-which of its own rows to leave out, when it is to read the rest.
+Defects raise ``DefectError``, which names all entries that fail a check. Callers that read a subset
+translate its entries (``of_entries``), so that a salvaging reader knows which of its own rows to
+leave out.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ class DefectError(FormatError):
     """Bytes that contradict the format.
 
     Attributes:
-        entries: Indices of all bad entries among those that were asked for.
+        entries: Indices of all bad entries among those requested.
     """
 
     def __init__(self, message: str, *, offset: int, field: str, entries: Ints) -> None:
@@ -53,7 +56,7 @@ class DefectError(FormatError):
 
 @contextmanager
 def of_entries(rows: Ints) -> Iterator[None]:
-    """Translate a DefectError within: entry i is, or is a part of, entry ``rows[i]`` out here."""
+    """Translate entries of a DefectError: inner entry i belongs to outer entry ``rows[i]``."""
     try:
         yield
     except DefectError as defect:
@@ -63,7 +66,7 @@ def of_entries(rows: Ints) -> Iterator[None]:
 
 @contextmanager
 def shared_by(inverse: Ints) -> Iterator[None]:
-    """Translate a DefectError within: entry ``inverse[i]`` is entry i out here, or part of it."""
+    """Translate entries of a DefectError: inner entry ``inverse[i]`` belongs to outer entry i."""
     try:
         yield
     except DefectError as defect:
@@ -72,7 +75,7 @@ def shared_by(inverse: Ints) -> Iterator[None]:
 
 
 class FlatBuffer:
-    """The bytes of one buffer and checked ways to read them."""
+    """One buffer with checked read methods."""
 
     def __init__(
         self,
@@ -83,17 +86,17 @@ class FlatBuffer:
         base: int | None = None,
         table_sizes: bool = True,
     ) -> None:
-        """Read ``data[start:end]``; references are not followed out of it.
+        """Read ``data[start:end]``; references outside of it are errors.
 
-        Fields are aligned to their sizes from ``base`` on, a multiple of 4 bytes from ``start``:
-        where the size prefix begins, if there is one; by default ``start``.
+        Fields are aligned to their sizes relative to ``base``: the offset of the size prefix if
+        there is one, by default ``start``. The distance to ``start`` is a multiple of 4 bytes.
 
-        ``table_sizes`` says whether vtables know the sizes of their tables. Those of flatbuffers'
-        Python builder do not: tables of different sizes share one, when their fields begin at the
-        same offsets. What is checked then is that fields lie in the buffer.
+        ``table_sizes`` says whether the table sizes in vtables are right. In buffers of
+        flatbuffers' Python builder they are not: tables of different sizes share a vtable if their
+        fields have the same offsets. Fields are then only checked to be in the buffer.
 
         Raises:
-            FormatError: It is larger than any FlatBuffer.
+            FormatError: The buffer is larger than the format allows.
         """
         if end - start >= MAX_SIZE:
             raise FormatError(
@@ -124,22 +127,22 @@ class FlatBuffer:
             raise DefectError(why, offset=int(positions[entries[0]]), field=field, entries=entries)
 
     def inside(self, positions: Ints, size: int | Ints, field: str, where: Ints) -> None:
-        """Require ``size`` bytes at each position; ``where`` is what led there, for the message."""
+        """Require ``size`` bytes at each position; ``where`` are the referring positions."""
         good = (positions >= self.start) & (positions <= self.end - size)
         self.require(good, where, field, "points outside the buffer")
 
     def follow(self, positions: Ints, field: str) -> Ints:
-        """Where the references at ``positions`` lead; at least 4 bytes are there."""
+        """Return the targets of the references at ``positions``; each has at least 4 bytes."""
         distance = self.load("<u4", positions).astype(np.int64)
         self.require(distance != 0, positions, field, "reference to itself")
         targets = positions + distance
-        aligned = (targets - self.start) & 3 == 0  # as all that is referred to begins with 32 bits
+        aligned = (targets - self.start) & 3 == 0  # every target begins with a 32-bit number
         self.require(aligned, positions, field, "misaligned reference")
         self.inside(targets, 4, field, positions)
         return targets
 
     def counts(self, positions: Ints, item_size: int, field: str) -> Ints:
-        """Lengths of the vectors at ``positions``, whose items are inside the buffer."""
+        """Return the lengths of the vectors at ``positions``; their items are in the buffer."""
         counts = self.load("<u4", positions).astype(np.int64)
         self.inside(positions + 4, counts * item_size, field, positions)
         return counts
@@ -150,8 +153,8 @@ class FlatBuffer:
         Vectors at position 0 are absent and have no items.
 
         Raises:
-            FormatError: A vector is cut off, or all together are longer than the buffer: vectors
-                that overlap could otherwise fill any memory from a small file.
+            FormatError: A vector is truncated, or all together are longer than the buffer: with
+                overlapping vectors, a small file could otherwise fill any amount of memory.
         """
         counts = np.zeros(len(positions), np.int64)
         present = np.flatnonzero(positions)
@@ -160,7 +163,7 @@ class FlatBuffer:
         return self.spread(positions, counts, item_size, field), counts
 
     def spread(self, positions: Ints, counts: Ints, item_size: int, field: str) -> Ints:
-        """Positions of the first ``counts`` items, which are inside the buffer, of vectors."""
+        """Return the positions of the first ``counts`` items of each vector."""
         self._all_inside(counts * item_size, positions, field, "vectors overlap")
         total = int(counts.sum())
         before = np.cumsum(counts) - counts
@@ -168,7 +171,7 @@ class FlatBuffer:
         return np.repeat(firsts, counts) + np.arange(total, dtype=np.int64) * item_size
 
     def _all_inside(self, sizes: Ints, positions: Ints, field: str, why: str) -> None:
-        """Require that things which each fit into the buffer do so together; blame the largest."""
+        """Require that the total size fits into the buffer; the largest entries fail."""
         room = self.end - self.start
         if int(sizes.sum()) > room:
             largest_last = np.argsort(sizes, kind="stable")
@@ -177,7 +180,7 @@ class FlatBuffer:
             self.require(good, positions, field, why)
 
     def vectors(self, positions: Ints, dtype: npt.DTypeLike, field: str) -> list[tuple[Any, ...]]:
-        """The vectors of numbers at ``positions``, empty where absent (0)."""
+        """Return the vectors of numbers at ``positions``, empty where absent (0)."""
         places, shared = np.unique(positions, return_inverse=True)
         with shared_by(shared):
             slots, counts = self.items(places, np.dtype(dtype).itemsize, field)
@@ -185,7 +188,7 @@ class FlatBuffer:
         return [vectors[index] for index in shared.tolist()]
 
     def string_lengths(self, positions: Ints, field: str) -> Ints:
-        """Lengths in bytes of the strings at ``positions``, each of them whole and terminated."""
+        """Return the lengths of the strings at ``positions``, bytes; check their terminators."""
         lengths = self.load("<u4", positions).astype(np.int64)
         self.inside(positions + 4, lengths + 1, field, positions)
         terminators = self.load("u1", positions + 4 + lengths)
@@ -193,12 +196,12 @@ class FlatBuffer:
         return lengths
 
     def text(self, position: int) -> bytes:
-        """The bytes of the string at ``position``, which has been checked."""
+        """Return the bytes of the (already checked) string at ``position``."""
         first = position + 4
         return self.data[first : first + int.from_bytes(self.data[position:first], "little")]
 
     def texts(self, positions: Ints, field: str) -> list[str]:
-        """The strings at ``positions``; bytes that are not UTF-8 become surrogate escapes."""
+        """Return the strings at ``positions``; invalid UTF-8 becomes surrogate escapes."""
         places, shared = np.unique(positions, return_inverse=True)
         with shared_by(shared):
             lengths = self.string_lengths(places, field)
@@ -208,12 +211,12 @@ class FlatBuffer:
 
 
 def _tables_of(vtable_of: Ints | None, count: int) -> AbstractContextManager[None]:
-    """Translate a DefectError of vtables into one of the tables that have them."""
+    """Translate entries of a DefectError from vtables to their tables."""
     return shared_by(np.zeros(count, np.int64) if vtable_of is None else vtable_of)
 
 
 def split(items: Sequence[_Item], counts: Ints) -> list[tuple[_Item, ...]]:
-    """Divide items that stand one behind the other into groups of ``counts``."""
+    """Divide consecutive items into groups of ``counts``."""
     ends = np.cumsum(counts).tolist()
     return [
         tuple(items[end - count : end]) for end, count in zip(ends, counts.tolist(), strict=True)
@@ -225,9 +228,9 @@ class Tables(Generic[_Slot]):
     """Tables of one type.
 
     Attributes:
-        buffer: Where they are.
-        positions: Where each begins, shape (n,).
-        name: Of the type, for messages.
+        buffer: Their buffer.
+        positions: Their positions, shape (n,).
+        name: Name of the type, for messages.
         vtables: Positions of the distinct vtables, shape (d,).
         vtable_of: Index into ``vtables`` per table, shape (n,), or None when there is only one.
     """
@@ -243,9 +246,9 @@ class Tables(Generic[_Slot]):
         """Check tables and their vtables. At least 4 bytes must be at each position.
 
         Args:
-            buffer: Where they are.
-            positions: Where each begins.
-            slots: The slots of the type; its name is the type's, for messages.
+            buffer: Their buffer.
+            positions: Their positions.
+            slots: The slots of the type; its name is used in messages.
         """
         name = slots.__name__.removesuffix("Table")
         vtables = positions - buffer.load("<i4", positions)
@@ -264,18 +267,18 @@ class Tables(Generic[_Slot]):
             buffer.inside(vtables, sizes, f"{name} vtable", vtables)
         table_sizes = buffer.load("<u2", vtables + 2).astype(np.int64)
         with _tables_of(vtable_of, len(positions)):
-            # Else a table would read as empty, whatever is in it: its first field is at byte 4.
+            # The first field is at byte 4, so a smaller size would make any table look empty.
             buffer.require(table_sizes >= 4, vtables, f"{name} vtable", "impossible table size")
         of_each = table_sizes if vtable_of is None else table_sizes[vtable_of]
         buffer.inside(positions, of_each, name, positions)
         return cls(buffer, positions, name, vtables, vtable_of)
 
     def has(self, slot: _Slot) -> bool:
-        """False when no table has the field in ``slot``, according to the vtables."""
+        """Whether any table has the field in ``slot``, according to the vtables."""
         return bool(self._entries(slot)[1].any())
 
     def scalars(self, slot: _Slot, dtype: npt.DTypeLike, default: float) -> npt.NDArray[Any]:
-        """The field in ``slot`` of every table, ``default`` where it is absent, shape (n,)."""
+        """Return the field in ``slot`` of every table, ``default`` if absent, shape (n,)."""
         item = np.dtype(dtype)
         places = self._fields(slot, item.itemsize)
         if places.all():
@@ -286,7 +289,7 @@ class Tables(Generic[_Slot]):
         return values
 
     def references(self, slot: _Slot) -> Ints:
-        """Where the reference in ``slot`` of every table leads, 0 where it is absent."""
+        """Return the target of the reference in ``slot`` of every table, 0 if absent."""
         places = self._fields(slot, 4)
         if places.all():
             return self.buffer.follow(places, self._field(slot))
@@ -297,7 +300,7 @@ class Tables(Generic[_Slot]):
         return places
 
     def texts(self, slot: _Slot) -> list[str]:
-        """The string in ``slot`` of every table, "" where it is absent."""
+        """Return the string in ``slot`` of every table, "" if absent."""
         places = self.references(slot)
         present = np.flatnonzero(places)
         with of_entries(present):
@@ -305,14 +308,14 @@ class Tables(Generic[_Slot]):
         return [next(texts) if place else "" for place in places.tolist()]
 
     def vectors(self, slot: _Slot, dtype: npt.DTypeLike) -> list[tuple[Any, ...]]:
-        """The vector of numbers in ``slot`` of every table, empty where it is absent."""
+        """Return the vector of numbers in ``slot`` of every table, empty if absent."""
         return self.buffer.vectors(self.references(slot), dtype, self._field(slot))
 
     def children(self, slot: _Slot, slots: type[_Child]) -> tuple[Tables[_Child], Ints]:
-        """The tables of every table's vector in ``slot``, one vector after the other.
+        """Return the tables in every table's vector in ``slot``, one vector after the other.
 
         Returns:
-            The tables, and how many each table has.
+            The tables, and their number per vector.
         """
         field = self._field(slot)
         places, counts = self.buffer.items(self.references(slot), 4, field)
@@ -322,7 +325,7 @@ class Tables(Generic[_Slot]):
         return f"{self.name}.{slot.name.lower()}"
 
     def _fields(self, slot: _Slot, size: int) -> Ints:
-        """Where the field in ``slot`` of every table is, 0 where absent, shape (n,)."""
+        """Return the position of the field in ``slot`` of every table, 0 if absent, shape (n,)."""
         entries, offsets = self._entries(slot)
         fits = offsets >= 4
         if self.buffer.table_sizes:
@@ -331,7 +334,7 @@ class Tables(Generic[_Slot]):
         with _tables_of(self.vtable_of, len(self.positions)):
             field = self._field(slot)
             self.buffer.require(fits | absent, entries, field, "field outside its table")
-            # Tables are aligned to 4 bytes, so this is said by the vtable.
+            # Tables are aligned to 4 bytes, so alignment up to 4 depends only on the vtable.
             aligned = offsets % min(size, 4) == 0
             self.buffer.require(aligned, entries, field, "misaligned field")
         if self.vtable_of is not None:
@@ -349,7 +352,7 @@ class Tables(Generic[_Slot]):
         return places
 
     def _entries(self, slot: _Slot) -> tuple[Ints, Ints]:
-        """Per vtable, where its entry for ``slot`` is, and what it says: 0 for an absent field."""
+        """Return per vtable the position of its entry for ``slot``, and the entry (0: absent)."""
         entry = 4 + 2 * int(slot)
         long_enough = self.buffer.load("<u2", self.vtables) >= entry + 2
         entries = np.where(long_enough, self.vtables + entry, self.vtables)
@@ -370,17 +373,17 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """A field that is a union; the slot before it says by number which table it is.
+    """A field that is a union; the slot before it holds the number of its type.
 
     Attributes:
-        of: The slots of the tables by their numbers.
+        of: The slots of the tables, by type number.
     """
 
     of: Mapping[int, type[IntEnum]]
 
 
 Shape = str | type[str] | type[IntEnum] | Vector | Union
-"""What a field is: a number of this dtype, a string, a table with these slots, or one of those."""
+"""Type of a field: a number of this dtype, a string, a table with these slots, or as above."""
 Layout = Mapping[type[IntEnum], Sequence[Shape]]
 """The shapes of the fields of every type of table, in the order of the slots."""
 
@@ -388,23 +391,24 @@ _Found = Iterator[tuple[type[IntEnum], Ints]]
 
 
 def verify(buffer: FlatBuffer, positions: Ints, root: type[IntEnum], layout: Layout) -> None:
-    """Check all that can be reached from tables, also what nobody reads.
+    """Check everything reachable from tables, including fields that are never read.
 
     Args:
-        buffer: Where they are.
-        positions: Where the tables of type ``root`` begin; at least 4 bytes are there.
+        buffer: Their buffer.
+        positions: Positions of the tables of type ``root``; each has at least 4 bytes.
         root: The slots of these tables.
-        layout: What their fields are, and so on.
+        layout: Types of the fields of all tables.
 
     Raises:
-        DefectError: Something leads out of the buffer, is misaligned or is not terminated.
+        DefectError: A reference points outside the buffer, is misaligned, or a string is not
+            terminated.
     """
     waiting = [(root, positions)]
     verified: dict[type[IntEnum], Ints] = {}
     while waiting:
         slots, places = waiting.pop()
         known = verified.get(slots, np.zeros(0, np.int64))
-        new = np.setdiff1d(places, known)  # shared ones once: else a small file takes any time
+        new = np.setdiff1d(places, known)  # shared tables only once, against exponential time
         verified[slots] = np.union1d(known, new)
         if len(new):
             tables = Tables.at(buffer, new, slots)
@@ -414,7 +418,7 @@ def verify(buffer: FlatBuffer, positions: Ints, root: type[IntEnum], layout: Lay
 
 
 def _verify_field(tables: Tables[Any], slot: IntEnum, shape: Shape) -> _Found:
-    """Check a field of all tables, and yield the tables that it leads to."""
+    """Check a field of all tables, and yield the tables that it refers to."""
     buffer, field = tables.buffer, f"{tables.name}.{slot.name.lower()}"
     if isinstance(shape, str):
         tables.scalars(slot, shape, 0)

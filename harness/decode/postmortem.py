@@ -1,4 +1,4 @@
-"""What a device has kept over a reset. Format: ``schema/postmortem.toml``."""
+"""Reads the crash record that survives a device's reset. Format: ``schema/postmortem.toml``."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _FAULT: Final = struct.Struct(f"<III{fmt.REGISTERS}II")
 _AFTER: Final = struct.Struct("<IIIIII")
 _SCOPE: Final = struct.Struct("<HxxiIIi")
 _TORN: Final = 8
-"""Records at the end of a log that a crash may have left half written: an event with prefixes."""
+"""Most records at the end of a log that a crash can leave half written: an event with prefixes."""
 
 REGISTERS: Final[dict[int, type[IntEnum]]] = {
     Fault.CORTEX_M: CortexM,
     Fault.RISCV: Riscv,
     Fault.SIGNAL: Signal,
 }
-"""What the registers of a kind of fault are called."""
+"""Register names by kind of fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Scope:
     """An event that had started and not ended.
 
     Attributes:
-        name: None when it has none, or the log does not hold it.
+        name: Its name; None if it has none, or the name is not in the log.
         delegate: Integer delegate id, -1 for none.
         chain: Chain index, -1 unset.
         instruction: Instruction id.
@@ -55,28 +55,27 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Postmortem:
-    """What a crash has left, as far as it can be read.
+    """A crash record, as far as it can be read.
 
     Attributes:
-        build_id: Of the firmware.
-        running: True when the reset came in a run.
+        build_id: Build id of the firmware.
+        running: True if the reset happened during a run.
         run_id: Number of that run, or of the last one.
-        count: Executions asked for.
+        count: Executions requested.
         completed: Executions completed.
-        fault: Kind of fault, NONE when something else has reset the device.
-        number: Of the exception, trap or signal.
-        registers: What the fault handler read, by the names of the kind.
-        resets: Resets since, the first included.
-        later_faults: Faults since, which have not been kept.
-        reason: Bits of the reset reason; 0 when the device cannot tell.
-        stack_used: Bytes of stack used since the run began; 0 unknown.
-        stack_size: Bytes of stack there are; 0 unknown.
+        fault: Kind of fault; NONE if the reset had another cause.
+        number: Number of the exception, trap or signal.
+        registers: Registers read by the fault handler, by name.
+        resets: Number of resets since, including the first.
+        later_faults: Number of later faults, which were not recorded.
+        reason: Bits of the reset reason; 0 if the device does not report it.
+        stack_used: Bytes of stack used since the start of the run; 0 unknown.
+        stack_size: Size of the stack, bytes; 0 unknown.
         scopes: Open events, outermost first.
-        depth: How many were open; more than ``scopes`` has when they were nested too deep.
-        log: The log as an image, without what the crash has left unfinished; empty when it cannot
-            be read.
-        trace: The log up to the crash; None when it cannot be read.
-        damage: What does not agree with its check or makes no sense, in words.
+        depth: Number of open events; larger than ``len(scopes)`` if they were nested too deep.
+        log: The log image without incomplete records; empty if it cannot be read.
+        trace: The log up to the crash; None if it cannot be read.
+        damage: Wrong CRCs and invalid fields, in words.
     """
 
     build_id: str
@@ -100,21 +99,21 @@ class Postmortem:
 
 
 def is_postmortem(data: bytes) -> bool:
-    """Tell a postmortem from other files by its first bytes."""
+    """Whether the data begins with the magic number of a postmortem."""
     return data[:4] == fmt.MAGIC.to_bytes(4, "little")
 
 
 def read_postmortem(data: bytes, clocks: Sequence[ClockDomain] = ()) -> Postmortem:
-    """Read the region POSTMORTEM, or a dump of the memory that it stands in.
+    """Read the region POSTMORTEM, or a dump of its memory.
 
-    Damage is reported and what is not touched by it is read all the same.
+    Damage is reported in the result; all other parts are read.
 
     Args:
-        data: The record and, behind it, a log image or the tracer's buffer.
+        data: The record, followed by a log image or the tracer's buffer.
         clocks: The device's clock domains, as for `read_log`.
 
     Raises:
-        FormatError: It is no record at all.
+        FormatError: The data is not a postmortem.
     """
     return _PostmortemReader(data, clocks).read()
 
@@ -125,21 +124,23 @@ class _PostmortemReader:
         self.damage: list[str] = []
         size = fmt.HEAD_SIZE + fmt.RUN_SIZE + fmt.FAULT_SIZE + fmt.AFTER_SIZE
         if len(data) < size:
-            raise FormatError(f"postmortem of {len(data)} bytes, {size} are the least", offset=0)
+            raise FormatError(f"postmortem of {len(data)} bytes; the minimum is {size}", offset=0)
         magic, version, self.size, self.build_id, *numbers = _HEAD.unpack_from(data)
         self.run_id, self.count, self.capacity, self.log_offset, self.tracer, *numbers = numbers
         *self.fields, self.scope_count, _, second_magic, check = numbers
         if (magic, second_magic) != (fmt.MAGIC, fmt.SECOND_MAGIC):
-            raise FormatError("this is no postmortem: wrong magic", offset=0, field="magic")
+            raise FormatError("not a postmortem: wrong magic", offset=0, field="magic")
         if version != fmt.VERSION:
-            raise FormatError(f"postmortem of version {version}, {fmt.VERSION} is known", offset=4)
+            raise FormatError(
+                f"unsupported postmortem version {version}, expected {fmt.VERSION}", offset=4
+            )
         if check != zlib.crc32(data[: fmt.HEAD_SIZE - 4]):
-            self.damage.append("the head does not agree with its check")
+            self.damage.append("wrong CRC of the head")
 
     def read(self) -> Postmortem:
         phase, completed = _RUN.unpack_from(self.data, fmt.HEAD_SIZE)
         if phase not in list(Phase):
-            self.damage.append(f"the phase {phase:#x} is none")
+            self.damage.append(f"unknown phase {phase:#x}")
         fault, number, registers = self._fault()
         after = fmt.HEAD_SIZE + fmt.RUN_SIZE + fmt.FAULT_SIZE
         kept, resets, faults, reason, used, stack = _AFTER.unpack_from(self.data, after)
@@ -172,25 +173,25 @@ class _PostmortemReader:
         at = fmt.HEAD_SIZE + fmt.RUN_SIZE
         kind, number, known, *registers, check = _FAULT.unpack_from(self.data, at)
         if check != zlib.crc32(self.data[at : at + fmt.FAULT_SIZE - 4]):
-            self.damage.append("the fault does not agree with its check")
+            self.damage.append("wrong CRC of the fault")
             return Fault.NONE, 0, {}
         if kind == Fault.NONE:
             return Fault.NONE, 0, {}
         if kind not in REGISTERS:
-            self.damage.append(f"a fault of unknown kind {kind}")
+            self.damage.append(f"unknown kind of fault {kind}")
             return Fault.NONE, 0, {}
         named = {item.name: registers[item] for item in REGISTERS[kind] if known >> item & 1}
         return Fault(kind), number, named
 
     def _field(self, field: Field, size: int) -> int:
-        """A field of the tracer; 0 when the record ends before it."""
+        """Return a field of the tracer; 0 if the record ends before it."""
         at = self.tracer + self.fields[field]
         return int.from_bytes(self.data[at : at + size], "little")
 
     def _log(self) -> tuple[bytes, Trace | None, Sequence[str]]:
         image = self._image()
         if image is None:
-            self.damage.append("the log's counts make no sense, or it is not there")
+            self.damage.append("the log is missing, or its counts are invalid")
             return b"", None, []
         first_error = ""
         for torn in range(_TORN + 1):
@@ -201,13 +202,13 @@ class _PostmortemReader:
                 first_error = first_error or error.message
             else:
                 if torn:
-                    self.damage.append(f"the last {torn} records of the log are unfinished")
+                    self.damage.append(f"the last {torn} records of the log are incomplete")
                 return shorter, trace, read_tracer_logs(shorter)[0].names
-        self.damage.append(f"the log contradicts itself: {first_error}")
+        self.damage.append(f"the log is invalid: {first_error}")
         return b"", None, []
 
     def _image(self) -> bytes | None:
-        """The log as an image: as it is, or put together from the tracer's buffer."""
+        """Return the log image: as stored, or assembled from the tracer's buffer."""
         behind = self.data[self.size :]
         if behind[:4] == log_format.MAGIC.to_bytes(4, "little"):
             return behind
@@ -234,7 +235,7 @@ class _PostmortemReader:
         at = self.tracer + self.fields[Field.OPEN_SCOPES]
         shown = min(depth, self.scope_count)
         if at + shown * _SCOPE.size > len(self.data):
-            self.damage.append("the open scopes are not there")
+            self.damage.append("the open scopes are missing")
             return (), depth
         scopes = []
         for number in range(shown):
@@ -247,7 +248,7 @@ class _PostmortemReader:
 
 
 def _without_last(image: bytes, count: int) -> bytes:
-    """The image of a log without its last records."""
+    """Return the log image without its last ``count`` records."""
     if not count or len(image) < log_format.HEADER_SIZE:
         return image
     records = int.from_bytes(image[12:16], "little")

@@ -1,4 +1,4 @@
-"""Program: what a ``.pte`` file says about its methods, without the bytes of constants."""
+"""Program: the methods of a ``.pte`` file, without the data of constants."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class Dynamism(IntEnum):
-    """What may change about a tensor's shape; numbers as in ``schema/program.fbs``."""
+    """Dynamism of a tensor's shape; numbers as in ``schema/program.fbs``."""
 
     STATIC = 0
     BOUND = 1
@@ -15,7 +15,7 @@ class Dynamism(IntEnum):
 
 
 class Call(IntEnum):
-    """What an instruction does; numbers as in ``schema/program.fbs``."""
+    """Kind of instruction; numbers as in ``schema/program.fbs``."""
 
     KERNEL = 1
     DELEGATE = 2
@@ -26,19 +26,18 @@ class Call(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor as it was planned.
+    """A tensor with its memory plan.
 
     Attributes:
         scalar_type: ExecuTorch's number (``schema/scalar_type.fbs``).
-        sizes: Elements per dimension; of a dynamic shape, the largest.
+        sizes: Elements per dimension; upper bounds for a dynamic shape.
         dim_order: Dimensions from the outermost to the innermost in memory.
-        dynamism: What may change about ``sizes``.
-        constant: Its data are in the file, or outside it by name, and do not change.
-        pool: Number of the planned memory it lies in (``Method.planned``), 0 when nothing is
-            planned.
-        offset: Byte offset in that pool, -1 when nothing is planned.
-        initial_state: A mutable buffer that begins with data from the file.
-        name: Its fully qualified name, or "" when the file has none.
+        dynamism: Whether ``sizes`` can change.
+        constant: Its data is constant, and stored in the file or outside it by name.
+        pool: Number of its planned memory (``Method.planned``); 0 if it is not planned.
+        offset: Byte offset in that pool; -1 if it is not planned.
+        initial_state: A mutable buffer that is initialized from the file.
+        name: Its fully qualified name; "" if the file has none.
     """
 
     scalar_type: int
@@ -53,9 +52,9 @@ class Tensor:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Elements between neighbours, per dimension, as ExecuTorch derives them.
+        """Strides in elements, per dimension, computed as in ExecuTorch.
 
-        A dimension without elements counts as one, so that the others keep their distance.
+        A dimension of size 0 counts as 1, so that the other strides stay nonzero.
         """
         strides = [0] * len(self.sizes)
         step = 1
@@ -67,12 +66,12 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class ValueList:
-    """A list of integers, floats, bools, or tensors that may be missing.
+    """A list of integers, floats, bools, tensors or optional tensors.
 
     Attributes:
-        items: What is in it.
-        numbers: Numbers of the values that the items are, -1 for a missing one; of floats and
-            bools, which are no values of their own, none.
+        items: The items.
+        numbers: Value numbers of the items, -1 for a missing tensor; empty for floats and bools,
+            which are not values of the method.
     """
 
     items: tuple[Tensor | int | float | bool | None, ...]
@@ -88,13 +87,13 @@ class Instruction:
     """A step of a chain.
 
     Attributes:
-        call: What it does.
-        name: Of a kernel, ``operator.overload``, such as ``aten::relu.out``; of a delegate, the
-            backend's; else "".
-        args: Numbers of its values. A kernel's outputs come last, and what it returns behind
-            them: its one output again, or a list of all. A move's are source and target.
-        target: Of a delegate, its number among the method's; of a jump, the instruction it leads
-            to; else -1.
+        call: Kind of instruction.
+        name: For a kernel ``operator.overload``, such as ``aten::relu.out``; for a delegate the
+            name of its backend; otherwise "".
+        args: Value numbers. A kernel's outputs come last, followed by its return value: its single
+            output again, or a list of all. A move has source and target.
+        target: For a delegate its number in the method; for a jump the instruction to go to;
+            otherwise -1.
     """
 
     call: Call
@@ -108,12 +107,12 @@ class Method:
     """One method.
 
     Attributes:
-        name: Such as ``forward``.
-        values: By number.
-        inputs: Numbers of its inputs.
-        outputs: Numbers of its outputs.
+        name: Name, such as ``forward``.
+        values: Values by number.
+        inputs: Value numbers of its inputs.
+        outputs: Value numbers of its outputs.
         chains: Instructions per chain; an event's instruction id is an index into its chain.
-        delegates: Names of the backends, per delegate.
+        delegates: Backend names, per delegate.
         planned: Bytes of planned memory, by pool; pool 0 does not exist.
     """
 
@@ -126,10 +125,10 @@ class Method:
     planned: tuple[int, ...]
 
     def instruction(self, chain: int, index: int) -> Instruction | None:
-        """The instruction that an event's chain and instruction id mean; None when there is none.
+        """Return the instruction for an event's chain and instruction id, or None.
 
-        Events outside of instructions, such as ``Method::execute``, have no chain (-1), though
-        their instruction id is 0.
+        Events outside of instructions, such as ``Method::execute``, have chain -1 and instruction
+        id 0.
         """
         if not 0 <= chain < len(self.chains) or not 0 <= index < len(self.chains[chain]):
             return None
@@ -147,5 +146,5 @@ class Program:
     methods: tuple[Method, ...]
 
     def method(self, name: str) -> Method | None:
-        """The method of this name, if there is one."""
+        """Return the method with this name, or None."""
         return next((method for method in self.methods if method.name == name), None)

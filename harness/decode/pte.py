@@ -1,7 +1,10 @@
-"""A ``.pte`` file to a Program, with neither flatc nor torch. Format: ``schema/program.fbs``.
+"""Reads a ``.pte`` file into a Program, without flatc or torch. Format: ``schema/program.fbs``.
 
-Tables are read column-wise. Every offset and value number is checked, also of tables that are not
-read (``harness.decode.flatbuffer``). Bytes of constants and of delegates' data are not looked at.
+Tables are read column-wise. Every offset and value number is checked, even in tables that are not
+read (``harness.decode.flatbuffer``). Constants and delegate data are skipped.
+
+Not ``executorch.exir``'s own deserializer: it needs torch and flatc, which machines that only
+decode or report do not have, and it trusts its input.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ _HEADER = struct.Struct("<4sIQ")
 
 
 def is_program(data: bytes) -> bool:
-    """Tell a ``.pte`` file from others by its identifier."""
+    """Whether the data has the file identifier of a ``.pte`` file."""
     return data[4:8] == pte.IDENTIFIER
 
 
@@ -31,7 +34,8 @@ def read_program(data: bytes) -> Program:
     """Read the methods of a ``.pte`` file.
 
     Raises:
-        FormatError: It is none, or is truncated or damaged; offset and field say where.
+        FormatError: The data is not a ``.pte`` file, truncated or damaged; the error has offset and
+            field.
     """
     buffer = _window(data)
     start = np.zeros(1, np.int64)
@@ -50,25 +54,25 @@ def read_program(data: bytes) -> Program:
 
 
 def _window(data: bytes) -> FlatBuffer:
-    """The FlatBuffer in the file, which ends where the extended header says."""
+    """Return the FlatBuffer in the file; the extended header has its size."""
     if not is_program(data):
         raise FormatError(
             f"no {pte.IDENTIFIER.decode()} identifier",
             offset=4,
             field="file identifier",
-            hint="this is no ExecuTorch program (.pte)",
+            hint="the file is not an ExecuTorch program (.pte)",
         )
     at = pte.HEADER_AT
     if data[at : at + 4] != pte.HEADER_MAGIC:
         return FlatBuffer(data, 0, len(data), table_sizes=False)
     if len(data) < at + _HEADER.size:
-        raise FormatError("cut off", offset=len(data), field="extended header")
+        raise FormatError("truncated", offset=len(data), field="extended header")
     _, length, size = _HEADER.unpack_from(data, at)
     if length not in pte.HEADER_LENGTHS:
         raise FormatError(f"impossible length {length}", offset=at + 4, field="extended header")
     if size > len(data):
         raise FormatError(
-            f"file is truncated: {size} bytes announced, {len(data)} there",
+            f"file is truncated: {size} bytes announced, {len(data)} present",
             offset=at + 8,
             field="extended header",
         )
@@ -76,7 +80,7 @@ def _window(data: bytes) -> FlatBuffer:
 
 
 def _method(plan: Tables[pte.ExecutionPlan]) -> Method:
-    """The method that the only table of ``plan`` describes."""
+    """Return the method described by the single table of ``plan``."""
     slots = pte.ExecutionPlan
     values = read_values(plan.children(slots.VALUES, pte.EValue)[0])
     inputs, outputs = (plan.vectors(slot, "<i4")[0] for slot in (slots.INPUTS, slots.OUTPUTS))
@@ -127,11 +131,11 @@ def _instructions(
 def _called(
     buffer: FlatBuffer, places: Ints, call: Call, names: list[str], field: str
 ) -> list[Instruction]:
-    """Kernel calls or calls of delegates: each has the number of a name, and arguments."""
+    """Read calls of kernels or delegates: the index of a name, and arguments."""
     tables = Tables.at(buffer, places, pte.IndexedCall)
     indices = tables.scalars(pte.IndexedCall.INDEX, "<i4", 0)
     good = (indices >= 0) & (indices < len(names))
-    buffer.require(good, places, field, "there are not so many")
+    buffer.require(good, places, field, "index out of range")
     return [
         Instruction(call, names[index], args, index if call is Call.DELEGATE else -1)
         for index, args in zip(
@@ -153,7 +157,7 @@ def _delegates(
 
 
 def _numbers(buffer: FlatBuffer, places: Ints, slots: type[IntEnum]) -> list[list[int]]:
-    """The 32-bit integers that tables of a kind consist of, slot by slot."""
+    """Return the 32-bit integers of tables that have nothing else, slot by slot."""
     tables = Tables.at(buffer, places, slots)
     return [tables.scalars(slot, "<i4", 0).tolist() for slot in slots]
 
@@ -185,8 +189,10 @@ _READERS: Final[dict[Call, Callable[..., list[Instruction]]]] = {
 def _refuse_unknown(
     tables: Tables[Any], vectors: Sequence[Sequence[int]], values: int, what: str
 ) -> None:
-    """Refuse numbers of values that the method does not have."""
+    """Check that all value numbers exist in the method."""
     for row, numbers in enumerate(vectors):
         if any(not 0 <= number < values for number in numbers):
             place = int(tables.positions[min(row, len(tables.positions) - 1)])
-            raise FormatError(f"the method has {values} values", offset=place, field=what)
+            raise FormatError(
+                f"unknown value number: the method has {values} values", offset=place, field=what
+            )

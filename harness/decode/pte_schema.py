@@ -76,7 +76,7 @@ class Null(IntEnum):
     """Null has no slots."""
 
 
-# What has the slots of Content, table by table.
+# Tables with the slots of Content.
 Int = IntEnum("Int", [("CONTENT", 0)])
 Bool = IntEnum("Bool", [("CONTENT", 0)])
 Double = IntEnum("Double", [("CONTENT", 0)])
@@ -152,7 +152,7 @@ class InstructionTable(IntEnum):
 
 
 class IndexedCall(IntEnum):
-    """Slots of KernelCall and DelegateCall: what is called, and with what."""
+    """Slots of KernelCall and DelegateCall: the callee's index and the arguments."""
 
     INDEX = 0
     ARGS = 1
@@ -278,4 +278,4 @@ LAYOUT: Final[Layout] = {
     SubsegmentOffsets: ("<u4", Vector("<u8")),
     NamedData: (str, "<u4"),
 }
-"""What the fields of every table are, in the order of their slots."""
+"""Types of the fields of every table, in the order of their slots."""

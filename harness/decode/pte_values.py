@@ -1,4 +1,4 @@
-"""The values of a method in a ``.pte`` file."""
+"""Reads the values of a method in a ``.pte`` file."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _NUMBERED: Final[dict[KernelTypes, tuple[str, type[int] | type[Tensor], bool]]] 
     KernelTypes.TENSOR_LIST: ("<i4", Tensor, False),
     KernelTypes.OPTIONAL_TENSOR_LIST: ("<i4", Tensor, True),
 }
-"""Lists of numbers of values: how they are stored, what the values are, whether some may miss."""
+"""Lists of value numbers: dtype, type of the values, and whether items may be missing."""
 
 
 def read_values(tables: Tables[pte.EValue]) -> list[Value]:
     """Decode the values of one method.
 
     Raises:
-        FormatError: An offset leads out of the buffer, or a value is not what it should be.
+        FormatError: An offset points outside the buffer, or a value is invalid.
     """
     types = tables.scalars(pte.EValue.VAL_TYPE, "u1", 0)
     known = (types > KernelTypes.NONE) & (types <= KernelTypes.OPTIONAL_TENSOR_LIST)
@@ -47,7 +47,7 @@ def read_values(tables: Tables[pte.EValue]) -> list[Value]:
             items = [None if optional and n == -1 else _value(values, n, kind) for n in numbers]
             if any(item is _MISSING for item in items):
                 raise FormatError(
-                    f"value {row} lists a value that is not there, or of another kind",
+                    f"value {row} lists a value that is missing or of another type",
                     offset=int(places[row]),
                     field=type_.name.lower(),
                 )
@@ -59,7 +59,7 @@ _MISSING: Final[Any] = object()
 
 
 def _value(values: Sequence[Value], number: int, kind: type[int] | type[Tensor]) -> Any:
-    """The value of this number, if it is of the kind."""
+    """Return the value with this number if it has the type ``kind``, else ``_MISSING``."""
     found = values[number] if 0 <= number < len(values) else None
     return found if isinstance(found, kind) and not isinstance(found, bool) else _MISSING
 
@@ -92,7 +92,7 @@ def _tensors(buffer: FlatBuffer, places: Ints) -> list[Tensor]:
     ):
         if sorted(order) != [*range(len(shape))] or min(shape, default=0) < 0:
             raise FormatError(
-                f"sizes {shape} in the order {order} make no tensor", offset=place, field="Tensor"
+                f"invalid sizes {shape} or dim order {order}", offset=place, field="Tensor"
             )
         if change not in list(Dynamism):
             raise FormatError(f"unknown dynamism {change}", offset=place, field="Tensor")
@@ -114,7 +114,7 @@ def _tensors(buffer: FlatBuffer, places: Ints) -> list[Tensor]:
 
 
 def _planned(buffer: FlatBuffer, places: Ints) -> tuple[list[int], list[int]]:
-    """Pools and offsets of tensors, 0 and -1 without a plan."""
+    """Return pools and offsets of tensors; 0 and -1 without a memory plan."""
     rows = np.flatnonzero(places)
     tables = Tables.at(buffer, places[rows], pte.AllocationDetails)
     slots = pte.AllocationDetails
@@ -129,7 +129,7 @@ def _planned(buffer: FlatBuffer, places: Ints) -> tuple[list[int], list[int]]:
 
 
 def _extra(buffer: FlatBuffer, places: Ints) -> tuple[list[str], list[bool]]:
-    """Names of tensors, and whether their data are outside the file."""
+    """Return the names of tensors, and whether their data is outside the file."""
     rows = np.flatnonzero(places)
     tables = Tables.at(buffer, places[rows], pte.ExtraTensorInfo)
     names, external = [""] * len(places), [False] * len(places)
@@ -149,4 +149,4 @@ _READERS: Final[dict[KernelTypes, Callable[[FlatBuffer, Ints], Sequence[Value]]]
     KernelTypes.DOUBLE_LIST: partial(_own_items, "<f8"),
     KernelTypes.BOOL_LIST: partial(_own_items, "?"),
 }
-"""Values that do not refer to others."""
+"""Readers of the types that do not refer to other values."""

@@ -1,9 +1,9 @@
-"""The strings of a FlatBuffer, each once, from any number of references.
+"""Interns the strings of a FlatBuffer, many references at a time.
 
 ExecuTorch's ETDumpGen writes a name again for every event, so a dump has as many strings as events,
-and few different ones. Short strings are compared as 64-bit words, all of a length at once: a sum
-of the words, each times a constant, finds the string that it may be, and the words tell whether it
-is. Nothing is sorted but what is new.
+but few distinct ones. Short strings are compared as 64-bit words, all of one length at once: a hash
+(the sum of the words, each times a constant) finds the candidate, and comparing the words confirms
+it. Only new strings are sorted.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from harness.decode.flatbuffer import FlatBuffer, Ints
 _Words = npt.NDArray[np.uint64]
 
 _SHORT = 64
-"""Bytes up to which strings are compared word by word, every one of them."""
+"""Longest string that is compared word by word, bytes."""
 _FACTORS = np.random.default_rng(0).integers(0, 2**63, _SHORT // 8, np.uint64) * np.uint64(2) + 1
 """Odd, so that no bit of a word is lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """Different strings of one length, by their keys in order.
+    """Distinct strings of one length, sorted by hash key.
 
     Attributes:
-        keys: Sums of their words times the factors, ascending, no two alike.
+        keys: Hash keys, ascending and unique.
         words: Their bytes, one array per word.
-        codes: Their numbers.
+        codes: Their indices.
     """
 
     keys: _Words
@@ -38,21 +38,21 @@ class _Known:
     codes: npt.NDArray[np.int32]
 
     def find(self, keys: _Words, words: list[_Words]) -> tuple[npt.NDArray[np.int32], Ints]:
-        """Numbers of strings, and which of these strings are not known, so have no number."""
+        """Return the indices of strings, and the rows of unknown strings (index invalid)."""
         at = np.searchsorted(self.keys, keys)
         at[at == len(self.keys)] = 0
         same = self.keys[at] == keys
-        if len(words) > 1:  # one word has a key of its own, as the factor is odd
+        if len(words) > 1:  # for a single word the key is unique, because the factor is odd
             for mine, theirs in zip(self.words, words, strict=True):
                 same &= mine[at] == theirs
         return self.codes[at], np.flatnonzero(~same)
 
 
 class Interner:
-    """Numbers strings in the order in which they are first seen.
+    """Assigns indices to strings in order of first use.
 
     Attributes:
-        texts: The strings by number; bytes that are not UTF-8 are surrogate escapes.
+        texts: The strings by index; bytes that are not UTF-8 are surrogate escapes.
     """
 
     def __init__(self, buffer: FlatBuffer) -> None:
@@ -60,15 +60,15 @@ class Interner:
         self._buffer = buffer
         self._codes: dict[bytes, int] = {}
         self._known: dict[int, _Known] = {}
-        self._long: dict[int, int] = {}  # numbers of long strings by their places
-        self._room = buffer.end - buffer.start  # bytes that further long strings may have
+        self._long: dict[int, int] = {}  # indices of long strings by position
+        self._room = buffer.end - buffer.start  # limit for the total size of further long strings
 
     def check(self, places: Ints, field: str) -> None:
-        """Check that strings stand at ``places``; only such places are to be asked for.
+        """Check the strings at ``places``; required before `codes`.
 
         Raises:
-            DefectError: A string is cut off or not terminated, or all together are longer than the
-                buffer: long strings that overlap could otherwise take any time.
+            DefectError: A string is truncated or not terminated, or all together are longer than
+                the buffer: overlapping long strings could otherwise take unlimited time.
         """
         buffer = self._buffer
         lengths = buffer.string_lengths(places, field)
@@ -83,9 +83,9 @@ class Interner:
         buffer.require(good, places, field, "strings overlap")
 
     def codes(self, places: Ints) -> npt.NDArray[np.int32]:
-        """Numbers of the strings at ``places``, shape (n,)."""
+        """Return the indices of the strings at ``places``, shape (n,)."""
         lengths = self._buffer.load("<u4", places).astype(np.int64)
-        # What stands at the very end cannot be read in whole words.
+        # A string at the very end of the buffer cannot be read in whole words.
         short = (lengths <= _SHORT) & (places <= self._buffer.end - 4 - (lengths + 7 & -8))
         kinds = np.where(short, lengths, _SHORT + 1)
         codes = np.empty(len(places), np.int32)
@@ -118,13 +118,13 @@ class Interner:
         return codes
 
     def _learn(self, length: int, places: Ints, keys: _Words, words: list[_Words]) -> _Known:
-        """Know also those of these strings whose keys no known one has."""
+        """Add the strings with new hash keys to the known ones."""
         keys, first = np.unique(keys, return_index=True)
         known = self._known.get(length)
         if known is not None:
             new = ~np.isin(keys, known.keys)
             keys, first = keys[new], first[new]
-        # Numbers in the order of first use, for readers of the list.
+        # Indices in order of first use, which is easier to read in listings.
         numbers = np.empty(len(first), np.int32)
         in_order = np.argsort(first)
         numbers[in_order] = [self._code_at(place) for place in places[first[in_order]].tolist()]

@@ -1,4 +1,4 @@
-"""A command of one's own: whatever flashes a board that no other tool knows."""
+"""Custom command: flashes boards that no other tool supports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from harness.config.board import Strict
 from harness.errors import UsageError, did_you_mean
-from harness.files import placed_word
+from harness.files import resolve_word
 from harness.flash import usb
 from harness.flash.image import ImageFormat
 from harness.flash.tool import RESET, VERIFY, WRITE, FlashStep, Job, Tool
@@ -20,12 +20,12 @@ _PLACEHOLDER: Final = re.compile(r"\{(\w*)\}")
 
 
 class CommandOptions(Strict, frozen=True):
-    """Programs with their arguments; these run without a shell.
+    """Commands as program and arguments, run without a shell.
 
-    ``write``, and if they are given ``verify`` and ``reset``; each may hold {image}, {port},
+    ``write`` is required, ``verify`` and ``reset`` are optional. Words may contain {image}, {port},
     {probe} (VID:PID:Serial), {serial} (the probe's), {address} (of the image) and {board}.
-    ``formats`` are images that it takes, best first; ``address`` is where a flat one belongs;
-    ``proof`` is a pattern that the output of ``write`` has to hold.
+    ``formats`` are the accepted image formats, preferred first; ``address`` is the load address of
+    a flat image; ``proof`` is a pattern that must match the output of ``write``.
     """
 
     write: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
@@ -40,7 +40,7 @@ class CommandOptions(Strict, frozen=True):
 
 
 class CustomCommand(Tool[CommandOptions]):
-    """It verifies if it is told how."""
+    """Runs the commands from the board file; verifies only with a ``verify`` command."""
 
     name = "command"
     programs = ()
@@ -50,16 +50,16 @@ class CustomCommand(Tool[CommandOptions]):
     selects_probe = True
     probes = (*usb.CMSIS_DAP, *usb.ST_LINK, *usb.J_LINK, *usb.FTDI, *usb.ESP_JTAG)
 
-    def placed(self, options: CommandOptions, folder: Path) -> CommandOptions:
-        """With words such as ``./flash.sh``."""
+    def resolve_paths(self, options: CommandOptions, folder: Path) -> CommandOptions:
+        """Resolve words such as ``./flash.sh``."""
         words = {name: getattr(options, name) for name in ("write", "verify", "reset")}
         return replace(
             options,
-            **{name: tuple(placed_word(w, folder) for w in argv) for name, argv in words.items()},
+            **{name: tuple(resolve_word(w, folder) for w in argv) for name, argv in words.items()},
         )
 
     def commands(self, job: Job[CommandOptions]) -> tuple[FlashStep, ...]:
-        """What was said, filled in."""
+        """Return the commands with their placeholders replaced."""
         options = job.options
         image = job.image_as(*options.formats)
 
@@ -77,7 +77,7 @@ class CustomCommand(Tool[CommandOptions]):
         return tuple(steps)
 
     def reads_back(self, options: CommandOptions) -> bool:
-        """If it is told how."""
+        """Whether there is a ``verify`` command."""
         return bool(options.verify)
 
 
@@ -94,13 +94,13 @@ def _value(name: str, job: Job[CommandOptions], image: str) -> str:
         case "probe" | "serial":
             if job.probe is None:
                 raise UsageError(
-                    f"the command that flashes board {job.board} has {{{name}}}, and no probe is "
-                    "connected or was named",
-                    hint="give --probe VID:PID:Serial",
+                    f"the flash command of board {job.board} contains {{{name}}}, and no probe is "
+                    "connected or given",
+                    hint="use --probe VID:PID:Serial",
                 )
             return job.probe.selector if name == "probe" else job.probe.serial
     known = ("image", "port", "probe", "serial", "address", "board")
     raise UsageError(
-        f"the command that flashes board {job.board} has an unknown placeholder {{{name}}}",
+        f"the flash command of board {job.board} has an unknown placeholder {{{name}}}",
         hint=f"{did_you_mean(name, known)}known: {', '.join(f'{{{word}}}' for word in known)}",
     )

@@ -1,4 +1,4 @@
-"""dfu-util with ST's DfuSe bootloader, and others that know addresses as it does."""
+"""dfu-util, with ST's DfuSe bootloader and others with its address extension."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from harness.flash.tool import RESET, VERIFY, WRITE, FlashStep, Job, Tool, ToolP
 
 
 class DfuUtilOptions(Strict, frozen=True):
-    """``vid`` and ``pid`` of the bootloader; ``alt`` is the memory that is the flash; ``address``
-    is where a flat image belongs.
+    """``vid`` and ``pid`` of the bootloader; ``alt`` is the alternate setting of the flash;
+    ``address`` is the load address of a flat image.
     """
 
     vid: int = 0x0483
@@ -24,7 +24,7 @@ class DfuUtilOptions(Strict, frozen=True):
 class DfuUtil(Tool[DfuUtilOptions]):
     """Writes, uploads the same range and compares the files, and starts the firmware.
 
-    Which bootloader it is, its USB device says; that has the serial number of the chip.
+    The bootloader is selected by its USB device, which reports the chip's serial number.
     """
 
     name = "dfu-util"
@@ -56,11 +56,11 @@ class DfuUtil(Tool[DfuUtilOptions]):
         steps = [FlashStep(WRITE, write, image.files, done)]
         if job.verify:
             read = call("--dfuse-address", f"{address}:{size}", "--upload", str(back))
-            # It refuses to overwrite a file, such as one of an earlier attempt.
+            # dfu-util refuses to overwrite a file, such as one from an earlier attempt.
             steps.append(FlashStep(VERIFY, ("rm", "-f", str(back))))
             steps.append(FlashStep(VERIFY, read))
             steps.append(FlashStep(VERIFY, ("cmp", str(image.path), str(back))))
-        # It leaves with whatever it does last: reading one byte does no harm.
+        # `:leave` starts the firmware after a transfer, and a short upload changes nothing.
         rest = job.work / "leave.bin"
         steps.append(FlashStep(RESET, ("rm", "-f", str(rest))))
         leave = call("--dfuse-address", f"{address}:4:leave", "--upload", str(rest))

@@ -1,4 +1,4 @@
-"""Finds the flashing tools that boards name on this machine."""
+"""Checks which flashing tools of boards are installed on this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.target.doctor import ProgramFinding
 
 
 def examine(boards: Iterable[Board]) -> list[ProgramFinding]:
-    """Look for every tool that one of ``boards`` can be flashed with; one of them is enough."""
+    """Look for all tools that can flash ``boards``; a board needs only one of its tools."""
     findings: dict[str, ProgramFinding] = {}
     for board in boards:
         for name in board.flash.order if board.flash else ():
@@ -19,7 +19,7 @@ def examine(boards: Iterable[Board]) -> list[ProgramFinding]:
                 tool = find_tool(name, f"board {board.name}")
                 missing = tool.missing()
                 path = tool.programs[0].find() if tool.programs else None
-                version = None if missing else (path and version_of(tool, path)) or "is here"
+                version = None if missing else (path and version_of(tool, path)) or "installed"
                 findings[name] = ProgramFinding(name, version, missing or "")
             findings[name].needed_by.append(board.name)
     return list(findings.values())

@@ -1,4 +1,4 @@
-"""esptool 5: the bootloader in the ROM of Espressif's chips, over a serial port."""
+"""esptool 5: the ROM bootloader of Espressif's chips, over a serial port."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from harness.flash.tool import RESET, VERIFY, WRITE, FlashStep, Job, Tool, ToolP
 
 
 class EsptoolOptions(Strict, frozen=True):
-    """``chip`` as esptool calls it; ``baud`` while writing; ``offset`` is where an application
-    begins in the flash; ``before`` and ``after`` are its resets.
+    """``chip`` in esptool's spelling; ``baud`` for writing; ``offset`` is the start of the
+    application in the flash; ``before`` and ``after`` are esptool's reset modes.
     """
 
     chip: str
@@ -22,7 +22,7 @@ class EsptoolOptions(Strict, frozen=True):
 
 
 class Esptool(Tool[EsptoolOptions]):
-    """Makes an application image of an ELF file; a ``.bin`` has to be one, or a merged one."""
+    """Converts an ELF file to an application image; a ``.bin`` must be one, or a merged image."""
 
     name = "esptool"
     programs = (ToolProgram("esptool", "pip install 'etdump-harness[flash]'"),)
@@ -32,7 +32,7 @@ class Esptool(Tool[EsptoolOptions]):
     needs_port = True
 
     def commands(self, job: Job[EsptoolOptions]) -> tuple[FlashStep, ...]:
-        """Convert, write, compare, reset; the last with what the board file says."""
+        """Convert, write, compare, and reset as set in the board file."""
         options, port = job.options, job.needed_port()
         image = job.image_as(*self.formats)
         path, steps = image.path, []

@@ -1,4 +1,4 @@
-"""Runs the commands of flashing tools: a deadline, a log that stays, and what a failure means."""
+"""Runs the commands of flashing tools, with a timeout and a log, and explains their failures."""
 
 from __future__ import annotations
 
@@ -12,54 +12,54 @@ from typing import Any, Final
 
 from harness.capped import CappedBuffer, CappedFile
 from harness.errors import FlashError, InfrastructureError
-from harness.flash.output_patterns import Sign, sign_of
+from harness.flash.output_patterns import Sign, find_sign
 from harness.flash.tool import FlashStep, Tool
 from harness.target.process_group import (
     ProcessGroup,
     ProgramEnd,
-    bound_to_us,
-    ended_with,
+    exit_text,
     run_program,
+    with_death_signal,
 )
 
 _READ: Final = 200_000
-"""Bytes of output that are looked at; what matters comes last."""
+"""Bytes of output to search for patterns, from the end."""
 
 _LAST_LINES: Final = 6
 _VERSION_S: Final = 20.0
 _VERSION: Final = re.compile(r"\bv?(\d+(?:\.\d+)+[\w.+-]*)")
 _TOOLS_LANGUAGE: Final = {"LC_ALL": "C.UTF-8", "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200"}
-"""So that what tools say can be recognised."""
+"""Environment for predictable output: English, no colors."""
 
 
 class Log:
-    """The log of a flashing: every command and what it printed, of that the head and the tail.
+    """The log of a flashing: every command and its output, limited to head and tail.
 
     Attributes:
-        path: The file, which is begun anew.
+        path: The log file.
     """
 
     def __init__(self, path: Path) -> None:
-        """Begin it.
+        """Create or truncate the file.
 
         Raises:
-            OSError: It cannot be written.
+            OSError: The file cannot be written.
         """
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = CappedFile(path)
-        # Also when a flashing ends early, and nobody closes it.
+        # Closes the file even if a flashing ends early without close().
         self.close = weakref.finalize(self, self._file.close)
 
     def write(self, data: bytes) -> None:
-        """Add what a command printed."""
+        """Append output of a command."""
         self._file.write(data)
 
     def note(self, text: str) -> None:
-        """Add a line of ours.
+        """Append a line of ours.
 
         Raises:
-            OSError: Something could not be written, now or before.
+            OSError: This or an earlier write failed.
         """
         self.write(f"# {text}\n".encode(errors="backslashreplace"))
         if self._file.error is not None:
@@ -77,16 +77,16 @@ def run_steps(
     """Run the commands of a tool, one after the other.
 
     Args:
-        name: The tool's.
+        name: Name of the tool.
         steps: The commands.
-        log: Where what they print is added.
-        timeout_s: How long they may take together, seconds.
-        directory: Where they run: some tools read settings from where they are.
-        took: Seconds by stage, to which theirs are added.
+        log: Log for their output.
+        timeout_s: Timeout for all commands together, seconds.
+        directory: Working directory; some tools read settings from it.
+        took: Seconds by stage; the durations of these commands are added.
 
     Raises:
-        FlashError: One failed, also one that said so only by what it printed, or took too long.
-        InfrastructureError: A file that it needs cannot be written.
+        FlashError: A command failed, by its exit status or by its output, or timed out.
+        InfrastructureError: An input file of a command cannot be written.
     """
     deadline = time.monotonic() + timeout_s
     for step in steps:
@@ -99,16 +99,16 @@ def run_steps(
             took[step.stage] = round(took.get(step.stage, 0.0) + time.monotonic() - began, 3)
         if ended.code is None:
             raise FlashError(
-                f"{name} had not ended after {timeout_s:g} s, while it was to {step.stage}: "
-                f"{_words(_text(ended))}{ended.remains}",
-                hint=f"its log is {log.path}; is the board stuck? A power cycle may help, or "
-                "`timeout_s` in [flash] of the board file",
+                f'{name} timed out after {timeout_s:g} s in the stage "{step.stage}"; its output: '
+                f"{_last_lines(_text(ended))}{ended.remains}",
+                hint=f"see {log.path}; power-cycle the board, or raise `timeout_s` in [flash] of "
+                "the board file",
             )
-        _judge(name, step, ended.code, _text(ended), log)
+        _check_success(name, step, ended.code, _text(ended), log)
 
 
 def version_of(tool: Tool[Any], program: str) -> str:
-    """What a tool says its version is; "" if it does not."""
+    """Return the version that a tool reports; "" if it reports none."""
     if tool.version is None:
         return ""
     try:
@@ -116,7 +116,7 @@ def version_of(tool: Tool[Any], program: str) -> str:
     except OSError as error:
         return f"does not run: {error}"
     if done.code is None:
-        return f"does not run: had not ended after {_VERSION_S:g} s"
+        return f"does not run: timed out after {_VERSION_S:g} s"
     found = _VERSION.search(done.output)
     return found[1] if found else ""
 
@@ -131,44 +131,50 @@ def _run(step: FlashStep, log: Log, timeout_s: float, directory: Path) -> Progra
 
     try:
         group = ProcessGroup(
-            bound_to_us(step.argv), stdout=keep, cwd=directory, env=os.environ | _TOOLS_LANGUAGE
+            with_death_signal(step.argv),
+            stdout=keep,
+            cwd=directory,
+            env=os.environ | _TOOLS_LANGUAGE,
         )
     except OSError as error:
         raise FlashError(
             f"cannot start {step.argv[0]}: {error.strerror}",
             hint="install it again",
-            again=False,
+            retryable=False,
         ) from error
     try:
         in_time = group.wait(timeout_s)
     finally:
-        # Also what a tool that has ended has started: a server that stays would keep the probe.
+        # Also ends children of a tool that has exited: a leftover server would keep the probe busy.
         code = group.end()
-    if group.complaint:
-        log.note(group.complaint)
+    if group.leftover:
+        log.note(group.leftover)
     log.note(f"exit status {code}")
-    return ProgramEnd(code if in_time else None, output.kept, b"", group.complaint)
+    return ProgramEnd(code if in_time else None, output.kept, b"", group.leftover)
 
 
 def _text(ended: ProgramEnd) -> str:
     return ended.stdout.decode("utf-8", errors="replace").replace("\r", "\n")
 
 
-def _judge(name: str, step: FlashStep, code: int, output: str, log: Log) -> None:
+def _check_success(name: str, step: FlashStep, code: int, output: str, log: Log) -> None:
     denied = bool(step.denial and re.search(step.denial, output))
     proved = not step.proof or re.search(step.proof, output) is not None
     if code == 0 and proved and not denied:
         return
-    sign = sign_of(output)
+    sign = find_sign(output)
     if code:
-        how = ended_with(code)
+        how = exit_text(code)
     else:
-        how = "exited with status 0, but " + ("said that it failed" if denied else "did not finish")
-    what = f"{sign.what} ({how})" if sign else how
+        how = "exited with status 0, but " + (
+            "reported a failure" if denied else "its output has no sign of success"
+        )
+    cause = f"{sign.what} ({how})" if sign else how
     raise FlashError(
-        f"{name} could not {step.stage}: {what}; it said: {_words(output, sign)}",
-        hint=f"{sign.hint}; the log is {log.path}" if sign else f"its log is {log.path}",
-        again=sign is None or sign.again,
+        f'{name} failed in the stage "{step.stage}": {cause}; its output: '
+        f"{_last_lines(output, sign)}",
+        hint=f"{sign.hint}; the log is {log.path}" if sign else f"see {log.path}",
+        retryable=sign is None or sign.retryable,
     )
 
 
@@ -180,12 +186,12 @@ def _write(path: Path, content: bytes) -> None:
         raise InfrastructureError(f"cannot write {path}: {error.strerror}") from error
 
 
-def _words(output: str, sign: Sign | None = None) -> str:
-    """The last that was said, and the line that tells most, where that stands before."""
-    # Colours and what moves the cursor are no words.
+def _last_lines(output: str, sign: Sign | None = None) -> str:
+    """Return the last lines of an output, preceded by the line that matches ``sign``."""
+    # Without colors and other control sequences.
     plain = ("".join(filter(str.isprintable, line)).strip() for line in output.splitlines())
     lines = [line for line in plain if line]
     last = lines[-_LAST_LINES:]
-    if sign and (telling := sign.line("\n".join(lines))) and telling not in last:
-        last = [telling, "...", *last]
-    return " | ".join(last) or "nothing"
+    if sign and (matching := sign.line("\n".join(lines))) and matching not in last:
+        last = [matching, "...", *last]
+    return " | ".join(last) or "(empty)"

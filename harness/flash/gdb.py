@@ -11,10 +11,10 @@ from harness.flash.tool import FlashStep, Job, Tool, ToolProgram
 
 
 class GdbOptions(Strict, frozen=True):
-    """How to reach the gdbserver and what to tell it.
+    """Address of the gdbserver, and additional gdb commands.
 
-    ``server`` is what ``target remote`` takes: host:port, a socket or a device. ``before`` and
-    ``after`` are gdb commands around the loading; those after it are to reset the board.
+    ``server`` is an argument of ``target remote``: host:port, a socket or a device. ``before`` and
+    ``after`` are gdb commands around ``load``; ``after`` has to reset the board.
     """
 
     server: str = ""
@@ -23,7 +23,7 @@ class GdbOptions(Strict, frozen=True):
 
 
 class Gdb(Tool[GdbOptions]):
-    """Loads an ELF file, compares what is in the board's memory with it, and lets it run."""
+    """Loads an ELF file, compares the board's memory with it, and starts the firmware."""
 
     name = "gdb"
     programs = (
@@ -35,12 +35,12 @@ class Gdb(Tool[GdbOptions]):
     options_type = GdbOptions
 
     def commands(self, job: Job[GdbOptions]) -> tuple[FlashStep, ...]:
-        """One script, which stops at the first command that fails."""
+        """Return one gdb call with a script, which stops at the first command that fails."""
         server = job.server or job.options.server
         if not server:
             raise UsageError(
-                f"gdb is not told where the gdbserver of board {job.board} is",
-                hint='say `server = "localhost:3333"` in [flash.options.gdb] of the board file',
+                f"no gdbserver address for board {job.board}",
+                hint='set `server = "localhost:3333"` in [flash.options.gdb] of the board file',
             )
         image = job.image_as(ImageFormat.ELF)
         script = [
@@ -53,7 +53,7 @@ class Gdb(Tool[GdbOptions]):
             "load",
             *(("compare-sections",) if job.verify else ()),
             *job.options.after,
-            # What gdb knows of the registers is from before the reset.
+            # gdb has cached the registers from before the reset.
             "maintenance flush register-cache",
             "echo flashed\\n",
             "detach",

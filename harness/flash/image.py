@@ -1,7 +1,8 @@
-"""Firmware images: what is to be where in a board's memory, read from the formats that tools take.
+"""Firmware images: reads ELF, Intel HEX, UF2 and flat files, and converts between them.
 
-ELF is the only one that says which bytes are only there for debuggers. Addresses are load addresses
-(LMA): where bytes are stored, which for initialised variables is not where they are used.
+Addresses are load addresses (LMA): where bytes are stored, which for initialized variables is not
+where they are used. Own readers of a few lines each: pyelftools reads far more of an ELF file than
+its loaded sections, and no library covers all four formats.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from typing import Final, NamedTuple
 from harness.errors import FormatError, UsageError
 
 _LARGEST_BIN: Final = 64 << 20
-"""Bytes that a flat image may have: with pieces in flash and in RAM it would have gigabytes."""
+"""Limit of a flat image, bytes: one with pieces in flash and in RAM would have gigabytes."""
 
 _BANNER: Final = re.compile(rb"etdump stub ([^\0]{1,200}) on \0")
-"""The text that ``firmware_stub/src/app/app.c`` greets with; the build id is within it."""
+"""The banner of ``firmware_stub/src/app/app.c``, which contains the build id."""
 
 _ELF_MAGIC: Final = b"\x7fELF"
 _PT_LOAD: Final = 1
@@ -57,7 +58,7 @@ class Segment(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The first address behind it."""
+        """The first address after it."""
         return self.address + len(self.data)
 
 
@@ -67,10 +68,10 @@ class Image:
 
     Attributes:
         path: Its file.
-        format: What kind of file that is.
-        segments: What it puts where, by address; none touches another.
+        format: Its file format.
+        segments: Its bytes by address; adjacent pieces are joined.
         sha256: Digest of the file, hexadecimal.
-        placed: Whether the addresses are known; those of a ``.bin`` begin at 0 unless told.
+        placed: Whether the addresses are known; those of a ``.bin`` begin at 0 by default.
     """
 
     path: Path
@@ -81,7 +82,7 @@ class Image:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it puts into the board's memory."""
+        """Number of bytes to write."""
         return sum(len(segment.data) for segment in self.segments)
 
     @property
@@ -89,50 +90,50 @@ class Image:
         """The lowest address.
 
         Raises:
-            UsageError: Nobody has said where a ``.bin`` belongs.
+            UsageError: The load address of a ``.bin`` is not known.
         """
         if not self.placed:
             raise UsageError(
-                f"{self.path} does not say at which address it belongs",
-                hint="give an ELF or HEX file, or say `address` in the board file's "
-                "[flash.options.TOOL]",
+                f"{self.path} has no load address",
+                hint="use an ELF or HEX file, or set `address` in [flash.options.TOOL] of the "
+                "board file",
             )
         return self.segments[0].address
 
     def at(self, address: int | None) -> Image:
-        """The same, begun at ``address`` if it does not say where it belongs itself."""
+        """Return the image at the load address ``address``, unless it has its own."""
         if self.placed or address is None:
             return self
         moved = tuple(Segment(item.address + address, item.data) for item in self.segments)
         return Image(self.path, self.format, moved, self.sha256)
 
     def build_id(self) -> str | None:
-        """The build id that this firmware will report, found in its text; None if there is none.
+        """Return the build id that this firmware will report, from its banner; None without one.
 
         Raises:
-            UsageError: It holds several that differ.
+            UsageError: It contains several different ones.
         """
         found = {match[1] for segment in self.segments for match in _BANNER.finditer(segment.data)}
         if len(found) > 1:
             names = ", ".join(sorted(repr(name.decode("utf-8", "replace")) for name in found))
             raise UsageError(
-                f"{self.path} holds several firmwares: {names}",
-                hint="give one of them; or --no-identity, and the board's build id is not compared",
+                f"{self.path} contains several firmwares: {names}",
+                hint="use an image with one of them, or --no-identity to skip the comparison of "
+                "build ids",
             )
         return found.pop().decode("utf-8", "replace") if found else None
 
     def as_bin(self) -> bytes:
-        """Everything from the lowest address on, gaps as erased flash.
+        """Return a flat image from the lowest address; gaps are 0xFF, as erased flash.
 
         Raises:
-            UsageError: Its pieces are too far apart for that.
+            UsageError: Its pieces are too far apart.
         """
         begin, end = self.segments[0].address, self.segments[-1].end
         if end - begin > _LARGEST_BIN:
             raise UsageError(
-                f"{self.path} puts bytes at {begin:#x} and up to {end:#x}: too far apart for a "
-                "flat image",
-                hint="use a tool that takes ELF or HEX files",
+                f"{self.path} cannot be a flat image: it spans addresses {begin:#x} to {end:#x}",
+                hint="use a tool that supports ELF or HEX files",
             )
         flat = bytearray(b"\xff" * (end - begin))
         for segment in self.segments:
@@ -140,7 +141,7 @@ class Image:
         return bytes(flat)
 
     def as_hex(self) -> bytes:
-        """The same as Intel HEX, with the addresses that it has."""
+        """Return the image as Intel HEX."""
         lines = []
         high = 0
         for segment in self.segments:
@@ -153,7 +154,7 @@ class Image:
         return "".join(f"{line}\n" for line in lines).encode()
 
     def as_uf2(self, family: int) -> bytes:
-        """The same as UF2 for a family of chips (https://github.com/microsoft/uf2)."""
+        """Return the image as UF2 for a chip family (https://github.com/microsoft/uf2)."""
         rows = [row for segment in self.segments for row in _rows(segment, _UF2_PAYLOAD)]
         blocks = [
             _UF2_HEADER.pack(
@@ -167,11 +168,11 @@ class Image:
 
 
 def read_image(path: Path) -> Image:
-    """Read an image; what kind it is, its contents say.
+    """Read an image; the format is detected from the contents.
 
     Raises:
-        UsageError: It cannot be read.
-        FormatError: It is cut off, contradicts itself, or holds nothing to write.
+        UsageError: The file cannot be read.
+        FormatError: It is truncated, inconsistent, or contains nothing to write.
     """
     try:
         data = path.read_bytes()
@@ -194,7 +195,7 @@ def read_image(path: Path) -> Image:
         raise
     segments = _joined(path, pieces)
     if not segments:
-        raise FormatError(f"{path} holds nothing that could be written to a board")
+        raise FormatError(f"{path} contains nothing to write to a board")
     digest = hashlib.sha256(data).hexdigest()
     return Image(path, kind, segments, digest, placed=kind is not ImageFormat.BIN)
 
@@ -209,18 +210,18 @@ def _kind(path: Path, data: bytes) -> ImageFormat:
     if path.suffix == f".{ImageFormat.BIN}":
         return ImageFormat.BIN
     raise FormatError(
-        f"{path} is no ELF, Intel HEX or UF2 file",
-        hint="a flat image is taken for one when its name ends in .bin",
+        f"{path} is not an ELF, Intel HEX or UF2 file",
+        hint="the name of a flat image must end in .bin",
     )
 
 
 def _joined(path: Path, pieces: Iterable[Segment]) -> tuple[Segment, ...]:
-    """The pieces by address, those that touch as one."""
+    """Sort the pieces by address, and join adjacent ones."""
     joined: list[tuple[int, bytearray]] = []
     for piece in sorted(piece for piece in pieces if piece.data):
         last_end = joined[-1][0] + len(joined[-1][1]) if joined else -1
         if piece.address < last_end:
-            raise FormatError(f"{path} puts two things at {piece.address:#x}")
+            raise FormatError(f"{path} has overlapping data at {piece.address:#x}")
         if piece.address == last_end:
             joined[-1][1].extend(piece.data)
         else:
@@ -229,16 +230,16 @@ def _joined(path: Path, pieces: Iterable[Segment]) -> tuple[Segment, ...]:
 
 
 def _elf(data: bytes) -> Iterator[Segment]:
-    """What an ELF file of a little-endian machine loads.
+    """Yield the loaded sections of a little-endian ELF file.
 
-    By sections, as objcopy and gdb do it: the linker may make a segment begin early, at the file's
-    own header, which is not to be written. Their load addresses come from the segments around them.
+    By sections, as in objcopy and gdb: the linker may start a segment early, at the file's own
+    header, which must not be written. Load addresses come from the enclosing segments.
     """
     if len(data) < 20:
-        raise FormatError("the file is cut off", offset=len(data))
+        raise FormatError("the file is truncated", offset=len(data))
     wide, order = data[4] == 2, data[5]
     if order != 1:
-        raise FormatError("not of a little-endian machine", offset=5)
+        raise FormatError("not little-endian", offset=5)
     try:
         fields = struct.unpack_from("<QQQIHHHHHH" if wide else "<IIIIHHHHHH", data, 24)
         _, program_at, section_at, _, _, program_size, programs, section_size, sections, _ = fields
@@ -259,7 +260,7 @@ def _elf(data: bytes) -> Iterator[Segment]:
             for index in range(sections)
         ]
     except struct.error as error:
-        raise FormatError("the file is cut off", offset=len(data)) from error
+        raise FormatError("the file is truncated", offset=len(data)) from error
     loads = [tuple(rest) for kind, *rest in segments if kind == _PT_LOAD and rest[2] > 0]
     if table:
         wanted = [
@@ -271,7 +272,7 @@ def _elf(data: bytes) -> Iterator[Segment]:
         wanted = [(offset, size) for offset, _, size in loads]
     for offset, size in wanted:
         if offset + size > len(data):
-            raise FormatError("the file is cut off", offset=len(data))
+            raise FormatError("the file is truncated", offset=len(data))
         for begin, address, length in loads:
             if begin <= offset and offset + size <= begin + length:
                 yield Segment(address + offset - begin, data[offset : offset + size])
@@ -288,10 +289,10 @@ def _hex(data: bytes) -> Iterator[Segment]:
         try:
             record = bytes.fromhex(line.removeprefix(b":").decode())
         except ValueError as error:
-            raise FormatError(f"line {number} is no record") from error
+            raise FormatError(f"line {number} is not a HEX record") from error
         whole = bool(record) and line.startswith(b":") and len(record) == record[0] + 5
         if not whole or sum(record) & 0xFF:
-            raise FormatError(f"line {number} is damaged: its checksum does not fit")
+            raise FormatError(f"line {number} is damaged: wrong length or checksum")
         kind, body = record[3], record[4:-1]
         if kind == _HEX_DATA:
             yield Segment(base + int.from_bytes(record[1:3], "big"), body)
@@ -299,26 +300,26 @@ def _hex(data: bytes) -> Iterator[Segment]:
             return
         elif kind in (_HEX_SEGMENT, _HEX_LINEAR):
             base = int.from_bytes(body, "big") << (4 if kind == _HEX_SEGMENT else 16)
-    raise FormatError("the file is cut off: it has no record that ends it")
+    raise FormatError("the file is truncated: the end record is missing")
 
 
 def _uf2(data: bytes) -> Iterator[Segment]:
     for offset in range(0, len(data), _UF2_BLOCK):
         block = data[offset : offset + _UF2_BLOCK]
         if len(block) < _UF2_BLOCK:
-            raise FormatError("the file is cut off", offset=len(data))
+            raise FormatError("the file is truncated", offset=len(data))
         magic, flags, address, size, number, count, _ = _UF2_HEADER.unpack_from(block)
         payload = block[_UF2_HEADER.size : _UF2_HEADER.size + size]
         if magic != _UF2_MAGIC or not block.endswith(_UF2_END) or len(payload) < size:
             raise FormatError("not a UF2 block", offset=offset)
         if number == 0 and count * _UF2_BLOCK > len(data) - offset:
-            raise FormatError(f"the file is cut off: it says {count} blocks", offset=len(data))
+            raise FormatError(f"the file is truncated: {count} blocks declared", offset=len(data))
         if not flags & _UF2_NOT_FLASH:
             yield Segment(address, payload)
 
 
 def _rows(segment: Segment, size: int) -> Iterator[tuple[int, bytes]]:
-    """Its bytes in rows that begin at multiples of ``size``, so that none crosses 64 KiB."""
+    """Yield rows aligned to multiples of ``size``, so that no row crosses a 64 KiB boundary."""
     begin = segment.address
     while begin < segment.end:
         end = min(begin // size * size + size, segment.end)

@@ -12,8 +12,8 @@ from harness.flash.tool import FlashStep, Job, Tool, ToolProgram
 
 
 class JLinkOptions(Strict, frozen=True):
-    """``device`` as SEGGER calls the chip; ``interface`` SWD or JTAG; ``speed`` in kHz; ``address``
-    is where a flat image belongs.
+    """``device`` is SEGGER's name of the chip; ``interface`` SWD or JTAG; ``speed`` in kHz;
+    ``address`` is the load address of a flat image.
     """
 
     device: str
@@ -23,7 +23,7 @@ class JLinkOptions(Strict, frozen=True):
 
 
 class JLink(Tool[JLinkOptions]):
-    """It runs a script, and has exited with 0 after failures: what it prints has to prove it."""
+    """Runs a script. It can exit with 0 after a failure, so its output has to prove success."""
 
     name = "jlink"
     programs = (ToolProgram("JLinkExe", "see https://www.segger.com/downloads/jlink", ("JLink",)),)
@@ -34,7 +34,7 @@ class JLink(Tool[JLinkOptions]):
     probes = usb.J_LINK
 
     def commands(self, job: Job[JLinkOptions]) -> tuple[FlashStep, ...]:
-        """One script: reset, write, compare every piece, let it run."""
+        """Return one call with a script: reset, write, compare every piece, run."""
         options = job.options
         image = job.image_as(*self.formats)
         pieces = {
@@ -52,7 +52,7 @@ class JLink(Tool[JLinkOptions]):
         argv += ["-Device", options.device, "-If", options.interface]
         argv += ["-Speed", str(options.speed)]
         if job.probe is not None and job.probe.serial:
-            # Its serial numbers are decimal; on USB they are filled up with zeros.
+            # J-Link serial numbers are decimal; on USB they are padded with zeros.
             argv += ["-USB", job.probe.serial.lstrip("0") or "0"]
         argv += ["-CommandFile", str(path)]
         proof = r"(?s)Downloading file.*O\.K\..*" + r"Verify successful\..*" * len(pieces)
@@ -66,5 +66,8 @@ class JLink(Tool[JLinkOptions]):
 
 def _plain(path: str) -> str:
     if "," in path or '"' in path:
-        raise UsageError(f"J-Link Commander cannot be told the path {path!r}")
+        raise UsageError(
+            f"J-Link Commander does not support the path {path!r}",
+            hint="use a path without commas and quotes",
+        )
     return f'"{path}"' if " " in path else path

@@ -1,8 +1,8 @@
-"""Copying onto the drive that a bootloader or a debug probe pretends to be.
+"""Copies the image to the USB drive of a bootloader or a debug probe.
 
-UF2 bootloaders (https://github.com/microsoft/uf2) restart into the firmware when they have all of
-it: the drive goes away. DAPLink (https://daplink.io) takes HEX and flat images, and when it comes
-back, a file FAIL.TXT on it says what went wrong; the copy itself succeeds either way.
+UF2 bootloaders (https://github.com/microsoft/uf2) start the firmware when the file is complete, and
+the drive disappears. DAPLink (https://daplink.io) accepts HEX and flat images and remounts its
+drive, with a file FAIL.TXT after a failure; the copy itself succeeds either way.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ from harness.target.ports import system_root
 
 _POLL_S: Final = 0.05
 _GONE_S: Final = 10.0
-"""How long a board may take to start after it has got everything, seconds."""
+"""Default wait for the board to accept a complete file, seconds."""
 
 _MOUNTS: Final = ("/media", "/run/media", "/mnt")
 _MARKS: Final = ("INFO_UF2.TXT", "DETAILS.TXT", "MBED.HTM")
 
 
 class CopyOptions(Strict, frozen=True):
-    """``format`` that the drive takes; ``label`` it is mounted under, below /media, /run/media or
-    /mnt, or ``mount``, where it is; ``family`` is the chip's number in UF2 files; ``address`` is
-    where a flat image belongs; ``settle_s`` is how long the board may take to go on, seconds.
+    """``format`` that the drive accepts; ``label`` of the drive, mounted below /media, /run/media
+    or /mnt, or ``mount``, the path of its mount point; ``family`` is the chip's UF2 family id;
+    ``address`` is the load address of a flat image; ``settle_s`` is the longest wait for the board
+    to accept the file, seconds.
     """
 
     format: Literal["uf2", "hex", "bin"]
@@ -49,7 +50,7 @@ class CopyOptions(Strict, frozen=True):
 
 
 class Copy(Tool[CopyOptions]):
-    """Nothing is read back: these drives do not hold what was written to them."""
+    """Copies without verification: these drives do not return the file written to them."""
 
     name = "copy"
     programs = (ToolProgram("cp", "apt-get install coreutils"),)
@@ -62,12 +63,12 @@ class Copy(Tool[CopyOptions]):
     verifies = False
     settles = True
 
-    def placed(self, options: CopyOptions, folder: Path) -> CopyOptions:
-        """With where the drive is."""
+    def resolve_paths(self, options: CopyOptions, folder: Path) -> CopyOptions:
+        """Resolve the mount point."""
         return replace(options, mount=str(folder / options.mount)) if options.mount else options
 
     def commands(self, job: Job[CopyOptions]) -> tuple[FlashStep, ...]:
-        """Copy, and do not end before it is on the drive, or the drive has gone with it."""
+        """Return a command that copies and waits until the file is written or the drive gone."""
         options = job.options
         image = job.image_as(ImageFormat(options.format), family=options.family)
         script = 'cp -- "$1" "$2" || exit 1; sync -f -- "$2" 2>/dev/null || [ ! -e "$2" ]'
@@ -75,43 +76,45 @@ class Copy(Tool[CopyOptions]):
         return (FlashStep(WRITE, argv, image.files),)
 
     def settle(self, job: Job[CopyOptions], timeout_s: float) -> None:
-        """Wait until the board has taken the file: it goes, and DAPLink's drive comes back.
+        """Wait until the file disappears, and with DAPLink until the drive comes back.
 
         Raises:
-            FlashError: FAIL.TXT says that it has not, or nothing happens.
+            FlashError: FAIL.TXT reports a failure, or the wait timed out.
         """
         target = _target(job)
         limit = min(timeout_s, job.options.settle_s)
         deadline = time.monotonic() + limit
         while time.monotonic() < deadline:
             if not target.exists():
-                # While the image is there, a FAIL.TXT is from before it.
+                # (As long as the image is there, a FAIL.TXT is from an earlier attempt.)
                 if (reason := _failure(target.parent)) is not None:
                     raise FlashError(
-                        f"the board has refused the image: {reason}",
-                        hint="is the image of this board, whole, and in the format that it takes?",
-                        again=re.search("(?i)type: *(interface|transient)", reason) is not None,
+                        f"the board refused the image: {reason}",
+                        hint="check that the image is complete, for this board, and in a format "
+                        "that it accepts",
+                        retryable=re.search("(?i)type: *(interface|transient)", reason) is not None,
                     )
                 if ImageFormat(job.options.format) is ImageFormat.UF2 or _marks(target.parent):
                     return
             time.sleep(_POLL_S)
         if target.exists():
             raise FlashError(
-                f"after {limit:g} s the board has not taken {target}",
-                hint="is the file whole, and of this board? Of another `family` it is ignored",
+                f"the board did not accept {target} within {limit:g} s",
+                hint="check that the file is complete, for this board, and of its UF2 `family`: "
+                "other families are ignored",
             )
         raise FlashError(
-            f"the drive {target.parent} has not come back after {limit:g} s to say whether the "
-            "board has taken the image",
-            hint="have it mounted by itself (docs/flashing.md)",
+            f"the drive {target.parent} did not come back within {limit:g} s, so the result of "
+            "the flashing is unknown",
+            hint="enable automatic mounting (docs/flashing.md)",
         )
 
 
 def _target(job: Job[CopyOptions]) -> Path:
-    """The file to make on the board's drive.
+    """Return the path of the file to create on the board's drive.
 
     Raises:
-        UsageError: It is not said which drive it is, or several may be meant.
+        UsageError: The drive is not configured, or several drives match.
     """
     options = job.options
     name = f"firmware.{options.format}"
@@ -119,22 +122,22 @@ def _target(job: Job[CopyOptions]) -> Path:
         return Path(options.mount) / name
     if not options.label:
         raise UsageError(
-            f"it is not said on which drive board {job.board} takes its firmware",
-            hint='say `label = "..."` in [flash.options.copy] of the board file',
+            f"no drive is configured for flashing board {job.board}",
+            hint='set `label = "..."` in [flash.options.copy] of the board file',
         )
     drives = [drive for drive in _drives(options.label) if _is_of(drive, job.probe)]
     if len(drives) > 1:
         raise UsageError(
-            f"{len(drives)} drives may be that of the board: {', '.join(map(str, drives))}",
-            hint="say which with --probe VID:PID:Serial, with which DAPLink's can be told apart, "
-            "or with `mount` in [flash.options.copy] of a board file of its own",
+            f"{len(drives)} drives match board {job.board}: {', '.join(map(str, drives))}",
+            hint="select one with --probe VID:PID:Serial (DAPLink), or with `mount` in "
+            "[flash.options.copy] of a separate board file",
         )
-    # Where it would be mounted, if it is not: the copying says that it is not there.
+    # If it is not mounted, return the usual mount point: the copy then fails with a clear error.
     return (drives[0] if drives else Path(_MOUNTS[0], getpass.getuser(), options.label)) / name
 
 
 def _drives(label: str) -> Iterator[Path]:
-    """Drives that are mounted under this name, or under it with a number, as second ones are."""
+    """Yield drives mounted under this label, or under it with a number appended."""
     for place in _MOUNTS:
         root = system_root() / place.lstrip("/")
         for pattern in (f"{label}*", f"*/{label}*"):
@@ -144,13 +147,15 @@ def _drives(label: str) -> Iterator[Path]:
 
 
 def _is_of(drive: Path, probe: Probe | None) -> bool:
-    """Whether a drive may be of this probe: DAPLink's say their serial number."""
-    said = re.search(r"(?mi)^Unique ID: *(\S+)", _text(drive / "DETAILS.TXT"))
-    return probe is None or not said or said[1].casefold() == probe.serial.casefold()
+    """Whether a drive may belong to this probe; DAPLink drives report their serial number."""
+    unique_id = re.search(r"(?mi)^Unique ID: *(\S+)", _text(drive / "DETAILS.TXT"))
+    if probe is None or unique_id is None:
+        return True
+    return unique_id[1].casefold() == probe.serial.casefold()
 
 
 def _marks(drive: Path) -> bool:
-    """Whether it is the drive of a board, and is there."""
+    """Whether this is the mounted drive of a board."""
     return any((drive / name).is_file() for name in _MARKS)
 
 

@@ -1,4 +1,4 @@
-"""OpenOCD 0.12 and newer, with any debug adapter that it has a driver for."""
+"""OpenOCD 0.12 and newer, with all debug adapters that it supports."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from harness.flash.tool import FlashStep, Job, Tool, ToolProgram
 
 
 class OpenOcdOptions(Strict, frozen=True):
-    """``config`` are its scripts for adapter and chip, or for the board; ``before`` are commands
-    that follow them, such as ``transport select swd``. ``address`` is where a flat image belongs.
+    """``config`` are scripts for adapter and chip, or for the board; ``before`` are commands after
+    these, such as ``transport select swd``. ``address`` is the load address of a flat image.
     """
 
     config: tuple[str, ...] = ()
@@ -25,7 +25,7 @@ class OpenOcdOptions(Strict, frozen=True):
 
 
 class OpenOcd(Tool[OpenOcdOptions]):
-    """Its own command ``program`` writes, compares and resets."""
+    """Writes, compares and resets with OpenOCD's command ``program``."""
 
     name = "openocd"
     programs = (ToolProgram("openocd", "apt-get install openocd"),)
@@ -34,27 +34,27 @@ class OpenOcd(Tool[OpenOcdOptions]):
     selects_probe = True
     probes = (*usb.ST_LINK, *usb.J_LINK, *usb.CMSIS_DAP, *usb.FTDI, *usb.ESP_JTAG)
 
-    def placed(self, options: OpenOcdOptions, folder: Path) -> OpenOcdOptions:
-        """With scripts beside the board file; others are where openocd looks for them."""
+    def resolve_paths(self, options: OpenOcdOptions, folder: Path) -> OpenOcdOptions:
+        """Resolve scripts beside the board file; OpenOCD finds all others in its search path."""
         config = (folder / script for script in options.config)
         found = (str(path) if path.is_file() else "" for path in config)
         names = zip(found, options.config, strict=True)
         return replace(options, config=tuple(path or name for path, name in names))
 
     def commands(self, job: Job[OpenOcdOptions]) -> tuple[FlashStep, ...]:
-        """One call; the serial number is told it before it opens an adapter."""
+        """Return one call; the serial number comes before the command that opens the adapter."""
         if not job.options.config:
             raise UsageError(
-                f"openocd is not told which adapter and chip board {job.board} has",
-                hint='say `config = ["interface/...cfg", "target/...cfg"]` in '
+                f"no OpenOCD configuration for board {job.board}",
+                hint='set `config = ["interface/...cfg", "target/...cfg"]` in '
                 "[flash.options.openocd] of the board file",
             )
         image = job.image_as(*self.formats)
         argv = [job.program]
         for script in job.options.config:
             argv += ["-f", script]
-        for said in job.options.before:
-            argv += ["-c", said]
+        for command in job.options.before:
+            argv += ["-c", command]
         if job.probe is not None and job.probe.serial:
             argv += ["-c", f"adapter serial {_quoted(job.probe.serial)}"]
         verify = " verify" if job.verify else ""
@@ -66,11 +66,11 @@ class OpenOcd(Tool[OpenOcdOptions]):
 
 
 def _quoted(text: str) -> str:
-    """As one word of Tcl, in which nothing is replaced.
+    """Return a braced word of Tcl, without substitutions.
 
     Raises:
-        UsageError: There is no way to write it so.
+        UsageError: The text contains braces or backslashes.
     """
     if set(text) & set("{}\\") or not text.isprintable():
-        raise UsageError(f"openocd cannot be told {text!r}", hint="choose a path without { } \\")
+        raise UsageError(f"OpenOCD does not support {text!r}", hint="use a path without { } and \\")
     return f"{{{text}}}"

@@ -1,7 +1,7 @@
-"""What the output of flashing tools means: patterns, what has happened, and what to do about it.
+"""Patterns in the output of flashing tools, with their cause and a hint.
 
-Most are of several tools, so there is one list for all. The first that fits counts: causes stand
-before their consequences.
+Most patterns apply to several tools, so all tools share one list. The first match counts: causes
+come before their consequences.
 """
 
 from __future__ import annotations
@@ -14,37 +14,37 @@ class Sign(NamedTuple):
     """A pattern in a tool's output.
 
     Attributes:
-        pattern: What is looked for, whatever its case.
-        what: What has happened, as the end of "TOOL failed: ".
-        hint: What to do about it.
-        again: Whether the same may succeed when it is tried again.
+        pattern: Regular expression, case-insensitive.
+        what: Cause of the failure, for the error message.
+        hint: What to try.
+        retryable: Whether a second attempt may succeed.
     """
 
     pattern: str
     what: str
     hint: str
-    again: bool = False
+    retryable: bool = False
 
     def line(self, output: str) -> str:
-        """The first line of an output that has the pattern; "" if none has."""
+        """Return the first line of an output that matches the pattern; "" without a match."""
         search = re.compile(self.pattern, re.IGNORECASE).search
         return next((line.strip() for line in output.splitlines() if search(line)), "")
 
 
 _UDEV: Final = (
-    "give your user the right to use it: a udev rule for its VID:PID (docs/flashing.md), "
-    "or the group dialout for a serial port"
+    "give your user access: with a udev rule for its VID:PID (docs/flashing.md), or with the "
+    "group dialout for a serial port"
 )
 _PLUG: Final = (
-    "is it plugged in and does the board have power? `lsusb` shows what is there; "
-    "select it with --probe VID:PID:Serial"
+    "check that it is plugged in and the board has power (`lsusb` lists USB devices); select it "
+    "with --probe VID:PID:Serial"
 )
 
 SIGNS: Final = (
     Sign(
         r"permission denied|LIBUSB_ERROR_ACCESS|insufficient permissions|access denied|"
         r"cannot open device.*\[-3\]|check your permissions",
-        "this user may not use the probe or the port",
+        "permission denied for the probe or the port",
         _UDEV,
     ),
     Sign(
@@ -53,24 +53,24 @@ SIGNS: Final = (
         r"device or resource busy|Unable to match requested speed.*busy",
         "another program is using the probe or the port",
         "end other debuggers, monitors and IDEs that use it",
-        again=True,
+        retryable=True,
     ),
     Sign(
         r"readout.?protect|read.?out protection|RDP level|flash is (read|write).?protected|"
         r"\bAPPROTECT\b|device is (secured|locked)|(chip|target) is locked|is read protected|"
         r"write.?protected|Got NACK from device on command 0x(11|31|43|44)",
         "the chip is locked against reading or writing",
-        "unlock it, which erases everything on it: with the tool's own mass erase or recover "
-        "command; this is never done by itself",
+        "unlock it with the tool's own mass erase or recover command, which erases everything on "
+        "it; this is never done automatically",
     ),
     Sign(
         r"MIS-MATCHED|verif\w* (failed|error|mismatch)|failed to verify|"
         r"checksum mismatch|contents differ|flash (content|verification) .*(differ|failed)|"
         r"did(n't| not) match the|\bdiffer: (char|byte)",
-        "what was read back is not what was written",
-        "try again; when it happens often, shorten the cable, lower the speed of the probe, "
-        "or the flash is worn out",
-        again=True,
+        "verification failed: the flash differs from the image",
+        "try again; if this happens often, use a shorter cable or a lower probe speed; the flash "
+        "may be worn out",
+        retryable=True,
     ),
     Sign(
         r"no (connected )?(debug )?(probes?|programmers?|emulators?)\b|"
@@ -80,31 +80,31 @@ SIGNS: Final = (
         r"(was|were) found|no probes? (was|were) found|No target device available|"
         r"Cannot connect to J-Link|connecting to J-Link via USB\.\.\. *FAILED|"
         r"unable to open ftdi|no device found|Error: open failed",
-        "no probe is connected, or not the one that was asked for",
+        "no probe is connected, or not the selected one",
         _PLUG,
     ),
     Sign(
         r"Cannot handle device|could not open port|Could not open /|"
         r"No such file or directory: '/dev|port .*does(n't| not) exist",
         "the serial port cannot be opened",
-        "is the adapter plugged in? `ls /dev/serial/by-id` shows what there is",
-        again=True,
+        "check that the adapter is plugged in; `ls /dev/serial/by-id` lists the ports",
+        retryable=True,
     ),
     Sign(
         r"Failed to init device|failed to connect to ESP|No serial data received|"
         r"wrong boot mode|Failed to synchronize",
         "the board's bootloader does not answer on the serial port",
-        "start the bootloader: hold BOOT while the board is reset, or have the board file say how "
-        "the lines DTR and RTS do it; is it the right port?",
-        again=True,
+        "start the bootloader: hold BOOT while the board is reset, or set in the board file how "
+        "DTR and RTS start it; check the port",
+        retryable=True,
     ),
     Sign(
         r"(unexpected|wrong|unknown|mismatch\w*) (chip|device|idcode|target|part|core)\b|"
         r"idcode.*(mismatch|unexpected)|target type .* not (found|recognized)|"
         r"UNEXPECTED idcode|expected \d+ of \d+|This chip is .* not|chip .* not (found|supported)|"
         r"Unknown device|not a valid device|is not supported by|unknown chip",
-        "the chip is not the one that the board file names",
-        "is it the right board? `[flash.options.TOOL]` of its board file says which chip to expect",
+        "the chip is not the one in the board file",
+        "check the board; the expected chip is in `[flash.options.TOOL]` of its board file",
     ),
     Sign(
         r"target voltage|VTref|no power|could not power|target not (halted|examined|responding)|"
@@ -112,35 +112,35 @@ SIGNS: Final = (
         r"No ACK|SWD (fault|DP)|could not (stop|halt)|"
         r"(Unexpected|unable to get) (core|idcode|debug)|No target detected|"
         r"Failed to (enter|read) .*(SWD|core id)|core.?id",
-        "the probe does not reach the chip",
-        "does the board have power, and is its debug connector plugged in? Firmware that sleeps or "
-        "uses the debug pins needs connecting under reset",
-        again=True,
+        "the probe cannot connect to the chip",
+        "check the board's power and its debug connector; for firmware that sleeps or uses the "
+        "debug pins, connect under reset",
+        retryable=True,
     ),
     Sign(
         r"Connection refused|Connection timed out|could not connect:|Remote connection closed|"
         r"Remote communication error|Ignoring packet error|Reply contains invalid|"
         r"Remote failure reply|not being run|Truncated register",
-        "the gdbserver is not there, or has ended",
-        "is it running, at the address the board file says? What it printed tells more",
-        again=True,
+        "no connection to the gdbserver",
+        "check that it runs at the address in the board file, and read its output",
+        retryable=True,
     ),
     Sign(
         r"No space left|not enough space|out of (range|space)|too (large|big)|does not fit|"
         r"outside (of )?(the )?(flash|memory)|no flash bank|region .* overflow",
-        "the image does not fit into the chip, or not at its address",
-        "is the image of this board? Its addresses must be in the chip's flash",
+        "the image does not fit into the chip's flash",
+        "check that the image is for this board: its addresses must be in the flash",
     ),
     Sign(
         r"Read-only file system|Input/output error|Transport endpoint|No such device|"
         r"Stale file handle|not a directory|cannot create regular file",
-        "the board's drive vanished, or takes nothing",
-        "unplug it, plug it in again, and see that it is mounted",
-        again=True,
+        "the board's drive disappeared or cannot be written",
+        "unplug it, plug it in again, and check that it is mounted",
+        retryable=True,
     ),
 )
 
 
-def sign_of(output: str) -> Sign | None:
-    """What a tool's output means; None if nothing in it is known."""
+def find_sign(output: str) -> Sign | None:
+    """Return the first pattern that matches a tool's output, or None."""
     return next((sign for sign in SIGNS if sign.line(output)), None)

@@ -1,4 +1,4 @@
-"""picotool: the bootloaders of RP2040 and RP2350, over USB."""
+"""picotool: the USB bootloaders of RP2040 and RP2350."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from harness.flash.tool import FlashStep, Job, Tool, ToolProgram
 
 
 class PicotoolOptions(Strict, frozen=True):
-    """``force``: have firmware that can do so start the bootloader; ``address`` is where a flat
-    image belongs.
+    """``force``: ask running firmware to start the bootloader, if it supports that; ``address`` is
+    the load address of a flat image.
     """
 
     force: bool = False
@@ -20,7 +20,7 @@ class PicotoolOptions(Strict, frozen=True):
 
 
 class Picotool(Tool[PicotoolOptions]):
-    """Loads, verifies and executes in one go."""
+    """Loads, verifies and starts the firmware in one call."""
 
     name = "picotool"
     programs = (ToolProgram("picotool", "see https://github.com/raspberrypi/picotool/releases"),)
@@ -32,7 +32,7 @@ class Picotool(Tool[PicotoolOptions]):
     bootloader = True
 
     def commands(self, job: Job[PicotoolOptions]) -> tuple[FlashStep, ...]:
-        """One call."""
+        """Return one call."""
         image = job.image_as(*self.formats)
         argv = [job.program, "load", *(("-v",) if job.verify else ()), "-x", str(image.path)]
         argv += ["-t", image.format]

@@ -1,4 +1,4 @@
-"""probe-rs, with CMSIS-DAP probes, ST-Links, J-Links, FTDI adapters and Espressif's own."""
+"""probe-rs, with CMSIS-DAP probes, ST-Links, J-Links, FTDI adapters and Espressif's USB-JTAG."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from harness.flash.tool import RESET, FlashStep, Job, Tool, ToolProgram
 
 
 class ProbeRsOptions(Strict, frozen=True):
-    """``chip`` as ``probe-rs chip list`` calls it; ``protocol`` swd or jtag; ``speed`` in kHz;
-    ``under_reset``: connect while reset is held. ``address`` is where a flat image belongs.
+    """``chip`` as in ``probe-rs chip list``; ``protocol`` swd or jtag; ``speed`` in kHz;
+    ``under_reset``: connect under reset. ``address`` is the load address of a flat image.
     """
 
     chip: str
@@ -23,7 +23,7 @@ class ProbeRsOptions(Strict, frozen=True):
 
 
 class ProbeRs(Tool[ProbeRsOptions]):
-    """It takes selectors as we do, VID:PID:Serial."""
+    """Its probe selectors are ours, VID:PID:Serial."""
 
     name = "probe-rs"
     programs = (ToolProgram("probe-rs", "see https://probe.rs/docs/getting-started/installation"),)
@@ -33,7 +33,7 @@ class ProbeRs(Tool[ProbeRsOptions]):
     probes = (*usb.CMSIS_DAP, *usb.ST_LINK, *usb.J_LINK, *usb.FTDI, *usb.ESP_JTAG)
 
     def commands(self, job: Job[ProbeRsOptions]) -> tuple[FlashStep, ...]:
-        """Download, with its own verification, and reset."""
+        """Return a download, with verification by probe-rs, and a reset."""
         options = job.options
         common = ["--non-interactive", "--chip", options.chip]
         if job.probe is not None:

@@ -1,7 +1,7 @@
-"""Debug probes and bootloaders on USB: which are connected, and which one is meant.
+"""Lists debug probes and bootloaders on USB, and selects one.
 
-One is chosen by ``VID:PID:Serial``, never by its product's name, which says nothing about which
-board it is on. What is connected, Linux says in sysfs; nothing is opened for it.
+Probes are selected by ``VID:PID:Serial``. Product names cannot tell two probes of a kind apart. The
+list comes from Linux's sysfs; no device is opened.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ _SELECTOR: Final = re.compile(r"([0-9A-Fa-f]{1,4}):([0-9A-Fa-f]{1,4})(?::(.*))?"
 
 
 class Probe(NamedTuple):
-    """A USB device: its ids, its serial number ("" if it has none), where it is plugged in ("" if
-    that is not known, as of one that is only asked for).
+    """A USB device, or a selector for one.
+
+    ``serial`` is "" if it has none, ``location`` (USB location) is "" for a selector.
     """
 
     vid: int
@@ -34,7 +35,7 @@ class Probe(NamedTuple):
 
     @property
     def selector(self) -> str:
-        """What it is chosen by."""
+        """VID:PID:Serial, or VID:PID without a serial number."""
         return f"{self.ids}:{self.serial}" if self.serial else self.ids
 
     def is_of(self, kinds: Collection[str]) -> bool:
@@ -43,10 +44,10 @@ class Probe(NamedTuple):
 
 
 def connected(root: Path | None = None) -> list[Probe]:
-    """USB devices of this host, sorted; none where there is no sysfs.
+    """Return the USB devices of this host, sorted; empty without sysfs.
 
     Args:
-        root: Where ``sys`` is; None for ``system_root``.
+        root: Directory with ``sys``; None for ``system_root``.
     """
     found = []
     for folder in ((root or system_root()) / "sys/bus/usb/devices").glob("*"):
@@ -57,69 +58,68 @@ def connected(root: Path | None = None) -> list[Probe]:
 
 
 def choose_probe(
-    selector: str, kinds: Collection[str], devices: Sequence[Probe], what: str
+    selector: str, kinds: Collection[str], devices: Sequence[Probe], user: str
 ) -> Probe | None:
-    """The one device that is meant.
+    """Select one connected device.
 
     Args:
-        selector: VID:PID:Serial, or its beginning VID:PID; "" if none was given.
-        kinds: USB ids of what the tool can use, VID:PID or VID; what is given by a selector may be
-            any other.
-        devices: What is connected.
-        what: Whose it is to be, for messages.
+        selector: VID:PID:Serial or VID:PID; "" for any device of ``kinds``.
+        kinds: USB ids that the tool supports, VID:PID or VID; a selector may name others.
+        devices: The connected devices.
+        user: The board that the probe is for, in messages.
 
     Returns:
-        It; None if no selector was given and none that is known is connected: the tool may know
+        The device; None without a selector if no known kind is connected: the tool may support
         more kinds.
 
     Raises:
-        UsageError: The selector is none, or several devices fit; the hint lists them.
-        InfrastructureError: What the selector says is not connected.
+        UsageError: The selector is invalid, or several devices match; the hint lists them.
+        InfrastructureError: The selected device is not connected.
     """
     if not selector:
-        fitting = [device for device in devices if device.is_of(kinds)]
-        if len(fitting) > 1:
+        matching = [device for device in devices if device.is_of(kinds)]
+        if len(matching) > 1:
             raise UsageError(
-                f"{len(fitting)} probes are connected, and nothing says which one is on {what}",
-                hint=f"say which with --probe, or with `probe` in units.toml: {_list(fitting)}",
+                f"{len(matching)} probes are connected, and none is selected for {user}",
+                hint=f"select one with --probe, or `probe` in units.toml: {_list(matching)}",
             )
-        return fitting[0] if fitting else None
+        return matching[0] if matching else None
     wanted = parse_selector(selector)
-    fitting = [device for device in devices if _fits(device, wanted)]
-    if len(fitting) > 1:
+    matching = [device for device in devices if _matches(device, wanted)]
+    if len(matching) > 1:
         raise UsageError(
-            f"{len(fitting)} connected devices are {selector}, and only one is on {what}",
-            hint=f"say the serial number, too: {_list(fitting)}",
+            f"{len(matching)} connected devices match {selector} for {user}",
+            hint=f"add the serial number: {_list(matching)}",
         )
-    if fitting:
-        return fitting[0]
+    if matching:
+        return matching[0]
     if devices:
         probes = [device for device in devices if device.is_of(kinds)] or devices
         raise InfrastructureError(
-            f"the probe {selector} of {what} is not connected",
-            hint=f"plug it in; connected are: {_list(probes)}",
+            f"the probe {selector} of {user} is not connected",
+            hint=f"plug it in; connected devices: {_list(probes)}",
         )
-    # Where sysfs cannot be read the tool will say whether it is there.
+    # Without sysfs the tool itself will report a missing probe.
     return wanted
 
 
 def parse_selector(text: str) -> Probe:
-    """Read VID:PID:Serial or VID:PID.
+    """Parse VID:PID:Serial or VID:PID.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: The text is neither.
     """
     match = _SELECTOR.fullmatch(text)
     if match is None:
         raise UsageError(
-            f"{text!r} selects no probe",
-            hint="write VID:PID:Serial, hexadecimal, such as 0483:374b:066DFF485550755187121723",
+            f"invalid probe selector {text!r}",
+            hint="use VID:PID:Serial, hexadecimal, such as 0483:374b:066DFF485550755187121723",
         )
     vid, pid, serial = match.groups()
     return Probe(int(vid, 16), int(pid, 16), serial or "")
 
 
-def _fits(device: Probe, wanted: Probe) -> bool:
+def _matches(device: Probe, wanted: Probe) -> bool:
     # Tools disagree about the case of serial numbers, which are mostly hexadecimal.
     same = not wanted.serial or device.serial.casefold() == wanted.serial.casefold()
     return (device.vid, device.pid) == (wanted.vid, wanted.pid) and same

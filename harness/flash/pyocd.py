@@ -14,9 +14,9 @@ from harness.flash.tool import RESET, VERIFY, WRITE, FlashStep, Job, Tool, ToolP
 
 
 class PyOcdOptions(Strict, frozen=True):
-    """``target`` as ``pyocd list --targets`` calls the chip; ``frequency`` of the wire, Hz;
-    ``pack`` is the file of a CMSIS pack with the chip; ``connect`` as of its ``--connect``.
-    ``address`` is where a flat image belongs.
+    """``target`` as in ``pyocd list --targets``; ``frequency`` of SWD or JTAG, Hz; ``pack`` is the
+    path of a CMSIS pack with the chip; ``connect`` is the mode for ``--connect``. ``address`` is
+    the load address of a flat image.
     """
 
     target: str
@@ -27,10 +27,10 @@ class PyOcdOptions(Strict, frozen=True):
 
 
 class PyOcd(Tool[PyOcdOptions]):
-    """Writes pages that differ, reads all of them back, and resets.
+    """Writes the pages that differ, reads all pages back, and resets.
 
-    Its selector is any part of a serial number, so it is given the whole. Without one it would ask
-    on the terminal when there are several, so one is always chosen before.
+    pyOCD accepts any part of a serial number, so it gets the whole. Without one it would ask on the
+    terminal if several probes are connected, so a probe is always selected before.
     """
 
     name = "pyocd"
@@ -40,12 +40,12 @@ class PyOcd(Tool[PyOcdOptions]):
     selects_probe = True
     probes = (*usb.CMSIS_DAP, *usb.ST_LINK, *usb.J_LINK)
 
-    def placed(self, options: PyOcdOptions, folder: Path) -> PyOcdOptions:
-        """With the file of the pack."""
+    def resolve_paths(self, options: PyOcdOptions, folder: Path) -> PyOcdOptions:
+        """Resolve the path of the pack."""
         return replace(options, pack=str(folder / options.pack)) if options.pack else options
 
     def commands(self, job: Job[PyOcdOptions]) -> tuple[FlashStep, ...]:
-        """Load without a reset, compare each piece, reset."""
+        """Return a load without a reset, a comparison of each piece, and a reset."""
         options = job.options
         common = ["--no-config", "--no-wait", "--target", options.target]
         if job.probe is not None and job.probe.serial:
@@ -74,6 +74,6 @@ class PyOcd(Tool[PyOcdOptions]):
         argv = [job.program, "commander", *common]
         for segment, path in zip(job.image.segments, pieces, strict=True):
             argv += ["--command", f'compare {segment.address:#x} "{path}"']
-        # It says so, and exits with 0 either way.
+        # pyocd exits with 0 even after a mismatch, so its output decides.
         proof = r"(?s)" + r"All \d+ bytes match.*" * len(pieces)
         return FlashStep(VERIFY, tuple(argv), pieces, proof, "Mismatched byte")

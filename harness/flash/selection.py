@@ -1,4 +1,4 @@
-"""Which tool flashes a board: the first of the board file's that can do it here; which probe."""
+"""Selects the flashing tool (the first usable one in the board file) and the probe."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from harness.flash.tools import find_tool
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The tool that was chosen.
+    """The selected tool.
 
     Attributes:
-        tool: It.
-        options: What the board file says for it.
-        why: Why this one.
-        others: Tools that stand before it in the board file, and why each was not taken.
-        probe: The probe that it is to use; None if it uses none, or is to look for it itself.
+        tool: The tool.
+        options: Its options from the board file.
+        why: Reason for the selection.
+        others: Earlier tools in the board file, with the reason why each was skipped.
+        probe: The probe to use; None if the tool uses no probe or finds it itself.
     """
 
     tool: Tool[Any]
@@ -37,34 +37,34 @@ class Choice:
 
 
 def flash_of(board: Board, file: Path) -> Flash:
-    """How a board is flashed.
+    """Return the flash settings of a board.
 
     Raises:
-        UsageError: Its file does not say.
+        UsageError: Its file has no flash settings.
     """
     if board.flash is None:
         raise UsageError(
-            f"{file} does not say how board {board.name} is flashed",
-            hint="add `flash = { order = [...] }` with the tools that can do it (docs/flashing.md)",
+            f"{file}: board {board.name} has no flash settings",
+            hint="add `flash = { order = [...] }` with its flashing tools (docs/flashing.md)",
         )
     return board.flash
 
 
 def tool_options(tool: Tool[Any], file: Path) -> Any:
-    """What a board file says for a tool.
+    """Return the options of a tool from a board file.
 
     Raises:
-        UsageError: Something in it is wrong; the message names file, line and key.
+        UsageError: An option is invalid; the message names file, line and key.
     """
     options = read_document(file).as_(tool.options_type, ("flash", "options", tool.name))
-    return tool.placed(options, absolute(file).parent)
+    return tool.resolve_paths(options, absolute(file).parent)
 
 
 def check_flash(flash: Flash, file: Path) -> None:
-    """Look at all that a board file says about flashing.
+    """Validate all flash settings of a board file.
 
     Raises:
-        UsageError: A tool does not exist, or an option is wrong.
+        UsageError: A tool is unknown, or an option is invalid.
     """
     document = read_document(file)
     for name in flash.order:
@@ -84,20 +84,20 @@ def choose_tool(
     devices: Sequence[Probe] = (),
     dry: bool = False,
 ) -> Choice:
-    """Choose the tool and the probe.
+    """Select the tool and the probe.
 
     Args:
         board: The board type.
-        file: Its file.
-        named: The tool that the user wants; None for the first that can do it.
-        image_format: What kind of image there is; None if that does not matter.
-        selector: The probe that is meant, VID:PID:Serial; "" if nobody said.
-        devices: USB devices that are connected.
-        dry: Only to be shown: nothing needs to be installed or connected.
+        file: Its board file.
+        named: The tool requested by the user; None for the first usable one.
+        image_format: Format of the image; None if it does not matter.
+        selector: The probe requested, VID:PID:Serial; "" for none.
+        devices: The connected USB devices.
+        dry: For a dry run: tools need not be installed, probes need not be connected.
 
     Raises:
-        UsageError: No tool can do it, or it is not clear which probe is meant.
-        InfrastructureError: The probe that is meant is not connected.
+        UsageError: No tool is usable, or several probes match.
+        InfrastructureError: The requested probe is not connected.
     """
     flash = flash_of(board, file)
     check_flash(flash, file)
@@ -106,7 +106,7 @@ def choose_tool(
         refusal = "" if dry else _refusal(tool, image_format)
         if refusal:
             raise UsageError(f"{tool.name} cannot flash board {board.name}: {refusal}")
-        return _with_probe(Choice(tool, tool_options(tool, file), "asked for"), selector, devices)
+        return _with_probe(Choice(tool, tool_options(tool, file), "requested"), selector, devices)
     others: dict[str, str] = {}
     here: list[Tool[Any]] = []
     for name in flash.order:
@@ -114,49 +114,49 @@ def choose_tool(
         refusal = _refusal(tool, image_format)
         if not refusal:
             here.append(tool)
-            refusal = _sees_nothing(tool, selector, devices)
+            refusal = _missing_device(tool, selector, devices)
         if not refusal:
             why = (
-                "the board file's first that can do it here" if others else "the board file's first"
+                "first usable tool in the board file" if others else "first tool in the board file"
             )
             choice = Choice(tool, tool_options(tool, file), why, others)
             return _with_probe(choice, selector, devices)
         others[name] = refusal
     if here or (dry and flash.order):
-        # The tool itself says best what it does not find; a dry run needs none to be there.
+        # No tool sees a probe. The tool's own error explains that best.
         tool = here[0] if here else find_tool(flash.order[0], str(file))
         others.pop(tool.name)
-        why = "the first that is installed; no probe is seen" if here else "none is installed"
+        why = "first installed tool; no probe found" if here else "no tool is installed"
         choice = Choice(tool, tool_options(tool, file), why, others)
         return _with_probe(choice, selector, devices)
     raise UsageError(
-        f"no tool here can flash board {board.name}: "
-        + ("; ".join(f"{name}: {why}" for name, why in others.items()) or "its file names none"),
-        hint="install one of them, or name another with --tool",
+        f"no usable flashing tool for board {board.name}: "
+        + ("; ".join(f"{name}: {why}" for name, why in others.items()) or "its file lists none"),
+        hint="install one of them, or select another with --tool",
     )
 
 
 def _refusal(tool: Tool[Any], image_format: ImageFormat | None) -> str:
-    """Why a tool cannot be used here; "" if it can."""
+    """Return why a tool cannot be used on this host; "" if it can."""
     if (remedy := tool.missing()) is not None:
         return f"not installed ({remedy})"
     elf_needed = tool.formats == (ImageFormat.ELF,)
     if elf_needed and image_format not in (ImageFormat.ELF, None):
-        return f"takes ELF files only, and the image is a {image_format} file"
+        return f"supports only ELF files, and the image is a {image_format} file"
     return ""
 
 
-def _sees_nothing(tool: Tool[Any], selector: str, devices: Sequence[Probe]) -> str:
-    """Why a tool has no board to flash, if that can be seen; "" if it may have one."""
+def _missing_device(tool: Tool[Any], selector: str, devices: Sequence[Probe]) -> str:
+    """Return a reason if no connected device can be used by a tool, else ""."""
     if not tool.selects_probe or not devices or not tool.probes:
         return ""
     if _selector_for(tool, selector) or any(device.is_of(tool.probes) for device in devices):
         return ""
-    return "nothing that it could use is connected"
+    return "no supported device is connected"
 
 
 def _selector_for(tool: Tool[Any], selector: str) -> str:
-    """What a selector says to a tool: a debug probe's says nothing to one for bootloaders."""
+    """Return the selector if it applies to a tool; bootloader tools ignore those of probes."""
     if tool.bootloader and selector and not parse_selector(selector).is_of(tool.probes):
         return ""
     return selector

@@ -21,7 +21,7 @@ class StFlashOptions(Strict, frozen=True):
 
 
 class StFlash(Tool[StFlashOptions]):
-    """It always compares what it has written, and says so."""
+    """Writes; st-flash always verifies and reports it."""
 
     name = "st-flash"
     programs = (ToolProgram("st-flash", "apt-get install stlink-tools"),)
@@ -31,7 +31,7 @@ class StFlash(Tool[StFlashOptions]):
     probes = usb.ST_LINK
 
     def commands(self, job: Job[StFlashOptions]) -> tuple[FlashStep, ...]:
-        """One call."""
+        """Return one call."""
         image = job.image_as(*self.formats)
         argv = [job.program, "--reset"]
         if job.options.under_reset:

@@ -1,4 +1,4 @@
-"""stm32flash: the bootloader in the ROM of STM32, over a serial port (ST's AN3155)."""
+"""stm32flash: the ROM bootloader of STM32, over a serial port (ST's AN3155)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from harness.flash.tool import FlashStep, Job, Tool, ToolProgram
 
 
 class Stm32FlashOptions(Strict, frozen=True):
-    """``baud`` of the bootloader; ``gpio`` is how DTR and RTS start it and end it, as of ``-i``;
-    ``mode`` is bits, parity and stop bits of the line, 8e1 unless it is told; ``address`` is where
-    a flat image belongs.
+    """``baud`` of the bootloader; ``gpio`` is the DTR and RTS sequence for ``-i``; ``mode`` is
+    bits, parity and stop bits of the line, by default 8e1; ``address`` is the load address of a
+    flat image.
     """
 
     baud: int = 115_200
@@ -22,7 +22,7 @@ class Stm32FlashOptions(Strict, frozen=True):
 
 
 class Stm32Flash(Tool[Stm32FlashOptions]):
-    """Writes a flat image at its address, reads it back, and starts it."""
+    """Writes a flat image to its address, reads it back, and starts it."""
 
     name = "stm32flash"
     programs = (ToolProgram("stm32flash", "apt-get install stm32flash"),)
@@ -32,7 +32,7 @@ class Stm32Flash(Tool[Stm32FlashOptions]):
     needs_port = True
 
     def commands(self, job: Job[Stm32FlashOptions]) -> tuple[FlashStep, ...]:
-        """One call. Its own parser of HEX files would not say what it leaves out."""
+        """Return one call with a flat image: its HEX parser silently drops records."""
         image = job.image_as(*self.formats)
         address = job.image.address
         argv = [job.program, "-b", str(job.options.baud)]

@@ -1,7 +1,7 @@
-"""What a flashing tool is: what it can do, what it needs, and the commands that it would run.
+"""Base class of flashing tools: capabilities, requirements, and the commands to run.
 
-A tool only says; ``execute.py`` runs. So every tool can be shown without being installed, and a new
-one is a class of a few lines.
+Tools only return commands; ``execute.py`` runs them. So a dry run works for tools that are not
+installed, and a new tool is a class of a few lines.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ RESET: Final = "reset"
 
 @dataclass(frozen=True, slots=True)
 class ToolProgram:
-    """A program that a tool consists of: other names it goes by, and how to get it."""
+    """A program of a tool, with how to install it (``remedy``) and alternative names."""
 
     name: str
     remedy: str
     others: tuple[str, ...] = ()
 
     def find(self) -> str | None:
-        """Its path, here or beside this Python, where pip puts programs; None if it is missing."""
+        """Return its path, from ``$PATH`` or beside this Python (pip); None if it is missing."""
         beside = str(Path(sys.executable).parent)
         for name in (self.name, *self.others):
             if found := shutil.which(name) or shutil.which(name, path=beside):
-                # $PATH may have relative folders, and tools are started elsewhere.
+                # $PATH may have relative folders, and tools run in another working directory.
                 return str(absolute(found))
         return None
 
@@ -50,11 +50,11 @@ class FlashStep:
     """A command of a tool.
 
     Attributes:
-        stage: What it does: write, verify or reset, or several of these.
+        stage: The stage: write, verify or reset, or several of these.
         argv: The program and its arguments.
-        files: Files that it reads and that are written for it.
-        proof: A pattern that its output holds if it has done its work; "" if its exit code says.
-        denial: A pattern that its output holds only if it has failed; likewise.
+        files: Input files to create before it runs, by path.
+        proof: Pattern that its output must match after success; "" to rely on the exit status.
+        denial: Pattern that its output matches only after a failure; "" for none.
     """
 
     stage: str
@@ -66,17 +66,17 @@ class FlashStep:
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[Options]):
-    """What a tool is to do.
+    """Parameters of one flashing.
 
     Attributes:
-        board: Name of the board's type.
-        image: What to write.
-        work: Directory for files that are made for the tool.
-        options: What the board file says for this tool.
-        verify: Have it read back what it has written.
-        probe: The debug probe or bootloader to use; None to leave that to the tool.
-        port: The board's serial port; None if there is none.
-        server: Where a gdbserver of the board listens, if one was started for it.
+        board: Name of the board type.
+        image: The image to write.
+        work: Directory for temporary files of the tool.
+        options: The tool's options from the board file.
+        verify: Read back the image after writing it.
+        probe: The debug probe or bootloader to use; None if the tool selects it.
+        port: The board's serial port; None if it has none.
+        server: Address of the board's gdbserver, if one was started for it.
         program: Path of the tool's first program, or its name if it is not installed.
     """
 
@@ -91,10 +91,10 @@ class Job(Generic[Options]):
     program: str = ""
 
     def image_as(self, *formats: ImageFormat, family: int | None = None) -> TakenFile:
-        """The image in one of these formats, the given one if possible, else made of it.
+        """Return the image in one of these formats, preferably its own, converted if necessary.
 
         Raises:
-            UsageError: It cannot be made.
+            UsageError: The image cannot be converted.
         """
         image = self.image
         if image.format in formats:
@@ -104,22 +104,22 @@ class Job(Generic[Options]):
                 continue
             if wanted is not ImageFormat.ELF:
                 if wanted is not ImageFormat.BIN:
-                    image.address  # noqa: B018  a flat image must say where it belongs
+                    image.address  # noqa: B018  raises for a flat image without a load address
                 path = self.work / f"{image.path.stem}.{wanted}"
                 return TakenFile(path, wanted, {path: _made(image, wanted, family)})
         names = " or ".join(formats)
-        raise UsageError(f"{image.path} is needed as {names}, which cannot be made of it")
+        raise UsageError(f"{image.path} cannot be converted to {names}")
 
     def needed_port(self) -> str:
-        """The serial port.
+        """Return the serial port.
 
         Raises:
-            UsageError: None was named.
+            UsageError: No port is given.
         """
         if self.port is None:
             raise UsageError(
-                f"board {self.board} is flashed over a serial port, and none was named",
-                hint="give --port, such as /dev/ttyUSB0",
+                f"board {self.board} is flashed over a serial port, and no port is given",
+                hint="use --port, such as /dev/ttyUSB0",
             )
         return self.port
 
@@ -132,7 +132,7 @@ def _made(image: Image, wanted: ImageFormat, family: int | None) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class TakenFile:
-    """The file that a tool gets: its path and kind, and what to write there first, if anything."""
+    """The image file for a tool: path, format, and contents to write there first, if converted."""
 
     path: Path
     format: ImageFormat
@@ -143,19 +143,18 @@ class Tool(ABC, Generic[Options]):
     """A flashing tool.
 
     Attributes:
-        name: As board files and ``--tool`` call it.
-        programs: What has to be installed, the one that is asked for its version first.
-        formats: Image files that it takes, best first.
-        options_type: What ``[flash.options.NAME]`` of a board file may say.
-        version: Arguments that make it say its version; None if it has none.
-        selects_probe: It can be told which probe to use, and is.
-        probes: USB ids of what it can use, VID:PID or VID; none if it uses no USB device itself.
+        name: Its name in board files and for ``--tool``.
+        programs: Programs that must be installed; the first reports the version.
+        formats: Supported image formats, preferred first.
+        options_type: Type of ``[flash.options.NAME]`` in board files.
+        version: Arguments that print the version; None if it has no such option.
+        selects_probe: A probe can be selected with ``--probe``.
+        probes: USB ids of supported devices, VID:PID or VID; empty if it uses no USB device.
         verifies: It can read back and compare.
-        resets: It lets the board run afterwards.
-        needs_port: It works over the board's serial port.
-        bootloader: Its probes are the board itself in another state: a debug probe that the board
-            has, too, does not matter to it.
-        settles: The board goes on after the tool has ended.
+        resets: It starts the firmware afterwards.
+        needs_port: It uses the board's serial port.
+        bootloader: Its USB device is the board's bootloader, so debug probes do not matter.
+        settles: The board continues to work on the image after the tool has ended.
     """
 
     name: ClassVar[str]
@@ -173,28 +172,28 @@ class Tool(ABC, Generic[Options]):
 
     @abstractmethod
     def commands(self, job: Job[Options]) -> tuple[FlashStep, ...]:
-        """The commands that it would run, in order; nothing is run or written.
+        """Return the commands to run, in order; runs and writes nothing.
 
         Raises:
-            UsageError: Something that it needs to know was not said.
+            UsageError: A required option or parameter is missing.
         """
 
-    def placed(self, options: Options, _folder: Path) -> Options:
-        """Options with the paths in them made absolute; they are relative to the board file."""
+    def resolve_paths(self, options: Options, _folder: Path) -> Options:
+        """Return the options with absolute paths; in board files, paths are relative to these."""
         return options
 
     def reads_back(self, _options: Options) -> bool:
-        """Whether it can verify, told this."""
+        """Whether it can verify with these options."""
         return self.verifies
 
     def missing(self) -> str | None:
-        """How to get what is not installed; None if everything is."""
+        """Return how to install missing programs; None if all are installed."""
         remedies = [program.remedy for program in self.programs if program.find() is None]
         return "; ".join(dict.fromkeys(remedies)) or None
 
     def settle(self, job: Job[Options], timeout_s: float) -> None:
-        """Wait until the board has taken what was written, if that takes longer than the tool.
+        """Wait until the board has accepted the image, if that takes longer than the tool runs.
 
         Raises:
-            FlashError: It has refused it.
+            FlashError: The board refused the image.
         """

@@ -1,4 +1,4 @@
-"""All flashing tools, by the names that board files and ``--tool`` call them."""
+"""Registry of all flashing tools, by their names in board files and for ``--tool``."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ TOOLS: Final[Mapping[str, Tool[Any]]] = MappingProxyType({tool.name: tool for to
 
 
 def find_tool(name: str, where: str) -> Tool[Any]:
-    """The tool of this name.
+    """Return the tool with this name.
 
     Raises:
-        UsageError: There is none; the message says ``where`` it was named.
+        UsageError: There is no such tool; ``where`` (file and line, or option) begins the message.
     """
     if name not in TOOLS:
         raise UsageError(

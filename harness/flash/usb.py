@@ -1,4 +1,4 @@
-"""USB ids of debug probes and bootloaders: VID:PID, or VID where all of a vendor's are."""
+"""USB ids of debug probes and bootloaders: VID:PID, or VID for all devices of a vendor."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ CMSIS_DAP: Final = (
 )
 FTDI: Final = ("0403:6010", "0403:6011", "0403:6014")
 ESP_JTAG: Final = ("303a:1001",)
-"""What Espressif's chips have built in."""
+"""USB-Serial-JTAG built into Espressif's chips."""
 
 ST_DFU: Final = ("0483:df11",)
-"""The bootloader in the ROM of STM32."""
+"""The ROM bootloader of STM32."""
 
 RP_BOOT: Final = ("2e8a:0003", "2e8a:000f")
 """The bootloaders of RP2040 and RP2350."""

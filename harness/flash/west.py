@@ -1,4 +1,4 @@
-"""west: the runners of a Zephyr workspace, for firmware that was built in it."""
+"""west: the runners of a Zephyr workspace, for firmware built in it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from harness.flash.tool import FlashStep, Job, Tool, ToolProgram
 
 
 class WestOptions(Strict, frozen=True):
-    """``build_dir`` is the firmware's build directory; ``runner`` one of its runners; ``arguments``
-    are further ones of that runner.
+    """``build_dir`` is the firmware's build directory; ``runner`` is one of its runners;
+    ``arguments`` are additional arguments for the runner.
     """
 
     build_dir: str
@@ -24,7 +24,7 @@ class WestOptions(Strict, frozen=True):
 
 
 class West(Tool[WestOptions]):
-    """Whether a runner verifies is the runner's matter, so it is not counted as verified."""
+    """Flashes without verification, because not every runner verifies."""
 
     name = "west"
     programs = (ToolProgram("west", "pip install west"),)
@@ -34,12 +34,12 @@ class West(Tool[WestOptions]):
     probes = (*usb.CMSIS_DAP, *usb.ST_LINK, *usb.J_LINK)
     verifies = False
 
-    def placed(self, options: WestOptions, folder: Path) -> WestOptions:
-        """With the build directory."""
+    def resolve_paths(self, options: WestOptions, folder: Path) -> WestOptions:
+        """Resolve the build directory."""
         return replace(options, build_dir=str(folder / options.build_dir))
 
     def commands(self, job: Job[WestOptions]) -> tuple[FlashStep, ...]:
-        """One call, of the image that was given and nothing that it would build."""
+        """Return one call with the given image; ``--skip-rebuild`` keeps west from building."""
         options = job.options
         image = job.image_as(*self.formats)
         argv = [job.program, "flash", "--skip-rebuild", "--build-dir", options.build_dir]

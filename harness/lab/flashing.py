@@ -42,7 +42,7 @@ from harness.records.flash_record import FLASH, FLASH_LOG, FlashAttempt, FlashRe
 from harness.records.result import UNFINISHED, Failure, encode
 from harness.target import Target, start_target
 from harness.target.lease.holding import hold
-from harness.target.lease.lock_keys import LockKey, place_of_port, place_of_probe
+from harness.target.lease.lock_keys import LockKey, port_key, probe_key
 from harness.target.ports import describe
 from harness.target.qemu import start_empty
 
@@ -192,7 +192,7 @@ class Flashing:
             except HarnessError as error:
                 self._note(began, took, error)
                 unproved += isinstance(error, SilentBoardError | WrongFirmwareError)
-                again = not isinstance(error, FlashError) or error.again
+                again = not isinstance(error, FlashError) or error.retryable
                 if not _is_flashing(error) or not again or left == 0 or unproved > 1:
                     raise
             else:
@@ -240,7 +240,7 @@ class Flashing:
                     f"does not answer: {error.message}",
                     hint="does the image fit this board, and is the port its own? "
                     f"The tool's log is {self._log.path}",
-                    again=isinstance(error, LinkError),
+                    retryable=isinstance(error, LinkError),
                 ) from error
             self._learn(build_id_after=info.build_id)
             refuse_other_target(info, self.plan.board, self.plan.build_id)
@@ -302,8 +302,8 @@ class SilentBoardError(FlashError):
 
 def _places(job: Job[Any]) -> list[LockKey]:
     """What nobody else may use meanwhile: the port and the probe."""
-    port = [place_of_port(job.port)] if job.port else []
-    return port + ([place_of_probe(job.probe.selector)] if job.probe else [])
+    port = [port_key(job.port)] if job.port else []
+    return port + ([probe_key(job.probe.selector)] if job.probe else [])
 
 
 @contextmanager

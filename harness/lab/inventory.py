@@ -11,9 +11,9 @@ from harness.lab.labgrid import holders as labgrid
 from harness.lab.leases import places_of
 from harness.records.lease import HolderDocument, PortDocument, UnitDocument
 from harness.target.lease.clock import is_alive
-from harness.target.lease.holding import open_book
-from harness.target.lease.lock_keys import LockKey, place_of_port
-from harness.target.lease.records import day
+from harness.target.lease.holding import open_registry
+from harness.target.lease.lock_keys import LockKey, port_key
+from harness.target.lease.records import utc_text
 from harness.target.lease.registry import Holder, LeaseRegistry
 from harness.target.ports import describe, device_of, list_ports
 
@@ -22,13 +22,13 @@ _log = logging.getLogger(__name__)
 
 def ports(units: Sequence[Unit]) -> list[PortDocument]:
     """Every serial port of this host, with the unit that is on it and who holds it."""
-    book = open_book()
+    registry = open_registry()
     names = _units_by_place(units)
     found = []
     for port in list_ports():
-        place = place_of_port(port.device)
+        place = port_key(port.device)
         unit = names.get(place)
-        holders = list(_holders(book, place, unit))
+        holders = list(_holders(registry, place, unit))
         found.append(
             PortDocument(
                 *(port.device, port.vid, port.pid, port.serial, port.interface, port.location),
@@ -42,7 +42,7 @@ def ports(units: Sequence[Unit]) -> list[PortDocument]:
 
 def units(lab: Sequence[Unit]) -> list[UnitDocument]:
     """Every unit: where it is now, and who holds it."""
-    book = open_book()
+    registry = open_registry()
     found = []
     for unit in lab:
         if unit.lease == "labgrid":
@@ -60,7 +60,7 @@ def units(lab: Sequence[Unit]) -> list[UnitDocument]:
                 power=_power(unit.power),
                 lease=unit.lease,
                 note=unit.note,
-                holders=_all_holders(book, unit),
+                holders=_all_holders(registry, unit),
             )
         )
     return found
@@ -68,11 +68,15 @@ def units(lab: Sequence[Unit]) -> list[UnitDocument]:
 
 def who(lab: Sequence[Unit], asked: Sequence[Unit] | None = None) -> list[HolderDocument]:
     """Who holds what: of all that anybody has ever held, or of the units that are asked for."""
-    book = open_book()
+    registry = open_registry()
     if asked is not None:
-        return [holder for unit in asked for holder in _all_holders(book, unit)]
+        return [holder for unit in asked for holder in _all_holders(registry, unit)]
     names = _units_by_place(lab)
-    here = [holder for place in book.places() for holder in _holders(book, place, names.get(place))]
+    here = [
+        holder
+        for place in registry.all_keys()
+        for holder in _holders(registry, place, names.get(place))
+    ]
     return [*here, *_elsewhere(lab)]
 
 
@@ -110,39 +114,39 @@ def _units_by_place(units: Sequence[Unit]) -> dict[LockKey, str]:
     return {place: unit.id for unit in units for place in places_of(unit)}
 
 
-def _all_holders(book: LeaseRegistry, unit: Unit) -> list[HolderDocument]:
+def _all_holders(registry: LeaseRegistry, unit: Unit) -> list[HolderDocument]:
     """Who holds a unit by its name or by its port; who holds both is told once."""
     if unit.lease == "labgrid":
         return labgrid.holders(unit)
     found: dict[object, HolderDocument] = {}
     for place in places_of(unit):
-        for holder in _holders(book, place, unit.id):
+        for holder in _holders(registry, place, unit.id):
             key = (holder.kind, holder.owner, holder.host, holder.pid)
             found.setdefault(key, holder)
     return list(found.values())
 
 
-def _holders(book: LeaseRegistry, place: LockKey, unit: str | None) -> Iterator[HolderDocument]:
-    return (_document(book, place, unit, holder) for holder in book.holders(place))
+def _holders(registry: LeaseRegistry, place: LockKey, unit: str | None) -> Iterator[HolderDocument]:
+    return (_document(registry, place, unit, holder) for holder in registry.holders(place))
 
 
 def _document(
-    book: LeaseRegistry, place: LockKey, unit: str | None, holder: Holder
+    registry: LeaseRegistry, place: LockKey, unit: str | None, holder: Holder
 ) -> HolderDocument:
-    note = holder.note
-    if note is None:
+    record = holder.record
+    if record is None:
         nothing = ("", "", None, "", "", None, "", None, None)
         return HolderDocument(place.name, unit, holder.kind, holder.level, *nothing)
-    silent = note.beat.seconds_until(book.clock.now())
-    process = note.kind == "process"
+    silent = record.beat.seconds_until(registry.clock.now())
+    process = record.kind == "process"
     return HolderDocument(
-        *(place.name, unit, note.kind, holder.level, note.owner, note.host),
-        pid=note.pid if process else None,
-        command=note.command if process else "",
-        since_utc=day(note.since),
-        until_utc=None if note.until is None else day(note.until),
-        reason=note.reason,
-        alive=is_alive(note.host, note.pid, note.started) if process else None,
+        *(place.name, unit, record.kind, holder.level, record.owner, record.host),
+        pid=record.pid if process else None,
+        command=record.command if process else "",
+        since_utc=utc_text(record.since),
+        until_utc=None if record.until is None else utc_text(record.until),
+        reason=record.reason,
+        alive=is_alive(record.host, record.pid, record.started) if process else None,
         silent_s=round(max(0.0, silent), 1) if process else None,
     )
 

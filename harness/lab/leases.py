@@ -9,10 +9,10 @@ from harness.config.unit import Unit
 from harness.errors import BusyError, PortError, UsageError
 from harness.lab.labgrid.place import HeldPlace, hold_place
 from harness.records.lease import LeasedDocument, ReleasedDocument
-from harness.target.lease.holding import Lease, known_tokens, open_book
+from harness.target.lease.holding import Lease, known_tokens, open_registry
 from harness.target.lease.holding import hold as hold_places
-from harness.target.lease.lock_keys import LockKey, place_of_port, place_of_unit
-from harness.target.lease.records import day, new_token
+from harness.target.lease.lock_keys import LockKey, port_key, unit_key
+from harness.target.lease.records import new_token, utc_text
 from harness.target.lease.registry import Busy
 from harness.target.ports import device_of
 
@@ -26,10 +26,10 @@ def places_of(unit: Unit) -> list[LockKey]:
     The port, so that nobody gets it who calls it by the device; the name, as a board keeps that
     when it is somewhere else.
     """
-    places = [place_of_unit(unit.id)]
+    places = [unit_key(unit.id)]
     if unit.port is not None:
         with suppress(PortError):  # whoever opens it finds it, and holds it then
-            places.append(place_of_port(device_of(unit.port)))
+            places.append(port_key(device_of(unit.port)))
     return places
 
 
@@ -93,22 +93,22 @@ def lease(units: Sequence[Unit], seconds: float, *, reason: str = "") -> list[Le
         BusyError: Somebody else holds one.
         UsageError: A unit is not this host's to lease.
     """
-    book = open_book()
+    registry = open_registry()
     leased: list[LeasedDocument] = []
     done: list[LockKey] = []
     for unit in _ours(units):
         token = new_token()
         for place in places_of(unit):
-            got = book.lend(place, seconds, known_tokens(), reason=reason, token=token)
+            got = registry.reserve(place, seconds, known_tokens(), reason=reason, token=token)
             if isinstance(got, Busy):
                 for each in done:
-                    book.release(each, known_tokens())
+                    registry.release(each, known_tokens())
                 raise BusyError(
-                    f"unit {unit.id!r} is held by {got.said}",
+                    f"unit {unit.id!r} is held by {got.description}",
                     hint="wait for that to end, or ask them; `etharness who` says more",
                 )
             done.append(place)
-            until = day(got.until or got.since)
+            until = utc_text(got.until or got.since)
         leased.append(LeasedDocument(unit.id, token, until, reason))
     return leased
 
@@ -127,12 +127,12 @@ def release(units: Sequence[Unit], *, force: bool = False) -> list[ReleasedDocum
         BusyError: One is another's, and ``force`` is not given.
         UsageError: A unit is not this host's to release.
     """
-    book = open_book()
+    registry = open_registry()
     ended = []
     for unit in _ours(units):
         said: dict[str, None] = {}
         for place in places_of(unit):
-            said |= dict.fromkeys(book.release(place, known_tokens(), force=force))
+            said |= dict.fromkeys(registry.release(place, known_tokens(), force=force))
         ended.append(ReleasedDocument(unit.id, list(said)))
     return ended
 

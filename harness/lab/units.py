@@ -9,7 +9,7 @@ from harness.config.board import load_board
 from harness.config.unit import Unit, UsbPort, find_unit, load_units, units_file
 from harness.errors import UsageError
 from harness.lab.leases import places_of
-from harness.target.lease.lock_keys import place_of_port
+from harness.target.lease.lock_keys import port_key
 from harness.target.ports import describe
 
 
@@ -99,7 +99,7 @@ def _on_port(port: str | None, units: Path | None) -> Unit | None:
     lab = lab_units(units) if port is not None else ()
     if port is None or not lab:
         return None
-    place = place_of_port(port)
+    place = port_key(port)
     return next((unit for unit in lab if place in places_of(unit)), None)
 
 

@@ -1,4 +1,4 @@
-"""What a device tells, as typed values. Sizes are bytes."""
+"""Typed values of a device's responses. Sizes are bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.records.clock_domain import ClockDomain
 
 @dataclass(frozen=True, slots=True)
 class DeviceOutcome:
-    """How a request or a run ended: a `Status`, what its detail is, and the device's words."""
+    """How a request or a run ended: a `Status`, its detail number, and the device's message."""
 
     status: int
     detail: int = 0
@@ -19,7 +19,7 @@ class DeviceOutcome:
 
 @dataclass(frozen=True, slots=True)
 class TargetInfo:
-    """What a device says about itself.
+    """A device's description of itself, from its response to HELLO.
 
     Attributes:
         version: Link protocol version agreed on.
@@ -36,9 +36,9 @@ class TargetInfo:
         probe_ticks: Ticks of clock 0 that ``probe_pairs`` empty start/end pairs took.
         probe_pairs: See ``probe_ticks``; 0 when the device did not measure.
         operators: Number of kernels linked in.
-        bauds: Rates of its line in bits per second, the one after a reset first; none when it
-            has but one.
-        postmortem: What it has found after a reset (`postmortem_format.Condition`); when not 0,
+        bauds: Supported baud rates, bits per second, the one after a reset first; empty if the
+            device has only one.
+        postmortem: State found after the last reset (`postmortem_format.Condition`); if not 0,
             the region POSTMORTEM can be read.
     """
 
@@ -70,16 +70,16 @@ class DeviceClock:
 
 @dataclass(frozen=True, slots=True)
 class DeviceStatus:
-    """What the device is doing.
+    """State of the device and of its end of the link.
 
     Attributes:
         state: See `State`.
         session: Number the host gave in HELLO; 0 after a reboot.
-        run_id: The last run it accepted, 0 when none.
+        run_id: The last run it accepted; 0 before the first.
         completed: Executions that run has completed.
         good_frames: Frames it received and accepted.
         corrupt_frames: Frames it received and rejected.
-        overruns: How often its UART lost bytes because nobody took them in time.
+        overruns: How often its UART lost bytes because they were not read in time.
         outcome: How the last run ended.
     """
 
@@ -102,7 +102,7 @@ class TensorInfo:
         sizes: Elements per dimension.
         nbytes: Size in bytes.
         dim_order: Dimensions from the outermost to the innermost in memory.
-        dynamic: Whether its shape may be smaller than ``sizes``, which then are its bounds.
+        dynamic: Whether the shape is dynamic; ``sizes`` are then its upper bounds.
     """
 
     scalar_type: int
@@ -117,7 +117,7 @@ class ModelInfo:
     """A model the device has loaded and checked.
 
     Attributes:
-        planned_bytes: Buffers of data: planned, unplanned inputs and outputs, temporary.
+        planned_bytes: Data buffers: planned memory, unplanned inputs and outputs, temporaries.
         method_bytes: Arena bytes that describe the method.
         inputs: Input tensors.
         outputs: Output tensors.
@@ -131,7 +131,7 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class RegionInfo:
-    """Size in bytes and SHA-256 of a readable region; of an output also its sizes."""
+    """Size in bytes and SHA-256 of a readable region; for an output also its shape."""
 
     size: int
     digest: bytes
@@ -150,7 +150,7 @@ class RegionPart:
 
 @dataclass(frozen=True, slots=True)
 class RunNote:
-    """What the device reports about a run unasked; the outcome is None while it goes on."""
+    """A progress or completion notification; ``outcome`` is None while the run goes on."""
 
     run_id: int
     completed: int
@@ -159,7 +159,7 @@ class RunNote:
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """Bytes at an offset of the image, of ``size`` bytes, of a chunk of a run's log."""
+    """Part of a chunk of a run's log: ``data`` at ``offset`` of an image of ``size`` bytes."""
 
     run_id: int
     chunk: int

@@ -1,4 +1,4 @@
-"""Moves both ends of a line to a higher rate, or leaves them at the one they began with."""
+"""Moves both ends of a line to another baud rate, with fallback to the first one."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from harness.link.wire import BAUD_TRIAL_MS, RESPONSE, Op
 _log = logging.getLogger(__name__)
 
 _PROBES: Final = 4
-"""PINGs at the new rate, within the time that the device stays there unheard."""
+"""PINGs at the new rate, within the time that the device stays there without a good frame."""
 _TRIAL_S: Final = BAUD_TRIAL_MS / 1000
 
 
 def raise_baud(exchange: Exchange, offered: Sequence[int], wanted: Sequence[int]) -> int:
-    """Try rates until both ends hear each other at one.
+    """Try baud rates until the device answers at one.
 
     Args:
-        exchange: The link, at the rate it began with.
-        offered: What the device can do.
-        wanted: What to try, best first.
+        exchange: The link, at its first rate.
+        offered: Rates that the device supports.
+        wanted: Rates to try, preferred first.
 
     Returns:
-        The rate the line has now, bits per second.
+        The rate of the line now, bits per second.
 
     Raises:
-        LinkError: The two do not find each other at the first rate, either.
+        LinkError: The device does not answer at the first rate any more, either.
         TargetError: The target died.
     """
     for baud in wanted:
         if baud == exchange.baud:
             break
-        if baud not in offered or not _port_takes(exchange, baud):
+        if baud not in offered or not _port_supports(exchange, baud):
             continue
         try:
             exchange.request(Op.BAUD, baud_request(baud), parse_empty)
@@ -45,15 +45,20 @@ def raise_baud(exchange: Exchange, offered: Sequence[int], wanted: Sequence[int]
             _log.info("%s", error.message)
             continue
         exchange.set_baud(baud)
-        if _is_heard(exchange):
+        if _answers_ping(exchange):
             break
-        _log.warning("%s: nothing is heard at %d baud", exchange.board, baud)
+        _log.warning(
+            "%s: no answer at %d baud, falling back to %d",
+            exchange.board,
+            baud,
+            exchange.first_baud,
+        )
         exchange.fall_back()
-        _meet_again(exchange)
+        _reconnect(exchange)
     return exchange.baud
 
 
-def _port_takes(exchange: Exchange, baud: int) -> bool:
+def _port_supports(exchange: Exchange, baud: int) -> bool:
     before = exchange.baud
     try:
         exchange.set_baud(baud)
@@ -64,8 +69,8 @@ def _port_takes(exchange: Exchange, baud: int) -> bool:
     return True
 
 
-def _is_heard(exchange: Exchange) -> bool:
-    """PING for as long as a device that hears nobody stays where it is."""
+def _answers_ping(exchange: Exchange) -> bool:
+    """Send PINGs for as long as the device stays at a new rate without a good frame."""
     asked = set()
     for _ in range(_PROBES):
         sequence = exchange.next_sequence()
@@ -75,22 +80,25 @@ def _is_heard(exchange: Exchange) -> bool:
         while (heard := exchange.listen(until)) is not None:
             if not isinstance(heard, Frame):
                 continue
-            # An answer to an earlier one is as good: the device may be slow.
+            # A response to an earlier PING counts, too: the device may be slow.
             if heard.type == Op.PING | RESPONSE and heard.sequence in asked:
                 return True
             exchange.statistics.stale_answers += 1
     return False
 
 
-def _meet_again(exchange: Exchange) -> None:
-    """Wait at the first rate for the device, to which our bytes are noise until it is there, too.
+def _reconnect(exchange: Exchange) -> None:
+    """Send PINGs at the first rate until the device has fallen back to it, too.
 
     Raises:
-        LinkError: It does not come.
+        LinkError: The device does not answer in time.
         TargetError: The target died.
     """
     give_up_at = exchange.now() + _TRIAL_S + (exchange.retries + 1) * exchange.deadline_s
-    while not _is_heard(exchange):
+    while not _answers_ping(exchange):
         exchange.check_alive()
         if exchange.now() >= give_up_at:
-            raise exchange.failure(f"nothing is heard at {exchange.baud} baud any more, either")
+            raise exchange.failure(
+                f"no answer after the fallback to {exchange.baud} baud",
+                hint="reset the board; leave the rate alone with --baud if this happens again",
+            )

@@ -1,4 +1,4 @@
-"""What the Telnet option COM-PORT-CONTROL (RFC 2217) says of a serial port. No I/O."""
+"""Messages of the Telnet option COM-PORT-CONTROL (RFC 2217). No I/O."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ COM_PORT: Final = 44
 """The option's number."""
 
 _SERVER: Final = 100
-"""What a server sends has the number of what a client sends, plus this."""
+"""Offset of a server's message numbers to those of the client."""
 
 
 class Setting(IntEnum):
-    """What a client asks for or says; a server confirms it, or notifies by it."""
+    """Requests of a client; the server's confirmations and notifications."""
 
     SIGNATURE = 0
     BAUDRATE = 1
@@ -33,7 +33,7 @@ class Setting(IntEnum):
 
 
 class LineState(IntFlag):
-    """What is wrong on the line, of what LINESTATE says."""
+    """The error bits of LINESTATE."""
 
     OVERRUN = 2
     PARITY = 4
@@ -45,23 +45,23 @@ DATASIZE_8: Final = b"\x08"
 PARITY_NONE: Final = b"\x01"
 STOPSIZE_1: Final = b"\x01"
 FLOW_NONE: Final = b"\x01"
-"""Of CONTROL: neither XON/XOFF nor RTS/CTS."""
+"""CONTROL: neither XON/XOFF nor RTS/CTS."""
 PURGE_RECEIVED: Final = b"\x01"
-"""Of PURGE: what the server has received from the port and not sent yet."""
+"""PURGE: drop bytes that the server has received from the port and not sent yet."""
 
 
 def request(setting: Setting, value: bytes = b"") -> bytes:
-    """What a client sends, as it goes over the line."""
+    """Return an encoded message of a client."""
     return subnegotiation(COM_PORT, bytes((setting,)) + value)
 
 
 def answer(setting: Setting, value: bytes = b"") -> bytes:
-    """What a server sends, as it goes over the line."""
+    """Return an encoded message of a server."""
     return subnegotiation(COM_PORT, bytes((setting + _SERVER,)) + value)
 
 
 def read_answer(body: bytes) -> tuple[Setting, bytes] | None:
-    """What a server said, and the value with it; None for what no server has to say."""
+    """Parse a server's message into setting and value; None for an unknown message."""
     try:
         return Setting(body[0] - _SERVER), body[1:]
     except (IndexError, ValueError):
@@ -69,5 +69,5 @@ def read_answer(body: bytes) -> tuple[Setting, bytes] | None:
 
 
 def baud_value(baud: int) -> bytes:
-    """A rate, bits per second, as BAUDRATE has it."""
+    """Return the value of BAUDRATE for a rate in bits per second."""
     return baud.to_bytes(4, "big")

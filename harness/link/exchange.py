@@ -1,4 +1,4 @@
-"""One request and its answer: sequence numbers, deadlines, repetition, and what came instead."""
+"""Request/response exchange: sequence numbers, timeouts, retries, and unexpected input."""
 
 from __future__ import annotations
 
@@ -33,26 +33,66 @@ _T = TypeVar("_T")
 Progress = Callable[[int, int], None]
 """Called with (done, total)."""
 
+_DEFAULT_MESSAGES: Final[dict[int, str]] = {
+    Status.BAD_REQUEST: "malformed request",
+    Status.UNKNOWN_OP: "unknown request",
+    Status.WRONG_STATE: "not possible in its present state",
+    Status.TOO_LARGE: "too large",
+    Status.GAP: "bytes are missing",
+    Status.DIGEST_MISMATCH: "the digest does not match the bytes received",
+    Status.BAD_PROGRAM: "invalid program",
+    Status.UNSUPPORTED_OPERATOR: "missing kernel for an operator of the program",
+    Status.UNSUPPORTED_FEATURE: "the program needs an unsupported feature",
+    Status.OUT_OF_MEMORY: "out of memory",
+    Status.KERNEL_FAILED: "a kernel failed",
+    Status.BAD_INPUT: "an input is missing or of the wrong size",
+    Status.BAD_REGION: "no such region",
+    Status.BAD_VERSION: "no common link version",
+    Status.NO_METHOD: "the program has no such method",
+}
+"""Messages for devices that send only a status."""
+
+_DETAILS: Final[dict[int, str]] = {
+    Status.UNKNOWN_OP: "request type {}",
+    Status.TOO_LARGE: "capacity {} bytes",
+    Status.GAP: "expected offset {}",
+    Status.BAD_PROGRAM: "byte {} of the file",
+    Status.UNSUPPORTED_OPERATOR: "instruction {}",
+    Status.UNSUPPORTED_FEATURE: "at {}",
+    Status.OUT_OF_MEMORY: "{} bytes needed",
+    Status.KERNEL_FAILED: "instruction {}",
+    Status.BAD_INPUT: "{} bytes expected",
+    Status.BAD_VERSION: "the device has version {}",
+}
+"""Meaning of the detail number, by status."""
+
+_HINTS: Final[dict[int, str]] = {
+    Status.UNSUPPORTED_OPERATOR: "add a kernel to the firmware, or export a model without it",
+    Status.OUT_OF_MEMORY: "give the board a larger arena, or use a smaller model",
+    Status.TOO_LARGE: "use a smaller model, or a board with more memory",
+    Status.BAD_VERSION: "build and flash firmware of this version of the harness",
+}
+
 
 class FrameDamage(Enum):
-    """What is heard of a frame that did not arrive whole; which one it was is not known."""
+    """A sign that some frame was damaged; which frame is unknown."""
 
-    HERE = auto()
-    """The device's, on its way to us."""
-    THERE = auto()
-    """Ours: the device says so."""
+    INCOMING = auto()
+    """A frame from the device."""
+    OUTGOING = auto()
+    """A frame to the device, which reported it."""
 
 
 class Exchange:
-    """Requests and answers over a transport. All times are seconds.
+    """Request/response exchange over a transport. All times are seconds.
 
     Attributes:
-        deadline_s: How long an answer is waited for before its request is repeated.
-        retries: How often a request is repeated.
-        board: Name of the target in messages.
-        statistics: What has been carried and lost.
-        first_baud: Bits per second that the connection began with; 0 when it has no rate.
-        greeted: The device has answered HELLO; when it says that it starts now, that is a failure.
+        deadline_s: Wait for a response before the request is repeated.
+        retries: Retry limit of a request.
+        board: Name of the board in messages.
+        statistics: Counters of the link.
+        first_baud: Baud rate at the start of the connection; 0 if the connection has no rate.
+        greeted: The device has answered HELLO, so a later start of its firmware is an error.
     """
 
     def __init__(
@@ -83,8 +123,8 @@ class Exchange:
         self._mtu = MIN_MTU
         self._decoder = FrameDecoder(MIN_MTU)
         self._skipping_text = False
-        """What was longer than a frame was text, and so is what follows."""
-        self._heard: deque[Frame | FrameDamage] = deque()
+        """The last over-long frame was text; skipped bytes after it are text, too."""
+        self._received: deque[Frame | FrameDamage] = deque()
 
     @property
     def mtu(self) -> int:
@@ -94,7 +134,7 @@ class Exchange:
     @mtu.setter
     def mtu(self, mtu: int) -> None:
         self._mtu = mtu
-        # Never less than before: frames of the earlier size may still be on the way.
+        # Never smaller: frames of the previous size may still be on the way.
         self._decoder.mtu = max(mtu, self._decoder.mtu)
 
     def now(self) -> float:
@@ -103,24 +143,24 @@ class Exchange:
 
     @property
     def baud(self) -> int:
-        """Bits per second; 0 when the connection has no rate."""
+        """Baud rate; 0 if the connection has no rate."""
         return self._rated.baud if self._rated is not None else 0
 
     def set_baud(self, baud: int) -> None:
-        """Change our end's rate.
+        """Set the baud rate of the host's end.
 
         Raises:
-            InfrastructureError: The port does not take it, or the connection has none.
+            InfrastructureError: The port does not support it, or the connection has no rate.
         """
         if self._rated is None:
-            raise InfrastructureError(f"{self.board}: the connection has no rate to be changed")
+            raise InfrastructureError(f"{self.board}: the connection has no baud rate to change")
         self._rated.set_baud(baud)
 
-    def use_first_baud(self) -> bool:
-        """Return to the rate the connection began with, which a device has that starts.
+    def restore_first_baud(self) -> bool:
+        """Return to the first rate, which a device has after every start.
 
         Returns:
-            Whether it had another one.
+            Whether the rate was another one before.
         """
         raised = self.baud != self.first_baud
         if raised:
@@ -128,11 +168,11 @@ class Exchange:
         return raised
 
     def fall_back(self) -> None:
-        """Nobody is heard: return to where a device goes that hears nobody, either."""
-        self.statistics.rate_fallbacks += self.use_first_baud()
+        """Return to the first rate, as a device does that receives no good frames."""
+        self.statistics.rate_fallbacks += self.restore_first_baud()
 
     def next_sequence(self) -> int:
-        """Return a fresh sequence number; 0 is for what the device sends unasked."""
+        """Return a new sequence number; 0 is reserved for the device's notifications."""
         self._sequence = self._sequence % 0xFFFF + 1
         return self._sequence
 
@@ -140,25 +180,25 @@ class Exchange:
         """Send one frame.
 
         Raises:
-            LinkError: It could not be sent in time.
-            TargetError: That is because the target is dead.
+            LinkError: The frame could not be sent in time.
+            TargetError: The target is dead.
         """
         data = encode(op, sequence, body)
         self.statistics.frames_sent += 1
         self.statistics.bytes_sent += len(data)
         try:
-            # As long as an answer may take in all: a busy host is no reason to give up earlier.
+            # The timeout of the whole request: a busy host must not make a write fail earlier.
             self._transport.write(data, self.deadline_s * (self.retries + 1))
         except LinkError:
             self.check_alive()
             raise
 
     def receive(self, until: float) -> Frame | None:
-        """Return the next good frame, or None when none has come by the time ``until``.
+        """Return the next good frame, or None if there is no frame before ``until``.
 
         Raises:
             LinkError: The stream ended.
-            RestartedError: The device says that it has started again.
+            RestartedError: The device reported that it started again.
             TargetError: The stream ended because the target is dead.
         """
         while isinstance(heard := self.listen(until), FrameDamage):
@@ -166,11 +206,11 @@ class Exchange:
         return heard
 
     def listen(self, until: float) -> Frame | FrameDamage | None:
-        """Return the next good frame or sign of damage, or None when ``until`` has come.
+        """Return the next good frame or sign of damage, or None at the time ``until``.
 
         Raises:
             LinkError: The stream ended.
-            RestartedError: The device says that it has started again.
+            RestartedError: The device reported that it started again.
             TargetError: The stream ended because the target is dead.
         """
         while (heard := self._next(until)) is not None:
@@ -181,9 +221,9 @@ class Exchange:
         return heard
 
     def _next(self, until: float) -> Frame | FrameDamage | None:
-        while not self._heard:
-            # Nothing is read past the time, so that a device that never stops talking cannot
-            # hold up whoever waits for something else.
+        while not self._received:
+            # Do not read after `until`: a device that never stops sending must not block the
+            # caller forever.
             wait = until - self.now()
             if wait <= 0:
                 return None
@@ -192,24 +232,23 @@ class Exchange:
             except LinkError:
                 self.check_alive()
                 raise
-            self._take(data)
-        return self._heard.popleft()
+            self._decode(data)
+        return self._received.popleft()
 
     def request(
-        self, op: Op, body: bytes, parse: Callable[[bytes], _T], *, patient: bool = False
+        self, op: Op, body: bytes, parse: Callable[[bytes], _T], *, backoff: bool = False
     ) -> _T:
-        """Send a request until it is answered.
+        """Send a request and return its response; repeat it up to ``retries`` times.
 
         Args:
             op: Type of the request.
             body: Its body.
-            parse: Reads the body of an answer whose status is OK.
-            patient: Wait longer each time: for work that takes the device time, and must not
-                be asked for again and again.
+            parse: Parses the body of a response with status OK.
+            backoff: Double the timeout with each retry, for requests that keep the device busy.
 
         Raises:
             DeviceRefusedError: The device answered with an error.
-            LinkError: No usable answer in time.
+            LinkError: No usable response in time.
             TargetError: The target died meanwhile.
         """
         sequence = self.next_sequence()
@@ -220,14 +259,14 @@ class Exchange:
                 self.check_alive()
                 if attempt > 1:
                     self.fall_back()
-                _log.info("%s: no answer to %s, asking again", self.board, op.name)
-            wait = self.deadline_s * (2**attempt if patient else 1)
+                _log.info("%s: no answer to %s, retrying", self.board, op.name)
+            wait = self.deadline_s * (2**attempt if backoff else 1)
             answer = self.attempt(op, sequence, body, parse, self.now() + wait, self.retries)
             if answer is not None:
                 return answer[0]
         waited = self.now() - began
         raise self.failure(
-            f"no answer to {op.name} in {waited:.3g} s, asked {self.retries + 1} times"
+            f"no answer to {op.name} in {waited:.3g} s, sent {self.retries + 1} times"
         )
 
     def attempt(
@@ -239,21 +278,21 @@ class Exchange:
         until: float,
         repeats: int = 0,
     ) -> tuple[_T] | None:
-        """Send a request; return its answer in a tuple, or None when none is usable.
+        """Send a request; return its response in a tuple, or None without a usable response.
 
         Args:
             op: Type of the request.
             sequence: Its sequence number.
             body: Its body.
-            parse: Reads the body of an answer whose status is OK.
+            parse: Parses the body of a response with status OK.
             until: When to stop waiting.
-            repeats: How often it is sent again at once when a frame was damaged, for it or its
-                answer was on the way.
+            repeats: How often to send it again at once after a damaged frame, which was probably
+                the request or its response.
 
         Raises:
             DeviceRefusedError: The device answered with an error.
             LinkError: The stream ended.
-            TargetError: It did because the target is dead.
+            TargetError: The stream ended because the target is dead.
         """
         self.send(op, sequence, body)
         while (frame := self.listen(until)) is not None:
@@ -273,21 +312,21 @@ class Exchange:
         return None
 
     def read_answer(self, op: Op, frame: Frame, parse: Callable[[bytes], _T]) -> _T:
-        """Read an answer.
+        """Parse a response.
 
         Raises:
             DeviceRefusedError: Its status is not OK.
-            MalformedBodyError: It does not parse; this has been counted.
+            MalformedBodyError: The body does not parse; this has been counted.
         """
         if frame.body[:1] == bytes((Status.OK,)):
             return self.read_body(frame, parse)
         raise refusal_error(self.board, op, self.read_body(frame, parse_refusal))
 
     def read_body(self, frame: Frame, parse: Callable[[bytes], _T]) -> _T:
-        """Read a body that has no status in front.
+        """Parse the body of a frame without a status byte.
 
         Raises:
-            MalformedBodyError: It does not parse; this has been counted.
+            MalformedBodyError: The body does not parse; this has been counted.
         """
         try:
             return parse(frame.body)
@@ -296,7 +335,7 @@ class Exchange:
             raise
 
     def check_alive(self) -> None:
-        """Let the target speak before the link is blamed.
+        """Check that the target still runs, before a failure is attributed to the link.
 
         Raises:
             TargetError: The target is dead.
@@ -305,33 +344,33 @@ class Exchange:
             self._check_alive()
 
     def restarted(self) -> RestartedError:
-        """Return the error of a device that does not know us any more."""
+        """Return the error for a device that has lost its session."""
         return RestartedError(
             f"{self.board}: the board restarted by itself",
-            hint="its console text may say why: a fault, a watchdog, the supply",
+            hint="look for a fault or watchdog message in its console text; check its supply",
         )
 
     def failure(self, message: str, *, hint: str = "") -> LinkError:
-        """Return the error of giving up on the link.
+        """Return the error for a failed link, with a summary of the bytes received.
 
         Raises:
-            TargetError: The target is dead, so it is not the link.
+            TargetError: The target is dead, so the link is not to blame.
         """
         self.check_alive()
-        return LinkError(f"{self.board}: {message}{self._instead()}", hint=hint)
+        return LinkError(f"{self.board}: {message}{self._received_text()}", hint=hint)
 
-    def _instead(self) -> str:
-        """What the line carried other than answers: it tells a dead line from a noisy one."""
-        seen = self.statistics
-        if not seen.bytes_received:
-            return "; nothing at all was received"
-        if corrupt := seen.corrupt.total():
-            return f"; {corrupt} corrupt and {seen.frames_received} good frames were received"
-        if not seen.frames_received:
-            return f"; {seen.bytes_received} bytes were received, but no frame"
+    def _received_text(self) -> str:
+        """Summarize the bytes received, which tells a dead line from a noisy one."""
+        counts = self.statistics
+        if not counts.bytes_received:
+            return "; nothing was received"
+        if corrupt := counts.corrupt.total():
+            return f"; {corrupt} corrupt and {counts.frames_received} good frames were received"
+        if not counts.frames_received:
+            return f"; {counts.bytes_received} bytes were received, but no frames"
         return ""
 
-    def _take(self, data: bytes) -> None:
+    def _decode(self, data: bytes) -> None:
         self.statistics.bytes_received += len(data)
         if self._reopening is not None:
             self.statistics.reopened = self._reopening.reopened
@@ -341,75 +380,37 @@ class Exchange:
                     self.statistics.frames_received += 1
                     if item.type == Op.NOTE_DAMAGED:
                         self.statistics.damage_notes += 1
-                        self._heard.append(FrameDamage.THERE)
+                        self._received.append(FrameDamage.OUTGOING)
                     else:
-                        self._heard.append(item)
+                        self._received.append(item)
                 case CorruptFrame():
                     self._skipping_text = is_text(item.encoded)
                     if self._skipping_text:
-                        self._show(item.encoded)
-                        # A first byte alone may also be all that is left of a frame.
+                        self._print_text(item.encoded)
+                        # A lone SOH may also be the rest of a damaged frame, so count it as both.
                         if len(item.encoded) > 1:
                             continue
                     self.statistics.corrupt[item.reason] += 1
-                    self._heard.append(FrameDamage.HERE)
+                    self._received.append(FrameDamage.INCOMING)
                     _log.debug("%s: corrupt frame (%s)", self.board, item.reason)
                 case Skipped() if not self._skipping_text:
                     self.statistics.skipped_bytes += len(item.data)
                 case Text() | Skipped():
-                    self._show(item.data)
+                    self._print_text(item.data)
 
-    def _show(self, text: bytes) -> None:
+    def _print_text(self, text: bytes) -> None:
         self.statistics.text_bytes += len(text)
         if self._console is not None:
             self._console(text)
 
 
-_DEFAULT_MESSAGES: Final[dict[int, str]] = {
-    Status.BAD_REQUEST: "malformed request",
-    Status.UNKNOWN_OP: "no such request",
-    Status.WRONG_STATE: "not possible in its present state",
-    Status.TOO_LARGE: "it does not fit",
-    Status.GAP: "bytes are missing",
-    Status.DIGEST_MISMATCH: "the bytes received are not the bytes announced",
-    Status.BAD_PROGRAM: "the program is not valid",
-    Status.UNSUPPORTED_OPERATOR: "no kernel for an operator of the program",
-    Status.UNSUPPORTED_FEATURE: "the program needs a feature that is missing",
-    Status.OUT_OF_MEMORY: "out of memory",
-    Status.KERNEL_FAILED: "a kernel failed",
-    Status.BAD_INPUT: "an input is missing or of the wrong size",
-    Status.BAD_REGION: "no such region",
-    Status.BAD_VERSION: "no common link version",
-    Status.NO_METHOD: "the program has no such method",
-}
-
-
-_DETAILS: Final[dict[int, str]] = {
-    Status.UNKNOWN_OP: "request type {}",
-    Status.TOO_LARGE: "capacity {} bytes",
-    Status.GAP: "expected offset {}",
-    Status.BAD_PROGRAM: "byte {} of the file",
-    Status.UNSUPPORTED_OPERATOR: "instruction {}",
-    Status.UNSUPPORTED_FEATURE: "at {}",
-    Status.OUT_OF_MEMORY: "{} bytes needed",
-    Status.KERNEL_FAILED: "instruction {}",
-    Status.BAD_INPUT: "{} bytes expected",
-    Status.BAD_VERSION: "it speaks version {}",
-}
-
-
-_HINTS: Final[dict[int, str]] = {
-    Status.UNSUPPORTED_OPERATOR: "add a kernel to the firmware, or export a model without it",
-    Status.OUT_OF_MEMORY: "give the board a larger arena, or use a smaller model",
-    Status.TOO_LARGE: "use a smaller model, or a board with more memory",
-    Status.BAD_VERSION: "build and flash firmware of this version of the harness",
-}
-
-
 def refusal_error(
     board: str, op: Op, outcome: DeviceOutcome, circumstance: str = ""
 ) -> DeviceRefusedError:
-    """Return the error for a request, or a run, that ended with a status other than OK."""
+    """Return the error for a request or run that ended with a status other than OK.
+
+    ``circumstance`` is appended to the message.
+    """
     words = outcome.message or _DEFAULT_MESSAGES.get(outcome.status, f"status {outcome.status}")
     detail = _DETAILS.get(outcome.status)
     place = f" ({detail.format(outcome.detail)})" if detail else ""

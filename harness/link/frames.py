@@ -2,6 +2,9 @@
 
 No I/O: bytes in, values out. ``docs/protocol.md`` describes the coding, and the device's decoder
 (``firmware_stub/src/link``) agrees with this one on every byte stream.
+
+The ``cobs`` package would replace only ``cobs_encode`` and ``cobs_decode``: the rest depends on the
+first byte that tells frames from text, and this decoder has to match the one on the device.
 """
 
 from __future__ import annotations
@@ -19,11 +22,17 @@ OVERHEAD: Final = HEADER_SIZE + CRC_SIZE
 
 _LONGEST_BLOCK: Final = 254
 _FULL_BLOCK: Final = _LONGEST_BLOCK + 1
-"""Code byte of a COBS block of the greatest length, behind which no zero is meant."""
+"""Code byte of a COBS block of the greatest length, which is not followed by a zero."""
+
+_IN_TEXT: Final = frozenset((SOH, *b"\a\b\t\n\v\f\r\x1b"))
+"""Control characters that programs print, and SOH, which starts every frame."""
+
+_CONTROL: Final = bytes(c for c in (*range(32), 127) if c not in _IN_TEXT)
+"""Control characters that do not occur in console text."""
 
 
 class CorruptReason(StrEnum):
-    """Why a frame was rejected; the decoder tests in this order."""
+    """Why a frame was rejected, in the order in which the decoder checks."""
 
     TOO_LONG = auto()
     COBS = auto()
@@ -31,7 +40,7 @@ class CorruptReason(StrEnum):
     MARKER = auto()
     CRC = auto()
     BODY = auto()
-    """The frame passed, but its body does not parse. Found by the exchange, not by the decoder."""
+    """The frame is good, but its body does not parse. Set by the exchange, not by the decoder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +58,7 @@ class CorruptFrame:
 
     Attributes:
         reason: The first check it failed.
-        encoded: Its bytes as they came, without delimiters; of an over-long one the beginning.
+        encoded: Its bytes as received, without delimiters; an over-long frame is truncated.
     """
 
     reason: CorruptReason
@@ -58,14 +67,14 @@ class CorruptFrame:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Console text that stood between frames."""
+    """Console text from between two frames."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Bytes passed over behind an over-long frame, up to the next delimiter."""
+    """Bytes skipped after the truncated part of an over-long frame, up to the next delimiter."""
 
     data: bytes
 
@@ -83,22 +92,22 @@ def cobs_encode(data: bytes) -> bytes:
         while len(rest) >= _LONGEST_BLOCK:
             pieces.append(b"\xff" + rest[:_LONGEST_BLOCK])
             rest = rest[_LONGEST_BLOCK:]
-        # A full block stands for no zero, so one that ends where a zero is needs an empty block.
+        # A full block does not imply a zero. If one follows, an empty block has to encode it.
         if rest or number < last or not block:
             pieces.append(bytes((len(rest) + 1,)) + rest)
     return b"".join(pieces)
 
 
 def cobs_decode(encoded: bytes) -> bytes | None:
-    """Decode what stands between two delimiters, strictly.
+    """Decode the bytes between two delimiters, strictly.
 
     Returns:
-        The data, or None when a zero byte occurs or a code reaches past the end.
+        The data, or None if the input contains a zero byte or a code points past the end.
     """
     if 0 in encoded:
         return None
-    # Every code byte becomes the zero it stands for; the first one, and one behind a full block,
-    # stand for nothing and go.
+    # Replace each code byte by the zero it encodes. The first one, and those after a full block,
+    # encode nothing and are removed.
     decoded = bytearray(encoded)
     surplus = []
     position, end = 0, len(encoded)
@@ -123,7 +132,7 @@ def encode(type_: int, sequence: int, body: bytes) -> bytes:
 
 
 def longest_encoded(mtu: int) -> int:
-    """Return how many encoded bytes, delimiters not counted, a decoder for ``mtu`` accepts."""
+    """Return the longest encoded frame, without delimiters, that a decoder for ``mtu`` accepts."""
     return mtu + mtu // _LONGEST_BLOCK + 1
 
 
@@ -160,9 +169,9 @@ class FrameDecoder:
         self._encoded = bytearray()
 
     def feed(self, data: bytes) -> list[Item]:
-        """Take the next bytes and return what they complete, in order.
+        """Decode the next bytes; return the items that they complete, in order.
 
-        Text is returned as soon as it arrives; text around stray delimiters is one item.
+        Text is returned as soon as it arrives. Stray delimiters do not split it.
         """
         items: list[Item] = []
         position = 0
@@ -215,25 +224,18 @@ class FrameDecoder:
         return delimiter + 1
 
 
-_IN_TEXT: Final = frozenset((SOH, *b"\a\b\t\n\v\f\r\x1b"))
-"""Control characters that programs print."""
-
-
-_CONTROL: Final = bytes(c for c in (*range(32), 127) if c not in _IN_TEXT)
-
-
 def is_text(data: bytes) -> bool:
-    """Whether what began like a frame, and is none, is UTF-8 text that began with SOH.
+    """Whether a corrupt frame is really UTF-8 console text that happens to begin with SOH.
 
-    No frame of a device is taken for text with one bit inverted, with one byte lost, or cut off,
-    unless all that is left of it is SOH. The type of an answer is no beginning of a character, and
-    zeros, which every answer and note has in its first bytes, are sent as COBS codes: control
-    characters.
+    A frame from a device with one inverted bit, one lost byte, or a lost end is never taken for
+    text, unless only its SOH is left: the type of a response cannot begin a UTF-8 character, and
+    the zeros in the first bytes of every response and notification are sent as COBS codes, which
+    are control characters.
     """
     if data.translate(None, _CONTROL) != data:
         return False
     try:
-        # What ends within a character goes on behind a frame.
+        # Incremental, because a character may be split by a frame and continue after it.
         codecs.getincrementaldecoder("utf-8")().decode(data)
     except UnicodeDecodeError:
         return False

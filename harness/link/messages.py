@@ -1,7 +1,6 @@
-"""Bodies of requests and answers: declared once with ``construct``, the values of
-``harness.link.answers`` outside.
+"""Bodies of requests and responses: layouts in ``construct``, values of ``harness.link.answers``.
 
-Functions that read a body raise `MalformedBodyError` when it does not have the declared shape.
+The ``parse_`` functions raise `MalformedBodyError` if a body does not have the declared layout.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ from harness.link.answers import (
     TargetInfo,
     TensorInfo,
 )
-from harness.link.options import USUAL, RunOptions
+from harness.link.options import DEFAULT_OPTIONS, RunOptions
 from harness.link.wire import DIGEST_SIZE, MIN_MTU, VERSION, Info, Region, Reset, RunFlag, State
 from harness.records.clock_domain import ClockDomain
 
 WRITE_OVERHEAD: Final = 8
 """Bytes of a WRITE's body that are not data."""
 READ_OVERHEAD: Final = 8
-"""The same of an answer to READ."""
+"""Bytes of a READ response's body that are not data."""
 
 _ADDRESS = ("region" / Int8ul, "index" / Int8ul, Padding(2))
 
@@ -156,7 +155,7 @@ _BYTE_TAG = Struct("value" / Int8ul, Terminated)
 
 
 class MalformedBodyError(ValueError):
-    """A body does not have the shape its type demands."""
+    """A body does not have the layout of its type."""
 
 
 def hello_request(session: int) -> bytes:
@@ -175,7 +174,7 @@ def baud_request(baud: int) -> bytes:
 
 
 def open_request(region: Region, index: int, size: int, sizes: Sequence[int] = ()) -> bytes:
-    """Return the body of an OPEN for ``size`` bytes; ``sizes`` are of an input of dynamic shape."""
+    """Return the body of an OPEN for ``size`` bytes; ``sizes`` is the shape of a dynamic input."""
     return _build(_OPEN, region=region, index=index, size=size, sizes=sizes)
 
 
@@ -188,15 +187,15 @@ def commit_request(region: Region, index: int, digest: bytes, method: str = "") 
     """Return the body of a COMMIT.
 
     Args:
-        region: What was written.
+        region: The region written.
         index: Number of the input.
         digest: SHA-256 of the whole region.
-        method: Of a model: the method to load; empty for the device's default.
+        method: Method of a model to load; empty for the device's default.
     """
     return _build(_COMMIT, region=region, index=index, digest=digest, method=method.encode())
 
 
-def run_request(run_id: int, count: int, options: RunOptions = USUAL) -> bytes:
+def run_request(run_id: int, count: int, options: RunOptions = DEFAULT_OPTIONS) -> bytes:
     """Return the body of a RUN."""
     return _build(
         _RUN,
@@ -221,20 +220,20 @@ def read_request(region: Region, index: int, offset: int, length: int) -> bytes:
 
 
 def parse_refusal(body: bytes) -> DeviceOutcome:
-    """Read an answer whose status is not OK."""
+    """Parse a response with a status other than OK."""
     return _outcome(_parse(_REFUSAL, body))
 
 
 def parse_empty(body: bytes) -> None:
-    """Read an answer that says OK and nothing more."""
+    """Parse a response that has only the status OK."""
     _parse(_EMPTY_ANSWER, body)
 
 
 def parse_hello(body: bytes) -> TargetInfo:
-    """Read the answer to HELLO; tags this host does not know are passed over."""
+    """Parse the response to HELLO; unknown tags are ignored."""
     answer = _parse(_HELLO_ANSWER, body)
     if answer.mtu < MIN_MTU:
-        raise MalformedBodyError(f"an MTU of {answer.mtu} bytes; {MIN_MTU} is the least")
+        raise MalformedBodyError(f"MTU of {answer.mtu} bytes is below the minimum of {MIN_MTU}")
     known: dict[str, Any] = {}
     clocks = []
     for tag in answer.tags:
@@ -246,13 +245,13 @@ def parse_hello(body: bytes) -> TargetInfo:
 
 
 def parse_ping(body: bytes) -> DeviceClock:
-    """Read the answer to PING."""
+    """Parse the response to PING."""
     answer = _parse(_PING_ANSWER, body)
     return DeviceClock(answer.epoch, answer.ticks)
 
 
 def parse_status(body: bytes) -> DeviceStatus:
-    """Read the answer to STATUS."""
+    """Parse the response to STATUS."""
     answer = _parse(_STATUS_ANSWER, body)
     try:
         state = State(answer.state)
@@ -271,12 +270,12 @@ def parse_status(body: bytes) -> DeviceStatus:
 
 
 def parse_write(body: bytes) -> int:
-    """Read the answer to WRITE: how many bytes the device has without a hole."""
+    """Parse the response to WRITE: the number of bytes the device has without a gap."""
     return int(_parse(_WRITE_ANSWER, body).next)
 
 
 def parse_model(body: bytes) -> ModelInfo:
-    """Read the answer to COMMIT of a model."""
+    """Parse the response to COMMIT of a model."""
     answer = _parse(_MODEL_ANSWER, body)
     return ModelInfo(
         planned_bytes=answer.planned_bytes,
@@ -287,33 +286,35 @@ def parse_model(body: bytes) -> ModelInfo:
 
 
 def parse_stat(body: bytes) -> RegionInfo:
-    """Read the answer to STAT."""
+    """Parse the response to STAT."""
     answer = _parse(_STAT_ANSWER, body)
     return RegionInfo(answer.size, answer.digest, tuple(answer.sizes))
 
 
 def parse_read(body: bytes) -> RegionPart:
-    """Read one frame of the answer to READ."""
+    """Parse one frame of the response to READ."""
     answer = _parse(_READ_ANSWER, body)
     return RegionPart(answer.region, answer.index, answer.offset, answer.data)
 
 
 def parse_progress(body: bytes) -> RunNote:
-    """Read a NOTE_PROGRESS."""
+    """Parse a NOTE_PROGRESS."""
     note = _parse(_PROGRESS_NOTE, body)
     return RunNote(note.run_id, note.completed)
 
 
 def parse_log(body: bytes) -> LogPart:
-    """Read a NOTE_LOG."""
+    """Parse a NOTE_LOG."""
     note = _parse(_LOG_NOTE, body)
     if note.offset + len(note.data) > note.size:
-        raise MalformedBodyError(f"{len(note.data)} bytes at {note.offset} of {note.size}")
+        raise MalformedBodyError(
+            f"{len(note.data)} bytes at offset {note.offset} exceed the chunk of {note.size} bytes"
+        )
     return LogPart(note.run_id, note.chunk, note.size, note.offset, note.data)
 
 
 def parse_done(body: bytes) -> RunNote:
-    """Read a NOTE_DONE."""
+    """Parse a NOTE_DONE."""
     note = _parse(_DONE_NOTE, body)
     return RunNote(note.run_id, note.completed, _outcome(note.outcome))
 
@@ -330,7 +331,7 @@ def _parse(layout: Construct, body: bytes) -> Any:
 
 
 def _printable(text: bytes) -> str:
-    """Decode what a device says, so that it cannot steer a terminal."""
+    """Decode text from a device; control characters must not reach a terminal."""
     decoded = text.decode("utf-8", errors="replace")
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in decoded)
 
@@ -342,7 +343,7 @@ def _outcome(parsed: Any) -> DeviceOutcome:
 def _tensor(parsed: Any) -> TensorInfo:
     dim_order = tuple(parsed.dim_order)
     if sorted(dim_order) != list(range(len(dim_order))):
-        raise MalformedBodyError(f"dim order {dim_order} is no permutation")
+        raise MalformedBodyError(f"dim order {dim_order} is not a permutation")
     return TensorInfo(
         parsed.scalar_type, tuple(parsed.sizes), parsed.nbytes, dim_order, bool(parsed.dynamic)
     )

@@ -1,4 +1,4 @@
-"""What a host may choose for a run."""
+"""Options of a run: log size, values, events, and behavior when the log is full."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ VALUES: Final = {
 }
 PROFILES: Final = {"method": ProfilingLevel.METHOD_ONLY, "all": ProfilingLevel.ALL_EVENTS}
 WHEN_FULL: Final = {"stop": WhenFull.STOP, "drop-oldest": WhenFull.DROP_OLDEST_RUNS}
-"""What users call the choices."""
+"""Names of the options on the command line and in files."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Choices for one run.
+    """Options of one run.
 
     Attributes:
         trace_limit: Bytes of log the device may use; 0 for all it has.
         debug_level: Which values are logged.
         profiling_level: Which events are logged.
-        when_full: What happens when the log is full.
-        stream: Send the log while the run goes on.
+        when_full: What the device does when the log is full.
+        stream: Send the log in chunks during the run.
     """
 
     trace_limit: int = 0
@@ -36,5 +36,5 @@ class RunOptions:
     stream: bool = False
 
 
-USUAL = RunOptions()
+DEFAULT_OPTIONS = RunOptions()
 """All events, no values."""

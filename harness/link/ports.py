@@ -1,10 +1,13 @@
-"""Opens a port by its address: a device of this host, or one that another host serves.
+"""Opens a port by its address: a serial device of this host, or a port served by another host.
 
     /dev/ttyACM0             any device name
     socket://host:port       bytes as they are, over TCP; the rate is the server's own
     rfc2217://host:port      with Telnet's COM-PORT-CONTROL, so the rate can be set
 
 The last two may end in ``?timeout=SECONDS``, the longest wait for the server.
+
+Not pyserial's URL handlers: its ``rfc2217://`` has no write timeout and moves data byte by byte
+through a thread, and neither handler notices on opening that the server's port is in use.
 """
 
 from __future__ import annotations
@@ -20,8 +23,8 @@ from typing import Final, Literal
 from urllib.parse import parse_qsl, urlsplit
 
 from harness.errors import PortError, UsageError
-from harness.link.rfc2217 import Rfc2217Transport, said
-from harness.link.telnet import IAC, TelnetError, data_of
+from harness.link.rfc2217 import Rfc2217Transport, server_message
+from harness.link.telnet import IAC, TelnetError, strip_commands
 from harness.link.transports import SocketTransport, Transport, open_serial
 
 TIMEOUT_S: Final = 5.0
@@ -29,16 +32,17 @@ TIMEOUT_S: Final = 5.0
 
 _KINDS: Final = "a device name such as /dev/ttyACM0, socket://host:port, or rfc2217://host:port"
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_HANGS_UP_S: Final = 0.1
-"""A server whose port is taken accepts, says so, and hangs up; by then it has."""
-_MOST_WORDS: Final = 200
+_HANG_UP_S: Final = 0.1
+"""A server whose port is in use accepts, sends a message and hangs up within this time."""
+_MAX_MESSAGE: Final = 200
+"""Longest message of a server that is quoted, bytes."""
 _KEEPALIVE: Final = (
     (socket.TCP_KEEPIDLE, 5),
     (socket.TCP_KEEPINTVL, 2),
     (socket.TCP_KEEPCNT, 3),
     (socket.TCP_USER_TIMEOUT, 12_000),
 )
-"""A host that has gone without a word is noticed after some ten seconds."""
+"""TCP options that detect a vanished host after about ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +50,9 @@ class NetworkPort:
     """The address of a serial port that another host serves.
 
     Attributes:
-        scheme: How it is served.
-        host: Its host, in lower case; an IPv6 address without brackets.
-        port: The TCP port.
+        scheme: Protocol of the server.
+        host: Host name in lower case, or IP address without brackets.
+        port: TCP port.
         timeout_s: Longest wait for the server, seconds.
     """
 
@@ -57,17 +61,12 @@ class NetworkPort:
     port: int
     timeout_s: float = TIMEOUT_S
 
-    @property
-    def place(self) -> str:
-        """Host and port, as addresses have them."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
 
 def parse_address(address: str) -> NetworkPort | None:
-    """Read an address; None for a device of this host.
+    """Parse an address; None for a device name of this host.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: It is a URL, but not a valid address of a port.
     """
     if not _URL.match(address):
         return None
@@ -76,35 +75,37 @@ def parse_address(address: str) -> NetworkPort | None:
         host, port = url.hostname, url.port
         options = dict(parse_qsl(url.query, keep_blank_values=True, strict_parsing=bool(url.query)))
     except ValueError as error:
-        raise UsageError(f"{address!r} is no address of a port: {error}") from error
+        raise UsageError(
+            f"invalid port address {address!r}: {error}", hint=f"use {_KINDS}"
+        ) from error
     if url.scheme not in ("socket", "rfc2217"):
         raise UsageError(
-            f"{address!r} is no address of a port: there is no {url.scheme}://",
-            hint=f"give {_KINDS}",
+            f"invalid port address {address!r}: unknown scheme {url.scheme}://",
+            hint=f"use {_KINDS}",
         )
     if not host or not port or url.path.strip("/") or url.fragment or "@" in url.netloc:
         raise UsageError(
-            f"{address!r} is no address of a port",
-            hint=f"write {url.scheme}://host:port, with brackets around an IPv6 address",
+            f"invalid port address {address!r}",
+            hint=f"use {url.scheme}://host:port, with brackets around an IPv6 address",
         )
     timeout_s = _timeout(address, options)
     return NetworkPort("socket" if url.scheme == "socket" else "rfc2217", host, port, timeout_s)
 
 
 def port_identity(address: str) -> str:
-    """The name of what is behind an address, the same for all its spellings.
+    """Return an identity of the port behind an address, equal for all its spellings.
 
-    A device of this host is what its links lead to. A TCP port of a host is one port, however it is
-    spoken to, and this host is one by all its names.
+    Symbolic links to a device are resolved. The scheme of a network address does not matter, and
+    all names of this host are the same host.
 
     Raises:
-        UsageError: It is no address.
+        UsageError: The address is invalid.
     """
     network = parse_address(address)
     here = socket.gethostname()
     if network is None:
-        place = os.path.realpath(address) if address.startswith("/") else address
-        return f"{here}:{place}"
+        device = os.path.realpath(address) if address.startswith("/") else address
+        return f"{here}:{device}"
     loopback = network.host in ("localhost", "::1", here.lower()) or re.fullmatch(
         r"127(\.\d{1,3}){3}", network.host
     )
@@ -115,19 +116,19 @@ def open_port(address: str, baud: int) -> Transport:
     """Open a port.
 
     Args:
-        address: Its device name, or its address on another host (see above).
-        baud: Bits per second; nothing to ``socket://``, whose server has a rate of its own.
+        address: Device name, or address of a port on another host (see above).
+        baud: Bits per second; ignored by ``socket://``, where the server sets the rate.
 
     Raises:
-        UsageError: This is no address.
-        PortError: It cannot be reached, opened or set up.
+        UsageError: The address is invalid.
+        PortError: The port cannot be reached, opened or set up.
     """
     network = parse_address(address)
     if network is None:
         return open_serial(address, baud)
     connection = _connect(address, network)
     telnet = network.scheme == "rfc2217"
-    _refuse_hung_up(connection, address, telnet=telnet)
+    _check_accepted(connection, address, telnet=telnet)
     stream = SocketTransport(connection)
     return Rfc2217Transport(stream, address, baud, network.timeout_s) if telnet else stream
 
@@ -139,10 +140,10 @@ def _timeout(address: str, options: dict[str, str]) -> float:
     except ValueError:
         seconds = 0.0
     if options or not 0 < seconds < 3600:
-        what = f"no option {next(iter(options))!r}" if options else f"no time of {text!r} s"
+        defect = f"unknown option {next(iter(options))!r}" if options else f"timeout {text!r}"
         raise UsageError(
-            f"{address!r} is no address of a port: there is {what}",
-            hint="what it may end in is ?timeout=SECONDS",
+            f"invalid port address {address!r}: {defect}",
+            hint="the only option is ?timeout=SECONDS, below 3600",
         )
     return seconds
 
@@ -152,17 +153,17 @@ def _connect(address: str, network: NetworkPort) -> socket.socket:
         connection = socket.create_connection((network.host, network.port), network.timeout_s)
     except socket.gaierror as error:
         raise PortError(
-            f"cannot open the serial port {address}: there is no host {network.host!r}: "
+            f"cannot open the serial port {address}: host {network.host!r} not found: "
             f"{error.strerror}",
-            hint="is the name right, and does this host resolve it?",
+            hint="check the host name and the name resolution of this host",
         ) from error
     except OSError as error:
         late = isinstance(error, TimeoutError)
-        why = f"no answer within {network.timeout_s:g} s" if late else error.strerror or error
+        why = f"timed out after {network.timeout_s:g} s" if late else error.strerror or error
         raise PortError(
             f"cannot open the serial port {address}: {why}",
-            hint="is that host up, does ser2net or another server run there, and is this its TCP "
-            "port?",
+            hint="check that the host is up, and that ser2net or another server runs there on "
+            "this TCP port",
         ) from error
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _KEEPALIVE:
@@ -170,29 +171,31 @@ def _connect(address: str, network: NetworkPort) -> socket.socket:
     return connection
 
 
-def _refuse_hung_up(connection: socket.socket, address: str, *, telnet: bool) -> None:
-    """Wait a moment, in which a server whose port is taken says so and hangs up.
+def _check_accepted(connection: socket.socket, address: str, *, telnet: bool) -> None:
+    """Wait a moment for a server to hang up, which it does if its serial port is in use.
 
-    One that has nothing but commands of Telnet to say has not.
+    A server that sends Telnet commands, and no text before a hang-up, has accepted us.
 
     Raises:
-        PortError: It has.
+        PortError: The server hung up.
     """
     poll = select.poll()
     poll.register(connection, select.POLLRDHUP | (select.POLLIN if telnet else 0))
-    give_up_at = time.monotonic() + _HANGS_UP_S
+    give_up_at = time.monotonic() + _HANG_UP_S
     while events := poll.poll(max(0.0, give_up_at - time.monotonic()) * 1000):
         words = b""
         with suppress(OSError):
-            words = connection.recv(_MOST_WORDS, socket.MSG_DONTWAIT | socket.MSG_PEEK)
+            words = connection.recv(_MAX_MESSAGE, socket.MSG_DONTWAIT | socket.MSG_PEEK)
         commands = telnet and words.startswith(IAC)
         with suppress(TelnetError):
-            words = data_of(words) if telnet else words
+            words = strip_commands(words) if telnet else words
         if events[0][1] & ~select.POLLIN:
             connection.close()
             raise PortError(
-                f"cannot open the serial port {address}: the server hung up at once{said(words)}",
-                hint="has somebody else opened the port, and is the board plugged in there?",
+                f"cannot open the serial port {address}: the server hung up at once"
+                f"{server_message(words)}",
+                hint="check that nobody else has opened the port, and that the board is plugged in "
+                "there",
             )
         if commands and not words:
             return

@@ -1,4 +1,4 @@
-"""A transport that outlives its port: a USB adapter that is unplugged and comes back."""
+"""A transport that reopens its port, for USB adapters that are unplugged and come back."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _TRY_EVERY_S: Final = 0.1
 
 
 class ReopeningTransport:
-    """Opens the stream again when it has ended.
+    """Reopens the stream when it ends.
 
-    What was under way is lost, and the link asks again for that and nothing else.
+    Bytes in flight are lost; the link repeats only the requests that they belonged to.
 
     Attributes:
-        reopened: How often the stream came back.
+        reopened: How often the stream was reopened.
     """
 
     def __init__(
@@ -37,14 +37,14 @@ class ReopeningTransport:
         """Open the stream.
 
         Args:
-            open_: Opens it; called again each time it has ended.
-            deadline_s: How long it may be gone, seconds; 0 for not at all.
-            check: Called before every read and write; what it raises ends them.
+            open_: Opens the stream; called again each time it has ended.
+            deadline_s: Longest absence of the port, seconds; 0 for no reopening.
+            check: Called before every read and write; may raise to abort them.
             now: The monotonic clock, seconds.
-            sleep: Waits so many seconds.
+            sleep: Sleeps for a number of seconds.
 
         Raises:
-            InfrastructureError: It cannot be opened the first time.
+            InfrastructureError: The stream cannot be opened the first time.
         """
         self.reopened = 0
         self._open = open_
@@ -54,14 +54,14 @@ class ReopeningTransport:
 
     @property
     def ended(self) -> bool:
-        """True when it has ended and not come back."""
+        """True if the stream has ended and was not reopened."""
         return bool(getattr(self._transport, "ended", False))
 
     def read(self, timeout: float) -> bytes:
-        """Return what has arrived; ``b""`` after ``timeout`` seconds, or when it came back.
+        """Return the bytes that have arrived; ``b""`` after ``timeout`` seconds or a reopening.
 
         Raises:
-            TransportClosedError: It ended and did not come back.
+            TransportClosedError: The stream ended and could not be reopened.
         """
         self._check()
         try:
@@ -71,10 +71,10 @@ class ReopeningTransport:
             return b""
 
     def write(self, data: bytes, timeout: float) -> None:
-        """Send all of ``data``; it is lost when the stream ends meanwhile, and comes back.
+        """Send all of ``data``; it is lost if the stream ends meanwhile and is reopened.
 
         Raises:
-            TransportClosedError: It ended and did not come back.
+            TransportClosedError: The stream ended and could not be reopened.
             LinkError: Not everything could be sent in time.
         """
         self._check()
@@ -85,20 +85,20 @@ class ReopeningTransport:
 
     @property
     def baud(self) -> int:
-        """Bits per second: after it came back, those it was opened with; 0 without a rate."""
+        """Baud rate; after a reopening the initial one; 0 if the connection has no rate."""
         return self._transport.baud if isinstance(self._transport, RatedTransport) else 0
 
     def set_baud(self, baud: int) -> None:
-        """Change the rate; what has been written is out already.
+        """Change the baud rate; all bytes written before have been sent.
 
-        Should the stream end meanwhile and come back, it has the rate it was opened with.
+        If the stream ends meanwhile and is reopened, it has its initial rate.
 
         Raises:
-            TransportClosedError: It ended and did not come back.
-            InfrastructureError: The port does not take it, or the connection has no rate.
+            TransportClosedError: The stream ended and could not be reopened.
+            InfrastructureError: The port does not support the rate, or the connection has none.
         """
         if not isinstance(self._transport, RatedTransport):
-            raise InfrastructureError("this kind of connection has no rate that could be changed")
+            raise InfrastructureError("this kind of connection has no baud rate to change")
         try:
             self._transport.set_baud(baud)
         except TransportClosedError as error:
@@ -123,6 +123,6 @@ class ReopeningTransport:
             return
         raise TransportClosedError(
             f"{error.message}, and it did not come back within {self._deadline_s:g} s",
-            hint="plug it in again, or see to the host that serves it; name a device by its path "
-            "in /dev/serial/by-id, which stays",
+            hint="plug it in again, or check the host that serves it; name a device by its path "
+            "in /dev/serial/by-id, which does not change",
         ) from error

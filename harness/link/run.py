@@ -1,4 +1,4 @@
-"""Runs the model on the device and waits for the end, whatever of the notes arrives."""
+"""Runs the model and waits for completion; progress notifications may be lost."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from harness.link.transfer import LogChunks
 from harness.link.wire import RESPONSE, Op, State, Status
 
 _NOISY: Final = 0.25
-"""Share of lost frames above which silence is blamed on the line and not on the device."""
+"""Share of lost frames above which silence is attributed to the line, not to the device."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """A run that ended well.
+    """A completed run.
 
     Attributes:
         run_id: Its number.
-        completed: How many executions it made.
-        chunks: Chunks of its log that came while it went on, each an image and the debug buffer
-            that goes with it; the last one is still on the device.
-        broken_chunks: Chunks of which only parts arrived.
-        restarted_ns: The host's monotonic clock before the request was first sent, and after the
-            device had said that it runs: in between it restarted its clock.
+        completed: Number of executions.
+        chunks: Chunks of its log received during the run, each an image followed by its debug
+            buffer; the last chunk is still on the device.
+        broken_chunks: Number of incomplete chunks.
+        restarted_ns: The host's monotonic clock before RUN was first sent, and after the first
+            sign that the device was running. The device restarted its clock in between.
     """
 
     run_id: int
@@ -50,8 +50,8 @@ class RunOutcome:
 class DeviceRun:
     """One RUN, from the request to its end.
 
-    The device does not listen while it executes, and a byte sent to it may disturb what it
-    measures. So it is left alone until a deadline passes, and only then asked for STATUS.
+    The device does not receive while it executes, and incoming bytes may disturb its measurement.
+    So the host sends STATUS only after a timeout.
     """
 
     def __init__(
@@ -74,37 +74,37 @@ class DeviceRun:
         self._timeout_s = timeout_s
         self._progress = progress
         self._sequence = exchange.next_sequence()
-        self._asked = 0
+        self._attempts = 0
         self._sent_ns = self._running_ns = 0
         self._accepted = False
         self._completed = 0
-        self._ask_at = 0.0
+        self._poll_at = 0.0
         self._give_up_at = 0.0
 
     def execute(self) -> RunOutcome:
-        """Run, and wait for the end.
+        """Run the model and wait for completion.
 
         Raises:
-            DeviceRefusedError: The device refused, or a kernel failed on the way.
-            LinkError: The request did not get through.
+            DeviceRefusedError: The device refused, or a kernel failed.
+            LinkError: The request was not answered.
             TargetError: The device hangs, died or restarted.
         """
         self._give_up_at = self._exchange.now() + self._timeout_s
         self._send()
         while True:
-            heard = self._exchange.listen(min(self._ask_at, self._give_up_at))
+            heard = self._exchange.listen(min(self._poll_at, self._give_up_at))
             if isinstance(heard, FrameDamage):
-                self._hurry(heard)
+                self._on_damage(heard)
                 continue
-            note = self._silence() if heard is None else self._read(heard)
+            note = self._on_timeout() if heard is None else self._read(heard)
             if note is not None and note.outcome is not None:
                 return self._finish(note, note.outcome)
 
     def _send(self) -> None:
-        if not self._asked:
+        if not self._attempts:
             self._sent_ns = self._running_ns = self._exchange.clock_ns()
-        self._asked += 1
-        self._ask_at = self._exchange.now() + self._exchange.deadline_s
+        self._attempts += 1
+        self._poll_at = self._exchange.now() + self._exchange.deadline_s
         self._exchange.send(Op.RUN, self._sequence, self._body)
 
     def _read(self, frame: Frame) -> RunNote | None:
@@ -115,7 +115,7 @@ class DeviceRun:
                 self._accept()
                 return None
             if frame.type == Op.NOTE_LOG:
-                self._keep(exchange.read_body(frame, parse_log))
+                self._add_log(exchange.read_body(frame, parse_log))
                 return None
             if frame.type == Op.NOTE_PROGRESS:
                 note = exchange.read_body(frame, parse_progress)
@@ -129,21 +129,21 @@ class DeviceRun:
             exchange.statistics.stale_answers += 1
             return None
         self._accept()
-        self._runs()
+        self._mark_running()
         self._advance(note.completed)
         return note
 
-    def _keep(self, part: LogPart) -> None:
+    def _add_log(self, part: LogPart) -> None:
         if part.run_id != self._run_id:
             self._exchange.statistics.stale_answers += 1
             return
         self._accept()
-        self._runs()
+        self._mark_running()
         self._chunks.add(part)
-        self._give_up_at = self._ask_at = self._exchange.now() + self._timeout_s
+        self._give_up_at = self._poll_at = self._exchange.now() + self._timeout_s
 
-    def _runs(self) -> None:
-        """It has begun. That the request was accepted does not say so: that is before."""
+    def _mark_running(self) -> None:
+        """Record when the run was first known to be executing. RUN is answered before that."""
         if self._running_ns == self._sent_ns:
             self._running_ns = self._exchange.clock_ns()
 
@@ -153,61 +153,61 @@ class DeviceRun:
         self._accepted = True
         now = self._exchange.now()
         self._give_up_at = now + self._timeout_s
-        # A device hears a repeated RUN only when it is not running: it may have ended already.
-        repeated = self._asked > 1
-        self._ask_at = now + self._exchange.deadline_s if repeated else self._give_up_at
+        # A device receives a repeated RUN only when it is idle, so the run may have ended already.
+        repeated = self._attempts > 1
+        self._poll_at = now + self._exchange.deadline_s if repeated else self._give_up_at
 
     def _advance(self, completed: int) -> None:
         news = completed > self._completed
         self._completed = max(self._completed, completed)
         now = self._exchange.now()
-        self._give_up_at = self._ask_at = now + self._timeout_s
+        self._give_up_at = self._poll_at = now + self._timeout_s
         if self._completed >= self._count:
-            self._ask_at = now + self._exchange.deadline_s
+            self._poll_at = now + self._exchange.deadline_s
         if news and self._progress is not None:
             self._progress(self._completed, self._count)
 
-    def _hurry(self, damage: FrameDamage) -> None:
-        """Do not wait for what was most likely the damaged frame."""
-        if damage is FrameDamage.THERE and not self._accepted:
-            # It listens, so it does not run.
-            self._ask_at = self._exchange.now()
-        elif damage is FrameDamage.HERE and self._completed >= self._count:
-            self._ask_at = self._exchange.now()
+    def _on_damage(self, damage: FrameDamage) -> None:
+        """Poll at once: the damaged frame was most likely the one expected next."""
+        if damage is FrameDamage.OUTGOING and not self._accepted:
+            # The device receives, so it is not running.
+            self._poll_at = self._exchange.now()
+        elif damage is FrameDamage.INCOMING and self._completed >= self._count:
+            self._poll_at = self._exchange.now()
 
-    def _silence(self) -> RunNote | None:
-        """Nothing came for long enough: ask again, or ask how it stands."""
+    def _on_timeout(self) -> RunNote | None:
+        """Send RUN again, or poll STATUS."""
         self._exchange.check_alive()
         now = self._exchange.now()
         final = now >= self._give_up_at
         if not self._accepted and not final:
-            if self._asked <= self._exchange.retries:
+            if self._attempts <= self._exchange.retries:
                 self._exchange.statistics.retries += 1
                 self._send()
             else:
-                self._ask_at = self._give_up_at
+                self._poll_at = self._give_up_at
             return None
-        loss = self._exchange.statistics.loss  # before the questions that may go unanswered
+        loss = self._exchange.statistics.loss  # before STATUS, whose own retries would count
         try:
             status = self._status()
         except TransportClosedError:
             raise
         except LinkError as error:
             if final:
-                raise self._unanswered(loss) from error
-            self._ask_at = self._give_up_at
+                raise self._no_answer_error(loss) from error
+            self._poll_at = self._give_up_at
             return None
-        return self._judge(status, final)
+        return self._on_status(status, final)
 
-    def _judge(self, status: DeviceStatus, final: bool) -> RunNote | None:
+    def _on_status(self, status: DeviceStatus, final: bool) -> RunNote | None:
         if status.run_id != self._run_id:
-            raise self._exchange.failure(f"RUN did not arrive, sent {self._asked} times")
+            raise self._exchange.failure(f"RUN did not arrive, sent {self._attempts} times")
         if status.state == State.RUNNING:
             if final:
-                raise self._hang("and it says it is still running")
-            self._ask_at = self._give_up_at
+                raise self._hang_error("and it reports that it is still running")
+            self._poll_at = self._give_up_at
             return None
-        self._runs()
+        self._mark_running()
         return RunNote(status.run_id, status.completed, status.outcome)
 
     def _finish(self, note: RunNote, outcome: DeviceOutcome) -> RunOutcome:
@@ -220,27 +220,28 @@ class DeviceRun:
             )
         if note.completed != self._count:
             raise TargetError(
-                f"{self._exchange.board}: {self._count} executions were asked for, but the device "
-                f"says it made {note.completed}"
+                f"{self._exchange.board}: the device reports {note.completed} executions, "
+                f"{self._count} were requested"
             )
         chunks = self._chunks
         restarted = self._sent_ns, self._running_ns
         return RunOutcome(self._run_id, note.completed, chunks.whole(), chunks.broken(), restarted)
 
-    def _unanswered(self, loss: float) -> TargetError | LinkError:
-        """Who is to blame for a device that went silent in a run."""
+    def _no_answer_error(self, loss: float) -> TargetError | LinkError:
+        """Return the error for a device that went silent: the link's or the target's."""
         exchange = self._exchange
         if not self._accepted:
-            return LinkError(f"{exchange.board}: no answer to RUN, sent {self._asked} times")
+            return LinkError(f"{exchange.board}: no answer to RUN, sent {self._attempts} times")
         if loss > _NOISY:
             return LinkError(
-                f"{exchange.board}: silent in a run, on a line that lost {loss:.0%} of its frames"
+                f"{exchange.board}: no answer during a run; the line lost {loss:.0%} of its frames",
+                hint="check the cable, or use a lower --baud",
             )
-        return self._hang("and does not answer STATUS")
+        return self._hang_error("and does not answer STATUS")
 
-    def _hang(self, how: str) -> TargetError:
+    def _hang_error(self, how: str) -> TargetError:
         return TargetError(
             f"{self._exchange.board}: the device hangs: execution {self._completed + 1} of "
             f"{self._count} did not end within {self._timeout_s:g} s, {how}",
-            hint="if the model is that slow, raise deadlines.execute_s in the board file",
+            hint="if the model takes that long, raise deadlines.execute_s in the board file",
         )

@@ -1,4 +1,4 @@
-"""Session: what a host asks of a device, one method each."""
+"""Session: the link's requests to one device, one method each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.link.answers import DeviceClock, DeviceStatus, ModelInfo, TargetInf
 from harness.link.baud import raise_baud
 from harness.link.download import download
 from harness.link.exchange import Exchange, Progress
-from harness.link.options import USUAL, RunOptions
+from harness.link.options import DEFAULT_OPTIONS, RunOptions
 from harness.link.run import DeviceRun, RunOutcome
 from harness.link.statistics import LinkStatistics
 from harness.link.transfer import LogChunks
@@ -25,10 +25,10 @@ from harness.link.wire import MIN_MTU, VERSION, Op, Region, Reset, Status
 from harness.records.clock_domain import Ping
 
 _HELLO_INTERVAL_S: Final = 0.25
-"""A board that boots does not hear; asked so often, it is noticed soon after it does."""
+"""Interval of HELLOs to a booting board, which does not receive yet."""
 
 _STATE_LOST: Final = (Status.WRONG_STATE, Status.BAD_REGION, Status.GAP, Status.BAD_INPUT)
-"""Refusals that a device gives when it has forgotten what the host did."""
+"""Statuses that can mean that the device restarted and lost its state."""
 
 
 class Session:
@@ -40,8 +40,8 @@ class Session:
         >>> model = session.load_model(Path("model.pte").read_bytes())  # doctest: +SKIP
 
     Attributes:
-        target: What the device said about itself; None before HELLO and after a reboot.
-        statistics: What the link has carried and lost.
+        target: The device's description of itself; None before HELLO and after a reboot.
+        statistics: Counters of the link.
     """
 
     def __init__(
@@ -60,16 +60,16 @@ class Session:
 
         Args:
             transport: The byte stream; the caller closes it.
-            deadline_s: Wait for an answer before the request is repeated, seconds.
-            retries: How often a request is repeated.
-            console: Takes the console text the device sends between frames.
-            check_alive: Raises TargetError when the target is dead; called before the link is
-                blamed.
-            board: Name of the target in messages until it has said its own.
+            deadline_s: Wait for a response before the request is repeated, seconds.
+            retries: Retry limit of a request.
+            console: Called with console text that the device sends between frames.
+            check_alive: Raises TargetError if the target is dead; called before a failure is
+                attributed to the link.
+            board: Name of the target in messages until HELLO returns its own.
             clock_ns: The host's monotonic clock, nanoseconds.
             seed: Makes the session number repeatable, for tests.
         """
-        # Never 0, which the device has after a reboot.
+        # Never 0, the device's session number after a reboot.
         self._id = random.Random(seed).randrange(1, 1 << 32)
         self._exchange = Exchange(
             transport,
@@ -85,20 +85,20 @@ class Session:
 
     @property
     def statistics(self) -> LinkStatistics:
-        """What the link has carried and lost."""
+        """Counters of the link."""
         return self._exchange.statistics
 
     def hello(self, timeout_s: float) -> TargetInfo:
-        """Greet the device until it answers; it may still be booting.
+        """Send HELLO until the device answers; it may still be booting.
 
         Raises:
-            DeviceRefusedError: It speaks no version of the protocol that we do.
+            DeviceRefusedError: It has no protocol version in common with us.
             LinkError: It did not answer within ``timeout_s`` seconds.
             TargetError: The target died.
         """
         exchange = self._exchange
         exchange.greeted = False
-        exchange.use_first_baud()
+        exchange.restore_first_baud()
         sequence = exchange.next_sequence()
         body = messages.hello_request(self._id)
         deadline = exchange.now() + timeout_s
@@ -110,30 +110,31 @@ class Session:
             exchange.check_alive()
         raise exchange.failure(
             f"no answer to HELLO within {timeout_s:g} s",
-            hint="is it powered, flashed with our firmware, and is this its port and baud rate?",
+            hint="check that the board is powered and flashed with our firmware, and that port "
+            "and baud rate are right",
         )
 
     def raise_baud(self, wanted: Sequence[int]) -> int:
-        """Move the line to the first of ``wanted`` that device, port and line can do.
+        """Switch to the first baud rate of ``wanted`` that device, port and line support.
 
         Returns:
-            The rate then, bits per second; the line may also stay at the one it has.
+            The new rate, bits per second; the present one if none of ``wanted`` works.
 
         Raises:
-            LinkError: Device and host cannot hear each other any more.
+            LinkError: The device does not answer at the first rate any more, either.
             TargetError: The target died.
         """
         offered = self.target.bauds if self.target is not None else ()
         return raise_baud(self._exchange, offered, wanted)
 
     def restore_baud(self) -> int:
-        """Move the line back to the rate it began with, where whoever comes next looks for it.
+        """Switch back to the first baud rate, at which the next session will start.
 
         Returns:
-            That rate, bits per second; 0 when the connection has none.
+            That rate, bits per second; 0 if the connection has no rate.
 
         Raises:
-            LinkError: Device and host cannot hear each other any more.
+            LinkError: The device does not answer any more.
             TargetError: The target died.
         """
         return self.raise_baud([self._exchange.first_baud])
@@ -150,8 +151,8 @@ class Session:
             exchange.statistics.retries += bool(attempt)
             if attempt > 1:
                 exchange.fall_back()
-            # A new sequence number each time: a late answer to an earlier PING must not be
-            # taken for one to this, whose bracket it does not fit.
+            # A new sequence number each time: a late response to an earlier PING must not be
+            # matched with this one, because its reading lies outside this bracket of host times.
             sequence = exchange.next_sequence()
             before = exchange.clock_ns()
             until = exchange.now() + exchange.deadline_s
@@ -160,13 +161,13 @@ class Session:
                 device: DeviceClock = answer[0]
                 return Ping(before, exchange.clock_ns(), device.epoch, device.ticks)
             exchange.check_alive()
-        raise exchange.failure(f"no answer to PING, asked {exchange.retries + 1} times")
+        raise exchange.failure(f"no answer to PING, sent {exchange.retries + 1} times")
 
     def status(self) -> DeviceStatus:
-        """Ask what the device is doing.
+        """Read the device's state.
 
         Raises:
-            LinkError: No answer in time, or another host has taken over.
+            LinkError: No response in time, or another host has taken over.
             TargetError: The device restarted by itself, or died.
         """
         status = self._exchange.request(Op.STATUS, b"", messages.parse_status)
@@ -174,7 +175,10 @@ class Session:
             board = self._exchange.board
             if status.session == 0:
                 raise self._exchange.restarted()
-            raise LinkError(f"{board}: another host has begun a session with this board")
+            raise LinkError(
+                f"{board}: another host has started a session with this board",
+                hint="find the other program that uses its port, and end it",
+            )
         self.statistics.overruns = status.overruns
         return status
 
@@ -186,11 +190,11 @@ class Session:
         Args:
             data: The file.
             method: The method that will run; empty for ``forward``.
-            progress: Called with (bytes arrived, bytes in all).
+            progress: Called with (bytes arrived, total bytes).
 
         Raises:
-            DeviceRefusedError: It does not fit, is not valid, or needs what the device has not.
-            LinkError: It could not be brought over.
+            DeviceRefusedError: The file is too large or invalid, or needs an unsupported feature.
+            LinkError: The upload failed.
             TargetError: The device restarted or died.
         """
         with self._noticing_restart():
@@ -199,23 +203,23 @@ class Session:
             )
 
     def set_input(self, index: int, data: bytes, *, sizes: Sequence[int] = ()) -> None:
-        """Stage the bytes of an input tensor for the executions to come.
+        """Stage the bytes of an input tensor for the next executions.
 
         Args:
             index: Number of the input.
-            data: Its elements, in the order they have in memory.
-            sizes: Of an input of dynamic shape: its sizes; none for the largest.
+            data: Its elements in memory order.
+            sizes: Shape of a dynamic input; empty for its upper bounds.
 
         Raises:
             DeviceRefusedError: There is no such input, or it has another size.
-            LinkError: It could not be brought over.
+            LinkError: The upload failed.
             TargetError: The device restarted or died.
         """
         with self._noticing_restart():
             upload(*(self._exchange, Region.INPUT, index, data, messages.parse_empty), sizes=sizes)
 
     def output_info(self, index: int, declared: TensorInfo) -> TensorInfo:
-        """Return what an output is after a run: one of dynamic shape may be smaller than declared.
+        """Return the type and actual shape of an output after a run.
 
         Raises:
             DeviceRefusedError: There is no such output.
@@ -229,14 +233,14 @@ class Session:
                 Op.STAT,
                 messages.stat_request(Region.OUTPUT, index),
                 messages.parse_stat,
-                patient=True,
+                backoff=True,
             )
         return replace(declared, sizes=info.sizes, nbytes=info.size)
 
     def run(
         self,
         count: int,
-        options: RunOptions = USUAL,
+        options: RunOptions = DEFAULT_OPTIONS,
         *,
         chunks: LogChunks | None = None,
         timeout_s: float,
@@ -247,18 +251,18 @@ class Session:
         Args:
             count: Number of executions.
             options: What to log, and how.
-            chunks: Takes what the device sends of the log meanwhile, so that it is there also
-                when the run fails.
+            chunks: Collects log chunks streamed during the run; they are available to the caller
+                even if the run fails.
             timeout_s: Longest wait for the end of the next execution, seconds.
             progress: Called with (executions completed, ``count``).
 
         Raises:
             DeviceRefusedError: The device refused, or a kernel failed.
-            LinkError: The request did not get through.
+            LinkError: The request was not answered.
             TargetError: The device hangs, restarted or died.
         """
-        # Counted from the device's last run, not random: the id stands in progress notes, which a
-        # deterministic target must spend the same time on in every session.
+        # Counted from the device's last run, not random: progress notifications contain the id, and
+        # a deterministic target must send the same bytes in every session.
         with self._noticing_restart():
             run_id = self.status().run_id % 0xFFFFFFFF + 1
             return DeviceRun(
@@ -280,17 +284,17 @@ class Session:
         progress: Progress | None = None,
         window: int | None = None,
     ) -> bytes:
-        """Read a region whole and checked against the device's digest.
+        """Read a whole region and verify its digest.
 
         Args:
             region: OUTPUT, TRACE or POSTMORTEM.
             index: Number of the output.
-            progress: Called with (bytes received, bytes in all).
-            window: Bytes under way; None chooses by the MTU.
+            progress: Called with (bytes received, total bytes).
+            window: Bytes in flight; None for a multiple of the MTU.
 
         Raises:
-            DeviceRefusedError: There is nothing to read.
-            LinkError: It could not be brought over whole.
+            DeviceRefusedError: The region is empty or missing.
+            LinkError: The download failed.
             TargetError: The device restarted or died.
         """
         with self._noticing_restart():
@@ -301,12 +305,12 @@ class Session:
             return data
 
     def reset(self, kind: Reset = Reset.SESSION) -> None:
-        """Make the device forget model, inputs and trace, or what a crash has left, or reboot.
+        """Clear the device's model, inputs and trace, or its crash record, or reboot it.
 
-        After a reboot HELLO comes first.
+        After a reboot, call `hello` first.
 
         Raises:
-            LinkError: No answer in time.
+            LinkError: No response in time.
             TargetError: The target died.
         """
         self._exchange.request(Op.RESET, messages.reset_request(kind), messages.parse_empty)
@@ -318,7 +322,8 @@ class Session:
     def _greet(self, info: TargetInfo) -> TargetInfo:
         if info.version != VERSION:
             raise TargetError(
-                f"{info.board}: the device chose link version {info.version}, not {VERSION}"
+                f"{info.board}: the device chose link version {info.version}, not {VERSION}",
+                hint="build and flash firmware of this version of the harness",
             )
         self.target = info
         self._exchange.greeted = True
@@ -328,7 +333,7 @@ class Session:
 
     @contextmanager
     def _noticing_restart(self) -> Iterator[None]:
-        """Turn a refusal by a device that has lost its state into the reason it has."""
+        """Replace refusals caused by a restart of the device by the error for the restart."""
         try:
             yield
         except DeviceRefusedError as error:

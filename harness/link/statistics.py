@@ -1,4 +1,4 @@
-"""What a link has carried and lost, as numbers."""
+"""Counters of a link: frames, bytes, losses and retries."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from harness.link.frames import CorruptReason
 
 @dataclass(slots=True)
 class LinkStatistics:
-    """Counts of one session; every loss is one of them.
+    """Counters of one session. Every loss is counted.
 
     Attributes:
-        frames_sent: Frames sent, repetitions included.
+        frames_sent: Frames sent, including repetitions.
         frames_received: Frames that passed every check.
         bytes_sent: Bytes sent.
-        bytes_received: Bytes received, text and damage included.
-        text_bytes: Bytes received that were console text.
-        skipped_bytes: Bytes passed over behind over-long frames.
-        retries: Requests sent again because no answer came.
-        stale_answers: Good frames that nobody was waiting for.
-        damage_notes: Frames sent that the device reported corrupt.
-        resent: Pieces of uploads that were lost, as far as is known, and sent again.
-        holes: Pieces of downloads that were missing and asked for again.
-        rate_fallbacks: Times the line went back to the rate it began with.
-        digest_mismatches: Whole transfers repeated because the digest was wrong.
-        reopened: Times the port had vanished and came back.
-        overruns: Times the device's UART lost bytes, since it started and as it last told.
-        read_bytes: Bytes of regions that were read whole, and
-        read_us: how long that took, microseconds.
+        bytes_received: Bytes received, including text and damaged frames.
+        text_bytes: Bytes of console text received.
+        skipped_bytes: Bytes skipped after over-long frames.
+        retries: Requests sent again because no response came.
+        stale_answers: Good frames that no request was waiting for.
+        damage_notes: Frames sent that the device reported as corrupt.
+        resent: Pieces of uploads that were presumably lost and sent again.
+        holes: Pieces of downloads that were missing and requested again.
+        rate_fallbacks: Times the line fell back to its first baud rate.
+        digest_mismatches: Whole transfers repeated because of a wrong digest.
+        reopened: Times the port disappeared and came back.
+        overruns: UART overruns since the device started, as it last reported.
+        read_bytes: Bytes of regions read completely.
+        read_us: Time for ``read_bytes``, microseconds.
         corrupt: Frames rejected, by reason.
     """
 
@@ -54,16 +54,16 @@ class LinkStatistics:
 
     @property
     def loss(self) -> float:
-        """Share of the frames of both directions that were lost or damaged, as far as is known."""
+        """Known share of lost or damaged frames, in both directions together."""
         lost = self.retries + self.resent + self.holes + self.corrupt.total()
         return lost / max(1, lost + self.frames_received)
 
     def since(self, earlier: LinkStatistics) -> LinkStatistics:
-        """Return what has come on top of an earlier copy of these."""
+        """Return the difference to an earlier copy."""
         names = [f.name for f in fields(self)]
         return LinkStatistics(**{n: getattr(self, n) - getattr(earlier, n) for n in names})
 
     def as_dict(self) -> dict[str, int]:
-        """Return all counts by name; corrupt frames as ``corrupt_<reason>``."""
+        """Return all counters by name; corrupt frames as ``corrupt_<reason>``."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "corrupt"}
         return plain | {f"corrupt_{reason}": self.corrupt[reason] for reason in CorruptReason}

@@ -1,6 +1,7 @@
-"""Telnet (RFC 854, 855): data, and what two ends agree on, in one stream. Bytes in, items out.
+"""Telnet (RFC 854, 855): separates data from option negotiation. Bytes in, items out; no I/O.
 
-The byte 255 begins a command; as data it comes twice. Nothing here does I/O.
+The byte 255 begins a command; in data it is doubled. (The standard library's ``telnetlib`` is
+gone since Python 3.13.)
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from typing import Final
 from harness.errors import LinkError
 
 BINARY: Final = 0
-"""Option: bytes pass as they are (RFC 856)."""
+"""Option: binary transfer (RFC 856)."""
 SUPPRESS_GO_AHEAD: Final = 3
-"""Option: both ends send when they like (RFC 858)."""
+"""Option: both ends send at any time (RFC 858)."""
 
 IAC: Final = b"\xff"
 """Begins a command."""
 
 MAX_SUBNEGOTIATION: Final = 1024
-"""Bytes of one, as they are on the line: far more than any server has to say."""
+"""Longest subnegotiation accepted, encoded bytes; real ones are far shorter."""
 
 _DOUBLED: Final = b"\xff\xff"
 _DATA: Final = re.compile(rb"(?:[^\xff]++|\xff\xff)*+")
@@ -32,7 +33,7 @@ _UNFINISHED: Final = re.compile(_BODY + rb"\xff?")
 
 
 class TelnetCommand(IntEnum):
-    """What may follow the byte 255; the others have no parameter and no meaning for a port."""
+    """Commands that are handled. All others have no parameter and are ignored."""
 
     SE = 240
     SB = 250
@@ -44,7 +45,7 @@ class TelnetCommand(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Negotiation:
-    """One end says what it does or wants of an option."""
+    """An option that one end offers, requests or refuses."""
 
     command: TelnetCommand
     option: int
@@ -52,95 +53,95 @@ class Negotiation:
 
 @dataclass(frozen=True, slots=True)
 class Subnegotiation:
-    """What an option has to say itself; ``body`` is as it was meant, without doubled bytes."""
+    """A message of an option; in ``body`` doubled bytes are single again."""
 
     option: int
     body: bytes
 
 
 Item = bytes | Negotiation | Subnegotiation
-"""Data, or one of the two kinds of commands that matter."""
+"""Data, or one of the two kinds of commands that are handled."""
 
 
 class TelnetError(LinkError):
-    """What a server sends is not Telnet."""
+    """The server sent invalid Telnet."""
 
 
 def escape(data: bytes) -> bytes:
-    """Data as it goes over the line."""
+    """Return data as sent over the line, with byte 255 doubled."""
     return data.replace(IAC, _DOUBLED)
 
 
 def negotiation(command: TelnetCommand, option: int) -> bytes:
-    """A negotiation as it goes over the line."""
+    """Return an encoded negotiation."""
     return bytes((255, command, option))
 
 
 def subnegotiation(option: int, body: bytes) -> bytes:
-    """A subnegotiation as it goes over the line."""
+    """Return an encoded subnegotiation."""
     return b"\xff\xfa" + escape(bytes((option,)) + body) + b"\xff\xf0"
 
 
 class TelnetDecoder:
-    """Takes the stream apart, in pieces of any size; keeps only a command that is not whole yet."""
+    """Decodes a stream that arrives in pieces of any size; buffers only an incomplete command."""
 
     def __init__(self) -> None:
         self._held = b""
 
     def feed(self, data: bytes) -> list[Item]:
-        """Return what has arrived whole, in its order; commands that mean nothing are left out.
+        """Return the complete items in order; ignored commands are left out.
 
         Raises:
-            TelnetError: This is no Telnet, or a subnegotiation does not end.
+            TelnetError: The stream is not Telnet, or a subnegotiation is too long.
         """
         stream = self._held + data
         items: list[Item] = []
-        place = 0
-        while place < len(stream):
-            # Whole stretches at once: where nothing but data comes, that is all of it.
-            run = _DATA.match(stream, place)
-            if run is not None and run.end() > place:
+        position = 0
+        while position < len(stream):
+            # A match takes the longest run of data, normally the whole input.
+            run = _DATA.match(stream, position)
+            if run is not None and run.end() > position:
                 items.append(run[0].replace(_DOUBLED, IAC))
-                place = run.end()
-            size = _command_size(stream, place)
+                position = run.end()
+            size = _command_size(stream, position)
             if not size:
                 break
-            if (command := _parse(stream[place : place + size])) is not None:
+            if (command := _parse(stream[position : position + size])) is not None:
                 items.append(command)
-            place += size
-        self._held = stream[place:]
+            position += size
+        self._held = stream[position:]
         return items
 
 
-def data_of(stream: bytes) -> bytes:
-    """The data of the beginning of a stream, without its commands.
+def strip_commands(stream: bytes) -> bytes:
+    """Return the data in the beginning of a stream, without its commands.
 
     Raises:
-        TelnetError: This is no Telnet.
+        TelnetError: The stream is not Telnet.
     """
     return b"".join(item for item in TelnetDecoder().feed(stream) if isinstance(item, bytes))
 
 
-def _command_size(stream: bytes, place: int) -> int:
-    """Bytes of the command at ``place``; 0 while it is not whole."""
-    code = stream[place + 1 : place + 2]
+def _command_size(stream: bytes, position: int) -> int:
+    """Return the size of the command at ``position``; 0 while it is incomplete."""
+    code = stream[position + 1 : position + 2]
     if not code:
         return 0
     if code[0] < TelnetCommand.SE:
         raise TelnetError(
-            f"the byte {code[0]} follows a 255, which is no command of Telnet",
-            hint="the server may give its port as it is: name it with socket://",
+            f"invalid Telnet: byte {code[0]} after a 255",
+            hint="if the server serves the port raw, use a socket:// address",
         )
     if code[0] < TelnetCommand.SB:
         return 2
     if code[0] != TelnetCommand.SB:
-        return 3 if len(stream) >= place + 3 else 0
-    if whole := _SUBNEGOTIATION.match(stream, place):
-        return whole.end() - place
-    if len(stream) - place > MAX_SUBNEGOTIATION:
+        return 3 if len(stream) >= position + 3 else 0
+    if whole := _SUBNEGOTIATION.match(stream, position):
+        return whole.end() - position
+    if len(stream) - position > MAX_SUBNEGOTIATION:
         raise TelnetError(f"a subnegotiation did not end within {MAX_SUBNEGOTIATION} bytes")
-    if not _UNFINISHED.fullmatch(stream, place):
-        raise TelnetError("a subnegotiation holds another command")
+    if not _UNFINISHED.fullmatch(stream, position):
+        raise TelnetError("invalid Telnet: a command within a subnegotiation")
     return 0
 
 
@@ -157,23 +158,23 @@ def _parse(command: bytes) -> Negotiation | Subnegotiation | None:
 
 
 class Options:
-    """Which options are on at either end, and what to answer to stay in agreement.
+    """State of the options at both ends, and the responses to negotiations.
 
-    An answer is given only to what changes something, so that two ends never answer each other
-    without end (RFC 1143).
+    Only a negotiation that changes a state gets a response, so that two ends never answer each
+    other forever (RFC 1143).
 
     Attributes:
-        ours: What we do, as the other end has agreed.
-        theirs: What it does, as it has said.
-        refused: What it does not want, of what was asked for.
+        ours: Options enabled at our end.
+        theirs: Options enabled at the other end.
+        refused: Options that we requested and the other end refused.
     """
 
     def __init__(self, ours: Collection[int], theirs: Collection[int]) -> None:
-        """Plan an agreement.
+        """Set the options to negotiate.
 
         Args:
-            ours: Options that we want to do.
-            theirs: Options that we want the other end to do.
+            ours: Options to enable at our end.
+            theirs: Options to enable at the other end.
         """
         self._wanted = {TelnetCommand.WILL: frozenset(ours), TelnetCommand.DO: frozenset(theirs)}
         self._asked = {
@@ -184,20 +185,20 @@ class Options:
 
     @property
     def ours(self) -> set[int]:
-        """Options that we do."""
+        """Options enabled at our end."""
         return {option for command, option in self._on if command is TelnetCommand.WILL}
 
     @property
     def theirs(self) -> set[int]:
-        """Options that the other end does."""
+        """Options enabled at the other end."""
         return {option for command, option in self._on if command is TelnetCommand.DO}
 
     def requests(self) -> bytes:
-        """What to begin with."""
+        """Return the encoded negotiations to start with."""
         return b"".join(negotiation(*asked) for asked in sorted(self._asked))
 
-    def hear(self, heard: Negotiation) -> bytes:
-        """Take what the other end says; return the answer, or nothing when none is due."""
+    def receive(self, heard: Negotiation) -> bytes:
+        """Process a negotiation; return the encoded response, ``b""`` if it needs no response."""
         ask, refuse = {
             TelnetCommand.DO: (TelnetCommand.WILL, TelnetCommand.WONT),
             TelnetCommand.DONT: (TelnetCommand.WILL, TelnetCommand.WONT),

@@ -1,4 +1,4 @@
-"""What uploads and downloads share: missing bytes, timeouts, and log chunks put together."""
+"""Shared parts of uploads and downloads: missing byte ranges, timeouts, and log chunks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ from harness.errors import LinkError
 from harness.link.answers import LogPart
 from harness.link.exchange import Exchange
 
+_QUIET_SHARE: Final = 1 / 8
+"""A silent transfer probes the line after this share of the timeout."""
+
+_QUIET_GAPS: Final = 3
+"""But not before this many times the longest gap seen: frames take long on a slow line."""
+
 
 class MissingRanges:
-    """Disjoint half-open byte ranges in ascending order.
+    """The missing bytes of a region: disjoint half-open ranges in ascending order.
 
     Attributes:
-        count: Bytes that are missing.
+        count: Number of missing bytes.
     """
 
     def __init__(self, size: int) -> None:
@@ -29,7 +35,7 @@ class MissingRanges:
         return self._ranges[0]
 
     def within(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return what is missing between ``start`` and ``end``, in ascending order."""
+        """Return the missing ranges between ``start`` and ``end``, in ascending order."""
         return [
             (max(low, start), min(high, end))
             for low, high in self._ranges
@@ -37,7 +43,7 @@ class MissingRanges:
         ]
 
     def remove(self, start: int, end: int) -> int:
-        """Take ``start`` to ``end`` out; return how many bytes of it had been missing."""
+        """Remove ``start`` to ``end``; return how many of these bytes were missing."""
         left = []
         for low, high in self._ranges:
             if high <= start or end <= low:
@@ -52,62 +58,54 @@ class MissingRanges:
         return before - self.count
 
 
-_QUIET_SHARE: Final = 1 / 8
-"""A transfer looks whether the line still carries after this share of the deadline."""
-
-
-_QUIET_GAPS: Final = 3
-"""But not before so many times the longest gap it has seen: on a slow line frames take long."""
-
-
 class Timeouts:
-    """The waits of one transfer. Silence is first answered with a probe, then it is a stall."""
+    """The timeouts of one transfer. The first timeout sends a probe, the second is a stall."""
 
     def __init__(self, exchange: Exchange, give_up: Callable[[int], LinkError]) -> None:
-        """Begin waiting.
+        """Start the first timeout.
 
         Args:
             exchange: The link.
-            give_up: Makes the error to raise, given how often the transfer has been tried.
+            give_up: Returns the error to raise, given the number of attempts.
         """
         self._exchange = exchange
         self._give_up = give_up
-        self._moved_at = exchange.now()
+        self._progressed_at = exchange.now()
         self._longest_gap = 0.0
         self._probed = False
         self._stalls = 0
-        self._fruitless = 0
+        self._losses = 0
 
-    def until(self) -> float:
-        """When silence calls for the next step."""
+    def next_at(self) -> float:
+        """Return the time of the next timeout."""
         deadline = self._exchange.deadline_s
         if self._probed:
-            return self._moved_at + deadline
+            return self._progressed_at + deadline
         quiet = max(deadline * _QUIET_SHARE, self._longest_gap * _QUIET_GAPS)
-        return self._moved_at + min(deadline, quiet)
+        return self._progressed_at + min(deadline, quiet)
 
-    def moved(self) -> None:
-        """New bytes have arrived."""
+    def progressed(self) -> None:
+        """Restart the timeout after new bytes arrived."""
         now = self._exchange.now()
-        self._longest_gap = max(self._longest_gap, now - self._moved_at)
-        self._moved_at = now
-        self._stalls = self._fruitless = 0
+        self._longest_gap = max(self._longest_gap, now - self._progressed_at)
+        self._progressed_at = now
+        self._stalls = self._losses = 0
         self._probed = False
 
-    def silent(self) -> bool:
-        """Nothing has arrived by `until`: time to probe, and when that did not help, a stall.
+    def timed_out(self) -> bool:
+        """Handle a timeout at `next_at`: first a probe is due, after that it is a stall.
 
         Returns:
             Whether it is a stall.
 
         Raises:
-            LinkError: One too many.
+            LinkError: Too many stalls.
             TargetError: The target is dead.
         """
         stalled = self._probed
         self._probed = not stalled
         if stalled:
-            self._moved_at = self._exchange.now()
+            self._progressed_at = self._exchange.now()
             self._stalls += 1
             if self._stalls > self._exchange.retries:
                 raise self._give_up(self._stalls)
@@ -115,25 +113,25 @@ class Timeouts:
             self._exchange.fall_back()
         return stalled
 
-    def fruitless(self, limit: int) -> None:
-        """Something was lost again; ``limit`` times per retry without new bytes is too often.
+    def count_loss(self, limit: int) -> None:
+        """Count a loss; the limit is ``limit`` per allowed retry without new bytes.
 
         Raises:
-            LinkError: It is.
+            LinkError: Too many losses.
         """
-        self._fruitless += 1
-        if self._fruitless > limit * (self._exchange.retries + 1):
-            raise self._give_up(self._fruitless)
+        self._losses += 1
+        if self._losses > limit * (self._exchange.retries + 1):
+            raise self._give_up(self._losses)
 
 
 class LogChunks:
-    """Chunks as their parts arrive. The device sends each part once; what is lost stays lost."""
+    """Assembles chunks of a log from parts. The device sends each part only once."""
 
     def __init__(self) -> None:
         self._images: dict[int, tuple[bytearray, MissingRanges]] = {}
 
     def add(self, part: LogPart) -> None:
-        """Take a part."""
+        """Add a part."""
         image, missing = self._images.setdefault(
             part.chunk, (bytearray(part.size), MissingRanges(part.size))
         )
@@ -143,11 +141,11 @@ class LogChunks:
             missing.remove(part.offset, end)
 
     def whole(self) -> tuple[bytes, ...]:
-        """Return the images that arrived whole, in order."""
+        """Return the complete images in order."""
         return tuple(bytes(self._images[n][0]) for n in sorted(self._images) if self._is_whole(n))
 
     def broken(self) -> int:
-        """Return of how many chunks some parts arrived and others did not."""
+        """Return the number of incomplete chunks."""
         return sum(not self._is_whole(number) for number in self._images)
 
     def _is_whole(self, number: int) -> bool:

@@ -1,4 +1,4 @@
-"""Transports: what the link needs of a byte stream, over a socket and over a serial port."""
+"""Transports: the byte stream below the link, over a socket or a serial port."""
 
 from __future__ import annotations
 
@@ -17,25 +17,68 @@ if TYPE_CHECKING:
 
 _EMULATED_BAUD: Final = 115_200
 _READ_SIZE: Final = 65536
-"""Asking for much costs nothing; asking byte by byte costs a system call each."""
+"""Limit of one read: large, because each read is a system call."""
+
+
+class Transport(Protocol):
+    """A byte stream to a target. Times are seconds."""
+
+    def read(self, timeout: float) -> bytes:
+        """Return the bytes that have arrived; ``b""`` only after ``timeout`` seconds without any.
+
+        Raises:
+            TransportClosedError: The stream has ended.
+        """
+        ...
+
+    def write(self, data: bytes, timeout: float) -> None:
+        """Send all of ``data``.
+
+        Raises:
+            TransportClosedError: The stream has ended.
+            LinkError: Not everything could be sent within ``timeout`` seconds.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the stream; further calls do nothing."""
+        ...
+
+
+@runtime_checkable
+class RatedTransport(Transport, Protocol):
+    """A byte stream with an adjustable baud rate."""
+
+    @property
+    def baud(self) -> int:
+        """Bits per second."""
+        ...
+
+    def set_baud(self, baud: int) -> None:
+        """Change the baud rate; all bytes written before have been sent.
+
+        Raises:
+            InfrastructureError: The port does not support it.
+        """
+        ...
 
 
 class SocketTransport:
-    """A connected stream socket, which has no rate.
+    """A connected stream socket, without a baud rate.
 
     Attributes:
-        ended: True once the stream has been found closed.
+        ended: True once the stream is known to be closed.
     """
 
     def __init__(self, connection: socket.socket) -> None:
         self.ended = False
         self._socket = connection
         if connection.family != socket.AF_UNIX:
-            # A request is one small write, and its answer is waited for.
+            # A request is one small write that must not be delayed until more data follows.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def read(self, timeout: float) -> bytes:
-        """Return what has arrived, or ``b""`` after ``timeout`` seconds.
+        """Return the bytes that have arrived, or ``b""`` after ``timeout`` seconds.
 
         Raises:
             TransportClosedError: The peer closed the connection.
@@ -76,10 +119,10 @@ class SocketTransport:
 
 
 class EmulatedUart(SocketTransport):
-    """A socket with an emulated UART at the other end, which hears us at any rate.
+    """A socket to an emulated UART, which receives at any baud rate.
 
     Attributes:
-        baud: What the UART was told, bits per second.
+        baud: The rate set last, bits per second.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -87,18 +130,18 @@ class EmulatedUart(SocketTransport):
         self.baud = _EMULATED_BAUD
 
     def set_baud(self, baud: int) -> None:
-        """Note the rate."""
+        """Store the rate."""
         self.baud = baud
 
 
 class SerialTransport:
-    """A serial port that pyserial has opened and set up.
+    """A serial port opened and configured by pyserial.
 
-    Bytes are moved past pyserial: its reads wait for as many bytes as were asked for, setting its
-    timeouts reconfigures the port, and its non-blocking writes spin on a full line.
+    Reads and writes use the file descriptor directly: pyserial's reads wait for the full number of
+    bytes, changing its timeouts reconfigures the port, and its non-blocking writes busy-wait.
 
     Attributes:
-        ended: True once the port has been found gone.
+        ended: True once the port is known to be gone.
     """
 
     def __init__(self, port: serial.Serial) -> None:
@@ -106,7 +149,7 @@ class SerialTransport:
         self._port = port
 
     def read(self, timeout: float) -> bytes:
-        """Return what has arrived, or ``b""`` after ``timeout`` seconds.
+        """Return the bytes that have arrived, or ``b""`` after ``timeout`` seconds.
 
         Raises:
             TransportClosedError: The port is gone.
@@ -152,11 +195,11 @@ class SerialTransport:
         return int(self._port.baudrate)
 
     def set_baud(self, baud: int) -> None:
-        """Change the rate; what has been written is out already.
+        """Change the baud rate; all bytes written before have been sent.
 
         Raises:
             TransportClosedError: The port is gone.
-            PortError: It does not take that rate.
+            PortError: The port does not support that rate.
         """
         before = self.baud
         try:
@@ -164,7 +207,7 @@ class SerialTransport:
         except (OSError, ValueError, termios.error) as error:
             self._restore(before)
             raise PortError(
-                f"the serial port {self._port.port} does not take {baud} baud: {error}",
+                f"the serial port {self._port.port} does not support {baud} baud: {error}",
                 hint="try another rate with --baud",
             ) from error
 
@@ -185,14 +228,14 @@ class SerialTransport:
 
 
 def open_serial(port: str, baud: int) -> SerialTransport:
-    """Open a serial port for us alone.
+    """Open a serial port exclusively.
 
     Args:
-        port: Its device name, such as ``/dev/ttyACM0``.
+        port: Device name, such as ``/dev/ttyACM0``.
         baud: Bits per second.
 
     Raises:
-        PortError: It cannot be opened.
+        PortError: The port cannot be opened.
     """
     import serial
 
@@ -201,53 +244,11 @@ def open_serial(port: str, baud: int) -> SerialTransport:
     except (OSError, ValueError) as error:
         raise PortError(
             f"cannot open the serial port {port}: {error}",
-            hint="is it plugged in, may you use it (group dialout), and has nobody else opened it?",
+            hint="check that it is plugged in, that you may use it (group dialout), and that no "
+            "other program has opened it",
         ) from error
     return SerialTransport(opened)
 
 
 def _blocked(data: bytes, timeout: float) -> LinkError:
-    return LinkError(f"the target did not take {len(data)} bytes within {timeout:g} s")
-
-
-class Transport(Protocol):
-    """A byte stream to a target. Times are seconds."""
-
-    def read(self, timeout: float) -> bytes:
-        """Return the bytes that have arrived, at least one, or ``b""`` after ``timeout`` seconds.
-
-        Raises:
-            TransportClosedError: The stream has ended.
-        """
-        ...
-
-    def write(self, data: bytes, timeout: float) -> None:
-        """Send all of ``data``.
-
-        Raises:
-            TransportClosedError: The stream has ended.
-            LinkError: Not everything could be sent within ``timeout`` seconds.
-        """
-        ...
-
-    def close(self) -> None:
-        """Release the stream; further calls do nothing."""
-        ...
-
-
-@runtime_checkable
-class RatedTransport(Transport, Protocol):
-    """A byte stream whose rate can be changed."""
-
-    @property
-    def baud(self) -> int:
-        """Bits per second."""
-        ...
-
-    def set_baud(self, baud: int) -> None:
-        """Change the rate; what has been written is out already.
-
-        Raises:
-            InfrastructureError: The port does not take it.
-        """
-        ...
+    return LinkError(f"sending {len(data)} bytes to the target timed out after {timeout:g} s")

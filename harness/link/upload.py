@@ -1,4 +1,4 @@
-"""Writes a region of the device: several WRITEs under way, and only what is lost sent again."""
+"""Writes a region of the device: pipelined WRITEs, of which only lost pieces are sent again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from harness.link.wire import RESPONSE, Op, Region, Status
 _T = TypeVar("_T")
 
 WINDOW_FRAMES: Final = 32
-"""Most WRITEs under way."""
+"""Most WRITEs in flight."""
 
 _WORTH_REPEATING: Final = (Status.GAP, Status.DIGEST_MISMATCH)
 
@@ -41,13 +41,21 @@ def upload(
     method: str = "",
     sizes: Sequence[int] = (),
 ) -> _T:
-    """Write ``data`` into a region and commit it; ``parse`` reads the answer to COMMIT.
+    """Write ``data`` into a region and commit it.
 
-    ``method`` is the one to load of a model, ``sizes`` those of an input of dynamic shape.
+    Args:
+        exchange: The link.
+        region: The region to write.
+        index: Number of the input.
+        data: The contents of the region.
+        parse: Parses the response to COMMIT.
+        progress: Called with (bytes arrived, total bytes).
+        method: Method of a model to load.
+        sizes: Shape of a dynamic input.
 
     Raises:
-        DeviceRefusedError: The device does not want it.
-        LinkError: It could not be brought over.
+        DeviceRefusedError: The device refused the data.
+        LinkError: The transfer failed.
         TargetError: The target died meanwhile.
     """
     digest = hashlib.sha256(data).digest()
@@ -56,22 +64,22 @@ def upload(
         try:
             _RegionWriter(exchange, region, index, data, progress).run()
             commit = commit_request(region, index, digest, method)
-            return exchange.request(Op.COMMIT, commit, parse, patient=True)
+            return exchange.request(Op.COMMIT, commit, parse, backoff=True)
         except DeviceRefusedError as error:
             if error.status not in _WORTH_REPEATING:
                 raise
             exchange.statistics.digest_mismatches += 1
     raise exchange.failure(
-        f"{region.name} {index} arrived damaged each of {exchange.retries + 1} times it was sent"
+        f"upload of {region.name} {index} arrived damaged in all {exchange.retries + 1} attempts"
     )
 
 
 class _RegionWriter:
-    """Sends pieces in order and hears of them in order.
+    """Sends pieces in order and processes the responses.
 
-    Neither the line nor the device changes the order of frames. So when the answer to a later
-    WRITE comes, an earlier one without answer is lost, or its answer is; which of the two, the
-    answer's ``next`` may tell. Only what may be lost is sent again.
+    Neither the line nor the device reorders frames. So when the response to a later WRITE comes,
+    an earlier WRITE without a response was lost, or its response was. The response's ``next`` may
+    tell which. Only pieces that may be lost are sent again.
     """
 
     def __init__(
@@ -88,27 +96,28 @@ class _RegionWriter:
         self._chunk = exchange.mtu - OVERHEAD - WRITE_OVERHEAD
         self._window = _Window()
         self._missing = MissingRanges(len(data))
-        """What the device is not known to have."""
+        """Bytes that the device has not confirmed."""
         self._sent = 0
-        """Up to here everything has been sent once."""
+        """Everything before this offset has been sent at least once."""
         self._lost: deque[tuple[int, int]] = deque()
         self._pending: dict[int, tuple[int, int]] = {}
-        """WRITEs under way by sequence number, in the order they were sent."""
-        self._known: dict[int, tuple[int, int]] = {}
-        """All WRITEs: an answer may come late."""
-        self._patience = Timeouts(exchange, self._failure)
+        """WRITEs in flight by sequence number, in the order they were sent."""
+        self._writes: dict[int, tuple[int, int]] = {}
+        """All WRITEs by sequence number: a response may come late."""
+        self._timeouts = Timeouts(exchange, self._failure)
 
     def run(self) -> None:
         while self._missing:
             self._fill_window()
-            heard = self._exchange.listen(self._patience.until())
+            heard = self._exchange.listen(self._timeouts.next_at())
             if isinstance(heard, Frame):
                 self._read(heard)
             elif heard is None:
-                self._silence()
+                self._on_timeout()
             elif self._pending:
-                # The oldest: whatever came of those before it has been heard.
-                self._lose([next(iter(self._pending))])
+                # A frame was damaged. Responses to all earlier WRITEs have been processed, so it
+                # was the oldest pending WRITE or its response.
+                self._mark_lost([next(iter(self._pending))])
 
     def _fill_window(self) -> None:
         while len(self._pending) < self._window.size:
@@ -128,11 +137,11 @@ class _RegionWriter:
         sequence = self._exchange.next_sequence()
         body = write_request(self._region, self._index, start, self._data[start:end])
         self._exchange.send(Op.WRITE, sequence, body)
-        self._pending[sequence] = self._known[sequence] = (start, end)
+        self._pending[sequence] = self._writes[sequence] = (start, end)
 
     def _read(self, frame: Frame) -> None:
         exchange = self._exchange
-        if frame.type != Op.WRITE | RESPONSE or frame.sequence not in self._known:
+        if frame.type != Op.WRITE | RESPONSE or frame.sequence not in self._writes:
             exchange.statistics.stale_answers += 1
             return
         try:
@@ -142,41 +151,41 @@ class _RegionWriter:
         except DeviceRefusedError as error:
             if error.status != Status.GAP:
                 raise
-            self._overtake(frame.sequence)
-            self._lose([frame.sequence] if frame.sequence in self._pending else [])
+            self._mark_earlier_lost(frame.sequence)
+            self._mark_lost([frame.sequence] if frame.sequence in self._pending else [])
             return
         if arrived > self._sent:
             exchange.statistics.corrupt[CorruptReason.BODY] += 1
             return
         gained = self._missing.remove(0, arrived)
-        gained += self._missing.remove(*self._known[frame.sequence])
-        self._overtake(frame.sequence)
+        gained += self._missing.remove(*self._writes[frame.sequence])
+        self._mark_earlier_lost(frame.sequence)
         self._pending.pop(frame.sequence, None)
         if gained:
             self._advance()
 
-    def _overtake(self, sequence: int) -> None:
-        """What was sent before ``sequence`` and has not been answered will not be."""
+    def _mark_earlier_lost(self, sequence: int) -> None:
+        """Mark pending WRITEs before ``sequence`` as lost: their responses cannot come any more."""
         if sequence in self._pending:
-            self._lose(list(itertools.takewhile(lambda s: s != sequence, self._pending)))
+            self._mark_lost(list(itertools.takewhile(lambda s: s != sequence, self._pending)))
 
-    def _lose(self, sequences: list[int]) -> None:
+    def _mark_lost(self, sequences: list[int]) -> None:
         pieces = [self._pending.pop(sequence) for sequence in sequences]
         for piece in pieces:
             if missing := self._missing.within(*piece):
                 self._lost.extend(missing)
                 self._window.shrink()
-                self._patience.fruitless(WINDOW_FRAMES)
+                self._timeouts.count_loss(WINDOW_FRAMES)
 
     def _advance(self) -> None:
         self._window.grow()
-        self._patience.moved()
+        self._timeouts.progressed()
         if self._progress is not None:
             self._progress(len(self._data) - self._missing.count, len(self._data))
 
-    def _silence(self) -> None:
-        """Send the oldest piece again: its answer tells what became of all others."""
-        if self._patience.silent():
+    def _on_timeout(self) -> None:
+        """Send the oldest piece again: the response shows which of the others arrived."""
+        if self._timeouts.timed_out():
             self._window.shrink()
         if self._pending:
             piece = self._pending.pop(next(iter(self._pending)))
@@ -186,16 +195,16 @@ class _RegionWriter:
     def _failure(self, times: int) -> LinkError:
         start, _ = self._missing.first()
         return self._exchange.failure(
-            f"{self._region.name} {self._index} got no further than byte {start} of "
+            f"upload of {self._region.name} {self._index} stopped at byte {start} of "
             f"{len(self._data)}, sent {times} times"
         )
 
 
 class _Window:
-    """How many WRITEs may be under way: as many as the board can take.
+    """Limit of WRITEs in flight, adapted to the board's receive buffer.
 
-    A lost frame now and then is the line's noise. When another is lost soon after, the board's
-    receiver is overrun, and half as many are sent at once.
+    A single lost frame is line noise. A second loss soon after means that the board's receiver is
+    overrun, and halves the limit.
     """
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from typing import Final
 
 from harness.capped import CappedFile
 from harness.files import read_tail
-from harness.target.process_group import ProcessGroup, bound_to_us
+from harness.target.process_group import ProcessGroup, with_death_signal
 
 _ASK_S: Final = 5.0
 """Time that a child has to end by itself once it is asked to."""
@@ -112,7 +112,7 @@ class Children:
                 if self._stop.is_set():
                     return Ending(None, False, True, 0.0, "")
                 child = ProcessGroup(
-                    bound_to_us(command, "KILL"),
+                    with_death_signal(command, "KILL"),
                     stdout=written.write,
                     stderr=None if written is errors else errors.write,
                     env={**os.environ, **(environment or {})},
@@ -124,8 +124,8 @@ class Children:
                 with self._lock:
                     self._running.discard(child)
                 child.end()
-            if child.complaint:
-                errors.write(f"{child.complaint}\n".encode())
+            if child.leftover:
+                errors.write(f"{child.leftover}\n".encode())
         seconds = time.monotonic() - began
         stopped = self._stop.is_set() and child.returncode != 0
         return Ending(child.returncode, expired, stopped, seconds, _tail(log))

@@ -18,7 +18,7 @@ from harness.config.unit import UsbPort, load_units, units_file
 from harness.errors import HarnessError, UsageError
 from harness.pytest_plugin.options import Settings, settings_of
 from harness.resources import packaged_model
-from harness.target.doctor import lacking
+from harness.target.doctor import missing_tools
 from harness.target.ports import describe
 
 CASE: Final = "_etharness_case"
@@ -209,7 +209,7 @@ def _unable(unit: CaseUnit) -> str:
     if isinstance(unit.board.target, SerialTarget):
         remedy = f"give --etharness-port {name}=PORT, or --etharness-unit"
         return "" if unit.port else f"{name} has no port here: {remedy}"
-    missing = lacking(unit.board)
+    missing = missing_tools(unit.board)
     return f"{name} cannot run here, it lacks {', '.join(missing)}" if missing else ""
 
 

@@ -43,7 +43,7 @@ from harness.runs.source import Source, load_source, on_scales
 from harness.target import start_target
 from harness.target.build import build_firmware
 from harness.target.lease.holding import hold as hold_places
-from harness.target.lease.lock_keys import place_of_port
+from harness.target.lease.lock_keys import port_key
 from harness.target.ports import device_of
 
 _log = logging.getLogger(__name__)
@@ -179,7 +179,7 @@ def holding(unit: CaseUnit, wait_s: float) -> Iterator[CaseUnit]:
             if held is not None and held.lease != "local":
                 unit = replace(unit, port=held.port, name=held.id)
         elif unit.port is not None:
-            stack.enter_context(hold_places([place_of_port(device_of(unit.port))], wait_s))
+            stack.enter_context(hold_places([port_key(device_of(unit.port))], wait_s))
         yield unit
 
 

@@ -1,4 +1,4 @@
-"""What a tick is: the clock domain an event's raw ticks are counted in, and readings of it."""
+"""Clock domains of raw ticks, and readings of a device's clock."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from fractions import Fraction
 
 @dataclass(frozen=True, slots=True)
 class ClockDomain:
-    """A counter that stamps events.
+    """A counter that timestamps events.
 
     Attributes:
-        name: What the target calls it, such as ``systick`` or ``npu``.
-        hz: Ticks per second, exact. None when nobody knows: durations then stay in ticks.
+        name: The target's name of it, such as ``systick`` or ``npu``.
+        hz: Ticks per second, exact; None if unknown: durations then stay in ticks.
         bits: Width of the counter, 8 to 64.
         down: True for a counter that counts down.
     """
@@ -30,21 +30,21 @@ class ClockDomain:
 
     @property
     def modulus(self) -> int:
-        """Ticks after which the counter reads the same again."""
+        """Ticks after which the counter wraps."""
         return 1 << self.bits
 
 
 HOST_NANOSECONDS = ClockDomain("ns", Fraction(1_000_000_000), 64)
-"""The domain of events stamped in nanoseconds by a 64-bit clock, ExecuTorch's default."""
+"""The domain of 64-bit timestamps in nanoseconds, ExecuTorch's default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """A device's clock between two readings of the host's.
+    """A reading of the device's clock, bracketed by two readings of the host's clock.
 
     Attributes:
         host_before_ns: Host's monotonic clock before the request was sent, nanoseconds.
-        host_after_ns: The same after the answer had come.
+        host_after_ns: Host's monotonic clock after the response arrived, nanoseconds.
         epoch: How often the device's clock has been restarted.
         ticks: Ticks of its clock 0, as wide as the counter.
     """

@@ -1,4 +1,4 @@
-"""What one flashing was and how it ended, as ``flash.json`` keeps it and ``--json`` prints it."""
+"""Record of one flashing, as stored in ``flash.json`` and printed by ``--json``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import msgspec
 
 from harness.records.result import Failure
 
+FLASH = "flash.json"
+
+
+FLASH_LOG = "flash.log"
+
 
 class FlashAttempt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One time the tool was run; ``stages`` are seconds by what was done, ``failure`` is "" if it
-    went well.
-    """
+    """One attempt; ``stages`` are durations by stage, seconds, ``failure`` is "" after success."""
 
     duration_s: float
     stages: dict[str, float]
@@ -20,13 +23,13 @@ class FlashAttempt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FlashRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One flashing of one board. What was not asked or not answered is null.
+    """One flashing of one board. Unknown values are null.
 
-    ``others`` are tools that stand before this one in the board file, and why each was not taken.
-    ``probe`` is its VID:PID:Serial, "" if the tool used none or chose itself. ``commands`` are
-    those of one attempt. ``verified`` says that the tool read back what it had written.
-    ``build_id`` is the image's, ``build_id_before`` and ``build_id_after`` are what the board
-    reported. ``skipped``: it ran that build already. ``failure`` is null when it has it now.
+    ``others`` are earlier tools in the board file, with the reason why each was skipped. ``probe``
+    is VID:PID:Serial, "" if the tool used no probe or selected it itself. ``commands`` are those of
+    one attempt. ``verified``: the tool read back the image. ``build_id`` is that of the image,
+    ``build_id_before`` and ``build_id_after`` were reported by the board. ``skipped``: the board
+    already ran this build. ``failure`` is null after success.
     """
 
     tool_version: str
@@ -58,7 +61,7 @@ class FlashRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PlannedStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A command that would be run; ``files`` are made for it first, with their bytes' number."""
+    """A command to run; ``files`` are created before it, by path, with their sizes in bytes."""
 
     stage: str
     argv: tuple[str, ...]
@@ -66,7 +69,7 @@ class PlannedStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FlashPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What ``etharness flash --dry-run --json`` prints; names as in ``flash.json``."""
+    """Output of ``etharness flash --dry-run --json``; fields as in ``flash.json``."""
 
     board: str
     tool: str
@@ -86,9 +89,3 @@ def json_schemas() -> dict[str, dict[str, Any]]:
         "flash": msgspec.json.schema(FlashRecord),
         "flash-plan": msgspec.json.schema(FlashPlan),
     }
-
-
-FLASH = "flash.json"
-
-
-FLASH_LOG = "flash.log"

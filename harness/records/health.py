@@ -1,4 +1,4 @@
-"""Health of a unit: what was examined, what was found, what was done about it."""
+"""Health of a unit: findings, measured baud rates, and steps to heal it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ import msgspec
 from harness.errors import Owner
 
 Part = Literal["firmware", "port", "answer", "identity", "crash", "line"]
-"""What is asked of a unit: that its firmware builds, its port opens, somebody answers, it is the
-board that it should be, it keeps nothing of a crash, its line carries what it should.
+"""The checks of a unit, in order: its firmware builds, its port opens, the board answers, it is the
+expected board, it has no crash record, its line transfers data without losses.
 """
 
-
 Step = Literal["open again", "flash", "reset", "power cycle"]
-"""What can be done to make a unit well."""
+"""Steps that can heal a unit."""
 
 
 class HealthFinding(msgspec.Struct, frozen=True):
-    """What was found of one part; ``owner`` has to look at what is not ok."""
+    """Result of one check; ``owner`` is the owner of a failure."""
 
     part: Part
     state: Literal["ok", "warn", "fail"]
@@ -30,14 +29,13 @@ class HealthFinding(msgspec.Struct, frozen=True):
 
 
 class RateQuality(msgspec.Struct, frozen=True):
-    """What a line does at a rate, bits per second, 0 when it has none.
+    """Quality of a line at a baud rate, bits per second; 0 if the line has no rate.
 
-    ``heard`` says whether both ends heard each other at it; without, nothing was measured, and
-    ``said`` is why. ``round_trip_us`` are the median and the longest of ``pings`` answers,
-    microseconds. ``up_bytes_s`` and ``down_bytes_s`` are payload bytes per second of a model and of
-    a trace, digests included; null where none could be brought over. ``loss`` is the share of
-    ``frames`` that were lost or damaged, as far as is known; ``overruns`` is how often the board's
-    UART lost bytes.
+    ``heard``: both ends received each other; if false, nothing was measured, and ``said`` is the
+    reason. ``round_trip_us`` are the median and the maximum of ``pings`` round trips, microseconds.
+    ``up_bytes_s`` and ``down_bytes_s`` are payload bytes per second of a model upload and a trace
+    download, digests included; null if the transfer failed. ``loss`` is the known share of
+    ``frames`` that were lost or damaged; ``overruns`` is the number of UART overruns on the board.
     """
 
     baud: int
@@ -53,7 +51,7 @@ class RateQuality(msgspec.Struct, frozen=True):
 
 
 class Healing(msgspec.Struct, frozen=True):
-    """A step to make a unit well: what was done, and whether it was well then."""
+    """A step to heal a unit, and whether the unit was healthy after it."""
 
     step: Step
     said: str
@@ -62,12 +60,11 @@ class Healing(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """What ``etharness health --json`` prints of a unit.
+    """Health of a unit, as printed by ``etharness health --json``.
 
-    ``exit_code`` and ``owner`` are those of the failure, 0 and null if there is none. ``rates`` are
-    those that were measured; ``advised_baud`` is which of several is best, null when there was no
-    choice or none is good. ``healing`` are the steps that were taken, the last of which the
-    findings follow.
+    ``exit_code`` and ``owner`` are those of the failure, 0 and null without one. ``rates`` are the
+    measured baud rates; ``advised_baud`` is the best of several, null if there was no choice or no
+    good one. ``healing`` are the steps taken; the findings are from after the last one.
     """
 
     unit: str
@@ -83,5 +80,5 @@ class Health(msgspec.Struct, frozen=True):
 
     @property
     def failure(self) -> HealthFinding | None:
-        """The finding that makes it unwell."""
+        """The finding that failed, or None."""
         return next((each for each in self.findings if each.state == "fail"), None)

@@ -1,4 +1,4 @@
-"""What commands print about leases, units and ports as JSON."""
+"""JSON output of the commands for leases, units and ports."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import msgspec
 
 
 class HolderDocument(msgspec.Struct, frozen=True):
-    """What ``etharness who --json`` prints of each who holds something.
+    """A lease holder, as printed by ``etharness who --json``.
 
-    ``unit`` is the lab's name for it, null where it has none. A ``process`` holds it until it ends,
-    a ``person`` until ``until_utc`` or a release. ``level`` 0 holds it itself, 1 what that has
-    started, and so on. ``alive`` says whether that very process is there still, null for persons
-    and other hosts; ``silent_s`` how long ago it last said so, seconds. What a damaged note did not
-    tell is "" or null.
+    ``unit`` is the unit's id, null if the resource belongs to no unit. A ``process`` holds it until
+    it ends, a ``person`` until ``until_utc`` or a release. ``level`` is the lock level: 0 for the
+    first holder, 1 for a process that it started, and so on. ``alive``: the process still runs;
+    null for persons and other hosts. ``silent_s`` is the time since its last heartbeat, seconds.
+    Fields of a damaged record are "" or null.
     """
 
     what: str
@@ -33,9 +33,9 @@ class HolderDocument(msgspec.Struct, frozen=True):
 
 
 class PortDocument(msgspec.Struct, frozen=True):
-    """What ``etharness ports --json`` prints of each serial port of this host.
+    """A serial port of this host, as printed by ``etharness ports --json``.
 
-    Numbers are null where it is not on USB. ``unit`` is the one of the lab that is on it.
+    USB ids are null if it is not on USB. ``unit`` is the id of the unit on this port.
     """
 
     device: str
@@ -50,9 +50,10 @@ class PortDocument(msgspec.Struct, frozen=True):
 
 
 class UnitDocument(msgspec.Struct, frozen=True):
-    """What ``etharness units --json`` prints of each unit of the lab.
+    """A unit of the lab, as printed by ``etharness units --json``.
 
-    ``port`` is what it is found by, ``device`` what that is now; ``problem`` why there is none.
+    ``port`` is the port in ``units.toml``, ``device`` its current device name; ``problem`` is the
+    reason if it was not found.
     """
 
     id: str
@@ -68,7 +69,7 @@ class UnitDocument(msgspec.Struct, frozen=True):
 
 
 class LeasedDocument(msgspec.Struct, frozen=True):
-    """What ``etharness lease --json`` prints of each unit: ``$ETHARNESS_LEASE`` takes the token."""
+    """A new lease, printed by ``etharness lease --json``; ``token`` is for ``$ETHARNESS_LEASE``."""
 
     unit: str
     token: str
@@ -77,7 +78,7 @@ class LeasedDocument(msgspec.Struct, frozen=True):
 
 
 class ReleasedDocument(msgspec.Struct, frozen=True):
-    """What ``etharness release --json`` prints of each unit: who held it."""
+    """A released unit and its former holders, as printed by ``etharness release --json``."""
 
     unit: str
     ended: list[str]

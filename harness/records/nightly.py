@@ -1,4 +1,4 @@
-"""A night as reports get it: what was planned, every attempt at it, and what came of it all."""
+"""A nightly run for reports: planned steps, all attempts, and their outcomes."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ EXIT_CODES: Final = {
     Owner.LINK: 76,
     Owner.HOST: 71,
 }
-"""What a night ends with, by the owner of its worst failure; the worst first."""
+"""Exit codes of a nightly run, by the owner of its worst failure; the worst first."""
 
 
 class NightlyStep(msgspec.Struct, frozen=True):
-    """What is to be done once.
+    """One planned run.
 
     Attributes:
-        unit: On which unit.
-        board: Its type.
+        unit: Id of the unit.
+        board: Its board type.
         model: Name of the model.
         variant: Label of the variant.
-        repeat: Which time it is, from 1.
+        repeat: Number of the repetition, from 1.
     """
 
     unit: str
@@ -42,21 +42,21 @@ class NightlyStep(msgspec.Struct, frozen=True):
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One time that a step was tried.
+    """One attempt at a step.
 
     Attributes:
-        number: Which one, from 1.
-        directory: Its run directory, in the folder of the night.
-        started_utc: When it began, ISO 8601.
-        duration_s: How long it took.
-        outcome: ``interrupted`` when somebody ended the night, which is nobody's failure.
-        owner: Who has to look at it, considering what the board said afterwards; null for a pass.
+        number: Its number, from 1.
+        directory: Its run directory, in the directory of the nightly run.
+        started_utc: Start, ISO 8601.
+        duration_s: Duration, seconds.
+        outcome: ``interrupted`` if the nightly run was ended, which does not count as a failure.
+        owner: Owner of the failure, after probing the board; null for a pass.
         ended: How the process ended: ``exit 4``, ``signal 9``, ``deadline``.
-        kind: Class of the failure, or codes of the checks that failed.
-        message: What happened.
+        kind: Class of the failure, or codes of the failed checks.
+        message: What failed.
         hint: What to try.
-        evidence: What was asked afterwards, and the answers, in order.
-        result: Id of its result; "" if it left none.
+        evidence: Probes of the board after the failure, with their results, in order.
+        result: Id of its result; "" without a result.
     """
 
     number: int
@@ -74,14 +74,14 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnitEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened to a unit.
+    """An event of a unit.
 
     Attributes:
-        unit: Which one.
-        utc: When.
-        what: In a word or two.
-        owner: Who has to look at it; null if nobody has to.
-        message: More of it.
+        unit: Id of the unit.
+        utc: Time, ISO 8601.
+        what: Kind of event.
+        owner: Owner of the failure; null if it is not a failure.
+        message: Details.
     """
 
     unit: str
@@ -102,15 +102,15 @@ class UnitEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a step.
+    """The outcome of a step.
 
     Attributes:
         step: The step.
-        outcome: ``not run`` when no attempt came to an end.
-        owner: Of the last attempt's failure, or of what kept it from being run.
-        why: In a sentence.
-        quarantine: The entry that keeps its failure from counting; "" for none.
-        attempts: All of them, oldest first.
+        outcome: ``not run`` if no attempt was completed.
+        owner: Owner of the last failure, or of the reason why it was not run.
+        why: The reason, in a sentence.
+        quarantine: The quarantine entry that excuses its failure; "" for none.
+        attempts: All attempts, oldest first.
     """
 
     step: NightlyStep
@@ -127,17 +127,17 @@ class StepOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def flaky(self) -> bool:
-        """It passed, but not at once."""
+        """Whether it passed only after a failed attempt."""
         return self.outcome == "pass" and bool(self.failures)
 
     @property
     def counts(self) -> bool:
-        """Whether it is a failure of the night."""
+        """Whether it counts as a failure of the nightly run."""
         return self.outcome == "fail" and not self.quarantine
 
     @property
     def told(self) -> str:
-        """How it ended, in words: a pass after a failure says so."""
+        """The outcome in words, including failed attempts before a pass."""
         if self.flaky:
             last = self.failures[-1]
             number = len(self.failures) + 1
@@ -148,21 +148,21 @@ class StepOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnitOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a unit.
+    """The outcome of a unit.
 
     Attributes:
         unit: Its id.
-        board: Its type.
-        state: ``well`` if it did all that it was to do; else why it did not.
-        owner: Who has to look at it; null if nobody has to.
-        why: In a sentence.
-        passed: Steps that passed, also those that did not at once.
-        flaky: Those that did not at once.
-        failed: Steps that failed, by owner.
-        quarantined: Failures that do not count.
-        not_run: Steps that were not run.
-        power_cycles: How often its power was taken away and given back.
-        events: All that happened to it.
+        board: Its board type.
+        state: ``well`` if it completed all of its steps; otherwise the reason why not.
+        owner: Owner of the problem; null without one.
+        why: The reason, in a sentence.
+        passed: Number of passed steps, including flaky ones.
+        flaky: Number of steps that passed only after a failed attempt.
+        failed: Number of failed steps, by owner.
+        quarantined: Number of failures excused by the quarantine.
+        not_run: Number of steps that were not run.
+        power_cycles: Number of power cycles.
+        events: Its events.
     """
 
     unit: str
@@ -180,18 +180,18 @@ class UnitOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
-    """A number that is not the same on both sides.
+    """A metric that differs between two arms.
 
     Attributes:
-        unit: On which unit.
-        what: Name of the operator or allocator, or what it is of the whole result.
-        statistic: Which statistic; "" for a size.
-        judgement: What became of it, as in ``HistoryComparison``.
-        before: Its level before, in ``counted_in``; null where there is none.
-        after: Its level now, likewise.
-        relative: The change as a share of the level before; null where that cannot be said.
+        unit: Id of the unit.
+        what: Name of the operator or allocator, or of a metric of the whole result.
+        statistic: The statistic; "" for a size.
+        judgement: The judgement, as in ``HistoryComparison``.
+        before: Baseline level in ``counted_in``; null if unknown.
+        after: Candidate level, likewise.
+        relative: Relative change to the baseline; null if undefined.
         counted_in: ``ns``, ``ticks`` or ``bytes``.
-        reason: Why it was judged so.
+        reason: Reason of the judgement.
     """
 
     unit: str
@@ -206,18 +206,18 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArmComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """A variant held against the first one within the night, or against earlier nights.
+    """Comparison of a variant with the first one of the nightly run, or with earlier ones.
 
     Attributes:
-        board: Type of board.
+        board: Board type.
         model: Name of the model.
-        before: Label of the first variant, or the baseline.
-        after: Label of the other.
-        passed: Nothing is slower or larger.
-        said: In a sentence.
-        units: Boards they were measured on; empty where there was nothing to compare.
-        counts: How many numbers became what.
-        changed: Numbers that are not the same, the worst first, as many as are shown.
+        before: Label of arm A: the first variant, or the baseline.
+        after: Label of arm B.
+        passed: No metric is slower or larger.
+        said: Summary, in a sentence.
+        units: Units they were measured on; empty if there was nothing to compare.
+        counts: Number of metrics by judgement.
+        changed: Changed metrics to show, the worst first.
     """
 
     board: str
@@ -232,7 +232,7 @@ class ArmComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that kept the night from ending well, besides its steps and units."""
+    """A failure of the nightly run itself, outside of its steps and units."""
 
     owner: Owner
     message: str
@@ -240,20 +240,20 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QuarantineStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How an entry of the quarantine stands.
+    """State of a quarantine entry.
 
     Attributes:
-        line: Its line in its file.
-        about: What it is about.
-        owner: Who looks after it.
-        reason: Why failures do not count.
-        issue: Where it is worked on.
-        expires: The last day on which they do not.
-        state: ``applies``; ``ready`` to be removed, as it has passed often enough; ``proved``: the
-            same, and it counts again; ``expired``: it counts again.
-        passes: How often in a row what it is about has passed.
-        wanted: After how many that is often enough.
-        excused: Failures of tonight that it kept from counting.
+        line: Its line in the quarantine file.
+        about: The steps that it excuses.
+        owner: The person responsible for it.
+        reason: Why failures are excused.
+        issue: Link to the issue.
+        expires: The last day on which it applies.
+        state: ``applies``; ``ready`` to be removed after enough passes; ``proved``: likewise, and
+            failures count again; ``expired``: failures count again.
+        passes: Consecutive passes of its steps.
+        wanted: Number of consecutive passes required.
+        excused: Failures of this nightly run that it excused.
     """
 
     line: int
@@ -269,9 +269,9 @@ class QuarantineStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NightDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``etharness nightly --json`` prints, and ``night.json`` holds.
+    """A nightly run, as printed by ``etharness nightly --json`` and stored in ``night.json``.
 
-    ``attempts`` counts all that came to an end; ``interrupted`` those that somebody ended.
+    ``attempts`` is the number of completed attempts, ``interrupted`` of those ended early.
     """
 
     name: str
@@ -296,7 +296,7 @@ class NightDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def worst_first(outcomes: Sequence[StepOutcome]) -> list[StepOutcome]:
-    """Failures that count, by their owners."""
+    """Return the failures that count, sorted by owner, the worst first."""
     rank = {owner: place for place, owner in enumerate(EXIT_CODES)}
     failed = [outcome for outcome in outcomes if outcome.counts]
     return sorted(failed, key=lambda o: rank[o.owner] if o.owner else len(rank))

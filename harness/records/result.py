@@ -1,4 +1,4 @@
-"""Result: what one run was and how it ended, as ``result.json`` keeps it.
+"""Result: inputs, measurements and outcome of one run, as stored in ``result.json``.
 
 The JSON Schema in ``schema/result.schema.json`` is generated from these classes. Times are
 nanoseconds or seconds as the names say; sizes are bytes.
@@ -21,7 +21,7 @@ from harness.records.verdict import Check
 SCHEMA: Final = 1
 
 UNFINISHED: Final = "Unfinished"
-"""The kind of failure that stands in a result until what it is of has ended."""
+"""Kind of failure in a result until its run has ended."""
 
 RESTORE: Final = (
     "restore the file, or the whole directory with `etharness replay BUNDLE --out DIRECTORY`; "
@@ -45,7 +45,7 @@ class ClockRecord(_ResultRecord, frozen=True):
 
 
 class TargetRecord(_ResultRecord, frozen=True):
-    """What the firmware said of itself and of its memory."""
+    """The firmware's description of itself and of its memory."""
 
     board: str
     cpu: str
@@ -61,6 +61,58 @@ class TargetRecord(_ResultRecord, frozen=True):
     probe_ticks: int
     probe_pairs: int
     operators: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClockQuality:
+    """Accuracy of the times of a clock's events.
+
+    Attributes:
+        clock: Its name.
+        reference: The clock that its readings refer to: ``host``, or another one of the target.
+        readings: Number of readings in epochs with events.
+        epochs: Reason for the start of each epoch, over all readings.
+        events: Number of events on the clock.
+        placed: Number of these on the timeline of an epoch.
+        bounded: Number of these with bounds for their start and end.
+        half_width_ns: Largest error of the middle of the bounds, on the host's clock; null if
+            unknown.
+        silent_wraps: Counter wraps among events at unknown positions.
+        unsettled: Number of events that may be later than placed because of these wraps.
+        rate_ppm: Smallest and largest deviation of the clock's rate from the declared one against
+            the reference, parts per million; null if unknown.
+        unknown: Reason why events are not bounded, if some are not.
+    """
+
+    clock: str
+    reference: str
+    readings: int
+    epochs: tuple[str, ...]
+    events: int
+    placed: int
+    bounded: int
+    half_width_ns: int | None
+    silent_wraps: int
+    unsettled: int
+    rate_ppm: tuple[float, float] | None
+    unknown: str
+
+
+@dataclass(frozen=True, slots=True)
+class FirmwareSize:
+    """Size of a part of the firmware, bytes.
+
+    Attributes:
+        part: A source folder, or ``image``.
+        text: Code and constants.
+        data: Initialized variables.
+        bss: Zeroed variables.
+    """
+
+    part: str
+    text: int
+    data: int
+    bss: int
 
 
 class TensorRecord(_ResultRecord, frozen=True):
@@ -96,9 +148,9 @@ class Model(_ResultRecord, frozen=True):
 
 
 class TraceSummary(_ResultRecord, frozen=True):
-    """The log that was pulled, and everything that is missing from it or from its ED00 copy.
+    """The downloaded log, and everything missing from it or from its ED00 copy.
 
-    ``executions`` are those in the log; null in results from before they were counted.
+    ``executions`` is the number of executions in the log; null in results of older versions.
     """
 
     events: int
@@ -123,7 +175,7 @@ class TraceSummary(_ResultRecord, frozen=True):
 
 
 class VerdictRecord(_ResultRecord, frozen=True):
-    """What the checks said, and the budget file that they came from; "" for none."""
+    """Results of the checks, and the budget file used; "" without one."""
 
     passed: bool
     budget: str
@@ -131,8 +183,8 @@ class VerdictRecord(_ResultRecord, frozen=True):
 
 
 class ReferenceRecord(_ResultRecord, frozen=True):
-    """What outputs should be: a file per output, relative to the run directory, and how far off an
-    element may be, as a share of the reference and besides; null for what its type allows.
+    """Reference outputs: a file per output, relative to the run directory, and the relative and
+    absolute tolerance of an element; null for the default of its type.
     """
 
     files: tuple[str, ...]
@@ -141,8 +193,8 @@ class ReferenceRecord(_ResultRecord, frozen=True):
 
 
 class Failure(_ResultRecord, frozen=True):
-    """Why a run did not end: the error's class, its message and hint, and who has to look at it;
-    null in results from before that was told.
+    """Why a run did not end: class, message and hint of the error, and its owner (null in results
+    of older versions).
     """
 
     kind: str
@@ -152,25 +204,25 @@ class Failure(_ResultRecord, frozen=True):
 
 
 class FileRecord(_ResultRecord, frozen=True):
-    """A file of a run directory as its run left it."""
+    """Size and digest of a file of a run directory at the end of the run."""
 
     nbytes: int
     sha256: str
 
 
 class Result(_ResultRecord, frozen=True):
-    """One run of one model on one target. What a failed run never got to know is null.
+    """One run of one model on one target. Fields that a failed run did not reach are null.
 
-    ``baud`` is the rate of the line, 0 when it has none or is not known. ``restart`` is when the
-    run set the device's clock to zero, ``clock_quality`` how well it is known when events were.
-    ``time_scales`` say what the ticks of delegates' events mean, by patterns (docs/clocks.md).
-    ``id`` is the result's own. ``unit`` is the board of this type, ``commit`` what was tested, and
-    ``session`` what results have in common that were made together. ``image`` is the size of the
-    firmware, where it was built here. ``console_left_out`` are bytes of the board's text that are
-    not in console.log, which has its head and its tail.
+    ``baud`` is the baud rate of the line, 0 if it has none or it is unknown. ``restart`` is when
+    the run set the device's clock to zero, ``clock_quality`` is the accuracy of event times.
+    ``time_scales`` are the tick rates of delegates' events, by pattern (docs/clocks.md). ``id``
+    identifies the result. ``unit`` is the physical board, ``commit`` the tested commit, ``session``
+    a label for results recorded together. ``image`` is the firmware size, known only for runs that
+    built the firmware. ``console_left_out`` is the number of bytes omitted from console.log, which
+    has head and tail of the board's console text.
     ``files`` are the files of the run directory by name, null until the run has ended and in
-    results from before they were recorded. ``digest`` is the SHA-256 of this document without it
-    (``digest_of``), "" where ``files`` is null.
+    results of older versions. ``digest`` is the SHA-256 of this document without it
+    (``digest_of``), "" if ``files`` is null.
     """
 
     id: str
@@ -206,30 +258,30 @@ class Result(_ResultRecord, frozen=True):
 
     @property
     def unfinished(self) -> bool:
-        """Whether it was written before its run had ended, which may go on or have been cut off."""
+        """Whether its run had not ended: it is still going on, or was interrupted."""
         return self.failure is not None and self.failure.kind == UNFINISHED
 
 
 def corrupt_frames(link: Mapping[str, int]) -> int:
-    """How many frames a link has rejected, whatever for."""
+    """Return the number of frames that a link rejected, for any reason."""
     return sum(count for name, count in link.items() if name.startswith("corrupt_"))
 
 
 def bytes_carried(link: Mapping[str, int]) -> int:
-    """Bytes that a link has carried, in both directions."""
+    """Return the number of bytes transferred, in both directions."""
     return link.get("bytes_sent", 0) + link.get("bytes_received", 0)
 
 
 def encode(document: object) -> bytes:
-    """Return the indented JSON of a result, or of any other document that a command prints."""
+    """Return the indented JSON of a result, or of any other document printed by a command."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
 
 def digest_of(data: bytes) -> str:
-    """Return the SHA-256, in hex, of the JSON of a result, less its ``digest``.
+    """Return the SHA-256, in hex, of the JSON of a result without its ``digest``.
 
-    It is that of the document with sorted keys and without white space, so that it does not depend
-    on how the file is laid out, nor on fields that another version has.
+    Keys are sorted and white space is removed, so the digest does not depend on the layout of the
+    file or on the version that reads it.
     """
     document = msgspec.json.decode(data)
     document.pop("digest", None)
@@ -237,16 +289,16 @@ def digest_of(data: bytes) -> str:
 
 
 def decode(data: bytes, where: str) -> Result:
-    """Read the JSON of a result, also of one from before results had an id.
+    """Parse the JSON of a result, including results of versions without ids.
 
-    The digest of what can be read is not checked: ``RunDirectory.read_result`` does that.
+    The digest of a valid result is not checked here, but by ``RunDirectory.read_result``.
 
     Raises:
-        UsageError: It is no result of this version; the message names ``where`` and the key.
-        DamagedError: It is no JSON, or cannot be read and has another digest than it says.
+        UsageError: Not a result of this version; the message names ``where`` and the key.
+        DamagedError: Not JSON, or invalid with a wrong digest.
     """
     try:
-        data.decode()  # msgspec does not look at the text of what it skips
+        data.decode()  # msgspec does not validate UTF-8 in skipped fields
         return msgspec.json.decode(data, type=Result)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         earlier = _before_ids(data)
@@ -258,24 +310,28 @@ def decode(data: bytes, where: str) -> Result:
         raise _undecodable(data, where, error) from error
 
 
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of ``result.json``."""
+    return msgspec.json.schema(Result)
+
+
 def _undecodable(data: bytes, where: str, error: Exception) -> UsageError:
-    """What there is to say of a result that cannot be read."""
+    """Return the error for an invalid result."""
     try:
         document = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return DamagedError(f"{where}: damaged: it is no JSON: {error}", hint=RESTORE)
+        return DamagedError(f"{where}: damaged: not JSON: {error}", hint=RESTORE)
     records = isinstance(document, dict) and (document.get("files") or document.get("digest"))
     if records and document.get("digest") != digest_of(data):
-        said = "its digest is not the one that it records"
-        return DamagedError(f"{where}: damaged: {said}: {error}", hint=RESTORE)
+        return DamagedError(f"{where}: damaged: wrong digest: {error}", hint=RESTORE)
     return UsageError(f"{where}: not a result of this version: {error}")
 
 
 def _before_ids(data: bytes) -> dict[str, Any] | None:
-    """What results lacked before they had an id, filled in; None if this is not such a one.
+    """Add the missing fields to a result of a version without ids; None if it is not one.
 
-    The id is made of the bytes, so that it is always the same. Checks had no codes then: only what
-    came of all of them is left.
+    The id is derived from the bytes, so it is always the same. Checks had no codes then, so only
+    their overall verdict is kept.
     """
     try:
         document = msgspec.json.decode(data)
@@ -288,60 +344,3 @@ def _before_ids(data: bytes) -> dict[str, Any] | None:
     if isinstance(verdict := document.get("verdict"), dict):
         document["verdict"] = {**verdict, "checks": []}
     return {"id": own_id, "unit": unit, "commit": "", "session": own_id, **document}
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of ``result.json``."""
-    return msgspec.json.schema(Result)
-
-
-@dataclass(frozen=True, slots=True)
-class ClockQuality:
-    """How well it is known when the events of a clock were.
-
-    Attributes:
-        clock: Its name.
-        reference: The clock that readings tie it to: ``host``, or another of the target's.
-        readings: How many of these there are, in the epochs that hold events.
-        epochs: Why each epoch begins, of all readings.
-        events: How many events the clock stamped.
-        placed: How many of them are on the timeline of an epoch.
-        bounded: How many of them are known to have begun and ended between two instants.
-        half_width_ns: How far the middle of these may be off on the host's clock, at most; null
-            when none is known.
-        silent_wraps: Wraps of the counter that passed among events, nobody knows between which.
-        unsettled: How many events may be later than they are placed, because of these.
-        rate_ppm: How far the clock's rate is off the declared one against the reference, at least
-            and at most, parts per million; null when not known.
-        unknown: Why events are not bounded, when some are not.
-    """
-
-    clock: str
-    reference: str
-    readings: int
-    epochs: tuple[str, ...]
-    events: int
-    placed: int
-    bounded: int
-    half_width_ns: int | None
-    silent_wraps: int
-    unsettled: int
-    rate_ppm: tuple[float, float] | None
-    unknown: str
-
-
-@dataclass(frozen=True, slots=True)
-class FirmwareSize:
-    """Bytes of a part of the firmware.
-
-    Attributes:
-        part: A room, or ``image``.
-        text: Code and constants.
-        data: Initialised variables.
-        bss: Zeroed variables.
-    """
-
-    part: str
-    text: int
-    data: int
-    bss: int

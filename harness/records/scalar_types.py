@@ -38,7 +38,7 @@ STORED_AS: Final[dict[int, type[np.generic]]] = NUMPY_TYPES | {
     25: np.uint8,
     26: np.uint8,
 }
-"""What elements are stored as, also those of types that NumPy does not have."""
+"""Storage types of elements, including those of types that NumPy does not have."""
 
 _NAMES: Final[dict[int, str]] = {
     12: "qint8",
@@ -57,12 +57,12 @@ _NAMES: Final[dict[int, str]] = {
 
 
 def type_name(scalar_type: int) -> str:
-    """What a scalar type is called, such as ``float32``; its number when it is unknown."""
+    """Return the name of a scalar type, such as ``float32``; its number if it is unknown."""
     if scalar_type in NUMPY_TYPES:
         return np.dtype(NUMPY_TYPES[scalar_type]).name
     return _NAMES.get(scalar_type, f"scalar type {scalar_type}")
 
 
 def little_endian(type_: type[np.generic]) -> np.dtype[Any]:
-    """Return the dtype of elements as devices and files have them."""
+    """Return the little-endian dtype of elements on devices and in files."""
     return np.dtype(type_).newbyteorder("<")

@@ -1,4 +1,4 @@
-"""Signature: what makes events the same operator, within a run, across runs and between traces."""
+"""Signature: identifies an operator within a run, across runs and between traces."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import msgspec
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """What events of one operator have in common. A Struct, as there may be 100,000 of them.
+    """The common fields of all events of one operator. A Struct: there may be 100,000 of them.
 
     Attributes:
         block: Name of the blocks it ran in.
-        name: Its name, "" when it has none.
+        name: Its name; "" if it has none.
         chain: Chain index, -1 unset.
         instruction: Instruction id.
         delegate_int: Integer delegate debug id, -1 unset.
@@ -30,7 +30,7 @@ class Signature(msgspec.Struct, frozen=True):
 
     @property
     def signature(self) -> tuple[str, str, int, int, int, str | None]:
-        """All of it, to compare."""
+        """All fields as a tuple, for comparison."""
         return (
             *(self.block, self.name, self.chain, self.instruction),
             *(self.delegate_int, self.delegate_str),
@@ -41,7 +41,7 @@ _Signed = TypeVar("_Signed", bound=Signature)
 
 
 def by_block(items: Iterable[_Signed]) -> dict[str, list[_Signed]]:
-    """Items by the name of their blocks, in order."""
+    """Group items by the name of their block, in order."""
     found: dict[str, list[_Signed]] = defaultdict(list)
     for item in items:
         found[item.block].append(item)

@@ -1,4 +1,4 @@
-"""Times as results write them: ISO 8601, UTC unless they say otherwise."""
+"""Timestamps in results: ISO 8601, UTC if there is no other time zone."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from harness.errors import FormatError
 
 
 def moment(when: str) -> datetime:
-    """Return the moment that a text means.
+    """Parse a timestamp.
 
     Raises:
-        FormatError: It is none.
+        FormatError: The text is not a timestamp.
     """
     try:
         time = datetime.fromisoformat(when)
     except ValueError:
         raise FormatError(
-            f"{when!r} is no time", hint="write it like 2026-11-21 or 2026-11-21T23:00:00+00:00"
+            f"invalid time {when!r}", hint="use 2026-11-21 or 2026-11-21T23:00:00+00:00"
         ) from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def microseconds(when: str) -> int:
-    """Microseconds since 1970 of a time.
+    """Parse a timestamp into microseconds since 1970.
 
     Raises:
-        FormatError: It is none.
+        FormatError: The text is not a timestamp.
     """
     since = moment(when) - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds

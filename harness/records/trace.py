@@ -1,6 +1,6 @@
 """Trace: everything a target logged, as columns, one row per event, in log order.
 
-Nothing is dropped, nothing aggregated. Grouping, scaling, nesting and unwrapping
+Nothing is dropped or aggregated. Grouping, scaling, nesting and unwrapping
 (``harness.analyze``) never change a Trace. The columns mirror ExecuTorch's
 ETDump schema (``schema/etdump.fbs``), plus what the compact device log knows beyond it.
 """
@@ -21,7 +21,7 @@ from harness.records.clock_domain import ClockDomain
 
 
 class Kind(IntEnum):
-    """What a row is."""
+    """Kind of event."""
 
     PROFILE = 0
     ALLOCATION = 1
@@ -29,16 +29,16 @@ class Kind(IntEnum):
 
 
 OPERATOR_CALL = "OPERATOR_CALL"
-"""What ExecuTorch calls the scope around each kernel."""
+"""ExecuTorch's name of the scope around each kernel."""
 
 DELEGATE_CALL = "DELEGATE_CALL"
-"""What it calls the scope around a call of a delegate."""
+"""ExecuTorch's name of the scope around a delegate call."""
 
 EXECUTION = "Method::execute"
-"""What it calls the scope of an execution."""
+"""ExecuTorch's name of the scope of an execution."""
 
 LOADING = ("Program::load_method", "Method::init")
-"""What it calls the scopes of loading a method."""
+"""ExecuTorch's names of the scopes of loading a method."""
 
 NO_NAME = -1
 """Name index of an event without a name, and of a delegate without a string id."""
@@ -52,13 +52,13 @@ class Block:
     """An event block (RunData in ETDump): the events ``[first, first + count)``.
 
     Attributes:
-        name: Such as ``Default`` or ``Execute``.
+        name: Name, such as ``Default`` or ``Execute``.
         first: Row of its first event.
         count: Number of its events.
         bundled_input_index: Index of the bundled input it ran, -1 for none.
-        allocators: Names its allocation events may refer to; allocator id n is
-            ``allocators[n - 1]``. An allocator that lives on is listed again in later blocks, so
-            that an id is always resolved within the block of its event.
+        allocators: Names for its allocation events; allocator id n is ``allocators[n - 1]``. An
+            allocator that stays valid is listed again in later blocks, so an id is always resolved
+            within the block of its event.
     """
 
     name: str
@@ -75,9 +75,9 @@ class TensorValue:
     Attributes:
         scalar_type: ExecuTorch's number (``schema/scalar_type.fbs``).
         sizes: Elements per dimension.
-        strides: Elements between neighbours, per dimension.
-        offset: Byte offset into the debug buffer, -1 when it has no bytes of this tensor: the
-            target had no room for them, or there are none.
+        strides: Strides in elements, per dimension.
+        offset: Byte offset in the debug buffer; -1 if the target had no room for the bytes, or the
+            tensor is empty.
     """
 
     scalar_type: int
@@ -87,7 +87,7 @@ class TensorValue:
 
     @property
     def lost(self) -> bool:
-        """True when its bytes could not be kept."""
+        """True if its bytes were lost."""
         return self.offset < 0 and 0 not in self.sizes
 
 
@@ -107,7 +107,7 @@ class DebugValue:
 
     @property
     def lost(self) -> bool:
-        """True when bytes of it could not be kept."""
+        """True if bytes of it were lost."""
         tensors = self.value if isinstance(self.value, tuple) else (self.value,)
         return any(isinstance(tensor, TensorValue) and tensor.lost for tensor in tensors)
 
@@ -128,12 +128,12 @@ class Losses:
     Attributes:
         events: Events dropped.
         blocks: Block and allocator declarations dropped.
-        values: Values dropped, or kept without bytes of theirs.
-        runs: Blocks given up to make room for newer ones, as was asked for.
-        chunks: Chunks of the log that did not arrive, as far as later ones show it.
-        records: Records of the log that these held: events, their prefixes and payloads.
-        damaged: Events that a damaged file has lost, and one for each damaged place of which
-            nobody can say how many.
+        values: Values dropped, or recorded without their bytes.
+        runs: Blocks dropped for newer ones, because of the run options.
+        chunks: Missing chunks of the log, as far as later ones show it.
+        records: Records in the missing chunks: events, their prefixes and payloads.
+        damaged: Events lost in a damaged file, plus one for each damaged part with an unknown
+            number of events.
     """
 
     events: int = 0
@@ -146,11 +146,11 @@ class Losses:
 
     @property
     def any(self) -> bool:
-        """True when anything is missing."""
+        """True if anything is missing."""
         return self != NOTHING_LOST
 
     def __add__(self, other: Losses) -> Losses:
-        """What is missing from two logs together."""
+        """Add the losses of two logs."""
         return Losses(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
@@ -160,13 +160,13 @@ NOTHING_LOST = Losses()
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Something in a file that could not be read and was left out.
+    """A defect in a file; the affected part is left out.
 
     Attributes:
-        offset: Byte offset in the file where the defect was found, or None.
-        field: Name of the field that is wrong, or an empty string.
-        reason: Why, with both of these, in words.
-        events: Events that are lost by it, 0 when none is, or None when nobody can say.
+        offset: Byte offset of the defect in the file, or None.
+        field: Name of the invalid field, or an empty string.
+        reason: Description, with field and offset.
+        events: Number of lost events, None if unknown.
     """
 
     offset: int | None
@@ -176,13 +176,13 @@ class Damage:
 
     @classmethod
     def of(cls, error: FormatError, events: int | None) -> Damage:
-        """What made a strict reader fail."""
+        """Return the damage for an error of a strict reader."""
         return cls(error.offset, error.field, error.message, events)
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """How much of its stack a tracer's core or task has used at most, and how much there is.
+    """Maximum stack use and stack size of a tracer's core or task.
 
     Attributes:
         tracer: The tracer's number.
@@ -196,7 +196,7 @@ class Stack:
 
     @property
     def overflowed(self) -> bool:
-        """All of it has been used, so what lies beyond may have been overwritten."""
+        """Whether all of it was used, so memory beyond it may have been overwritten."""
         return 0 < self.size <= self.used
 
 
@@ -204,8 +204,8 @@ class Stack:
 class Trace:
     """A log, lossless. All columns have one entry per event.
 
-    Two traces are equal when they say the same; the order of ``names`` and the layout of
-    ``metadata_bytes`` do not count.
+    Two traces are equal if all events, blocks, clocks and counts are equal; the order of ``names``
+    and the layout of ``metadata_bytes`` do not matter.
 
     Attributes:
         names: Interned strings; bytes that are not UTF-8 are kept as surrogate escapes.
@@ -213,8 +213,8 @@ class Trace:
         clocks: Clock domains; ``clock`` indexes them. At most 255.
         tracer: Number of the tracer that logged the event, uint16. Tracers follow one after the
             other; each has blocks of its own.
-        record: Place of the event in the log of its tracer, int64. Together with ``tracer`` it
-            identifies an event, however the log was divided when it was read.
+        record: Index of the event's record in the log of its tracer, int64. With ``tracer`` it
+            identifies an event, independent of how the log was divided into chunks.
         kind: ``Kind`` per event, uint8.
         name: Index into ``names``, or NO_NAME, int32.
         chain: Chain index, -1 unset, int64.
@@ -223,8 +223,8 @@ class Trace:
         delegate_int: Integer delegate debug id, -1 unset, int64.
         delegate_str: Index into ``names`` of the string delegate debug id, or NO_NAME, int32.
         clock: Index into ``clocks``, or NO_CLOCK, uint8.
-        start: Raw start tick, uint64; 0 for events that have none. From start to end of a debug
-            event its value was logged, which took that time away from the scopes around it.
+        start: Raw start tick, uint64; 0 for events without a time. The time from start to end of a
+            debug event was spent on logging its value, and is part of the scopes around it.
         end: Raw end tick, uint64; for allocations with a time, equal to ``start``.
         metadata: Offset and length into ``metadata_bytes``, int64, shape (n, 2); length -1: absent.
         allocator: Allocator id of an allocation, else -1, int64.
@@ -235,9 +235,9 @@ class Trace:
         metadata_bytes: What ``metadata`` points into.
         debug_values: Values of debug events.
         version: ETDump schema version.
-        losses: What is missing.
-        filtered_events: Events that the target left out because it was told to.
-        stacks: Stack use, of tracers that know it.
+        losses: Missing parts.
+        filtered_events: Events not logged because of the run options.
+        stacks: Stack use, for tracers that report it.
     """
 
     names: tuple[str, ...]
@@ -291,9 +291,9 @@ class Trace:
         filtered_events: int = 0,
         stacks: Sequence[Stack] = (),
     ) -> Trace:
-        """A trace of ``count`` profile events in which nothing is set: the start of every reader.
+        """Return a trace of ``count`` profile events with default values, for readers to fill.
 
-        The reader fills the columns in place and then calls ``sealed``.
+        A reader fills the columns in place and then calls ``sealed``.
         """
         return cls(
             names=tuple(names),
@@ -333,11 +333,11 @@ class Trace:
         return self
 
     def text(self, index: int) -> str | None:
-        """The string at ``index`` of ``names``, or None for NO_NAME."""
+        """Return the string at ``index`` of ``names``, or None for NO_NAME."""
         return None if index == NO_NAME else self.names[index]
 
     def metadata_of(self, row: int) -> bytes | None:
-        """Delegate metadata of event ``row``, or None when it has none."""
+        """Return the delegate metadata of event ``row``, or None."""
         offset, length = self.metadata[row].tolist()
         return None if length < 0 else self.metadata_bytes[offset : offset + length]
 
@@ -381,7 +381,7 @@ class Trace:
         numbers: dict[str, int] = {}
 
         def common(trace: Trace, column: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-            # The last entry is what index NO_NAME (-1) finds.
+            # The last entry is for index NO_NAME (-1).
             codes = [numbers.setdefault(name, len(numbers)) for name in trace.names]
             return np.array([*codes, NO_NAME], np.int64)[column]
 
@@ -391,7 +391,7 @@ class Trace:
 
 
 def concatenate(traces: Sequence[Trace]) -> Trace:
-    """Put traces of one session, which share their clocks, one behind the other: one or more."""
+    """Concatenate one or more traces of a session, which share their clocks."""
     first = traces[0]
     if len(traces) == 1:
         return first
@@ -425,14 +425,14 @@ def concatenate(traces: Sequence[Trace]) -> Trace:
 def _shifted(
     trace: Trace, names: dict[str, int], metadata: dict[bytes, int]
 ) -> dict[str, np.ndarray]:
-    """The columns of a trace, names and metadata renumbered for those that several traces share."""
+    """Return the columns of a trace, with names and metadata renumbered to the common tables."""
     columns = {
         item.name: column
         for item in fields(trace)
         if isinstance(column := getattr(trace, item.name), np.ndarray)
     }
     codes = [names.setdefault(name, len(names)) for name in trace.names]
-    renumbered = np.array([*codes, NO_NAME], np.int32)  # the last is what NO_NAME (-1) finds
+    renumbered = np.array([*codes, NO_NAME], np.int32)  # the last one is for NO_NAME (-1)
     for name in ("name", "delegate_str"):
         columns[name] = renumbered[columns[name]]
     base = metadata.setdefault(trace.metadata_bytes, sum(map(len, metadata)))

@@ -1,4 +1,4 @@
-"""Check: one rule, applied to one thing, with a reason; and the verdict of all of them."""
+"""Check: one rule applied to one subject, with a reason. Verdict: all checks of a trace."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from harness.records.check_codes import CODES, Severity
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One rule, applied to one thing it matches.
+    """One rule, applied to one subject.
 
     Attributes:
-        code: What kind of check this is (``harness.records.check_codes``).
-        severity: What it means if it does not hold.
+        code: Kind of check (``harness.records.check_codes``).
+        severity: Effect on the verdict if it fails.
         rule: The rule, as text.
-        subject: What it was applied to.
-        measured: The value found, or None when there was none to find.
-        limit: The largest value that passes, or of a lower limit (B06) the smallest; None where the
-            rule is not about a limit.
-        unit: Of both, such as ``us``, ``ticks``, ``bytes`` or ``events``; empty without either.
-        passed: Whether it holds.
-        reason: Why it does or does not, in a sentence.
-        source: File and line of the rule; empty for what is always checked.
+        subject: The operator, allocator or other thing that was checked.
+        measured: The measured value, or None.
+        limit: The largest value that passes, for a lower limit (B06) the smallest; None if the
+            rule has no limit.
+        unit: Unit of both, such as ``us``, ``ticks``, ``bytes`` or ``events``; "" without values.
+        passed: Whether it passed.
+        reason: Why it passed or failed, in a sentence.
+        source: File and line of the rule; "" for invariants.
     """
 
     code: str
@@ -40,12 +40,12 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failed(self) -> bool:
-        """It does not hold, and for that the verdict is a failure."""
+        """Whether it failed with severity error, which fails the verdict."""
         return not self.passed and self.severity == "error"
 
     @property
     def excess(self) -> float:
-        """How far beyond its limit it is, as a ratio; infinite where there is none."""
+        """Ratio of the measured value to its limit, at least 1; infinite without a limit."""
         if self.measured is None or self.limit is None:
             return math.inf
         low, high = sorted([abs(self.measured), abs(self.limit)])
@@ -60,25 +60,25 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """True when no check fails that is an error."""
+        """True if no check failed with severity error."""
         return not self.failures
 
     @property
     def failures(self) -> tuple[Check, ...]:
-        """The checks for which it is a failure."""
+        """The failed checks with severity error."""
         return tuple(check for check in self.checks if check.failed)
 
     @property
     def worst_failures(self) -> tuple[Check, ...]:
-        """The same, those farthest beyond their limits first."""
+        """The failures, sorted by excess, largest first."""
         return tuple(sorted(self.failures, key=lambda check: check.excess, reverse=True))
 
     @property
     def warnings(self) -> tuple[Check, ...]:
-        """The checks that do not hold, but for which it is none."""
+        """The failed checks with severity warning or note."""
         return tuple(check for check in self.checks if not check.passed and not check.failed)
 
 
 def check(code: str, *, severity: Severity | None = None, **facts: object) -> Check:
-    """A check with its code's severity, unless another is given; the rest as for ``Check``."""
+    """Return a check with its code's default severity unless given; ``facts`` as for ``Check``."""
     return Check(code=code, severity=severity or CODES[code].severity, **facts)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Things that run firmware: a process, an emulated machine, a board on a serial port."""
+"""Targets that run firmware: a process, an emulated machine, a board on a serial port."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.target.serial_port import open_serial_port
 
 
 class Target(Protocol):
-    """A running target; leaving it as a context manager ends it."""
+    """A running target; as a context manager, it is closed at the end."""
 
     @property
     def transport(self) -> Transport:
@@ -24,7 +24,7 @@ class Target(Protocol):
 
     @property
     def description(self) -> str:
-        """What and where it is, for people."""
+        """What the target is and where it runs, for messages."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -32,19 +32,19 @@ class Target(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
     def check_alive(self) -> None:
-        """Do nothing while the target lives, as far as can be told.
+        """Do nothing while the target runs, as far as the host can tell.
 
         Raises:
-            TargetError: It does not; the message says how it ended and what it said last.
+            TargetError: It ended; the message has its exit status and its last output.
         """
         ...
 
     def console_tail(self) -> str:
-        """Return the last lines it has written elsewhere than on the link."""
+        """Return the last lines of its output outside the link."""
         ...
 
     def close(self) -> None:
-        """End it; further calls do nothing."""
+        """End the target; further calls do nothing."""
         ...
 
 
@@ -55,20 +55,24 @@ def start_target(
 
     Args:
         board: The board type.
-        firmware: Its image; needed by targets that are started.
-        port: Serial port, or what to find it by; needed by the others.
+        firmware: Its image; required for targets that are started here.
+        port: Serial port, by USB device or by name; required for all others.
 
     Raises:
         UsageError: The image or the port is missing, or a program is not installed.
-        TargetError: The firmware ended before it could be talked to.
+        TargetError: The firmware ended before its link was open.
         InfrastructureError: The program cannot be started, or the port cannot be opened.
     """
     if isinstance(board.target, SerialTarget):
         return open_serial_port(board, board.target, port)
     if port is not None:
-        raise UsageError(f"board {board.name} is started here and has no serial port: omit --port")
+        raise UsageError(
+            f"board {board.name} runs on this host and has no serial port: omit --port"
+        )
     if firmware is None:
-        raise UsageError(f"board {board.name} needs its firmware built before it can be started")
+        raise UsageError(
+            f"board {board.name} has no firmware to start", hint="build it first: `etharness build`"
+        )
     match board.target:
         case NativeTarget():
             return start_native(board, firmware)

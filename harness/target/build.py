@@ -1,4 +1,4 @@
-"""Builds the firmware of a board with CMake, out of the source tree, into a cache the user owns."""
+"""Builds the firmware of a board with CMake, outside the source tree, in the user's cache."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from harness.config.board import Board, Build
 from harness.errors import InfrastructureError, UsageError
 from harness.files import absolute
 from harness.resources import data_directory, user_cache
-from harness.target.process_group import bound_to_us, run_program
+from harness.target.process_group import run_program, with_death_signal
 
 _DEADLINE_S = 300.0
 _BUILT = "etharness-built"
-"""File in a build directory that says what was built there."""
+"""File in a build directory with the options of the last complete build."""
 
 EXECUTORCH_REMEDY = "pip install 'etdump-harness[build,oracle]'"
-"""How to get the executorch package, in the version this is tested with."""
+"""How to install the executorch package in the tested version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Firmware:
 
     Attributes:
         image: The executable.
-        build_id: What it will report in HELLO.
+        build_id: The build id that it reports in HELLO.
         directory: CMake's build directory.
         preset: The CMake preset it was built with.
     """
@@ -46,7 +46,7 @@ class Firmware:
 
 
 def source_digest(source: Path) -> str:
-    """Return 12 hex digits that change when any file the firmware is built from does."""
+    """Return 12 hex digits that change with any source file of the firmware."""
     digest = hashlib.sha256()
     for path in sorted(source.rglob("*")):
         relative = path.relative_to(source).as_posix()
@@ -56,33 +56,32 @@ def source_digest(source: Path) -> str:
 
 
 def build_root() -> Path:
-    """Where build directories go: ``$ETHARNESS_BUILD_DIR``, else the user's cache directory."""
+    """Return the root of build directories: ``$ETHARNESS_BUILD_DIR``, or in the user's cache."""
     if configured := os.environ.get("ETHARNESS_BUILD_DIR"):
-        return absolute(configured)  # CMake is started where the sources are
+        return absolute(configured)  # CMake runs in the source directory
     return user_cache("build")
 
 
 def build_directory(source: Path, preset: str, root: Path | None = None) -> Path:
-    """Where a preset of ``source`` is built, below ``root`` or :func:`build_root`.
+    """Return the build directory of a preset of ``source``, in ``root`` or :func:`build_root`.
 
-    CMake ties a build directory to one source directory, and a machine may hold several copies of
-    the project, so the name carries eight hex digits of where the sources are.
+    CMake ties a build directory to one source directory, and a machine may have several copies of
+    the project, so the name ends in eight hex digits of a hash of the source path.
     """
-    place = hashlib.sha256(str(source.resolve()).encode()).hexdigest()[:8]
-    return absolute(root or build_root()) / f"{preset}-{place}"
+    digest = hashlib.sha256(str(source.resolve()).encode()).hexdigest()[:8]
+    return absolute(root or build_root()) / f"{preset}-{digest}"
 
 
 def build_firmware(board: Board, *, root: Path | None = None) -> Firmware:
-    """Build a board's firmware, or bring an earlier build up to date.
+    """Build a board's firmware, or update an earlier build.
 
-    A build of the same sources with the same options is taken as it is, without asking CMake, which
-    takes seconds to find that nothing has changed.
+    A complete build of the same sources with the same options is reused without starting CMake,
+    which needs seconds to find that nothing has changed.
 
     Raises:
-        UsageError: This board's firmware is not made here, a tool the build needs is missing (the
-            hint names the package), or the sources do not compile (the message carries the end of
-            the output).
-        InfrastructureError: The build took too long, or another one of the same board did.
+        UsageError: The board has no build settings, a build tool is missing (the hint names the
+            package), or the sources do not compile (the message has the end of the output).
+        InfrastructureError: The build timed out, or waiting for another build of the board did.
     """
     build = _recipe(board)
     source = data_directory("firmware_stub")
@@ -106,7 +105,7 @@ def build_firmware(board: Board, *, root: Path | None = None) -> Firmware:
 
 
 def built_firmware(board: Board, *, root: Path | None = None) -> Firmware | None:
-    """The firmware of the sources that are here, if it is built already; nothing is started."""
+    """Return the firmware if it is built from the current sources, else None; builds nothing."""
     build = _recipe(board)
     source = data_directory("firmware_stub")
     directory = build_directory(source, build.preset, root)
@@ -121,7 +120,7 @@ def build_preset(source: Path, preset: str, directory: Path, options: dict[str, 
 
     Raises:
         UsageError: CMake or the compiler is missing, or configuring or compiling failed.
-        InfrastructureError: It took too long, or another build in ``directory`` did.
+        InfrastructureError: The build timed out, or waiting for another build there did.
     """
     cmake = _require_tools(preset)
     with _alone_in(directory, preset):
@@ -130,7 +129,7 @@ def build_preset(source: Path, preset: str, directory: Path, options: dict[str, 
 
 @contextmanager
 def _alone_in(directory: Path, preset: str) -> Iterator[None]:
-    """Keep other processes from building in ``directory``, and wait for one that does."""
+    """Lock ``directory`` against builds of other processes; wait for one in progress."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(directory.with_name(f"{directory.name}.lock"), timeout=_DEADLINE_S)
     try:
@@ -138,7 +137,7 @@ def _alone_in(directory: Path, preset: str) -> Iterator[None]:
     except Timeout as error:
         raise InfrastructureError(
             f"another process has been building {preset!r} in {directory} for {_DEADLINE_S:.0f} s",
-            hint=f"end it, or set ETHARNESS_BUILD_DIR; it holds {lock.lock_file}",
+            hint=f"end that process, which holds {lock.lock_file}, or set ETHARNESS_BUILD_DIR",
         ) from error
     try:
         yield
@@ -153,25 +152,25 @@ def _build(cmake: str, source: Path, preset: str, directory: Path, options: dict
 
 
 def find_cmake() -> str | None:
-    """Path of CMake: on the path, or beside this Python when pip installed it."""
+    """Return the path of CMake: from ``$PATH``, or installed by pip beside this Python."""
     beside_python = Path(sys.executable).parent / "cmake"
     return shutil.which("cmake") or (str(beside_python) if beside_python.exists() else None)
 
 
 def cxx_compiler() -> str:
-    """Return the C++ compiler that boards with ExecuTorch's runtime are built with."""
+    """Return the C++ compiler for boards with ExecuTorch's runtime."""
     return os.environ.get("CXX") or "c++"
 
 
 def find_executorch() -> Path | None:
-    """Directory of the installed executorch package, whose C++ libraries some boards link."""
+    """Return the directory of the installed executorch package, or None; some boards link it."""
     spec = importlib.util.find_spec("executorch")
     places = spec.submodule_search_locations if spec else None
     return Path(next(iter(places))) if places else None
 
 
 def compiler_for(preset: str) -> tuple[str, str]:
-    """Return the compiler a preset needs and the Debian packages that bring it."""
+    """Return the compiler of a preset and the Debian packages that contain it."""
     if preset in ("fuzz", "native-clang"):
         return "clang", "clang"
     if preset == "coverage":
@@ -186,8 +185,8 @@ def compiler_for(preset: str) -> tuple[str, str]:
 def _recipe(board: Board) -> Build:
     if board.build is None:
         raise UsageError(
-            f"the firmware of board {board.name} is not made here",
-            hint="make it with the chip's own tools (docs/boards.md), and give it with --image",
+            f"board {board.name} has no build settings for its firmware",
+            hint="build it with the chip vendor's tools (docs/boards.md), and use --image",
         )
     return board.build
 
@@ -224,12 +223,13 @@ def _require_tools(preset: str) -> str:
 
 def _run(command: list[str], cwd: Path, preset: str) -> None:
     try:
-        done = run_program(bound_to_us(command), _DEADLINE_S, cwd=cwd)
+        done = run_program(with_death_signal(command), _DEADLINE_S, cwd=cwd)
     except OSError as error:
         raise InfrastructureError(f"cannot start {command[0]}: {error.strerror}") from error
     if done.code is None:
         raise InfrastructureError(
-            f"building {preset!r} took longer than {_DEADLINE_S:.0f} s{done.remains}"
+            f"building {preset!r} timed out after {_DEADLINE_S:.0f} s{done.remains}",
+            hint="try again when the machine is less busy",
         )
     if done.code != 0:
         tail = "\n".join(done.output.strip().splitlines()[-20:])

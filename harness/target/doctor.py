@@ -1,4 +1,4 @@
-"""Finds the programs that boards need on this machine."""
+"""Checks which programs that boards need are installed on this machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DEADLINE_S = 10.0
 
 @dataclass(slots=True)
 class ProgramFinding:
-    """A program that boards need: its version, or None and what to do about it."""
+    """A program that boards need: its version (None: not installed) and how to install it."""
 
     tool: str
     version: str | None
@@ -32,7 +32,7 @@ class ProgramFinding:
 
 
 def examine(boards: Iterable[Board]) -> list[ProgramFinding]:
-    """Look for everything that building and starting ``boards`` needs."""
+    """Look for all programs needed to build and start ``boards``."""
     findings: dict[str, ProgramFinding] = {}
     for board in boards:
         for tool, path, remedy in _needs(board):
@@ -46,10 +46,10 @@ def examine(boards: Iterable[Board]) -> list[ProgramFinding]:
     return list(findings.values())
 
 
-def lacking(board: Board) -> list[str]:
-    """Say what this machine lacks to build and start ``board``, each with its remedy.
+def missing_tools(board: Board) -> list[str]:
+    """Return the missing programs for building and starting ``board``, with their remedies.
 
-    No program is started for it, unlike for ``examine``. A board on a port is built nowhere here.
+    Unlike ``examine``, this starts no program. Boards on serial ports need none.
     """
     if isinstance(board.target, SerialTarget):
         return []
@@ -61,7 +61,7 @@ def lacking(board: Board) -> list[str]:
 
 
 def _needs(board: Board) -> list[tuple[str, str | None, str]]:
-    """Programs that ``board`` needs: the name of each, its path if it is here, and its remedy."""
+    """Return name, path (None: not installed) and remedy of the programs that ``board`` needs."""
     if board.build is None:
         return []
     compiler, package = compiler_for(board.build.preset)
@@ -79,7 +79,7 @@ def _needs(board: Board) -> list[tuple[str, str | None, str]]:
 
 
 def _version(path: str | None) -> str | None:
-    """First line that the program prints about its version; None when it is not there."""
+    """Return the first line of the program's version output; None if it is not installed."""
     if path is None:
         return None
     try:
@@ -87,6 +87,6 @@ def _version(path: str | None) -> str | None:
     except OSError as error:
         return f"does not run: {error}"
     if done.code is None:
-        return f"does not run: had not ended after {_DEADLINE_S:g} s"
-    said = (done.stdout or done.stderr).decode(errors="replace")
-    return next(iter(said.strip().splitlines()), "unknown")
+        return f"does not run: timed out after {_DEADLINE_S:g} s"
+    output = (done.stdout or done.stderr).decode(errors="replace")
+    return next(iter(output.strip().splitlines()), "unknown")

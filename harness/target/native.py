@@ -1,4 +1,4 @@
-"""The firmware as a process of this host, on a pseudo-terminal that it makes."""
+"""Native target: the firmware as a process of this host, on a pseudo-terminal that it creates."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from harness.target.process import ChildProcess, ProcessTarget
 
 _LINK: Final = re.compile(rb"^link: (\S+)\r?\n", re.MULTILINE)
 _BAUD: Final = 115_200
-"""A pseudo-terminal has a rate, too, but does not keep to it."""
+"""A pseudo-terminal has a baud rate, but ignores it."""
 
 
 def start_native(board: Board, firmware: Firmware) -> ProcessTarget:
-    """Start the image and open the link it names on its standard output.
+    """Start the image and open the pseudo-terminal that it prints on standard output.
 
     Raises:
-        TargetError: It ended, or named no link within the board's boot deadline.
-        InfrastructureError: It cannot be started, or its link cannot be opened.
+        TargetError: It ended, or printed no path within ``deadlines.boot_s``.
+        InfrastructureError: It cannot be started, or the pseudo-terminal cannot be opened.
     """
     child = ChildProcess(f"the firmware of {board.name}", [str(firmware.image)])
     try:
@@ -39,4 +39,4 @@ def _link_path(child: ChildProcess, board: Board) -> str:
     if found := _LINK.search(child.output()):
         return found[1].decode("utf-8", errors="replace")
     child.check_alive()
-    raise TargetError(f"{child.name} named no link on its standard output within {limit:g} s")
+    raise TargetError(f"{child.name} printed no `link:` line on stdout within {limit:g} s")

@@ -1,8 +1,8 @@
-"""The serial ports of this host, and the one that a unit is on.
+"""Lists the serial ports of this host, and finds the port of a unit.
 
-The kernel says in ``/sys`` what is plugged in where, also when ``/dev`` has another name for it
-than a minute ago. A product's name is never asked: two of a kind have the same, and a new one of
-the same kind may have another.
+Ports are read from ``/sys``, which has the USB location and ids of each port; names in ``/dev``
+change. Product names are ignored: two adapters of a kind share one, and a new revision may have
+another.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from harness.errors import PortError
 from harness.files import absolute
 
 ROOT_VARIABLE: Final = "ETHARNESS_SYSROOT"
-"""Environment variable: where ``sys`` and ``dev`` are looked for, for tests and containers."""
+"""Environment variable: directory that contains ``sys`` and ``dev``, for tests and containers."""
 
 _NO_UART: Final = "0"
-"""The type of a port that a driver keeps a place for, but behind which there is none."""
+"""Type of a port that a driver has reserved without hardware."""
 
 
 class SerialPort(msgspec.Struct, frozen=True):
-    """A serial port that is there now.
+    """A serial port that is present now.
 
     Attributes:
-        device: Its name at the moment, such as ``/dev/ttyACM0``.
-        vid: USB vendor; None if it is not on USB.
-        pid: USB product number; likewise.
-        serial: The USB device's serial number; "" if it has none.
-        interface: Which interface of the device it is; None if it is not on USB.
-        location: Where it is plugged in, hub by hub, such as ``1-4.3``; "" if not on USB.
-        links: Other names in ``/dev/serial``, which stay.
+        device: Its current device name, such as ``/dev/ttyACM0``.
+        vid: USB vendor id; None if it is not on USB.
+        pid: USB product id; None if it is not on USB.
+        serial: Serial number of the USB device; "" if it has none.
+        interface: USB interface number; None if it is not on USB.
+        location: USB location, hub by hub, such as ``1-4.3``; "" if it is not on USB.
+        links: Its stable names in ``/dev/serial``.
     """
 
     device: str
@@ -48,14 +48,14 @@ class SerialPort(msgspec.Struct, frozen=True):
 
     @property
     def described(self) -> str:
-        """What it is found by, in one line."""
+        """Device name and USB ids in one line."""
         if self.vid is None or self.pid is None:
             return f"{self.device} (not on USB)"
         what = describe(UsbPort(self.vid, self.pid, self.serial, self.interface, self.location))
         return f"{self.device} ({what})"
 
     def matches(self, wanted: UsbPort) -> bool:
-        """Whether it is all that is said of ``wanted``."""
+        """Whether every given field of ``wanted`` matches."""
         return (
             (self.vid, self.pid) == (wanted.vid, wanted.pid)
             and wanted.serial in ("", self.serial)
@@ -65,15 +65,15 @@ class SerialPort(msgspec.Struct, frozen=True):
 
 
 def system_root() -> Path:
-    """Where ``sys`` and ``dev`` are: ``$ETHARNESS_SYSROOT``, else the root of the file system."""
+    """Return the directory with ``sys`` and ``dev``: ``$ETHARNESS_SYSROOT``, by default ``/``."""
     return absolute(os.environ.get(ROOT_VARIABLE) or "/")
 
 
 def list_ports(root: Path | None = None) -> list[SerialPort]:
-    """Return every serial port that is there, by its device's name.
+    """Return all serial ports, sorted by device name.
 
     Args:
-        root: Where ``sys`` and ``dev`` are; None for ``system_root``.
+        root: Directory with ``sys`` and ``dev``; None for ``system_root``.
     """
     root = root or system_root()
     links = dict(_links(root / "dev/serial"))
@@ -82,11 +82,10 @@ def list_ports(root: Path | None = None) -> list[SerialPort]:
 
 
 def find_port(wanted: UsbPort, root: Path | None = None) -> str:
-    """Return the device that ``wanted`` is at the moment.
+    """Return the current device name of ``wanted``.
 
     Raises:
-        PortError: None is it, or several are; the message says what there is, and what tells it
-            apart.
+        PortError: No port matches, or several do; the message lists the candidates.
     """
     ports = list_ports(root)
     found = [port for port in ports if port.matches(wanted)]
@@ -94,32 +93,32 @@ def find_port(wanted: UsbPort, root: Path | None = None) -> str:
         return found[0].device
     if found:
         raise PortError(
-            f"{len(found)} serial ports are {describe(wanted)}: {_listed(found)}",
-            hint=f"say more of the port in units.toml: {_what_differs(found)}",
+            f"{len(found)} serial ports match {describe(wanted)}: {_list(found)}",
+            hint=f"add to the port in units.toml: {_distinguishing_keys(found)}",
         )
-    there = _listed([port for port in ports if port.vid is not None])
+    usb = _list([port for port in ports if port.vid is not None])
     raise PortError(
-        f"no serial port is {describe(wanted)}; on USB there is {there or 'none'}",
-        hint="is it plugged in, and has it power? `etharness ports` lists what there is",
+        f"serial port {describe(wanted)} not found; ports on USB: {usb or 'none'}",
+        hint="check that it is plugged in and has power; `etharness ports` lists all ports",
     )
 
 
 def device_of(port: UsbPort | str) -> str:
-    """Return the device or the address of a port, looking for what is on USB.
+    """Return the device name or address of a port; a USB port is searched.
 
     Raises:
-        PortError: It is not there, or cannot be told apart from another.
+        PortError: The USB port is not present, or several ports match.
     """
     return port if isinstance(port, str) else find_port(port)
 
 
 def describe(port: UsbPort | str) -> str:
-    """What a port is found by, in one line; a name or an address is itself."""
+    """Return a port in one line: USB ids, serial number, interface and location; or its name."""
     if isinstance(port, str):
         return port
     text = f"{port.vid:04x}:{port.pid:04x}"
     if port.serial:
-        # Escaped, as a device may say anything; without quotes where it is what one expects.
+        # A device can report any bytes, so unusual serial numbers are quoted and escaped.
         text += f":{port.serial if _is_plain(port.serial) else repr(port.serial)}"
     text += f" interface {port.interface}" if port.interface is not None else ""
     return text + (f" at {port.location}" if port.location else "")
@@ -129,20 +128,20 @@ def _is_plain(serial: str) -> bool:
     return serial.isascii() and serial.isprintable() and " " not in serial
 
 
-def _listed(ports: list[SerialPort]) -> str:
+def _list(ports: list[SerialPort]) -> str:
     return ", ".join(port.described for port in ports)
 
 
-def _what_differs(ports: list[SerialPort]) -> str:
-    """The keys of a unit's port that tell these apart."""
+def _distinguishing_keys(ports: list[SerialPort]) -> str:
+    """Return the keys of a unit's port whose values differ between these ports."""
     keys = ("serial", "interface", "location")
-    telling = [key for key in keys if len({getattr(port, key) for port in ports}) == len(ports)]
-    telling = telling or [key for key in keys if len({getattr(port, key) for port in ports}) > 1]
-    return " or ".join(telling) or "nothing tells them apart"
+    differing = [key for key in keys if len({getattr(port, key) for port in ports}) == len(ports)]
+    differing = differing or [key for key in keys if len({getattr(p, key) for p in ports}) > 1]
+    return " or ".join(differing) or "(they do not differ)"
 
 
 def _port(root: Path, tty: Path, links: dict[str, list[str]]) -> SerialPort | None:
-    """The port of an entry of ``/sys/class/tty``; None for consoles and ports without hardware."""
+    """Return the port of an entry of ``/sys/class/tty``; None for consoles and unused ports."""
     device = root / "dev" / tty.name
     behind = tty / "device"
     if not behind.exists() or _read(tty / "type") == _NO_UART:
@@ -166,7 +165,7 @@ def _port(root: Path, tty: Path, links: dict[str, list[str]]) -> SerialPort | No
 
 
 def _links(directory: Path) -> Iterator[tuple[str, list[str]]]:
-    """Names of devices, and the links in ``/dev/serial`` that lead to each."""
+    """Yield device names with their links in ``/dev/serial``."""
     found: dict[str, list[str]] = {}
     for link in directory.glob("by-*/*"):
         if link.is_symlink():
@@ -182,7 +181,7 @@ def _hexadecimal(file: Path) -> int | None:
 
 
 def _read(file: Path) -> str:
-    """A line of ``/sys``; "" if it is not there, as a device may go while it is looked at."""
+    """Read a line from ``/sys``; "" if it does not exist: a device may vanish at any time."""
     try:
         return file.read_bytes().decode("utf-8", errors="backslashreplace").strip()
     except OSError:

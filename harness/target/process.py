@@ -1,4 +1,4 @@
-"""A program that is the target, or emulates it: its output, its end, and that it does end."""
+"""Targets that are processes of this host: their output, their end, and their termination."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Final, Self
 from harness.capped import CappedBuffer
 from harness.errors import InfrastructureError, TargetError
 from harness.link.transports import SerialTransport, SocketTransport
-from harness.target.process_group import Drain, bound_to_us, ended_with
+from harness.target.process_group import Drain, exit_text, with_death_signal
 
 _TERMINATE_S: Final = 1.0
 _DYING_S: Final = 1.0
-"""Time between the end of a program's streams and its own."""
+"""Longest time between the end of a program's streams and its exit."""
 _POLL_S: Final = 0.005
 _TAIL_BYTES: Final = 2000
 _TAIL_LINES: Final = 10
@@ -27,31 +27,31 @@ _OUTPUT_BYTES: Final = 1 << 20
 class ChildProcess:
     """A running program.
 
-    Its output is drained while it runs: a pipe that nobody reads would stop it when full. The last
-    of it is kept.
+    Its output is drained in the background, because a full pipe would block the program. The tail
+    of the output is kept.
 
     Attributes:
-        name: What messages call it.
+        name: Name of the program in messages.
     """
 
     def __init__(self, name: str, command: Sequence[str]) -> None:
-        """Start it; the thread that does must outlive it, or it ends with the thread.
+        """Start the program; it ends if the calling thread ends (PR_SET_PDEATHSIG).
 
         Args:
-            name: What messages call it.
+            name: Name of the program in messages.
             command: The program and its arguments.
 
         Raises:
             InfrastructureError: It cannot be started.
         """
         if shutil.which(command[0]) is None:
-            raise InfrastructureError(f"cannot start {name}: {command[0]} is not a program")
+            raise InfrastructureError(f"cannot start {name}: program {command[0]} not found")
         self.name = name
         self._stdout = CappedBuffer(0, _OUTPUT_BYTES)
         self._stderr = CappedBuffer(0, _TAIL_BYTES)
         try:
             self._process = subprocess.Popen(
-                bound_to_us(command),
+                with_death_signal(command),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -66,7 +66,7 @@ class ChildProcess:
                 (self._process.stderr, self._stderr.extend),
             ]
         )
-        # Also when nobody calls close, at the latest when the interpreter exits.
+        # Ends the program even without close(), at the latest when the interpreter exits.
         self._end = weakref.finalize(self, _end, self._process, self._drain)
 
     @property
@@ -75,7 +75,7 @@ class ChildProcess:
         return self._process.pid
 
     def wait_for(self, ready: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until ``ready`` says so; False when the program ended or the time is over."""
+        """Wait until ``ready`` returns True; False if the program ended or on timeout."""
         deadline = time.monotonic() + timeout_s
         while not ready():
             if self._process.poll() is not None or time.monotonic() >= deadline:
@@ -84,33 +84,33 @@ class ChildProcess:
         return True
 
     def finish(self, timeout_s: float) -> int | None:
-        """Wait for its end; its exit status, negative for a signal's, or None if it still runs."""
+        """Wait for its end; return its exit status (negative: signal), or None on timeout."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout_s)
         return self._process.returncode
 
     def output(self) -> bytes:
-        """Return what it has written to standard output, the last MiB of it."""
+        """Return its standard output, at most the last MiB."""
         self._catch_up()
         return self._stdout.kept
 
     def tail(self) -> str:
-        """Return the last lines it has written to standard error, empty when none."""
+        """Return the last lines of its standard error."""
         self._catch_up()
         text = self._stderr.kept.decode("utf-8", errors="replace")
         return "\n".join(text.strip().splitlines()[-_TAIL_LINES:])
 
     def describe_end(self, wait_s: float = 0.0) -> str | None:
-        """Say how it ended and what it said last, or return None while it runs.
+        """Return a text with exit status and last output, or None while it runs.
 
         Args:
-            wait_s: Time to give it, seconds: a line goes dead a little before its program does.
+            wait_s: Longest wait for its end, seconds: its streams may close before it exits.
         """
         code = self.finish(wait_s)
         if code is None:
             return None
         tail = self.tail()
-        return f"{self.name} {ended_with(code)}" + (f"; its last words:\n{tail}" if tail else "")
+        return f"{self.name} {exit_text(code)}" + (f"; its last output:\n{tail}" if tail else "")
 
     def check_alive(self, wait_s: float = 0.0) -> None:
         """Do nothing while it runs; ``wait_s`` as in `describe_end`.
@@ -122,7 +122,7 @@ class ChildProcess:
             raise TargetError(end)
 
     def close(self) -> None:
-        """End it: ask, and kill when it does not go."""
+        """End it with SIGTERM, after a timeout with SIGKILL."""
         self._end()
 
     def _catch_up(self) -> None:
@@ -131,11 +131,11 @@ class ChildProcess:
 
 
 class ProcessTarget:
-    """A target that is a program of this host.
+    """A target that runs as a process of this host.
 
     Attributes:
         transport: The byte stream to it.
-        description: What and where it is, for people.
+        description: What the target is and where it runs, for messages.
         pid: Its process id.
     """
 
@@ -157,16 +157,16 @@ class ProcessTarget:
         """Do nothing while it runs.
 
         Raises:
-            TargetError: It has ended; the message says how, and what it said last.
+            TargetError: It ended; the message has its exit status and its last output.
         """
         self._child.check_alive(_DYING_S if self.transport.ended else 0.0)
 
     def console_tail(self) -> str:
-        """Return the last lines it has written to standard error."""
+        """Return the last lines of its standard error."""
         return self._child.tail()
 
     def close(self) -> None:
-        """End it and release the stream; further calls do nothing."""
+        """Close the stream and end the process; further calls do nothing."""
         self.transport.close()
         self._child.close()
 

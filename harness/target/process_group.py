@@ -1,7 +1,7 @@
-"""Programs that end with all that they have started, and whose output is drained while they run.
+"""Runs programs in their own session: ends them with all their children, and drains their output.
 
-A program gets a session of its own. What it starts stays in that session, also in a process group
-of its own, as `timeout` and shells make them, unless it asks for another one (a daemon does).
+Children stay in the program's session, even in process groups of their own as created by `timeout`
+and shells, unless they call setsid() as daemons do.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from harness.capped import CappedBuffer
 _log = logging.getLogger(__name__)
 
 Sink = Callable[[bytes], object]
-"""Takes what a program has written; called from another thread."""
+"""Called with a program's output, from another thread."""
 
 _GONE_S: Final = 5.0
-"""Time until what was killed is gone; longer only takes what the kernel cannot end now."""
+"""Longest wait for killed processes; only processes blocked in the kernel take longer."""
 _DRAIN_S: Final = 1.0
-"""Time to read what has been written when a program has ended; it takes next to none."""
+"""Longest wait for the rest of the output of an ended program; normally much less."""
 _POLL_S: Final = 0.002
 _LONGEST_POLL_S: Final = 0.05
 _READ_SIZE: Final = 1 << 18
@@ -51,19 +51,19 @@ class Process:
 
     @property
     def is_living(self) -> bool:
-        """Whether anything of it runs: a zombie holds nothing, whoever has yet to reap it.
+        """Whether any thread of it runs. A zombie holds no resources.
 
         The first thread of a process may be a zombie while others run.
         """
         return self.state not in _DEAD or self.threads > 1
 
     def __str__(self) -> str:
-        """It as a message names it."""
+        """Process id, name and state, for messages."""
         return f"process {self.pid} ({self.name}, state {self.state})"
 
 
 class Drain:
-    """Reads pipes in a thread until they end, so that whoever writes into them never waits."""
+    """Reads pipes in a thread until they end, so that their writers never block."""
 
     def __init__(self, pipes: Sequence[tuple[IO[bytes], Sink]]) -> None:
         self._sinks = {pipe.fileno(): sink for pipe, sink in pipes}
@@ -79,7 +79,7 @@ class Drain:
         self._thread.start()
 
     def catch_up(self) -> None:
-        """Wait until all that has been written by now is read."""
+        """Wait until all output written so far has been read."""
         self._caught_up.clear()
         with contextlib.suppress(OSError):  # it has ended
             os.write(self._wake, b"?")
@@ -87,12 +87,12 @@ class Drain:
             self._caught_up.wait(_DRAIN_S)
 
     def end(self) -> None:
-        """Read what is there still, and no more: whoever escaped may keep a pipe open for ever."""
+        """Read the remaining output and stop: an escaped child may keep a pipe open forever."""
         self._ending = True
         self.catch_up()
         self._thread.join(_DRAIN_S)
         if self._thread.is_alive():
-            return  # a sink hangs, as on a disk that is gone: what it reads from stays its own
+            return  # a sink blocks, as on a lost disk; the thread still owns its pipes
         for file in (self._wake, self._wake_read):
             with contextlib.suppress(OSError):
                 os.close(file)
@@ -110,7 +110,7 @@ class Drain:
                     self._read(file)
                 elif os.read(self._wake_read, 64) and not asked:
                     asked = time.monotonic()
-            # Nothing more is there; or somebody writes without end.
+            # All output is read, or a writer never stops.
             if asked and (not ready or time.monotonic() > asked + _DRAIN_S / 2):
                 asked = 0.0
                 self._caught_up.set()
@@ -136,9 +136,9 @@ class ProcessGroup:
     """A running program in a session of its own.
 
     Attributes:
-        pid: Its process id, which is also that of its session and group.
-        returncode: Its exit status, negative for a signal's; None until `end` has seen it.
-        remaining: What was still there when `end` gave up.
+        pid: Its process id, which is also the id of its session and group.
+        returncode: Its exit status (negative: signal); None before `end`.
+        remaining: Processes that were still alive when `end` gave up.
     """
 
     def __init__(
@@ -154,16 +154,16 @@ class ProcessGroup:
 
         Args:
             command: The program and its arguments.
-            stdout: Takes what it writes to standard output.
-            stderr: Takes what it writes to standard error; None for ``stdout``.
-            cwd: Where it runs; None for here.
+            stdout: Called with its standard output.
+            stderr: Called with its standard error; None for ``stdout``.
+            cwd: Its working directory; None for ours.
             env: Its environment; None for ours.
 
         Raises:
             OSError: It cannot be started.
         """
         self.remaining: tuple[Process, ...] = ()
-        # Not a context manager: its end is ours to wait for, with a deadline.
+        # Not used as a context manager, which would wait for its end without a timeout.
         self._process: subprocess.Popen[Any] = subprocess.Popen(
             list(command),
             stdin=subprocess.DEVNULL,
@@ -180,17 +180,17 @@ class ProcessGroup:
 
     @property
     def returncode(self) -> int | None:
-        """Its exit status, negative for a signal's; None before its end was seen by `end`."""
+        """Its exit status (negative: signal); None before `end`."""
         return self._process.returncode
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for the end of the program itself; whether it has ended."""
+        """Wait for the end of the program itself; return whether it has ended."""
         if self._process.returncode is not None:
             return True
         try:
-            # It is not reaped: until then nobody else gets the number of its group.
+            # poll() does not reap it, so no other process can get its group id meanwhile.
             file = os.pidfd_open(self.pid)
-        except (AttributeError, OSError):  # not Linux, or one that is old
+        except (AttributeError, OSError):  # not Linux, or an old kernel
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(max(0.0, timeout_s))
             return self._process.returncode is not None
@@ -208,16 +208,16 @@ class ProcessGroup:
                 os.killpg(self.pid, number)
 
     def catch_up(self) -> None:
-        """Wait until the sinks have all that was written by now."""
+        """Wait until the sinks have all output written so far."""
         if not self._ended:
             self._drain.catch_up()
 
     def end(self) -> int | None:
-        """Kill what is left of it and all it started, and wait until nothing of that is left.
+        """Kill the program and all its children, and wait until they are gone.
 
         Returns:
-            Its exit status; None if the kernel cannot end it. What is left then, ``remaining``
-            says, and the log.
+            Its exit status; None if the kernel cannot end it. Surviving processes are logged and
+            stored in ``remaining``.
         """
         if self._ended:
             return self._process.returncode
@@ -236,19 +236,19 @@ class ProcessGroup:
             self._process.wait(max(_POLL_S, deadline - time.monotonic()))
         self._drain.end()
         if left:
-            _log.warning("%s", self.complaint)
+            _log.warning("%s", self.leftover)
         return self._process.returncode
 
     @property
-    def complaint(self) -> str:
-        """What remains of it although it was killed; "" for nothing."""
+    def leftover(self) -> str:
+        """Processes that survived SIGKILL, in words; "" if there are none."""
         left = ", ".join(map(str, self.remaining))
-        return f"still there {_GONE_S:g} s after being killed: {left}" if left else ""
+        return f"still alive {_GONE_S:g} s after SIGKILL: {left}" if left else ""
 
     def _left(self) -> list[Process]:
-        """What still lives of it; what is in another group of its session is killed at once."""
+        """Return its living processes; kill those in other process groups of its session."""
         found = session_members(self.pid)
-        if found is None:  # there is no /proc: a group of zombies looks like one that lives
+        if found is None:  # no /proc: a group of zombies looks like a living one
             if not self.wait(0):
                 return [Process(self.pid, "unknown", "?", self.pid, self.pid, 1)]
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -266,11 +266,11 @@ class ProcessGroup:
 
 
 def session_members(session: int) -> list[Process] | None:
-    """Processes of a session, or of the group of that number; None where there is no ``/proc``."""
+    """Return the processes of a session, or of the group with that id; None without ``/proc``."""
     if _read_stat(os.getpid()) is None:
         return None
     found = []
-    for name in os.listdir("/proc"):  # noqa: PTH208  paths of all processes would be made for it
+    for name in os.listdir("/proc"):  # noqa: PTH208  iterdir() would create a Path per process
         process = _read_stat(int(name)) if name.isdigit() else None
         if process is not None and session in (process.session, process.group):
             found.append(process)
@@ -282,7 +282,7 @@ def _read_stat(pid: int) -> Process | None:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    # The second field is a name, which may hold anything; the rest are numbers.
+    # The second field is the program name, which may contain spaces and parentheses.
     front, _, rest = stat.rpartition(b")")
     fields = rest.decode().split()
     if len(fields) < _STAT_FIELDS:
@@ -293,7 +293,7 @@ def _read_stat(pid: int) -> Process | None:
 
 
 def _kill(process: Process) -> None:
-    """Kill that very process, not one that has got its number since."""
+    """Kill a process, but not a later one with the same id."""
     with contextlib.suppress(AttributeError, OSError):
         file = os.pidfd_open(process.pid)
         try:
@@ -304,14 +304,14 @@ def _kill(process: Process) -> None:
             os.close(file)
 
 
-def bound_to_us(command: Sequence[str], number: str = "TERM") -> list[str]:
-    """Have the kernel end the program by a signal when we are killed and cannot."""
+def with_death_signal(command: Sequence[str], number: str = "TERM") -> list[str]:
+    """Return a command that the kernel ends by a signal when this process is killed."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", number, "--", *command] if setpriv else list(command)
 
 
-def ended_with(code: int) -> str:
-    """How a program ended, by its exit status, for a message."""
+def exit_text(code: int) -> str:
+    """Return how a program ended, from its exit status, for messages."""
     if code >= 0:
         return f"exited with status {code}"
     try:
@@ -322,13 +322,13 @@ def ended_with(code: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProgramEnd:
-    """How a program ended that was run to its end.
+    """Exit status and output of a program.
 
     Attributes:
-        code: Its exit status, negative for a signal's; None if it was ended at its deadline.
-        stdout: What it wrote to standard output; with head and tail only where it had no end.
-        stderr: What it wrote to standard error, likewise.
-        remaining: What is left of it although it was killed, in words; "" for nothing.
+        code: Its exit status (negative: signal); None if it timed out.
+        stdout: Its standard output; only head and tail if it was too long.
+        stderr: Its standard error, likewise.
+        remaining: Processes that survived SIGKILL, in words; "" if there are none.
     """
 
     code: int | None
@@ -338,19 +338,19 @@ class ProgramEnd:
 
     @property
     def output(self) -> str:
-        """All that it wrote as text, errors last."""
+        """Standard output followed by standard error, as text."""
         return (self.stdout + self.stderr).decode("utf-8", "backslashreplace")
 
     @property
     def how(self) -> str:
-        """How it ended, for a message."""
+        """How it ended, for messages."""
         if self.code is None:
-            return "had not ended after its deadline"
-        return ended_with(self.code)
+            return "timed out"
+        return exit_text(self.code)
 
     @property
     def remains(self) -> str:
-        """The end of a message: what is left of it, if anything is."""
+        """End of a message: processes that survived SIGKILL, or ""."""
         return f"; {self.remaining}" if self.remaining else ""
 
 
@@ -361,12 +361,12 @@ def run_program(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> ProgramEnd:
-    """Run a program to its end, or end it and all it started at a deadline.
+    """Run a program to its end; kill it with all its children after a timeout.
 
     Args:
         command: The program and its arguments.
-        timeout_s: How long it may take, seconds.
-        cwd: Where it runs; None for here.
+        timeout_s: Timeout, seconds.
+        cwd: Its working directory; None for ours.
         env: Its environment; None for ours.
 
     Raises:
@@ -378,4 +378,4 @@ def run_program(
         in_time = group.wait(timeout_s)
     finally:
         code = group.end()
-    return ProgramEnd(code if in_time else None, bytes(stdout), bytes(stderr), group.complaint)
+    return ProgramEnd(code if in_time else None, bytes(stdout), bytes(stderr), group.leftover)

@@ -1,6 +1,6 @@
-"""A QEMU machine whose first UART is a TCP connection to us.
+"""QEMU target: an emulated machine with its first UART on a TCP connection to us.
 
-A socket and not a pseudo-terminal: on the latter QEMU's UARTs have held back a frame's last byte.
+A socket, because on a pseudo-terminal QEMU's UARTs sometimes held back the last byte of a frame.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ def start_qemu(board: Board, machine: QemuTarget, firmware: Firmware) -> Process
 
     Raises:
         UsageError: QEMU is not installed.
-        InfrastructureError: It cannot be started, or ended at once.
+        InfrastructureError: QEMU cannot be started, or ended at once.
     """
     return _start(board, machine, ("-kernel", str(firmware.image)), str(firmware.image))
 
 
 def start_empty(board: Board, machine: QemuTarget, gdbserver: Path) -> ProcessTarget:
-    """Start an emulated machine with nothing in its memory, which waits for a debugger.
+    """Start an emulated machine with empty memory that waits for a debugger.
 
     Args:
         board: The board type.
-        machine: What it says of the machine.
-        gdbserver: The socket that a debugger connects to, which is made.
+        machine: Its QEMU settings.
+        gdbserver: Path of the socket to create for the debugger.
 
     Raises:
         UsageError: QEMU is not installed.
-        InfrastructureError: It cannot be started, or ended at once.
+        InfrastructureError: QEMU cannot be started, or ended at once.
     """
     waiting = ("-S", "-gdb", f"unix:path={gdbserver},server=on,wait=off")
     return _start(board, machine, waiting, "empty memory", gdbserver)
@@ -66,7 +66,7 @@ def _start(
         ]
         child = ChildProcess(f"{machine.system} ({board.name})", command)
         connection = _accept(server, child, board.deadlines.boot_s)
-    if gdbserver is not None:  # which it opens after its UART
+    if gdbserver is not None:  # QEMU opens it after its UART
         try:
             _await(child, gdbserver.exists, board.deadlines.boot_s, "gdbserver")
         except InfrastructureError:
@@ -77,7 +77,7 @@ def _start(
 
 
 def _accept(server: socket.socket, child: ChildProcess, timeout_s: float) -> socket.socket:
-    """Wait for QEMU to connect, which it does before it runs the machine."""
+    """Wait for QEMU to connect; it connects before it runs the machine."""
     accepted: list[socket.socket] = []
 
     def connected() -> bool:
@@ -93,7 +93,7 @@ def _accept(server: socket.socket, child: ChildProcess, timeout_s: float) -> soc
 
 
 def _await(child: ChildProcess, done: Callable[[], bool], timeout_s: float, what: str) -> None:
-    """Wait until QEMU has opened something; end it if it does not."""
+    """Wait until QEMU has opened its UART or gdbserver; end QEMU on timeout."""
     if child.wait_for(done, timeout_s):
         return
     reason = child.describe_end() or f"{child.name} did not open its {what} within {timeout_s:g} s"
@@ -102,7 +102,7 @@ def _await(child: ChildProcess, done: Callable[[], bool], timeout_s: float, what
 
 
 def package_of(system: str) -> str:
-    """Return the Debian package that a QEMU program comes in, which groups architectures."""
+    """Return the Debian package of a QEMU program; a package contains several architectures."""
     architecture = system.removeprefix("qemu-system-")
     groups = {"arm": "arm", "aarch64": "arm", "x86_64": "x86", "i386": "x86"}
     return f"qemu-system-{groups.get(architecture, 'misc')}"

@@ -1,4 +1,4 @@
-"""A board that runs by itself, on a serial port of this host or of another."""
+"""Serial target: a board on a serial port of this host or of another."""
 
 from __future__ import annotations
 
@@ -12,65 +12,65 @@ from harness.link.ports import open_port
 from harness.link.reopen import ReopeningTransport
 from harness.link.transports import Transport
 from harness.target.lease.holding import Lease, hold
-from harness.target.lease.lock_keys import LockKey, place_of_port
+from harness.target.lease.lock_keys import LockKey, port_key
 from harness.target.ports import describe, device_of
 
 
 class SerialLine:
-    """The line to a board: found, held and opened, again whenever it has ended.
+    """The serial port of a board: finds, leases and opens it, and reopens it after a loss.
 
-    What is on USB may come back by another name, and plugged in elsewhere.
+    A USB port may come back under another device name and on another USB socket.
     """
 
     def __init__(self, port: UsbPort | str, baud: int, wait_s: float) -> None:
-        """Name a port.
+        """Set the port; nothing is opened yet.
 
         Args:
-            port: Its device or address, or what to find it by.
+            port: USB device, device name or address.
             baud: Bits per second.
-            wait_s: Longest wait for another process to let it go when it is first opened, seconds.
+            wait_s: Longest wait for another process to release it at the first `open`, seconds.
         """
         self._port, self._baud, self._wait_s = port, baud, wait_s
-        self._place: LockKey | None = None
+        self._key: LockKey | None = None
         self._held = ExitStack()
         self._lease: Lease | None = None
 
     def open(self) -> Transport:
-        """Open it.
+        """Find, lease and open the port.
 
         Raises:
             BusyError: Another process holds it.
-            PortError: It is not there, or cannot be opened.
+            PortError: It is not present, or cannot be opened.
         """
         device = device_of(self._port)
-        place = place_of_port(device)
-        if place != self._place:
+        key = port_key(device)
+        if key != self._key:
             held = ExitStack()
-            self._lease = held.enter_context(hold([place], self._wait_s))
+            self._lease = held.enter_context(hold([key], self._wait_s))
             self._held.close()
-            self._place, self._held, self._wait_s = place, held, 0.0
+            self._key, self._held, self._wait_s = key, held, 0.0
         return open_port(device, self._baud)
 
     def check(self) -> None:
-        """Do nothing while it is held.
+        """Do nothing while the lease is held.
 
         Raises:
-            BusyError: Somebody has taken it.
+            BusyError: The lease was lost.
         """
         if self._lease is not None:
             self._lease.check()
 
-    def glance(self) -> None:
-        """The same by what the last heartbeat has found, as often as one likes.
+    def check_cached(self) -> None:
+        """Like `check`, with the result of the last heartbeat; cheap enough for every read.
 
         Raises:
-            BusyError: Somebody has taken it.
+            BusyError: The lease was lost.
         """
         if self._lease is not None:
-            self._lease.glance()
+            self._lease.check_cached()
 
     def close(self) -> None:
-        """Let it go."""
+        """Release the lease."""
         self._held.close()
 
 
@@ -79,7 +79,7 @@ class SerialPortTarget:
 
     Attributes:
         transport: The byte stream to it.
-        description: Which port at which rate.
+        description: Port and baud rate, for messages.
     """
 
     def __init__(self, transport: ReopeningTransport, description: str, line: SerialLine) -> None:
@@ -94,19 +94,19 @@ class SerialPortTarget:
         self.close()
 
     def check_alive(self) -> None:
-        """Do nothing while it is ours: whether a board on a wire lives, only the link can tell.
+        """Check the lease. Whether a board on a serial port runs, only the link can tell.
 
         Raises:
-            BusyError: Somebody has taken it.
+            BusyError: The lease was lost.
         """
         self._line.check()
 
     def console_tail(self) -> str:
-        """Return an empty string: what a board says comes over the link."""
+        """Return an empty string: a board's console output comes over the link."""
         return ""
 
     def close(self) -> None:
-        """Close the port and let the unit go."""
+        """Close the port and release its lease."""
         try:
             self.transport.close()
         finally:
@@ -116,22 +116,22 @@ class SerialPortTarget:
 def open_serial_port(
     board: Board, target: SerialTarget, port: UsbPort | str | None
 ) -> SerialPortTarget:
-    """Open the port a board is on, and hold it until it is closed.
+    """Lease and open the port of a board.
 
     Raises:
-        UsageError: No port was named, or this is no address of one.
+        UsageError: No port is given, or its address is invalid.
         InfrastructureError: It cannot be found or opened, or another process holds it.
     """
     if port is None:
         raise UsageError(
-            f"board {board.name} is on a serial port, and none was named",
-            hint="give --unit, or --port such as /dev/ttyACM0 or rfc2217://host:port; `etharness "
-            "ports` lists those of this host",
+            f"board {board.name} needs a serial port, and no port is given",
+            hint="use --unit, or --port such as /dev/ttyACM0 or rfc2217://host:port; `etharness "
+            "ports` lists the ports of this host",
         )
     deadlines = board.deadlines
     line = SerialLine(port, target.baud, deadlines.unit_s)
     try:
-        transport = ReopeningTransport(line.open, deadlines.reopen_s, check=line.glance)
+        transport = ReopeningTransport(line.open, deadlines.reopen_s, check=line.check_cached)
     except BaseException:
         line.close()
         raise

@@ -1,4 +1,4 @@
-"""How large a firmware is: text, data and bss of each room, and of the linked image."""
+"""Firmware size: text, data and bss of each source folder and of the linked image."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ ROOMS = (
     "kernels",
     "delegates",
 )
-"""Folders of ``firmware_stub/src`` in the order in which they build on each other."""
+"""Folders of ``firmware_stub/src``, in the order of their dependencies."""
 
 _DEADLINE_S = 30.0
 
 
 def firmware_sizes(firmware: Firmware, preset: str) -> Iterator[FirmwareSize]:
-    """Yield the size of each room, objects summed before linking, then of the image.
+    """Yield the size of each folder (the sum of its unlinked objects), then of the image.
 
-    The linker drops functions that nobody calls, and adds the port, libc and libm.
+    The linker drops unused functions, and adds the port, libc and libm.
 
     Raises:
-        InfrastructureError: The toolchain's ``size`` does not run.
+        InfrastructureError: The toolchain's ``size`` failed.
     """
     program = _program(preset)
     for room in ROOMS:
@@ -46,20 +46,20 @@ def image_size(firmware: Firmware, preset: str) -> FirmwareSize:
     """Return the size of the linked image.
 
     Raises:
-        InfrastructureError: The toolchain's ``size`` does not run.
+        InfrastructureError: The toolchain's ``size`` failed.
     """
     return _total("image", _measure(_program(preset), [firmware.image]))
 
 
 def _program(preset: str) -> str:
-    """The ``size`` of the toolchain that builds ``preset``."""
+    """Return the name of ``size`` in the toolchain of ``preset``."""
     compiler, _ = compiler_for(preset)
     toolchain = compiler.removesuffix("gcc") if compiler.endswith("-gcc") else ""
     return f"{toolchain}size"
 
 
 def _measure(program: str, files: Sequence[Path]) -> list[list[int]]:
-    """Rows of text, data and bss, as Berkeley ``size`` prints them."""
+    """Return rows of text, data and bss, as printed by ``size`` in Berkeley format."""
     command = [program, *map(str, files)]
     try:
         done = run_program(command, _DEADLINE_S)

@@ -1,4 +1,4 @@
-"""Functions and lines of addresses in a firmware image, by the toolchain's addr2line."""
+"""Function and source line of addresses in a firmware image, from the toolchain's addr2line."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _DEADLINE_S: Final = 30.0
 _MACHINE_AT: Final = 18
 """Offset of ``e_machine`` in an ELF file."""
 _PREFIXES: Final = {40: "arm-none-eabi-", 243: "riscv64-unknown-elf-"}
-"""Prefix of the toolchain by ``e_machine``; other images are this host's."""
+"""Toolchain prefix by ``e_machine``; other images are for this host."""
 
 
 class ImageSymbols:
-    """Looks up addresses in one image; when that cannot be done, nothing is known of any."""
+    """Looks up addresses in one image; without a working addr2line all lookups return None."""
 
     def __init__(self, image: Path) -> None:
-        """Take an ELF file; nothing is started yet.
+        """Read the header of an ELF file.
 
         Raises:
-            OSError: It cannot be read.
+            OSError: The file cannot be read.
         """
         with image.open("rb") as file:
             header = file.read(_MACHINE_AT + 2)
@@ -29,7 +29,7 @@ class ImageSymbols:
         self._command = [f"{prefix}addr2line", "-f", "-e", str(image)]
 
     def place(self, address: int) -> str | None:
-        """Return ``function at file:line``, or as much as is known, or None."""
+        """Return ``function at file:line``, only the function if the line is unknown, or None."""
         try:
             done = run_program([*self._command, hex(address)], _DEADLINE_S)
         except OSError:

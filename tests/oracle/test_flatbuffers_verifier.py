@@ -52,11 +52,11 @@ STRICTER = {
     "An item of a vector that refers to itself": r"reference to itself",
     "An event that is not exactly one thing": r"not exactly one of",
     "A value of another type than it states": r"not the stated type|unknown type of value",
-    "Another version": r"version \d+ is not known",
+    "Another version": r"unsupported ETDump version \d+",
     "More in all vectors, or strings, than the file has bytes": r"(vectors|strings) overlap",
     "A value, an argument or an operator of a program": (
-        r"unknown kind of|has no content|has no arguments|there are not so many"
-        r"|the method has \d+ values|lists a value that|make no tensor|unknown dynamism"
+        r"unknown kind of|has no content|has no arguments|index out of range"
+        r"|the method has \d+ values|lists a value that|invalid sizes|unknown dynamism"
     ),
 }
 SIZES = "Another size than announced"

@@ -84,7 +84,7 @@ def test_any_text_between_frames_is_kept_in_order_and_costs_no_frame(
 ) -> None:
     stream = b"".join(words + encode(*frame) for words, frame in pieces)
     exchange, items, console = heard(stream, places)
-    assert [item for item in items if item is not FrameDamage.HERE] == [
+    assert [item for item in items if item is not FrameDamage.INCOMING] == [
         Frame(*f) for _, f in pieces
     ]
     assert console == b"".join(words for words, _ in pieces)
@@ -128,7 +128,7 @@ def test_damaged_frames_among_text_are_counted(
     good = [Frame(*frame) for _, frame, hit, _ in pieces if not hit]
     assert [item for item in items if isinstance(item, Frame)] == good
     assert exchange.statistics.corrupt.total() >= damaged
-    assert items.count(FrameDamage.HERE) == exchange.statistics.corrupt.total()
+    assert items.count(FrameDamage.INCOMING) == exchange.statistics.corrupt.total()
 
 
 @given(frames, st.integers(0, 10**6), st.sampled_from(["flip", "lose", "cut"]))

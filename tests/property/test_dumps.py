@@ -171,7 +171,7 @@ def test_damage_says_what_and_where() -> None:
         Damage(
             len(file),
             "size prefix",
-            f"7 bytes after the announced size are no dump in size prefix at byte {len(file)}",
+            f"7 bytes after the announced size are not a dump in size prefix at byte {len(file)}",
             None,
         ),
     )

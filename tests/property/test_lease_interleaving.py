@@ -12,11 +12,11 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.target.lease import registry as book_module
+from harness.target.lease import registry as registry_module
 from harness.target.lease.clock import LeaseClock, LeaseHolder
 from harness.target.lease.flock import Flock
 from harness.target.lease.lock_keys import LockKey
-from harness.target.lease.records import read_note, write_note
+from harness.target.lease.records import read_record, write_record
 from harness.target.lease.registry import HeldLease, LeaseRegistry
 
 BOARD = LockKey("board", "the board")
@@ -72,11 +72,11 @@ def _pausing(function: Callable[..., object]) -> Callable[..., object]:
 def stepwise() -> Iterator[None]:
     """Every look at the disk that decides something is a step."""
     with (
-        patch.object(Flock, "take", _pausing(Flock.take)),
-        patch.object(Flock, "is_taken", _pausing(Flock.is_taken)),
+        patch.object(Flock, "acquire", _pausing(Flock.acquire)),
+        patch.object(Flock, "is_locked", _pausing(Flock.is_locked)),
         patch.object(Flock, "release", _pausing(Flock.release)),
-        patch.object(book_module, "read_note", _pausing(read_note)),
-        patch.object(book_module, "write_note", _pausing(write_note)),
+        patch.object(registry_module, "read_record", _pausing(read_record)),
+        patch.object(registry_module, "write_record", _pausing(write_record)),
     ):
         yield
 
@@ -90,23 +90,23 @@ class Contest:
         """Name, token, and the tokens that it was taken with."""
         self.had: list[str] = []
         self._killed = killed
-        grip = self.book("parent").take(BOARD)
-        assert isinstance(grip, HeldLease)
-        self._grip = grip
-        self._enter("parent", grip, frozenset())
-        token = frozenset({grip.note.token})
+        lease = self.registry("parent").acquire(BOARD)
+        assert isinstance(lease, HeldLease)
+        self._grip = lease
+        self._enter("parent", lease, frozenset())
+        token = frozenset({lease.record.token})
         acts = {"parent": self._end}
         acts |= {f"child {n}": self._trying(f"child {n}", token) for n in range(2)}
         acts |= {f"stranger {n}": self._trying(f"stranger {n}") for n in range(strangers)}
         self.actors = [Actor(name, act) for name, act in acts.items()]
 
-    def book(self, name: str) -> LeaseRegistry:
+    def registry(self, name: str) -> LeaseRegistry:
         return LeaseRegistry(self.directory, LeaseHolder(name, "here", 1, 1, name), LeaseClock())
 
-    def _enter(self, name: str, grip: HeldLease, tokens: frozenset[str]) -> None:
+    def _enter(self, name: str, lease: HeldLease, tokens: frozenset[str]) -> None:
         for other, token, _ in self.having:
             assert token in tokens, f"{name} has it beside {other}"
-        self.having.append((name, grip.note.token, tokens))
+        self.having.append((name, lease.record.token, tokens))
         self.had.append(name)
 
     def _leave(self, name: str) -> None:
@@ -122,15 +122,15 @@ class Contest:
     def _trying(self, name: str, tokens: frozenset[str] = frozenset()) -> Callable[[], None]:
         def act() -> None:
             for _ in range(ATTEMPTS):
-                grip = self.book(name).take(BOARD, tokens)
-                if isinstance(grip, HeldLease):
-                    self._enter(name, grip, tokens)
+                lease = self.registry(name).acquire(BOARD, tokens)
+                if isinstance(lease, HeldLease):
+                    self._enter(name, lease, tokens)
                     actor = threading.current_thread()
                     assert isinstance(actor, Actor)
                     for _ in range(HELD_STEPS):
                         actor.pause()
                     self._leave(name)
-                    grip.release()
+                    lease.release()
 
         return act
 
@@ -159,6 +159,6 @@ def test_no_order_of_steps_makes_two_holders(
         for actor in contest.actors:
             if actor.failure is not None:
                 raise actor.failure
-        last = contest.book("last").take(BOARD)
+        last = contest.registry("last").acquire(BOARD)
         assert isinstance(last, HeldLease), "it stays held although all have ended"
         last.release()

@@ -22,7 +22,7 @@ from harness.errors import BusyError
 from harness.target.lease.clock import Instant, LeaseHolder
 from harness.target.lease.lock_keys import LockKey
 from harness.target.lease.records import LeaseRecord
-from harness.target.lease.registry import BEAT_S, STALE_S, Busy, HeldLease, LeaseRegistry
+from harness.target.lease.registry import HEARTBEAT_S, STALE_S, Busy, HeldLease, LeaseRegistry
 
 BOARD = LockKey("board", "the board")
 HOSTS = ("here", "there")
@@ -43,15 +43,15 @@ class Host:
         return Instant(f"{self.name}-{self.boots}", self.since_boot_s, self.day_s)
 
 
-class BookOfHost(LeaseRegistry):
+class RegistryOfHost(LeaseRegistry):
     """Leases whose notes all hosts share, but locks only the processes of one."""
 
-    def _lock_file(self, place: LockKey, level: int) -> Path:
+    def _lock_file(self, key: LockKey, level: int) -> Path:
         assert isinstance(self.clock, Host)
-        return self.clock.locks / f"{place.stem}.{level}.lock"
+        return self.clock.locks / f"{key.stem}.{level}.lock"
 
-    def _levels(self, place: LockKey) -> list[int]:
-        locks = self.directory.glob(f"{place.stem}.*.json")
+    def _levels(self, key: LockKey) -> list[int]:
+        locks = self.directory.glob(f"{key.stem}.*.json")
         levels = {name.split(".")[1] for name in (file.name for file in locks)}
         assert isinstance(self.clock, Host)
         levels |= {file.name.split(".")[1] for file in self.clock.locks.glob("*.lock")}
@@ -62,33 +62,33 @@ class BookOfHost(LeaseRegistry):
 class Process:
     """One of many, with the tokens that whoever started it had then."""
 
-    book: BookOfHost
+    registry: RegistryOfHost
     host: Host
     inherited: frozenset[str]
-    grips: list[HeldLease] = field(default_factory=list)
+    leases: list[HeldLease] = field(default_factory=list)
     alive: bool = True
 
     @property
     def tokens(self) -> frozenset[str]:
-        return self.inherited | {grip.note.token for grip in self.grips}
+        return self.inherited | {lease.record.token for lease in self.leases}
 
     @property
     def acts_for(self) -> tuple[str, str]:
-        return self.book.party.owner, self.book.party.host
+        return self.registry.holder.owner, self.registry.holder.host
 
     def die(self) -> None:
         """As SIGKILL does it: the kernel lets its locks go, and nobody tidies up."""
         self.alive = False
-        for grip in self.grips:
-            grip.lock.release()
-        self.grips.clear()
+        for lease in self.leases:
+            lease.lock.release()
+        self.leases.clear()
 
 
 @dataclass
 class PersonsLease:
     """What is known of it without reading any file."""
 
-    note: LeaseRecord
+    record: LeaseRecord
     host: Host
     boots: int
     ends_s: float
@@ -119,19 +119,19 @@ class Leases(RuleBasedStateMachine):
         for process in self.all:
             process.die()
         keeper = self._process("eve", "here", frozenset())
-        keeper.book.release(BOARD, force=True)
-        got = keeper.book.take(BOARD)
+        keeper.registry.release(BOARD, force=True)
+        got = keeper.registry.acquire(BOARD)
         if isinstance(got, Busy):  # a host whose locks are others died without a word
             self._pass(STALE_S + 1)
-            got = keeper.book.take(BOARD)
+            got = keeper.registry.acquire(BOARD)
         assert isinstance(got, HeldLease), "a board stays held although nobody is left"
         got.release()
         self.folder.cleanup()
 
     def _process(self, owner: str, host: str, inherited: frozenset[str]) -> Process:
-        party = LeaseHolder(owner, host, 1000 + len(self.all), len(self.all), "test")
-        book = BookOfHost(self.notes, party, self.hosts[host])
-        process = Process(book, self.hosts[host], inherited)
+        holder = LeaseHolder(owner, host, 1000 + len(self.all), len(self.all), "test")
+        registry = RegistryOfHost(self.notes, holder, self.hosts[host])
+        process = Process(registry, self.hosts[host], inherited)
         self.all.append(process)
         return process
 
@@ -141,9 +141,9 @@ class Leases(RuleBasedStateMachine):
 
     @rule(target=processes, parent=processes)
     def start_child(self, parent: Process) -> object:
-        if not parent.grips:
+        if not parent.leases:
             return multiple()
-        child = self._process(parent.book.party.owner, parent.host.name, parent.tokens)
+        child = self._process(parent.registry.holder.owner, parent.host.name, parent.tokens)
         self._take(child, None)
         return child
 
@@ -154,16 +154,16 @@ class Leases(RuleBasedStateMachine):
 
     def _take(self, process: Process, expires_s: float | None) -> None:
         known = process.tokens
-        got = process.book.take(BOARD, known, expires_s=expires_s)
+        got = process.registry.acquire(BOARD, known, expires_s=expires_s)
         if isinstance(got, Busy):
             if not self.held and not self.scribbled and self._may(process):
                 # Only what happened elsewhere, or before a restart, can be in doubt.
-                assert got.note is not None
-                assert got.note.since.boot != process.host.now().boot
+                assert got.record is not None
+                assert got.record.since.boot != process.host.now().boot
             return
-        lent = any(grip.note.token in known for _, grip, _ in self.held)
+        lent = any(lease.record.token in known for _, lease, _ in self.held)
         assert lent or self._may(process), "a person's lease did not keep it"
-        process.grips.append(got)
+        process.leases.append(got)
         self.held.append((process, got, known))
 
     def _may(self, process: Process) -> bool:
@@ -172,17 +172,17 @@ class Leases(RuleBasedStateMachine):
         if person is None or (person.host, person.boots) != (process.host, process.host.boots):
             return True
         over = process.host.since_boot_s >= person.ends_s
-        mine = process.acts_for == person.made_by or person.note.token in process.tokens
+        mine = process.acts_for == person.made_by or person.record.token in process.tokens
         return over or mine
 
     @rule(process=processes)
     def let_go(self, process: Process) -> None:
-        if process.grips:
-            self._forget(process.grips.pop())
+        if process.leases:
+            self._forget(process.leases.pop())
 
-    def _forget(self, grip: HeldLease) -> None:
-        grip.release()
-        self.held = [each for each in self.held if each[1] is not grip]
+    def _forget(self, lease: HeldLease) -> None:
+        lease.release()
+        self.held = [each for each in self.held if each[1] is not lease]
 
     @rule(process=consumes(processes))
     def kill(self, process: Process) -> None:
@@ -194,8 +194,8 @@ class Leases(RuleBasedStateMachine):
         if not process.alive:
             return
         before = self._may(process)
-        lent = any(grip.note.token in process.tokens for _, grip, _ in self.held)
-        got = process.book.lend(BOARD, seconds, process.tokens)
+        lent = any(lease.record.token in process.tokens for _, lease, _ in self.held)
+        got = process.registry.reserve(BOARD, seconds, process.tokens)
         if isinstance(got, LeaseRecord):
             assert before or lent
             host = process.host
@@ -207,21 +207,21 @@ class Leases(RuleBasedStateMachine):
         if not process.alive:
             return
         try:
-            process.book.release(BOARD, process.tokens, force=force)
+            process.registry.release(BOARD, process.tokens, force=force)
         except BusyError:
             assert not force
             return
         self.person = None
-        for holder, grip, _ in list(self.held):
+        for holder, lease, _ in list(self.held):
             if force and holder.host is process.host:
-                assert grip.lost() or self.scribbled, "a holder is not told"
+                assert lease.loss() or self.scribbled, "a holder is not told"
 
     @rule(process=processes)
     def notice(self, process: Process) -> None:
         """A holder checks its leases, and stops where it has lost them."""
-        for grip in [grip for grip in process.grips if grip.lost()]:
-            process.grips.remove(grip)
-            self._forget(grip)
+        for lease in [lease for lease in process.leases if lease.loss()]:
+            process.leases.remove(lease)
+            self._forget(lease)
 
     @rule(seconds=st.sampled_from((0.5, 4.0, 40.0, 4000.0)))
     def wait(self, seconds: float) -> None:
@@ -229,15 +229,15 @@ class Leases(RuleBasedStateMachine):
 
     def _pass(self, seconds: float) -> None:
         """Time goes by, in which every process that lives says so."""
-        step = BEAT_S if seconds < 2 * STALE_S else seconds
+        step = HEARTBEAT_S if seconds < 2 * STALE_S else seconds
         while seconds > 0:
             for host in self.hosts.values():
                 host.since_boot_s += min(step, seconds)
                 host.day_s += min(step, seconds)
             seconds -= step
             for process in self.all:
-                for grip in process.grips:
-                    grip.beat()
+                for lease in process.leases:
+                    lease.heartbeat()
 
     @rule(host=st.sampled_from(HOSTS), seconds=st.sampled_from((-10 * DAY_S, -60.0, 60.0, DAY_S)))
     def set_the_clock(self, host: str, seconds: float) -> None:
@@ -267,7 +267,7 @@ class Leases(RuleBasedStateMachine):
         held = getattr(self, "held", [])
         for place, (_, first, _) in enumerate(held):
             for _, _, known in held[place + 1 :]:
-                assert first.note.token in known, "two hold it, and neither acts under the other"
+                assert first.record.token in known, "two hold it, and neither acts under the other"
 
 
 TestLeases = Leases.TestCase

@@ -23,9 +23,9 @@ from harness.link.telnet import (
     TelnetCommand,
     TelnetDecoder,
     TelnetError,
-    data_of,
     escape,
     negotiation,
+    strip_commands,
     subnegotiation,
 )
 
@@ -124,14 +124,14 @@ def test_a_subnegotiation_without_end_is_refused_and_takes_no_memory() -> None:
 @pytest.mark.parametrize(
     ("stream", "why"),
     [
-        (b"abc\xff\x01", "the byte 1 follows a 255"),
-        (b"\xff\xfa\x2c\x01\xff\xfb\x00", "holds another command"),
-        (b"\xff\xfa" + bytes(2000) + b"\xff\xf0\xff\x00", "the byte 0 follows a 255"),
+        (b"abc\xff\x01", "byte 1 after a 255"),
+        (b"\xff\xfa\x2c\x01\xff\xfb\x00", "a command within"),
+        (b"\xff\xfa" + bytes(2000) + b"\xff\xf0\xff\x00", "byte 0 after a 255"),
     ],
 )
 def test_what_is_no_telnet_is_refused(stream: bytes, why: str) -> None:
     with pytest.raises(TelnetError, match=why) as caught:
-        data_of(stream)
+        strip_commands(stream)
     assert caught.value.exit_code == 75
 
 
@@ -151,7 +151,7 @@ def test_two_ends_agree_and_fall_silent(
         command, lines[talks] = lines[talks][:3], lines[talks][3:]
         [heard] = TelnetDecoder().feed(command)
         assert isinstance(heard, Negotiation)
-        lines[1 - talks] += ends[1 - talks].hear(heard)
+        lines[1 - talks] += ends[1 - talks].receive(heard)
     else:
         pytest.fail("they never stop talking")
     # An option is on where one end wants to do it and the other wants it done, and both know.
@@ -164,7 +164,7 @@ def test_two_ends_agree_and_fall_silent(
 def test_no_end_says_more_than_it_hears(heard: list[Negotiation]) -> None:
     options = Options({0, 1}, {0, 2})
     for each in heard:
-        answer = options.hear(each)
+        answer = options.receive(each)
         assert len(answer) in (0, 3)
         assert options.ours <= {0, 1}
         assert options.theirs <= {0, 2}

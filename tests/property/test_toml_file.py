@@ -114,7 +114,7 @@ def test_every_key_has_a_place_and_stands_there(text: str) -> None:
     document = Document(Path("x.toml"), text, data)
     lines = text.split("\n")
     for place, offset in offsets.items():
-        line, column = document.places[place]
+        line, column = document.positions[place]
         assert sum(len(each) + 1 for each in lines[: line - 1]) + column - 1 == offset
         name = place[-1]
         if isinstance(name, str) and text[offset] != "[":
@@ -139,7 +139,7 @@ def test_files_of_this_project_have_places_for_all_their_keys(folder: str) -> No
     room, _, rest = folder.partition("/")
     for path in sorted((data_directory(room) / rest).glob("*.toml")):
         document = read_document(path)
-        assert set(document.places) == all_keys(document.data)
+        assert set(document.positions) == all_keys(document.data)
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_what_a_crash_has_left_is_told_and_stays(board: str) -> None:
 @pytest.mark.parametrize(
     ("says", "owner", "why"),
     [
-        (b"", Owner.BOARD, "nothing at all was received"),
+        (b"", Owner.BOARD, "nothing was received"),
         (b"Hello from another program\r\n", Owner.FLASH, "bytes were received, but no frame"),
         (bytes(range(2, 256)), Owner.LINK, "bytes were received, but no frame"),
     ],

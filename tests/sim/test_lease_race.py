@@ -14,8 +14,8 @@ import pytest
 
 from harness.config.unit import Unit
 from harness.lab.leases import hold
-from harness.target.lease.holding import open_book
-from harness.target.lease.lock_keys import place_of_unit
+from harness.target.lease.holding import open_registry
+from harness.target.lease.lock_keys import unit_key
 
 PROCESSES = 6
 TURNS = 25
@@ -69,7 +69,7 @@ def test_one_at_a_time_has_it_whoever_is_killed(tmp_path: Path) -> None:
             assert racer.wait(120) == 0
         # Who was killed holds nothing, and says of nobody that he does.
         with hold(Unit("contended", "native", port="socket://bench:4001"), timeout_s=10):
-            [ours] = open_book().processes(place_of_unit("contended"))
+            [ours] = open_registry().process_records(unit_key("contended"))
             assert ours is not None
             assert ours.pid == os.getpid()
     finally:

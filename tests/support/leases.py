@@ -8,17 +8,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from harness.target.lease.holding import hold, open_book
-from harness.target.lease.lock_keys import place_of_port
+from harness.target.lease.holding import hold, open_registry
+from harness.target.lease.lock_keys import port_key
 
 FREE = "nobody"
 
 _HOLD = (
     "import os, subprocess, sys\n"
     "from harness.target.lease.holding import hold\n"
-    "from harness.target.lease.lock_keys import place_of_port\n"
+    "from harness.target.lease.lock_keys import port_key\n"
     "port, *further = sys.argv[1:]\n"
-    "with hold([place_of_port(port)], float(os.environ.get('WAIT', '5')), reason='a test'):\n"
+    "with hold([port_key(port)], float(os.environ.get('WAIT', '5')), reason='a test'):\n"
     "    print('held', flush=True)\n"
     "    if further:  # what this process starts holds it, too\n"
     "        sys.exit(subprocess.call([sys.executable, '-c', HOLD, *further]))\n"
@@ -50,10 +50,10 @@ def another_process(*ports: str, **environment: str) -> Iterator[subprocess.Pope
 
 def holder(port: str) -> str:
     """Who holds a port, in words."""
-    notes = open_book().processes(place_of_port(port))
+    notes = open_registry().process_records(port_key(port))
     return ", lent to ".join(map(str, notes)) if notes else FREE
 
 
 def hold_port(port: str, timeout_s: float):  # type: ignore[no-untyped-def]
     """Hold a port in this process."""
-    return hold([place_of_port(port)], timeout_s)
+    return hold([port_key(port)], timeout_s)

@@ -42,7 +42,7 @@ def test_target_kinds_are_told_apart() -> None:
         ("hz = 1_000_000_000", "hz = 0", "Expected `int` >= 1 - at `$.timer.hz`"),
         ("schema = 1", "schema = 2", "Expected `int` <= 1 - at `$.schema`"),
         ('kind = "native"', 'kind = "jtag"', "Invalid value 'jtag' - at `$.target.kind`"),
-        ('name = "native"', 'name = "other"', "name is 'other', but the file is called 'native'"),
+        ('name = "native"', 'name = "other"', "`name` is 'other', but the file is named 'native'"),
         ("schema = 1", "schema 1", "not valid TOML"),
         ('build = { preset = "native" }', "", "missing required field `build`"),
     ],

@@ -279,7 +279,7 @@ def test_a_log_that_was_cut_off_keeps_events_whose_names_are_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "why"), [((0, 0), "is there twice"), ((0, 2, 1), ""), ((1, 2), "")]
+    ("order", "why"), [((0, 0), "is duplicated"), ((0, 2, 1), ""), ((1, 2), "")]
 )
 def test_chunks_that_contradict_others_are_left_out(order: tuple[int, ...], why: str) -> None:
     images = chunked()
@@ -303,7 +303,7 @@ def test_a_log_of_which_nothing_is_intact_is_refused() -> None:
     [image, *_] = chunked()
     broken = bytearray(image)
     broken[4] = 99
-    with pytest.raises(FormatError, match="nothing could be salvaged: 0x63 instead of"):
+    with pytest.raises(FormatError, match="nothing could be salvaged: 0x63, expected"):
         read_log(bytes(broken), (), [])
 
 

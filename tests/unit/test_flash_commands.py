@@ -70,7 +70,7 @@ def test_openocd() -> None:
 
 @pytest.mark.parametrize("serial", ["a}", "{b", "c\\", "d\n; exec reboot"])
 def test_openocd_is_told_no_serial_number_that_would_be_a_command(serial: str) -> None:
-    with pytest.raises(UsageError, match="cannot be told"):
+    with pytest.raises(UsageError, match="does not support"):
         commands("openocd", probe=Probe(1, 2, serial), config=["a.cfg"])
 
 
@@ -105,7 +105,7 @@ def test_jlink() -> None:
         "JLinkExe -NoGui 1 -ExitOnError 1 -AutoConnect 1 -Device nRF52840_xxAA -If SWD -Speed 4000 "
         "-USB 683123456 -CommandFile /w/load.jlink"
     ]
-    with pytest.raises(UsageError, match="cannot be told the path"):
+    with pytest.raises(UsageError, match="does not support the path"):
         commands("jlink", Image(Path("/a,b.bin"), ImageFormat.BIN, BIN.segments, ""), device="d")
 
 
@@ -135,7 +135,7 @@ def test_stm32flash() -> None:
     assert commands("stm32flash", port="/dev/ttyUSB0", gpio="rts,dtr") == [
         "stm32flash -b 115200 -i rts,dtr -R -w /w/f.bin -S 0x8000000 -v -g 0x8000000 /dev/ttyUSB0"
     ]
-    with pytest.raises(UsageError, match="over a serial port, and none was named"):
+    with pytest.raises(UsageError, match="over a serial port, and no port is given"):
         commands("stm32flash")
 
 
@@ -184,9 +184,9 @@ def test_west() -> None:
 def test_copy() -> None:
     [call] = commands("copy", format="uf2", family=0xE48BFF59, mount="/m")
     assert call.endswith(" copy /w/f.uf2 /m/firmware.uf2")
-    with pytest.raises(UsageError, match="cannot be made of it"):
+    with pytest.raises(UsageError, match="cannot be converted"):
         commands("copy", format="uf2", mount="/m")
-    with pytest.raises(UsageError, match="on which drive"):
+    with pytest.raises(UsageError, match="no drive is configured"):
         commands("copy", format="hex")
 
 
@@ -211,7 +211,7 @@ def test_a_command_of_ones_own() -> None:
 def test_a_flat_image_needs_to_be_told_where_it_belongs() -> None:
     unplaced = Image(Path("/i/f.bin"), ImageFormat.BIN, (Segment(0, b"code"),), "", placed=False)
     for tool, options in (("st-flash", {}), ("stm32flash", {"port": "p"}), ("dfu-util", {})):
-        with pytest.raises(UsageError, match="does not say at which address"):
+        with pytest.raises(UsageError, match="has no load address"):
             commands(tool, unplaced, **options)
     placed = unplaced.at(0x800_0000)
     assert commands("st-flash", placed) == ["st-flash --reset write /i/f.bin 0x8000000"]
@@ -273,7 +273,9 @@ def test_the_first_tool_that_is_here_is_taken_and_says_why(
     assert set(choice.others) == {"probe-rs", "gdb"}
     assert choice.others["gdb"] == "not installed (apt-get install gdb-multiarch)"
     monkeypatch.setenv("PATH", str(tmp_path / "none"))
-    with pytest.raises(UsageError, match="no tool here can flash board ours: probe-rs: not inst"):
+    with pytest.raises(
+        UsageError, match="no usable flashing tool for board ours: probe-rs: not inst"
+    ):
         choose_tool(board, path)
     with pytest.raises(UsageError, match="gdb cannot flash board ours: not installed"):
         choose_tool(board, path, named="gdb")
@@ -305,7 +307,7 @@ def test_a_tool_that_sees_nothing_gives_way_to_one_that_does(
     assert choose_tool(board, path, devices=both).probe == PICO
     choice = choose_tool(board, path, devices=probe_only, selector=ST_LINK.selector)
     assert (choice.tool.name, choice.probe) == ("st-flash", ST_LINK)
-    assert choice.others == {"picotool": "nothing that it could use is connected"}
+    assert choice.others == {"picotool": "no supported device is connected"}
     # Nobody knows all probes: the tool is asked, and says what it does not find.
     choice = choose_tool(board, path, devices=neither)
     assert (choice.tool.name, choice.probe) == ("picotool", None)
@@ -365,7 +367,7 @@ def test_a_selector_takes_what_it_says_and_nothing_else(
 
 @pytest.mark.parametrize("text", ["", "0483", "0483:", "ST-Link", "12345:1", "0483:374b066D:x:"])
 def test_what_is_no_selector_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="selects no probe"):
+    with pytest.raises(UsageError, match="invalid probe selector"):
         parse_selector(text)
 
 

@@ -105,9 +105,9 @@ def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:
     item = Made(replace(item.result, started_utc="at noon"), item.subject)
     directory = run_directory(tmp_path / "run", item, {"a": [1]})
     with open_store(str(tmp_path / "h.sqlite")) as store:
-        with pytest.raises(FormatError, match="'at noon' is no time"):
+        with pytest.raises(FormatError, match="invalid time 'at noon'"):
             store.add(item.result, item.subject)
-        assert add_directory(store, directory).reason.startswith("'at noon' is no time")
+        assert add_directory(store, directory).reason.startswith("invalid time 'at noon'")
         assert store.info().rows["names"] == 0, "nothing of it is there"
 
 

@@ -41,7 +41,7 @@ def test_a_full_disk_is_a_failure_of_the_host(
     said = run(etharness, tmp_path / "out")
     assert said.code == 75
     assert "No space left on device" in said.err
-    assert "make room" in said.err
+    assert "free space on that disk" in said.err
     result = json.loads((tmp_path / "out" / "result.json").read_text())
     assert result["failure"]["kind"] == "HostError"
     assert result["failure"]["owner"] == Owner.HOST

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.target.lease.lock_keys import place_of_unit
+from harness.target.lease.lock_keys import unit_key
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.leases import another_process
@@ -65,7 +65,7 @@ def test_units_are_listed_with_where_they_are(etharness: Etharness, host: FakeHo
     assert f"{host.root}/dev/ttyACM0" in lines["shelf-1"]
     assert "free" in lines["shelf-1"]
     assert "[red]" in lines["shelf-1"]
-    assert "no serial port is 0483:374e:0025" in lines["shelf-2"]
+    assert "serial port 0483:374e:0025 not found" in lines["shelf-2"]
     assert "socket://bench-2:4001" in lines["far"]
     assert etharness("lease", "shelf-1", "--for=1h30m", "--reason=soldering").code == 0
     units = document("units", etharness("units", "--json").out)
@@ -192,7 +192,7 @@ def test_what_is_no_file_among_leases_is_passed_over(
     locks = host.root / "locks"
     locks.mkdir()
     os.mkfifo(locks / "fifo")
-    twin = place_of_unit("twin").stem
+    twin = unit_key("twin").stem
     strange = [locks / f"{twin}.person.json", locks / f"{twin}.3.lock", locks / f"{twin}.3.json"]
     strange += [locks / "other.0.lock", locks / "other.0.json", locks / f"{twin}.taken.json"]
     for path in strange:

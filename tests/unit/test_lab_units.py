@@ -96,7 +96,7 @@ def test_commands_take_units(etharness, tmp_path: Path) -> None:
     ):
         code, _, err = etharness(*command, "--unit", "shelf-1")
         assert code == 75, err
-        assert "no serial port is 0483:374e:0024 interface 2; on USB there is none" in err
+        assert "serial port 0483:374e:0024 interface 2 not found; ports on USB: none" in err
         assert etharness(*command, "--unit", "shelf-9").code == 2
     code, _, err = etharness("postmortem")
     assert (code, "not clear what to look at" in err) == (2, True)

@@ -20,9 +20,9 @@ from harness.errors import BusyError, InfrastructureError, PortError, UsageError
 from harness.lab.leases import hold, lease, places_of, release
 from harness.link.transports import open_serial
 from harness.target import start_target
-from harness.target.lease.clock import is_alive, own_start, start_of
-from harness.target.lease.holding import lock_directory, open_book, pulse
-from harness.target.lease.lock_keys import place_of_port, place_of_unit
+from harness.target.lease.clock import is_alive, own_start, process_start
+from harness.target.lease.holding import heartbeats, lock_directory, open_registry
+from harness.target.lease.lock_keys import port_key, unit_key
 from tests.support.leases import FREE, another_process, hold_port, holder
 from tests.support.sysfs import FakeHost
 
@@ -51,7 +51,7 @@ def test_a_held_board_says_by_whom(caplog: pytest.LogCaptureFixture) -> None:
     )
     assert said.endswith(f" (a test), process {process.pid} (-c)")
     assert caught.value.exit_code == 75
-    assert "goes with the process" in caught.value.hint
+    assert "ends with the process" in caught.value.hint
     assert f"waiting up to 0.3 s for {PORT}, held by bob on {HERE} since" in caplog.text
 
 
@@ -225,7 +225,7 @@ def test_a_lease_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     with hold(UNIT, timeout_s=10), hold(UNIT, expires_s=0.05) as ours:
         ours.check()
         time.sleep(0.06)
-        with pytest.raises(BusyError, match="your lease of unit 'shelf-1' is lost: it has expired"):
+        with pytest.raises(BusyError, match="your lease of unit 'shelf-1' is lost: it expired"):
             ours.check()
 
 
@@ -249,9 +249,9 @@ def test_a_lease_whose_files_were_removed_is_lost() -> None:
     with hold(UNIT, timeout_s=1) as ours:
         for file in lock_directory().glob("*.lock"):
             file.unlink()
-        with pytest.raises(BusyError, match=r"somebody has removed .*lock"):
+        with pytest.raises(BusyError, match=r".*lock was removed"):
             ours.check()
-        ours.beat()
+        ours.heartbeat()
 
 
 def test_a_session_ends_when_its_board_is_taken() -> None:
@@ -260,12 +260,12 @@ def test_a_session_ends_when_its_board_is_taken() -> None:
     board = replace(load_board("native")[0], target=SerialTarget())
     with start_target(board, None, port=path) as target:
         target.check_alive()
-        open_book().release(place_of_port(path), force=True)
+        open_registry().release(port_key(path), force=True)
         with pytest.raises(BusyError, match="it was taken by ada"):
             target.check_alive()
         assert target.transport.read(0) == b""  # it is not asked at every byte,
-        for lease in list(pulse.leases):
-            lease.beat()
+        for lease in list(heartbeats.leases):
+            lease.heartbeat()
         with pytest.raises(BusyError, match="it was taken by ada"):
             target.transport.read(0)  # but after the next heartbeat
         with pytest.raises(BusyError, match="it was taken by ada"):
@@ -281,13 +281,13 @@ def test_heartbeats_are_counted_and_a_full_disk_ends_nothing(
         raise InfrastructureError("no space left")
 
     with hold(UNIT, timeout_s=1) as ours:
-        ours.beat()
-        [note] = open_book().processes(place_of_unit(UNIT.id))
+        ours.heartbeat()
+        [note] = open_registry().process_records(unit_key(UNIT.id))
         assert note is not None
         assert note.beats == 1
         with monkeypatch.context() as patched:
-            patched.setattr("harness.target.lease.registry.write_note", full)
-            ours.beat()
+            patched.setattr("harness.target.lease.registry.write_record", full)
+            ours.heartbeat()
         assert "no space left" in caplog.text
         ours.check()
 
@@ -295,17 +295,17 @@ def test_heartbeats_are_counted_and_a_full_disk_ends_nothing(
 @pytest.mark.parametrize("garbage", [b"", b"[1, 2", b"\xff\x00", b"{}", b"[" * 100_000])
 def test_what_cannot_be_read_is_never_two_holders(garbage: bytes) -> None:
     """The kernel says whether a process is there; of a person nothing else could."""
-    place = place_of_unit(UNIT.id)
+    key = unit_key(UNIT.id)
     with another_process("socket://bench:1"):
         [note] = lock_directory().glob("port*.0.json")
         note.write_bytes(garbage)
         with (
-            pytest.raises(BusyError, match="a process that has left no note"),
+            pytest.raises(BusyError, match="a process without a lease record"),
             hold_port("socket://bench:1", 0),
         ):
             pass
     lease([UNIT], 3600)
-    (lock_directory() / f"{place.stem}.person.json").write_bytes(garbage)
+    (lock_directory() / f"{key.stem}.person.json").write_bytes(garbage)
     with (
         pytest.raises(BusyError, match=r"cannot be read: .*\.person\.json"),
         hold(UNIT, timeout_s=0),
@@ -342,10 +342,10 @@ def test_a_process_is_told_from_a_later_one_of_the_same_id() -> None:
     assert is_alive(host, os.getpid(), own_start() - 1) is False
     assert is_alive("elsewhere", os.getpid(), own_start()) is None
     process = subprocess.Popen([sys.executable, "-c", ""])
-    while start_of(process.pid) is not None:  # a zombie is none
+    while process_start(process.pid) is not None:  # a zombie is none
         time.sleep(0.01)
     process.wait()
-    assert start_of(process.pid) is None
+    assert process_start(process.pid) is None
 
 
 def test_a_unit_that_is_not_plugged_in_is_held_by_its_name(
@@ -354,6 +354,6 @@ def test_a_unit_that_is_not_plugged_in_is_held_by_its_name(
     monkeypatch.setenv("ETHARNESS_SYSROOT", str(tmp_path))
     host = FakeHost(tmp_path)
     unit = Unit("a", "native", port=UsbPort(0x0483, 0x374E))
-    assert places_of(unit) == [place_of_unit("a")]
+    assert places_of(unit) == [unit_key("a")]
     device = host.plug("ttyACM0")
-    assert places_of(unit) == [place_of_unit("a"), place_of_port(device)]
+    assert places_of(unit) == [unit_key("a"), port_key(device)]

@@ -120,7 +120,7 @@ def test_what_was_read_before_is_kept() -> None:
     session.hello(20)
     session.load_model(MODEL)
     session.run(1, timeout_s=5)
-    with pytest.raises(PartialReadError, match="of 60000 bytes had come over whole") as caught:
+    with pytest.raises(PartialReadError, match="of 60000 bytes are complete") as caught:
         session.read(Region.TRACE)
     assert isinstance(caught.value, LinkError)
     assert 10_000 < len(caught.value.data) < TRACE

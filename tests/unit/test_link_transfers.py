@@ -124,7 +124,9 @@ def test_a_download_that_stops_is_given_up_with_figures() -> None:
     bench = Bench(trace_size=20_000)
     bench.session.run(1, timeout_s=5)
     bench.line.lose_from = lambda frame: frame.type == Op.READ | RESPONSE
-    with pytest.raises(LinkError, match="TRACE 0 stopped with 20000 of 20000 bytes missing, asked"):
+    with pytest.raises(
+        LinkError, match="download of TRACE 0 stopped with 20000 of 20000 bytes missing, req"
+    ):
         bench.session.read(Region.TRACE)
 
 
@@ -140,7 +142,7 @@ def test_a_wrong_digest_is_never_accepted() -> None:
         return data[:-1] + bytes((data[-1] ^ lies[0] & 0xFF,))
 
     bench.device._readable = lie  # type: ignore[method-assign]
-    with pytest.raises(LinkError, match="TRACE 0 had the wrong digest each of 3 times"):
+    with pytest.raises(LinkError, match="TRACE 0 had a wrong digest in all 3 attempts"):
         bench.session.read(Region.TRACE)
     assert bench.session.statistics.digest_mismatches == 3
 
@@ -228,14 +230,14 @@ def test_an_upload_damaged_past_the_crc_is_sent_again() -> None:
     assert bench.device.model == MODEL
     assert bench.session.statistics.digest_mismatches == 2
     refused[0] = 99
-    with pytest.raises(LinkError, match="MODEL 0 arrived damaged each of 5 times"):
+    with pytest.raises(LinkError, match="MODEL 0 arrived damaged in all 5 attempts"):
         bench.session.load_model(MODEL)
 
 
 def test_an_upload_that_gets_nowhere_is_given_up_with_figures() -> None:
     bench = Bench()
     bench.line.lose_to = lambda frame: frame.type == Op.WRITE and bench.device._next() > 3000
-    with pytest.raises(LinkError, match=r"MODEL 0 got no further than byte 3\d+ of 16388, sent"):
+    with pytest.raises(LinkError, match=r"upload of MODEL 0 stopped at byte 3\d+ of 16388, sent"):
         bench.session.load_model(MODEL)
 
 

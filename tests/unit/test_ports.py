@@ -87,13 +87,13 @@ def test_a_port_that_is_not_there_is_answered_with_what_is(host: FakeHost) -> No
     with pytest.raises(PortError) as caught:
         find_port(STLINK)
     assert caught.value.message == (
-        "no serial port is 0483:374e:0024 interface 2; on USB there is "
+        "serial port 0483:374e:0024 interface 2 not found; ports on USB: "
         f"{host.root}/dev/ttyACM0 (0483:374e:0099 interface 2 at 1-4.3)"
     )
     assert caught.value.owner is Owner.LINK
     assert "etharness ports" in caught.value.hint
     host.unplug("ttyACM0")
-    with pytest.raises(PortError, match="on USB there is none"):
+    with pytest.raises(PortError, match="ports on USB: none"):
         find_port(STLINK)
 
 
@@ -110,9 +110,11 @@ def test_several_ports_are_refused_with_what_tells_them_apart(
 ) -> None:
     host.plug("ttyACM0")
     host.plug("ttyACM1", **second)  # type: ignore[arg-type]
-    with pytest.raises(PortError, match=r"2 serial ports are 0483:374e: .*ttyACM0.*ttyACM1") as hit:
+    with pytest.raises(
+        PortError, match=r"2 serial ports match 0483:374e: .*ttyACM0.*ttyACM1"
+    ) as hit:
         find_port(UsbPort(0x0483, 0x374E))
-    assert hit.value.hint == f"say more of the port in units.toml: {told_apart_by}"
+    assert hit.value.hint == f"add to the port in units.toml: {told_apart_by}"
     found = find_port(UsbPort(0x0483, 0x374E, "", 2, "1-4.3"))
     assert found == f"{host.root}/dev/ttyACM0"
 

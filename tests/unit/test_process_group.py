@@ -81,7 +81,7 @@ def mark() -> str:
 
 def test_when_a_tool_is_ended_all_it_started_is_gone(tmp_path: Path) -> None:
     log = Log(tmp_path / "flash.log")
-    with pytest.raises(FlashError, match=r"had not ended after 4 s, while it was to write: all"):
+    with pytest.raises(FlashError, match=r'timed out after 4 s in the stage "write"'):
         run_steps("it", [FlashStep("write", tuple(starter(tmp_path)))], log, 4.0, tmp_path, {})
     assert left_of(tmp_path) == []
 
@@ -136,8 +136,8 @@ def test_what_cannot_be_ended_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         assert not group.wait(0.1)
         assert group.end() is None
-        assert group.complaint == (
-            f"still there 0.2 s after being killed: process {group.pid} (sleep, state S)"
+        assert group.leftover == (
+            f"still alive 0.2 s after SIGKILL: process {group.pid} (sleep, state S)"
         )
     finally:
         os.kill(group.pid, signal.SIGKILL)

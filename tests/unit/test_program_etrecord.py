@@ -181,7 +181,7 @@ def test_a_file_that_unpacks_to_more_than_it_can_hold_is_refused(tmp_path: Path)
     with ZipFile(tmp_path / "bomb", "w", ZIP_DEFLATED) as archive:
         archive.writestr("ETRECORD_V0", "")
         archive.writestr("debug_handle_map", b" " * 10_000_000)
-    with pytest.raises(FormatError, match="more than such a file can hold"):
+    with pytest.raises(FormatError, match="too many for the size"):
         read_etrecord(tmp_path / "bomb")
 
 
@@ -290,5 +290,5 @@ def test_names_that_are_no_utf8_are_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("\u00e4", b"")  # a name that is UTF-8, as its flag says
     path.write_bytes(path.read_bytes().replace("\u00e4".encode(), b"\xff\xff"))
-    with pytest.raises(FormatError, match="no ETRecord"):
+    with pytest.raises(FormatError, match="not an ETRecord"):
         read_etrecord(path)

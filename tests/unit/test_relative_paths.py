@@ -13,7 +13,7 @@ import pytest
 from harness.cli import cli
 from harness.cli.paths import FilePath
 from harness.config.unit import load_units
-from harness.files import absolute, placed_word, shown
+from harness.files import absolute, resolve_word, shown
 from harness.flash.image import Image, ImageFormat, Segment
 from harness.flash.tools import TOOLS
 from harness.history.location import default_history
@@ -190,5 +190,5 @@ def test_links_stay_and_what_is_here_is_shown_from_here(
     assert absolute("a/../b") == tmp_path / "b"
     assert shown(tmp_path / "a") == "a"
     assert shown(Path("/a")) == "/a"
-    assert placed_word("../x", tmp_path / "y") == str(tmp_path / "x")
-    assert placed_word("x/./y", tmp_path) == "x/./y"
+    assert resolve_word("../x", tmp_path / "y") == str(tmp_path / "x")
+    assert resolve_word("x/./y", tmp_path) == "x/./y"

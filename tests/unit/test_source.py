@@ -91,8 +91,8 @@ def test_a_device_log_is_recognised_by_its_content(tmp_path: Path) -> None:
     [
         (recorded(printed(write_ed00(ONE)))[:200], "capture ends within base64"),
         (b'echo "QUJDQUJDQUJDQUJDQUJDQ!!D" | base64 -d >x', "other text within base64"),
-        (b'echo "QUJDQUJDQUJDQUJDQUJDQQ" | base64 -d >x', "no multiple of 4"),
-        (b'echo "QUJDQUJDQUJDQUJDQUJD" | sed s/A/B/', "no command that decodes"),
+        (b'echo "QUJDQUJDQUJDQUJDQUJDQQ" | base64 -d >x', "not a multiple of 4"),
+        (b'echo "QUJDQUJDQUJDQUJDQUJD" | sed s/A/B/', "does not decode base64"),
         (b'echo "QUJDQUJDQUJDQUJDQ=JD" | base64 -d >x', "padding within base64"),
         (command(bytes(30), "etdump.bin"), "no ETDump, and none follows"),
         (b"I am a text", "no ED00 identifier"),

@@ -45,7 +45,7 @@ def test_the_end_is_described_with_the_last_words() -> None:
     with pytest.raises(TargetError) as caught:
         child.check_alive(10)
     first, *words = caught.value.message.splitlines()
-    assert first == "the program exited with status 7; its last words:"
+    assert first == "the program exited with status 7; its last output:"
     assert words == [str(number) for number in range(40, 50)]
     child.close()
 

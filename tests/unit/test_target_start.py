@@ -26,7 +26,7 @@ def script(path: Path, text: str) -> Firmware:
 
 
 def test_a_board_on_a_port_needs_a_port() -> None:
-    with pytest.raises(UsageError, match="none was named") as caught:
+    with pytest.raises(UsageError, match="no port is given") as caught:
         start_target(board("native", target=SerialTarget()), None)
     assert "--port" in caught.value.hint
 
@@ -55,7 +55,7 @@ def test_a_board_that_is_started_takes_no_port() -> None:
 
 
 def test_a_board_that_is_started_needs_firmware() -> None:
-    with pytest.raises(UsageError, match="needs its firmware built"):
+    with pytest.raises(UsageError, match="has no firmware to start"):
         start_target(board("native"), None)
 
 
@@ -64,7 +64,7 @@ def test_firmware_that_ends_at_once(tmp_path: Path) -> None:
     with pytest.raises(TargetError) as caught:
         start_target(board("native"), firmware)
     assert caught.value.message == (
-        "the firmware of native exited with status 4; its last words:\ncannot open it"
+        "the firmware of native exited with status 4; its last output:\ncannot open it"
     )
 
 
@@ -72,7 +72,7 @@ def test_firmware_that_names_no_link(tmp_path: Path) -> None:
     firmware = script(
         tmp_path / "image", f"echo $$ > {tmp_path}/pid; printf 'link: /dev/pts'; exec sleep 60\n"
     )
-    with pytest.raises(TargetError, match=r"named no link on its standard output within 0\.5 s"):
+    with pytest.raises(TargetError, match=r"printed no `link:` line on stdout within 0\.5 s"):
         start_target(board("native"), firmware)
     pid = int((tmp_path / "pid").read_text())
     assert not Path(f"/proc/{pid}").exists()

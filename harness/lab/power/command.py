@@ -9,7 +9,7 @@ from typing import Final
 
 from harness.config.unit import CommandPower
 from harness.errors import InfrastructureError, PowerError
-from harness.target.process_group import bound_to_us, run_program
+from harness.target.process_group import run_program, with_death_signal
 
 
 class CommandSwitch:
@@ -69,7 +69,7 @@ def run(command: Sequence[str], timeout_s: float) -> PowerCommandEnd:
     if shutil.which(command[0]) is None:
         raise InfrastructureError(f"cannot start {name}: {command[0]} is not a program")
     try:
-        done = run_program(bound_to_us(command), timeout_s)
+        done = run_program(with_death_signal(command), timeout_s)
     except OSError as error:
         raise InfrastructureError(f"cannot start {name}: {error}") from error
     if done.code is None:

@@ -7,7 +7,7 @@ from typing import Final
 from harness.config.unit import RelayPower
 from harness.link.ports import open_port
 from harness.target.lease.holding import hold
-from harness.target.lease.lock_keys import place_of_port
+from harness.target.lease.lock_keys import port_key
 from harness.target.ports import describe, device_of
 
 _WAIT_S: Final = 30.0
@@ -30,7 +30,7 @@ class RelaySwitch:
         """
         data = bytes.fromhex(self._power.on if on else self._power.off)
         device = device_of(self._power.port)
-        with hold([place_of_port(device)], _WAIT_S, reason="power"):
+        with hold([port_key(device)], _WAIT_S, reason="power"):
             port = open_port(device, self._power.baud)
             try:
                 port.write(data, _WRITE_S)

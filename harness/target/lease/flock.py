@@ -1,4 +1,4 @@
-"""A lock of the kernel on a file: it ends with the process that has it, however that ends."""
+"""Kernel lock on a file (``flock``): the kernel ends it with the process, even after SIGKILL."""
 
 from __future__ import annotations
 
@@ -14,23 +14,19 @@ from harness.files import NotRegularFileError, open_regular
 
 _log = logging.getLogger(__name__)
 
-_passed_over: Final[set[str]] = set()
-"""What there has been a warning of."""
+_warned: Final[set[str]] = set()
+"""Paths that a warning has been logged for."""
 
 
 class Flock:
-    """An exclusive lock on a file, which is made if need be and never removed.
-
-    Not ``filelock``: where a file system has no locks that falls back to files that exist, which
-    would outlive their makers, and one cannot ask it whether a lock is held without taking it.
-    """
+    """An exclusive lock on a file. The file is created on first use and never removed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file: int | None = None
 
-    def take(self) -> bool:
-        """Take it if nobody has it, without waiting.
+    def acquire(self) -> bool:
+        """Acquire the lock without waiting; False if another process holds it.
 
         Raises:
             InfrastructureError: The file cannot be opened, or the file system has no locks.
@@ -49,8 +45,8 @@ class Flock:
         self._file = file
         return True
 
-    def is_taken(self) -> bool:
-        """Whether anybody has it at the moment.
+    def is_locked(self) -> bool:
+        """Whether any process holds the lock at the moment.
 
         Raises:
             InfrastructureError: The file cannot be opened, or the file system has no locks.
@@ -60,12 +56,12 @@ class Flock:
         except FileNotFoundError:
             return False
         except NotRegularFileError as error:
-            pass_over(error)
+            warn_not_regular(error)
             return False
         except OSError as error:
             raise self._failed(error) from error
         try:
-            # Shared, so that two who ask do not take each other for a holder.
+            # A shared lock, so that two concurrent queries do not see each other as a holder.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
@@ -76,8 +72,8 @@ class Flock:
         return False
 
     @property
-    def is_ours(self) -> bool:
-        """Whether we have it still: nobody has removed the file, so that others would make anew."""
+    def is_held(self) -> bool:
+        """Whether we hold the lock on the file at ``path``; False once that file was removed."""
         if self._file is None:
             return False
         with contextlib.suppress(OSError):
@@ -85,10 +81,8 @@ class Flock:
         return False
 
     def release(self) -> None:
-        """Let it go; further calls do nothing.
-
-        By closing alone: what a child has inherited by a fork stays locked until that ends, too.
-        """
+        """Release the lock; further calls do nothing."""
+        # Closing is not LOCK_UN: the lock lasts until every forked child has closed its copy, too.
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -96,49 +90,49 @@ class Flock:
     def _open(self, flags: int) -> int:
         file = open_regular(self.path, flags)
         try:
-            share(file, self.path.parent)
+            share_permissions(file, self.path.parent)
         except OSError:
             os.close(file)
             raise
         return file
 
     def _failed(self, error: OSError) -> InfrastructureError:
-        return _cannot(f"lock {self.path}", error)
+        return _directory_error(f"lock {self.path}", error)
 
 
 def make_directory(directory: Path) -> None:
-    """Make a directory for locks, unless there is one.
+    """Create the lock directory if it does not exist.
 
     Raises:
-        InfrastructureError: It cannot be made.
+        InfrastructureError: The directory cannot be created.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _cannot(f"make {directory}", error) from error
+        raise _directory_error(f"create {directory}", error) from error
 
 
-def share(file: int, directory: Path) -> None:
-    """Let those use a file of ours who may use its directory."""
+def share_permissions(file: int, directory: Path) -> None:
+    """Give an open file the read and write permissions of its directory."""
     mode = directory.stat().st_mode & 0o666
-    with contextlib.suppress(PermissionError):  # another user's, who has done so
+    with contextlib.suppress(PermissionError):  # the file's owner has done so
         if os.fstat(file).st_mode & 0o666 != mode:
             os.fchmod(file, mode)
 
 
-def pass_over(error: NotRegularFileError) -> None:
-    """Warn of something between locks and notes that is neither; once, as it is met often."""
+def warn_not_regular(error: NotRegularFileError) -> None:
+    """Warn once per path about a foreign entry (FIFO, folder) in the lock directory."""
     name = str(error.filename)
-    if name not in _passed_over:
-        _passed_over.add(name)
-        _log.warning("%s: not a regular file, so it is no lease: remove it", name)
+    if name not in _warned:
+        _warned.add(name)
+        _log.warning("%s: not a regular file; ignored as a lease, remove it", name)
 
 
-def _cannot(what: str, error: OSError) -> InfrastructureError:
+def _directory_error(action: str, error: OSError) -> InfrastructureError:
     if isinstance(error, NotRegularFileError):
-        return InfrastructureError(f"cannot {what}: {error.strerror}", hint="remove it")
+        return InfrastructureError(f"cannot {action}: {error.strerror}", hint="remove it")
     return InfrastructureError(
-        f"cannot {what}: {error.strerror}",
-        hint="name a directory that may be written, on a disk with locks, in $ETHARNESS_LOCK_DIR "
+        f"cannot {action}: {error.strerror}",
+        hint="set $ETHARNESS_LOCK_DIR to a writable directory on a file system with file locks "
         "(docs/lab.md)",
     )

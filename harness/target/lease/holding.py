@@ -1,4 +1,4 @@
-"""Holding places, as programs do: with a deadline, heartbeats, and children who inherit."""
+"""The lease API of programs: hold resources with a timeout, heartbeats and inheritance."""
 
 from __future__ import annotations
 
@@ -22,220 +22,223 @@ from harness.resources import user_cache
 from harness.target.lease.clock import LeaseClock, LeaseHolder, host_name, own_start
 from harness.target.lease.lock_keys import LockKey
 from harness.target.lease.records import new_token
-from harness.target.lease.registry import BEAT_S, Busy, HeldLease, LeaseRegistry
+from harness.target.lease.registry import HEARTBEAT_S, Busy, HeldLease, LeaseRegistry
 
 _log = logging.getLogger(__name__)
 
 VARIABLE: Final = "ETHARNESS_LEASE"
-"""Environment variable: tokens of leases that its process may act under, with commas between."""
+"""Environment variable: comma-separated tokens of the leases that a process inherits."""
 
 OWNER_VARIABLE: Final = "ETHARNESS_OWNER"
-"""Environment variable: who holds what this process takes; its user by default."""
+"""Environment variable: owner of the leases of this process; default: its user."""
 
 DIRECTORY_VARIABLE: Final = "ETHARNESS_LOCK_DIR"
-"""Environment variable: where the leases are that all go by who share boards."""
+"""Environment variable: the lock directory; everybody who shares boards needs the same one."""
 
 _AT_ONCE_S: Final = 0.05
-"""What is not free by then is being waited for, which is worth saying."""
+"""A wait that lasts longer is logged."""
 
 _POLL_S: Final = 0.1
 
-
-_Take = Callable[[LockKey, Collection[str]], HeldLease | Busy]
-"""Takes a place without waiting, with the tokens that are known."""
+_Acquire = Callable[[LockKey, Collection[str]], HeldLease | Busy]
+"""Acquires a resource without waiting, given the known tokens."""
 
 
 class _HeldByThread(threading.local):
-    """Tokens of what this thread holds. Other threads have their own: they exclude each other."""
+    """Tokens of the leases of this thread. Threads exclude each other like processes do."""
 
     def __init__(self) -> None:
         self.tokens: set[str] = set()
 
 
 _held = _HeldByThread()
-_of_process: set[str] = set()
-"""Tokens of what any thread of this process has put into the environment, for its children."""
-_environment = threading.Lock()
+_published: set[str] = set()
+"""Tokens that threads of this process have put into the environment, for its children."""
+_environment_lock = threading.Lock()
 
 
 def lock_directory() -> Path:
-    """Where leases are: ``$ETHARNESS_LOCK_DIR``, else below the user's cache directory."""
+    """Return the lock directory: ``$ETHARNESS_LOCK_DIR``, or one in the user's cache."""
     configured = os.environ.get(DIRECTORY_VARIABLE)
     return absolute(configured) if configured else user_cache("locks")
 
 
-def open_book(owner: str | None = None) -> LeaseRegistry:
-    """The leases of this host's boards, as this process goes by them; ``owner`` else its user."""
-    party = LeaseHolder(
+def open_registry(owner: str | None = None) -> LeaseRegistry:
+    """Return the lease registry of this host for this process.
+
+    Args:
+        owner: Owner of new leases; None for ``$ETHARNESS_OWNER`` or this user.
+    """
+    holder = LeaseHolder(
         owner or os.environ.get(OWNER_VARIABLE) or _user(),
         host_name(),
         os.getpid(),
         own_start(),
         Path(sys.argv[0]).name,
     )
-    return LeaseRegistry(lock_directory(), party, LeaseClock())
+    return LeaseRegistry(lock_directory(), holder, LeaseClock())
 
 
 def known_tokens() -> set[str]:
-    """Tokens of leases that this thread holds, or whoever started this process."""
+    """Return the tokens of leases that this thread holds or this process inherited."""
     inherited = os.environ.get(VARIABLE, "").split(",")
-    return _held.tokens | {token for token in inherited if token and token not in _of_process}
+    return _held.tokens | {token for token in inherited if token and token not in _published}
 
 
 class Lease:
-    """Places that this process holds together.
+    """One or more resources that this process holds together.
 
     Attributes:
-        what: What is held, as people call it.
-        token: By which children act under it.
+        what: Name of the first resource, for messages.
+        token: Token by which child processes inherit the lease.
     """
 
-    def __init__(self, grips: Sequence[HeldLease], what: str, token: str) -> None:
+    def __init__(self, leases: Sequence[HeldLease], what: str, token: str) -> None:
         self.what = what
-        self._grips = list(grips)
         self.token = token
-        self._mine = _held.tokens
+        self._leases = list(leases)
+        self._thread_tokens = _held.tokens
         self._pid = os.getpid()
         self._lost: BusyError | None = None
-        self._mine.add(token)
+        self._thread_tokens.add(token)
         _publish(token)
-        pulse.add(self)
+        heartbeats.add(self)
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a child's environment says so that it acts under this lease and no other."""
+        """Environment variables for a child process that inherits this lease and no other."""
         return {VARIABLE: self.token}
 
     def check(self) -> None:
         """Do nothing while everything is held.
 
         Raises:
-            BusyError: Something was lost; the message says what and how.
+            BusyError: A resource was lost; the message says how.
         """
-        for grip in self._grips:
-            if lost := grip.lost():
+        for held in self._leases:
+            if loss := held.loss():
                 raise BusyError(
-                    f"your lease of {grip.place.name} is lost: {lost}",
-                    hint="`etharness who` says who holds what",
+                    f"your lease of {held.key.name} is lost: {loss}",
+                    hint="list all leases and holders with `etharness who`",
                 )
 
-    def glance(self) -> None:
-        """As `check`, by what the last heartbeat has found: it costs nothing, and may be late.
+    def check_cached(self) -> None:
+        """Like `check`, but only with the result of the last heartbeat: free, up to 5 s old.
 
         Raises:
-            BusyError: Something was lost by then.
+            BusyError: A resource had been lost by then.
         """
         if self._lost is not None:
             raise self._lost
 
-    def beat(self) -> None:
-        """Write down that this process lives, and find out whether everything is held.
+    def heartbeat(self) -> None:
+        """Record that this process lives, and check that everything is still held.
 
-        What cannot be written is said and tried again.
+        A record that cannot be written is logged and written again at the next heartbeat.
         """
         try:
             self.check()
         except BusyError as error:
             self._lost = error
-        for grip in self._grips:
+        for held in self._leases:
             try:
-                grip.beat()
+                held.heartbeat()
             except InfrastructureError as error:
                 _log.warning("%s", error.message)
 
     def release(self) -> None:
-        """Let everything go; further calls do nothing."""
-        pulse.remove(self)
-        self._mine.discard(self.token)
+        """Release everything; further calls do nothing."""
+        heartbeats.remove(self)
+        self._thread_tokens.discard(self.token)
         _withdraw(self.token)
-        for grip in reversed(self._grips):
+        for held in reversed(self._leases):
             if os.getpid() == self._pid:
-                grip.release()
-            else:  # a fork of the holder: it is not ours to end
-                grip.abandon()
-        self._grips = []
+                held.release()
+            else:  # in a forked child: the lease belongs to the parent
+                held.abandon()
+        self._leases = []
 
 
 @contextmanager
 def hold(
-    places: Sequence[LockKey],
+    keys: Sequence[LockKey],
     timeout_s: float,
     *,
     owner: str | None = None,
     reason: str = "",
     expires_s: float | None = None,
 ) -> Iterator[Lease]:
-    """Hold places together for as long as this lasts; all or none of them.
+    """Hold all of several resources, or none, for the duration of the context.
 
     Args:
-        places: What to hold; the first is what messages name.
-        timeout_s: Longest wait for whoever holds one of them, seconds.
-        owner: Who holds them; None for ``$ETHARNESS_OWNER`` or this user.
-        reason: What for.
-        expires_s: After how long ``check`` says that it is over, seconds; None for never.
+        keys: The resources; messages name the first.
+        timeout_s: Longest wait for other holders, seconds.
+        owner: Owner of the lease; None for ``$ETHARNESS_OWNER`` or this user.
+        reason: Purpose, for messages.
+        expires_s: Seconds after which ``check`` reports the lease as lost; None for never.
 
     Raises:
-        BusyError: They were not free in time; the message says who held which since when.
-        InfrastructureError: The directory of leases cannot be used.
+        BusyError: Not free in time; the message names the resource, its holder and since when.
+        InfrastructureError: The lock directory cannot be used.
     """
-    book = open_book(owner)
+    registry = open_registry(owner)
     token = new_token()
-    take = partial(book.take, reason=reason, expires_s=expires_s, token=token)
-    lease = Lease(_wait(take, places, timeout_s), places[0].name, token)
+    acquire = partial(registry.acquire, reason=reason, expires_s=expires_s, token=token)
+    lease = Lease(_wait(acquire, keys, timeout_s), keys[0].name, token)
     try:
         yield lease
     finally:
         lease.release()
 
 
-def _wait(take: _Take, places: Sequence[LockKey], timeout_s: float) -> list[HeldLease]:
-    """Take all places, or wait until that can be done."""
+def _wait(acquire: _Acquire, keys: Sequence[LockKey], timeout_s: float) -> list[HeldLease]:
+    """Acquire all resources; poll until that succeeds."""
     tokens = known_tokens()
     began = time.monotonic()
-    patient = False
+    announced = False
     while True:
-        got = _take_all(take, places, tokens)
-        if isinstance(got, list):
-            return got
-        place, busy = got
+        result = _acquire_all(acquire, keys, tokens)
+        if isinstance(result, list):
+            return result
+        key, busy = result
         waited = time.monotonic() - began
         if waited >= max(timeout_s, _AT_ONCE_S):
             raise BusyError(
-                f"{place.name} was not free within {timeout_s:g} s: it is held by {busy.said}",
-                hint="wait for that to end, or end it: what a process holds goes with the process",
+                f"{key.name} was not free within {timeout_s:g} s: it is held by {busy.description}",
+                hint="wait for the holder, or end it: a process's lease ends with the process",
             )
-        if waited >= _AT_ONCE_S and not patient:
-            patient = True
-            _log.warning("waiting up to %g s for %s, held by %s", timeout_s, place.name, busy.said)
-        time.sleep(random.uniform(0.5, 1) * (_POLL_S if patient else _AT_ONCE_S / 5))
+        if waited >= _AT_ONCE_S and not announced:
+            announced = True
+            _log.warning(
+                "waiting up to %g s for %s, held by %s", timeout_s, key.name, busy.description
+            )
+        # A random interval, so that two processes that keep backing off get out of step.
+        time.sleep(random.uniform(0.5, 1) * (_POLL_S if announced else _AT_ONCE_S / 5))
 
 
-def _take_all(
-    take: _Take, places: Sequence[LockKey], tokens: Collection[str]
+def _acquire_all(
+    acquire: _Acquire, keys: Sequence[LockKey], tokens: Collection[str]
 ) -> list[HeldLease] | tuple[LockKey, Busy]:
-    """Take all places or, having let go what was had, say which one is held."""
-    grips: list[HeldLease] = []
+    """Acquire all resources; on failure release them and return the busy one."""
+    leases: list[HeldLease] = []
     try:
-        for place in places:
-            got = take(place, tokens)
-            if isinstance(got, Busy):
-                blocked = (place, got)
-                break
-            grips.append(got)
-        else:
-            taken, grips = grips, []
-            return taken
+        for key in keys:
+            result = acquire(key, tokens)
+            if isinstance(result, Busy):
+                return key, result
+            leases.append(result)
+        acquired, leases = leases, []
+        return acquired
     finally:
-        for grip in grips:
-            grip.release()
-    return blocked
+        for held in leases:
+            held.release()
 
 
-class _Pulse:
-    """One thread for all heartbeats of this process, which does not keep it from ending.
+class _Heartbeats:
+    """One daemon thread that writes the heartbeats of all leases of this process.
 
     Attributes:
-        leases: What is held.
+        leases: The leases held.
     """
 
     def __init__(self) -> None:
@@ -246,40 +249,40 @@ class _Pulse:
     def add(self, lease: Lease) -> None:
         with self._lock:
             self.leases.add(lease)
-            if self._pid != os.getpid():  # none yet, or it stayed with the parent of a fork
+            if self._pid != os.getpid():  # no thread yet, or we are a fork without it
                 self._pid = os.getpid()
-                threading.Thread(target=self._beat, name="heartbeats", daemon=True).start()
+                threading.Thread(target=self._run, name="heartbeats", daemon=True).start()
 
     def remove(self, lease: Lease) -> None:
         with self._lock:
             self.leases.discard(lease)
 
-    def _beat(self) -> None:
+    def _run(self) -> None:
         while True:
-            time.sleep(BEAT_S)
+            time.sleep(HEARTBEAT_S)
             with self._lock:
                 leases = list(self.leases)
             for lease in leases:
-                lease.beat()
+                lease.heartbeat()
 
 
-pulse: Final = _Pulse()
+heartbeats: Final = _Heartbeats()
 
 
 def _publish(token: str) -> None:
-    """Have children act under a lease, too."""
-    with _environment:
-        _of_process.add(token)
-        _set(_inherited() | {token})
+    """Add a token to the environment, so that children inherit the lease."""
+    with _environment_lock:
+        _published.add(token)
+        _set(_in_environment() | {token})
 
 
 def _withdraw(token: str) -> None:
-    with _environment:
-        _of_process.discard(token)
-        _set(_inherited() - {token})
+    with _environment_lock:
+        _published.discard(token)
+        _set(_in_environment() - {token})
 
 
-def _inherited() -> set[str]:
+def _in_environment() -> set[str]:
     return {token for token in os.environ.get(VARIABLE, "").split(",") if token}
 
 
@@ -291,6 +294,6 @@ def _set(tokens: Collection[str]) -> None:
 
 
 def _user() -> str:
-    with suppress(OSError, KeyError):  # a container may have no name for its user
+    with suppress(OSError, KeyError):  # the user of a container may have no name
         return getpass.getuser()
     return f"user {os.getuid()}"

@@ -1,4 +1,4 @@
-"""Which names mean the same thing to hold."""
+"""Lock keys: one key for all names of the same unit, serial port or debug probe."""
 
 from __future__ import annotations
 
@@ -14,42 +14,43 @@ from harness.target.ports import list_ports
 
 @dataclass(frozen=True, slots=True)
 class LockKey:
-    """Something that one at a time may hold.
+    """A resource with one holder at a time.
 
     Attributes:
-        stem: What its files are called: the same for all its names, and for nothing else.
-        name: What people call it.
+        stem: Stem of its lock files: unique to the resource, equal for all its names.
+        name: Name of the resource in messages.
     """
 
     stem: str
     name: str = field(compare=False)
 
 
-def place_of_unit(unit: str) -> LockKey:
-    """A unit of the lab, wherever it is plugged in."""
-    return _place(f"unit {unit}", f"unit {unit!r}")
+def unit_key(unit: str) -> LockKey:
+    """Return the key of a lab unit, wherever it is plugged in."""
+    return _key(f"unit {unit}", f"unit {unit!r}")
 
 
-def place_of_probe(selector: str) -> LockKey:
-    """A debug probe of this host, by its VID:PID:Serial."""
-    return _place(f"probe {host_name()} {selector}", f"probe {selector}")
+def probe_key(selector: str) -> LockKey:
+    """Return the key of a debug probe of this host, by its VID:PID:Serial."""
+    return _key(f"probe {host_name()} {selector}", f"probe {selector}")
 
 
-def place_of_port(port: str) -> LockKey:
-    """A serial port, by any of its names, or the address of one.
+def port_key(port: str) -> LockKey:
+    """Return the key of a serial port, by any of its device names or its network address.
 
-    A USB device is where it is plugged in, as its name in ``/dev`` changes with every restart.
+    A USB port is identified by its USB location and interface, because its name in ``/dev`` can
+    change every time it is plugged in.
     """
     if port.startswith("/"):
         device = os.path.realpath(port)
         for known in list_ports():
             if known.location and os.path.realpath(known.device) == device:
                 socket = f"{known.location} interface {known.interface}"
-                return _place(f"port {host_name()} usb {socket}", port)
-    return _place(f"port {port_identity(port)}", port)
+                return _key(f"port {host_name()} usb {socket}", port)
+    return _key(f"port {port_identity(port)}", port)
 
 
-def _place(identity: str, name: str) -> LockKey:
-    """A place with a stem that is readable, and another for every identity."""
+def _key(identity: str, name: str) -> LockKey:
+    # The readable part is cut and not unique; the digest is what tells identities apart.
     readable = re.sub(r"[^A-Za-z0-9.]+", "-", identity).strip("-.")[:60]
     return LockKey(f"{readable}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}", name)

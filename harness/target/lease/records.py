@@ -1,4 +1,4 @@
-"""Notes beside locks: who has them, since when, until when, and why."""
+"""Lease records: JSON files beside the locks with holder, start, expiry and reason."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ import msgspec
 from harness.errors import InfrastructureError
 from harness.files import NotRegularFileError, read_regular
 from harness.target.lease.clock import Instant, LeaseHolder
-from harness.target.lease.flock import pass_over, share
+from harness.target.lease.flock import share_permissions, warn_not_regular
 
 _MOST_BYTES: Final = 1 << 16
-"""A note is some hundred bytes; whatever is longer is none."""
+"""Size limit of a record file. Real records have a few hundred bytes; longer files are damaged."""
 
 
 class LeaseRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who holds something.
+    """The record of one lease.
 
     Attributes:
-        token: Drawn for this lease; who knows it acts for its holder.
-        kind: A process's, which ends with it, or a person's, which lasts until it expires.
-        what: What is held, as people call it.
-        owner: Who holds it.
-        host: Where from.
-        pid: The process, or the one that a person made it with.
-        started: When that began, in the kernel's ticks.
-        command: What that process is.
-        since: Since when.
-        until: When it expires; None for when its process ends.
-        reason: What for.
-        beats: Counts on while the process lives.
-        beat: When it was last counted.
+        token: Random token of this lease; processes that know it act for its holder.
+        kind: ``process`` leases end with the process, ``person`` leases when they expire.
+        what: Name of the resource.
+        owner: The person or job that holds it.
+        host: Host of the process.
+        pid: Process id; for a person's lease, of the command that made it.
+        started: Start time of that process, in kernel ticks.
+        command: Program name of that process.
+        since: Start of the lease.
+        until: Expiry; None for a lease that ends with its process.
+        reason: Purpose, for messages.
+        beats: Heartbeat counter, incremented while the process lives.
+        beat: Time of the last heartbeat.
     """
 
     token: str
@@ -53,19 +53,14 @@ class LeaseRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     beats: int
     beat: Instant
 
-    @property
-    def party(self) -> LeaseHolder:
-        """The process that wrote it."""
-        return LeaseHolder(self.owner, self.host, self.pid, self.started, self.command)
-
-    def is_over(self, now: Instant) -> bool:
-        """Whether it has expired."""
+    def is_expired(self, now: Instant) -> bool:
+        """Whether the lease has expired."""
         return self.until is not None and now.seconds_until(self.until) <= 0
 
     def __str__(self) -> str:
-        """By whom, since when, until when, and why."""
-        text = f"{self.owner} on {self.host} since {day(self.since)}"
-        text += f" until {day(self.until)}" if self.until is not None else ""
+        """Owner, host, start, expiry, reason and process in one line."""
+        text = f"{self.owner} on {self.host} since {utc_text(self.since)}"
+        text += f" until {utc_text(self.until)}" if self.until is not None else ""
         text += f" ({self.reason})" if self.reason else ""
         if self.kind == "process":
             text += f", process {self.pid} ({self.command})"
@@ -73,7 +68,7 @@ class LeaseRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TakenLease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A lease that was taken away: by whom, and which."""
+    """A forced release: who took the leases with these tokens, and when."""
 
     by: str
     host: str
@@ -82,18 +77,18 @@ class TakenLease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 Damaged = Literal["damaged"]
-"""What is there where a note should be, and is none."""
+"""A record file exists, but cannot be read or parsed."""
 
 _T = TypeVar("_T")
 
 
 def new_token() -> str:
-    """A token that nobody guesses."""
+    """Return an unguessable token."""
     return uuid.uuid4().hex
 
 
-def new_note(
-    party: LeaseHolder,
+def new_record(
+    holder: LeaseHolder,
     what: str,
     now: Instant,
     *,
@@ -102,16 +97,16 @@ def new_note(
     expires_s: float | None = None,
     token: str = "",
 ) -> LeaseRecord:
-    """A note of what begins now; with a token of its own, unless one is given."""
+    """Return the record of a lease that starts ``now``; with a new token unless one is given."""
     return LeaseRecord(
         token=token or new_token(),
         kind=kind,
         what=what,
-        owner=party.owner,
-        host=party.host,
-        pid=party.pid,
-        started=party.started,
-        command=party.command,
+        owner=holder.owner,
+        host=holder.host,
+        pid=holder.pid,
+        started=holder.started,
+        command=holder.command,
         since=now,
         until=None if expires_s is None else now.plus(expires_s),
         reason=reason,
@@ -120,17 +115,17 @@ def new_note(
     )
 
 
-def read_note(path: Path, type_: type[_T]) -> _T | Damaged | None:
-    """Read a note; None if there is none, "damaged" if it is none.
+def read_record(path: Path, type_: type[_T]) -> _T | Damaged | None:
+    """Read a record file; None if it does not exist, "damaged" if it is not a valid record.
 
-    What is no regular file is passed over, with a warning: nobody's lease is written into one.
+    A path that is not a regular file counts as missing, with a warning.
     """
     try:
         data = read_regular(path, _MOST_BYTES + 1, follow=False)
     except FileNotFoundError:
         return None
     except NotRegularFileError as error:
-        pass_over(error)
+        warn_not_regular(error)
         return None
     except OSError:
         return "damaged"
@@ -140,27 +135,27 @@ def read_note(path: Path, type_: type[_T]) -> _T | Damaged | None:
         return "damaged"
 
 
-def write_note(path: Path, note: LeaseRecord | TakenLease) -> None:
-    """Write a note so that it is there whole or not at all.
+def write_record(path: Path, record: LeaseRecord | TakenLease) -> None:
+    """Write a record file atomically.
 
     Raises:
-        InfrastructureError: It cannot be written.
+        InfrastructureError: The file cannot be written.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
     try:
         with partial.open("xb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(note), indent=2) + b"\n")
-            share(file.fileno(), path.parent)
+            file.write(msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
+            share_permissions(file.fileno(), path.parent)
         partial.rename(path)
     except OSError as error:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         raise InfrastructureError(
-            f"cannot write down who holds {path.stem}: {error.strerror}",
-            hint=f"is there space on the disk of {path.parent}, and may you write there?",
+            f"cannot write the lease record {path}: {error.strerror}",
+            hint=f"check the free space and the permissions of {path.parent}",
         ) from error
 
 
-def day(instant: Instant) -> str:
-    """The time of day, ISO 8601."""
+def utc_text(instant: Instant) -> str:
+    """Return the time of day as ISO 8601, UTC, in seconds."""
     return datetime.fromtimestamp(instant.day_s, UTC).isoformat(timespec="seconds")

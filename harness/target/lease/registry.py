@@ -1,16 +1,15 @@
-"""The book of leases: a directory of locks and notes that all who share boards go by.
+"""Lease registry: a directory of kernel locks and lease records shared by all who use the boards.
 
-Of each place there is a row of levels, numbered from 0, each with a lock of the kernel. A stranger
-takes level 0. Whoever holds a level lends the place to what it starts, by the token of its lease:
-that takes the level above, and so on. A place is free for a stranger when no level is locked: a
-process that outlives the one it was lent by keeps it until it ends, too.
+Each resource has numbered lock levels. A new holder takes level 0; processes it starts inherit the
+token of its lease and take the next level, and so on. A resource is free when no level is locked,
+so a process that outlives its parent keeps the resource until it ends.
 
-Nothing is decided by a note where the kernel's lock can say it. Notes say what it cannot: who a
-holder is, whose token lets through, that a person holds a board without any process, and, where a
-directory is shared with a host that the kernel's locks do not reach, that a process there lives.
+The kernel's lock decides wherever it can. Records only add what a lock cannot say: the holder's
+name, the token that its children present, a person's lease without a process, and, for a directory
+shared with hosts that the kernel's locks do not reach, the heartbeat of a process there.
 
-Two may try at once. Each first takes its lock, then writes its note, and then looks at what the
-other would have changed; so at least one of them sees the other, and gives way.
+Two processes may try at the same time. Each takes its lock, then writes its record, then looks for
+the other's; so at least one of them sees the other and backs off.
 """
 
 from __future__ import annotations
@@ -33,399 +32,404 @@ from harness.target.lease.records import (
     Damaged,
     LeaseRecord,
     TakenLease,
-    new_note,
-    read_note,
-    write_note,
+    new_record,
+    read_record,
+    write_record,
 )
 
 _log = logging.getLogger(__name__)
 
-BEAT_S: Final = 5.0
-"""How often a process writes down that it lives."""
+HEARTBEAT_S: Final = 5.0
+"""Interval of heartbeats, seconds."""
 
 STALE_S: Final = 30.0
-"""For how long another host's note must not change before its process counts as gone."""
+"""A process on another host counts as gone when its record has not changed for this long."""
 
 
 class Ticking(Protocol):
-    """A clock for leases."""
+    """A lease clock."""
 
     def now(self) -> Instant:
-        """What time it is."""
+        """Return the current time."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Why a place cannot be had now.
+    """A resource that could not be acquired.
 
     Attributes:
-        note: Who holds it; None if that cannot be told.
-        said: The same in words.
+        record: The record of its holder; None if unknown.
+        description: The holder in words, for messages.
     """
 
-    note: LeaseRecord | None
-    said: str
+    record: LeaseRecord | None
+    description: str
 
 
 class Holder(NamedTuple):
-    """Who holds a place: of what kind, on which level, and what its note says, if it does."""
+    """A holder of a resource: kind, lock level, and its record, None if it has no valid one."""
 
     kind: Literal["process", "person"]
     level: int
-    note: LeaseRecord | None
+    record: LeaseRecord | None
 
 
 @dataclass(slots=True)
 class HeldLease:
-    """A place that is held: its lock, and the note beside it."""
+    """One lock level that this process holds, and the record beside it."""
 
-    book: LeaseRegistry
-    place: LockKey
+    registry: LeaseRegistry
+    key: LockKey
     level: int
     lock: Flock
-    note: LeaseRecord
-    _over: bool = False
+    record: LeaseRecord
+    _released: bool = False
 
-    def beat(self) -> None:
-        """Write down that its process lives.
+    def heartbeat(self) -> None:
+        """Record that this process lives.
 
         Raises:
-            InfrastructureError: That cannot be written.
+            InfrastructureError: The record cannot be written.
         """
-        if self._over or self.lost():
+        if self._released or self.loss():
             return
-        self.note = replace(self.note, beats=self.note.beats + 1, beat=self.book.clock.now())
-        write_note(self.book.note_file(self.place, self.level), self.note)
+        self.record = replace(
+            self.record, beats=self.record.beats + 1, beat=self.registry.clock.now()
+        )
+        write_record(self.registry.record_file(self.key, self.level), self.record)
 
-    def lost(self) -> str:
-        """Say how it was lost; "" while it is held."""
-        if self._over:
+    def loss(self) -> str:
+        """Return how the lease was lost, in words; "" while it is held."""
+        if self._released:
             return "it has ended"
-        taken = read_note(self.book.taken_file(self.place), TakenLease)
-        if isinstance(taken, TakenLease) and self.note.token in taken.tokens:
+        taken = read_record(self.registry.taken_file(self.key), TakenLease)
+        if isinstance(taken, TakenLease) and self.record.token in taken.tokens:
             return f"it was taken by {taken.by} on {taken.host}"
-        other = read_note(self.book.note_file(self.place, self.level), LeaseRecord)
-        if isinstance(other, LeaseRecord) and other.token != self.note.token:
-            return f"it went to {other}, as this process had been silent"
-        now = self.book.clock.now()
-        if self.note.is_over(now):
-            return f"it has expired {-now.seconds_until(self.note.until or now):.0f} s ago"
-        return "" if self.lock.is_ours else f"somebody has removed {self.lock.path}"
+        other = read_record(self.registry.record_file(self.key, self.level), LeaseRecord)
+        if isinstance(other, LeaseRecord) and other.token != self.record.token:
+            return f"it went to {other}, because this process wrote no heartbeats"
+        now = self.registry.clock.now()
+        if self.record.is_expired(now):
+            return f"it expired {-now.seconds_until(self.record.until or now):.0f} s ago"
+        return "" if self.lock.is_held else f"{self.lock.path} was removed"
 
     def release(self) -> None:
-        """Let it go; further calls do nothing."""
-        if self._over:
+        """Release the level; further calls do nothing."""
+        if self._released:
             return
-        self._over = True
-        file = self.book.note_file(self.place, self.level)
-        there = read_note(file, LeaseRecord)
-        others = isinstance(there, LeaseRecord) and there.token != self.note.token
-        if self.lock.is_ours and not others:
-            with contextlib.suppress(
-                OSError
-            ):  # a note without a lock says of nobody that he is there
+        self._released = True
+        file = self.registry.record_file(self.key, self.level)
+        current = read_record(file, LeaseRecord)
+        replaced = isinstance(current, LeaseRecord) and current.token != self.record.token
+        if self.lock.is_held and not replaced:
+            # It may stay behind: a record without a lock is stale.
+            with contextlib.suppress(OSError):
                 file.unlink(missing_ok=True)
         self.lock.release()
 
     def abandon(self) -> None:
-        """Forget it as a fork does that has inherited it: it is its parent's."""
-        self._over = True
+        """Close our copy of the lock in a forked child; the lease stays with the parent."""
+        self._released = True
         self.lock.release()
 
 
 @dataclass(slots=True)
 class LeaseRegistry:
-    """Leases of a directory, as one process goes by them.
+    """The leases in a directory, seen from one process.
 
     Attributes:
-        directory: Where they are; made if need be.
-        party: Who this process is.
-        clock: What it goes by.
+        directory: The lock directory; created on first use.
+        holder: This process.
+        clock: The lease clock.
     """
 
     directory: Path
-    party: LeaseHolder
+    holder: LeaseHolder
     clock: Ticking
     _watched: dict[tuple[str, int], tuple[Instant, object]] = field(default_factory=dict)
-    """Since when a note of another host has not changed, and what it said."""
+    """Per record of another host: when it last changed, and its content or file version then."""
 
-    def take(
+    def acquire(
         self,
-        place: LockKey,
+        key: LockKey,
         tokens: Collection[str] = (),
         *,
         reason: str = "",
         expires_s: float | None = None,
         token: str = "",
     ) -> HeldLease | Busy:
-        """Take a place, if it is free or lent to us; without waiting.
+        """Acquire a resource without waiting, if it is free or held by one of ``tokens``.
 
         Args:
-            place: What to take.
-            tokens: Those of leases that we or whoever started us hold.
-            reason: What for.
-            expires_s: After how many seconds it ends even if we live; None for not at all.
-            token: That of a lease of several places; "" for one of its own.
+            key: The resource.
+            tokens: Tokens of the leases held by this process or inherited from its parents.
+            reason: Purpose, for messages.
+            expires_s: Seconds until the lease expires; None for no expiry.
+            token: Token shared by a lease of several resources; "" for a new one.
 
         Raises:
-            InfrastructureError: The directory cannot be used.
+            InfrastructureError: The lock directory cannot be used.
         """
         make_directory(self.directory)
-        lender = self._lender(place, tokens)
+        lender = self._lender(key, tokens)
         level = 0 if lender is None else lender + 1
-        if level == 0 and (held := self._held_by_person(place, tokens)):
-            return held  # already before the lock, so that who waits for it is in nobody's way
-        lock = Flock(self._lock_file(place, level))
-        if not lock.take():
-            return self._busy(place, level)
-        note = new_note(
-            self.party,
-            place.name,
+        if level == 0 and (busy := self._held_by_person(key, tokens)):
+            return busy  # before taking the lock, so that a waiting process never blocks others
+        lock = Flock(self._lock_file(key, level))
+        if not lock.acquire():
+            return self._busy(key, level)
+        record = new_record(
+            self.holder,
+            key.name,
             self.clock.now(),
             reason=reason,
             expires_s=expires_s,
             token=token,
         )
-        grip = HeldLease(self, place, level, lock, note)
+        held = HeldLease(self, key, level, lock, record)
         with contextlib.ExitStack() as undo:
             undo.callback(lock.release)
-            if level == 0 and (held := self._held_without_lock(place, tokens)):
-                return held
-            undo.callback(grip.release)
-            write_note(self.note_file(place, level), note)
-            # Now that ours can be seen, is there anybody whom we have not seen?
-            if lender is not None and self._lender(place, tokens, below=level) is None:
-                return Busy(None, "whoever takes over from a holder that has just ended")
-            above = [each for each in self._levels(place) if each > level]
-            for each in above:
-                if Flock(self._lock_file(place, each)).is_taken():
-                    return self._busy(place, each)
+            if level == 0 and (busy := self._held_without_lock(key, tokens)):
+                return busy
+            undo.callback(held.release)
+            write_record(self.record_file(key, level), record)
+            # Others can see our record from here on. Look again for any that we missed before.
+            if lender is not None and self._lender(key, tokens, below=level) is None:
+                return Busy(None, "another process, after the holder that lent it has just ended")
+            for higher in self._levels(key):
+                if higher > level and Flock(self._lock_file(key, higher)).is_locked():
+                    return self._busy(key, higher)
             undo.pop_all()
-        return grip
+        return held
 
-    def lend(
+    def reserve(
         self,
-        place: LockKey,
+        key: LockKey,
         seconds: float,
         tokens: Collection[str] = (),
         *,
         reason: str = "",
         token: str = "",
     ) -> LeaseRecord | Busy:
-        """Lease a place to this person, without any process, for so many seconds.
+        """Lease a resource to this process's owner, a person, for ``seconds``.
 
-        A lease of theirs that is there already is replaced. ``token`` as for `take`.
+        The lease lasts without a process and replaces an earlier one of the same person. ``token``
+        is as for `acquire`.
 
         Raises:
-            InfrastructureError: The directory cannot be used.
+            InfrastructureError: The lock directory cannot be used.
         """
-        grip = self.take(place, tokens)
-        if isinstance(grip, Busy):
-            return grip
+        held = self.acquire(key, tokens)
+        if isinstance(held, Busy):
+            return held
         try:
-            note = new_note(
-                *(self.party, place.name, self.clock.now()),
+            record = new_record(
+                *(self.holder, key.name, self.clock.now()),
                 kind="person",
                 reason=reason,
                 expires_s=seconds,
                 token=token,
             )
-            with self._changing(place):
-                write_note(self._person_file(place), note)
-            return note
+            with self._editing_person(key):
+                write_record(self._person_file(key), record)
+            return record
         finally:
-            grip.release()
+            held.release()
 
     def release(
-        self, place: LockKey, tokens: Collection[str] = (), *, force: bool = False
+        self, key: LockKey, tokens: Collection[str] = (), *, force: bool = False
     ) -> list[str]:
-        """End the lease of a place.
+        """End the leases of a resource.
 
-        A person's ends at once. A process's is its own to end: with ``force`` it is told that it
-        has lost it, and holds the place until it has noticed.
+        A person's lease ends at once. A process has to release its own: ``force`` marks its lease
+        as taken, and the process holds the lock until it notices that.
 
         Returns:
-            Who was made to give up what, in words; none if nobody held it.
+            The former holders in words; empty if there were none.
 
         Raises:
-            BusyError: It is another's, and ``force`` is not given.
-            InfrastructureError: The directory cannot be used.
+            BusyError: Somebody else holds it, and ``force`` is not given.
+            InfrastructureError: The lock directory cannot be used.
         """
         ended = []
-        with self._changing(place):
-            person = self.person(place)
+        with self._editing_person(key):
+            person = self.person(key)
             if person is not None:
                 if (
                     isinstance(person, LeaseRecord)
                     and not force
-                    and not self._lets_through(person, tokens)
+                    and not self._admits(person, tokens)
                 ):
-                    raise self._anothers(place, str(person))
+                    raise self._not_ours(key, str(person))
                 if person == "damaged" and not force:
-                    raise self._anothers(place, self._unreadable(place))
-                self._person_file(place).unlink(missing_ok=True)
-                ended.append(self._unreadable(place) if person == "damaged" else str(person))
-        holders = self.processes(place)
-        if force and holders:
-            tokens_there = tuple(note.token for note in holders if note is not None)
-            taken = TakenLease(self.party.owner, self.party.host, self.clock.now(), tokens_there)
-            write_note(self.taken_file(place), taken)
-            ended += [_named(note) for note in holders]
-        elif holders and not ended:
-            raise self._anothers(
-                place, _named(holders[0]), hint="it ends with its process, or --force"
+                    raise self._not_ours(key, self._unreadable(key))
+                self._person_file(key).unlink(missing_ok=True)
+                ended.append(self._unreadable(key) if person == "damaged" else str(person))
+        processes = self.process_records(key)
+        if force and processes:
+            taken_tokens = tuple(record.token for record in processes if record is not None)
+            taken = TakenLease(self.holder.owner, self.holder.host, self.clock.now(), taken_tokens)
+            write_record(self.taken_file(key), taken)
+            ended += [_describe(record) for record in processes]
+        elif processes and not ended:
+            raise self._not_ours(
+                key, _describe(processes[0]), hint="end that process, or release it with --force"
             )
         return ended
 
-    def person(self, place: LockKey) -> LeaseRecord | Damaged | None:
-        """The person's lease that is in force; "damaged" if it cannot be told whose it is."""
-        note = read_note(self._person_file(place), LeaseRecord)
-        if isinstance(note, LeaseRecord) and note.is_over(self.clock.now()):
+    def person(self, key: LockKey) -> LeaseRecord | Damaged | None:
+        """Return the person's lease in force, None without one, "damaged" if it is unreadable."""
+        record = read_record(self._person_file(key), LeaseRecord)
+        if isinstance(record, LeaseRecord) and record.is_expired(self.clock.now()):
             return None
-        return note
+        return record
 
-    def holders(self, place: LockKey) -> list[Holder]:
-        """All who hold a place: a person first, then processes, lenders before who they lent it to.
+    def holders(self, key: LockKey) -> list[Holder]:
+        """Return all holders of a resource: a person first, then processes by lock level.
 
-        Among them those of other hosts whose notes say that they live, whatever locks there are.
+        Includes processes of other hosts with a recent heartbeat, although their locks may not be
+        visible here.
         """
         held = []
-        if person := self.person(place):
+        if person := self.person(key):
             held.append(Holder("person", 0, None if person == "damaged" else person))
         now = self.clock.now()
-        for level in self._levels(place):
-            read = read_note(self.note_file(place, level), LeaseRecord)
-            note = read if isinstance(read, LeaseRecord) else None
-            elsewhere = note is not None and note.host != self.party.host
-            beats = note is not None and note.beat.seconds_until(now) < STALE_S
-            if (elsewhere and beats) or Flock(self._lock_file(place, level)).is_taken():
-                held.append(Holder("process", level, note))
+        for level in self._levels(key):
+            read = read_record(self.record_file(key, level), LeaseRecord)
+            record = read if isinstance(read, LeaseRecord) else None
+            elsewhere = record is not None and record.host != self.holder.host
+            alive = record is not None and record.beat.seconds_until(now) < STALE_S
+            if (elsewhere and alive) or Flock(self._lock_file(key, level)).is_locked():
+                held.append(Holder("process", level, record))
         return held
 
-    def processes(self, place: LockKey) -> list[LeaseRecord | None]:
-        """The notes of processes that hold a place; None of one that has left none."""
-        return [holder.note for holder in self.holders(place) if holder.kind == "process"]
+    def process_records(self, key: LockKey) -> list[LeaseRecord | None]:
+        """Return the record of each process that holds a resource; None where it has no record."""
+        return [holder.record for holder in self.holders(key) if holder.kind == "process"]
 
-    def places(self) -> list[LockKey]:
-        """Every place that anybody has ever held, with the name that is known for it now."""
+    def all_keys(self) -> list[LockKey]:
+        """Return the key of every resource that was ever held, with its last known name."""
         found = {}
         for file in sorted(self.directory.glob("*")):
             if named := re.fullmatch(r"([^.].*)\.(?:(\d+)\.lock|person\.json)", file.name):
                 stem = named[1]
-                note = read_note(file.with_suffix(".json"), LeaseRecord)
-                if isinstance(note, LeaseRecord) or stem not in found:
-                    found[stem] = note.what if isinstance(note, LeaseRecord) else stem
+                record = read_record(file.with_suffix(".json"), LeaseRecord)
+                if isinstance(record, LeaseRecord) or stem not in found:
+                    found[stem] = record.what if isinstance(record, LeaseRecord) else stem
         return [LockKey(stem, name) for stem, name in found.items()]
 
-    def note_file(self, place: LockKey, level: int) -> Path:
-        """Where it says who holds a level."""
-        return self.directory / f"{place.stem}.{level}.json"
+    def record_file(self, key: LockKey, level: int) -> Path:
+        """Return the path of the record of a lock level."""
+        return self.directory / f"{key.stem}.{level}.json"
 
-    def taken_file(self, place: LockKey) -> Path:
-        """Where it says whose lease was taken away."""
-        return self.directory / f"{place.stem}.taken.json"
+    def taken_file(self, key: LockKey) -> Path:
+        """Return the path of the record of forced releases."""
+        return self.directory / f"{key.stem}.taken.json"
 
-    def _person_file(self, place: LockKey) -> Path:
-        return self.directory / f"{place.stem}.person.json"
+    def _person_file(self, key: LockKey) -> Path:
+        return self.directory / f"{key.stem}.person.json"
 
-    def _lock_file(self, place: LockKey, level: int) -> Path:
-        return self.directory / f"{place.stem}.{level}.lock"
+    def _lock_file(self, key: LockKey, level: int) -> Path:
+        return self.directory / f"{key.stem}.{level}.lock"
 
-    def _levels(self, place: LockKey) -> list[int]:
-        """Levels that there have ever been of a place."""
-        pattern = re.compile(re.escape(place.stem) + r"\.(\d+)\.lock")
+    def _levels(self, key: LockKey) -> list[int]:
+        """Return the lock levels that have ever been used, ascending."""
+        pattern = re.compile(re.escape(key.stem) + r"\.(\d+)\.lock")
         names = (pattern.fullmatch(file.name) for file in self.directory.glob("*.lock"))
         return sorted(int(name[1]) for name in names if name)
 
     def _lender(
-        self, place: LockKey, tokens: Collection[str], below: int | None = None
+        self, key: LockKey, tokens: Collection[str], below: int | None = None
     ) -> int | None:
-        """The highest level that is held by one of ``tokens``; None if none is."""
+        """Return the highest level held by one of ``tokens``, or None."""
         if not tokens:
             return None
-        taken = read_note(self.taken_file(place), TakenLease)
-        lost = taken.tokens if isinstance(taken, TakenLease) else ()
-        for level in reversed(self._levels(place)):
+        taken = read_record(self.taken_file(key), TakenLease)
+        taken_tokens = taken.tokens if isinstance(taken, TakenLease) else ()
+        for level in reversed(self._levels(key)):
             if below is not None and level >= below:
                 continue
-            note = read_note(self.note_file(place, level), LeaseRecord)
+            record = read_record(self.record_file(key, level), LeaseRecord)
             if (
-                isinstance(note, LeaseRecord)
-                and note.token in tokens
-                and note.token not in lost
-                and Flock(self._lock_file(place, level)).is_taken()
+                isinstance(record, LeaseRecord)
+                and record.token in tokens
+                and record.token not in taken_tokens
+                and Flock(self._lock_file(key, level)).is_locked()
             ):
                 return level
         return None
 
-    def _held_by_person(self, place: LockKey, tokens: Collection[str]) -> Busy | None:
-        person = self.person(place)
+    def _held_by_person(self, key: LockKey, tokens: Collection[str]) -> Busy | None:
+        person = self.person(key)
         if person == "damaged":
-            return Busy(None, self._unreadable(place))
-        if person is not None and not self._lets_through(person, tokens):
+            return Busy(None, self._unreadable(key))
+        if person is not None and not self._admits(person, tokens):
             return Busy(person, str(person))
         return None
 
-    def _held_without_lock(self, place: LockKey, tokens: Collection[str]) -> Busy | None:
-        """Who holds a place although its lock is ours: a person, or a host that has other locks."""
-        if held := self._held_by_person(place, tokens):
-            return held
-        silent: Busy | None = None
-        for level in self._levels(place):
-            file = self.note_file(place, level)
-            note = read_note(file, LeaseRecord)
-            if note is None or (isinstance(note, LeaseRecord) and note.host == self.party.host):
-                self._watched.pop((place.stem, level), None)
+    def _held_without_lock(self, key: LockKey, tokens: Collection[str]) -> Busy | None:
+        """Return a holder that has no lock we can see: a person, or a process on another host."""
+        if busy := self._held_by_person(key, tokens):
+            return busy
+        first: Busy | None = None
+        for level in self._levels(key):
+            file = self.record_file(key, level)
+            record = read_record(file, LeaseRecord)
+            valid = record if isinstance(record, LeaseRecord) else None
+            if record is None or (valid is not None and valid.host == self.holder.host):
+                self._watched.pop((key.stem, level), None)
                 continue
-            seen = (note.token, note.beats) if isinstance(note, LeaseRecord) else _stamp(file)
+            content = _file_version(file) if valid is None else (valid.token, valid.beats)
             now = self.clock.now()
-            since, known = self._watched.setdefault((place.stem, level), (now, seen))
-            if known != seen:
-                since, _ = self._watched[place.stem, level] = (now, seen)
+            since, known = self._watched.setdefault((key.stem, level), (now, content))
+            if known != content:
+                since, _ = self._watched[key.stem, level] = (now, content)
             if since.seconds_until(now) < STALE_S:
-                whose = note if isinstance(note, LeaseRecord) else None
-                said = f"{_named(whose)}, unless it has been silent for {STALE_S:g} s"
-                silent = silent or Busy(whose, said)  # further ones are watched at the same time
-        return silent
+                text = f"{_describe(valid)}, until it writes no heartbeat for {STALE_S:g} s"
+                # No early return: further levels have to be watched from now on, too.
+                first = first or Busy(valid, text)
+        return first
 
-    def _lets_through(self, note: LeaseRecord, tokens: Collection[str]) -> bool:
-        """Whether a person's lease is ours: we know its token, or are the same user here."""
-        ours = (note.owner, note.host) == (self.party.owner, self.party.host)
-        return ours or note.token in tokens
+    def _admits(self, record: LeaseRecord, tokens: Collection[str]) -> bool:
+        """Whether a person's lease admits us: we know its token, or are that user on this host."""
+        ours = (record.owner, record.host) == (self.holder.owner, self.holder.host)
+        return ours or record.token in tokens
 
-    def _busy(self, place: LockKey, level: int) -> Busy:
-        note = read_note(self.note_file(place, level), LeaseRecord)
-        known = note if isinstance(note, LeaseRecord) else None
-        return Busy(known, _named(known))
+    def _busy(self, key: LockKey, level: int) -> Busy:
+        record = read_record(self.record_file(key, level), LeaseRecord)
+        known = record if isinstance(record, LeaseRecord) else None
+        return Busy(known, _describe(known))
 
-    def _anothers(
-        self, place: LockKey, whose: str, hint: str = "ask them, or --force"
+    def _not_ours(
+        self, key: LockKey, holder: str, hint: str = "ask them, or release it with --force"
     ) -> BusyError:
-        return BusyError(f"{place.name} cannot be released: it is held by {whose}", hint=hint)
+        return BusyError(f"{key.name} cannot be released: it is held by {holder}", hint=hint)
 
-    def _unreadable(self, place: LockKey) -> str:
-        return f"somebody whose lease cannot be read: {self._person_file(place)}"
+    def _unreadable(self, key: LockKey) -> str:
+        return f"an unknown person; the lease cannot be read: {self._person_file(key)}"
 
     @contextlib.contextmanager
-    def _changing(self, place: LockKey) -> Iterator[None]:
-        """Change a person's lease, one at a time."""
+    def _editing_person(self, key: LockKey) -> Iterator[None]:
+        """Exclude other processes while a person's lease is changed."""
         make_directory(self.directory)
-        lock = Flock(self.directory / f"{place.stem}.person.change")
-        if not lock.take():
-            raise BusyError(f"another process is changing the lease of {place.name}: try again")
+        lock = Flock(self.directory / f"{key.stem}.person.change")
+        if not lock.acquire():
+            raise BusyError(
+                f"another process is changing the lease of {key.name}", hint="try again"
+            )
         try:
             yield
         finally:
             lock.release()
 
 
-def _named(note: LeaseRecord | None) -> str:
-    return "a process that has left no note" if note is None else str(note)
+def _describe(record: LeaseRecord | None) -> str:
+    return "a process without a lease record" if record is None else str(record)
 
 
-def _stamp(file: Path) -> object:
-    """What changes when a file does."""
+def _file_version(file: Path) -> object:
+    """Return inode and modification time, to detect changes of a damaged record."""
     with contextlib.suppress(OSError):
         status = file.stat()
         return status.st_ino, status.st_mtime_ns
