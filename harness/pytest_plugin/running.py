@@ -24,7 +24,7 @@ from harness.errors import (
     TargetError,
     UsageError,
 )
-from harness.history.location import default_history
+from harness.history import default_history
 from harness.lab.leases import hold_if
 from harness.lab.target_identity import refuse_other_target
 from harness.link.options import PROFILES, VALUES, WHEN_FULL

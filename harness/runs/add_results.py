@@ -49,7 +49,7 @@ def add_directory(store: Store, path: Path) -> Added:
         microseconds(result.started_utc)  # of which all that follows makes use
     except (UsageError, OSError) as error:
         return Added(shown(path), "refused", "", str(error))
-    if store.has(result.id, over=not result.unfinished):  # without reading the trace again
+    if store.has(result.id, finished=not result.unfinished):  # without reading the trace again
         return Added(shown(path), "there", result.id)
     try:
         subject, note = kept_subject(run, result)

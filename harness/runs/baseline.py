@@ -21,7 +21,7 @@ from harness.check.subject import Subject
 from harness.errors import NotComparableError
 from harness.history import open_store
 from harness.history.entries import provenance_of
-from harness.history.history_json import read_copy, write_copy
+from harness.history.history_json import decode_history, encode_history
 from harness.records.result import Result
 from harness.records.trace import OPERATOR_CALL
 from harness.runs.directory import HISTORY, RunDirectory
@@ -105,7 +105,7 @@ def _without_own(history: History, judged: Provenance) -> History:
 
 def keep_history(directory: Path, history: History) -> None:
     """Keep the history that a run was judged by, so that it can be judged so again."""
-    RunDirectory(directory).write_late(HISTORY, write_copy(history))
+    RunDirectory(directory).write_late(HISTORY, encode_history(history))
 
 
 def kept_history(directory: Path) -> History | None:
@@ -117,7 +117,7 @@ def kept_history(directory: Path) -> History | None:
     file = directory / HISTORY
     if not file.is_file():
         return None
-    return read_copy(file.read_bytes(), str(file))
+    return decode_history(file.read_bytes(), str(file))
 
 
 def compare_with(

@@ -26,7 +26,7 @@ from harness.check.budget import read_files
 from harness.check.evaluate import NO_LIMITS
 from harness.config.board import Board, load_board
 from harness.errors import UsageError
-from harness.history.history_json import write_copy
+from harness.history.history_json import encode_history
 from harness.lab.postmortem import examine
 from harness.records.result import ClockRecord, encode
 from harness.runs.archive import pack
@@ -181,7 +181,7 @@ class _Contents:
             self._facts["debug_buffer"] = self._take("debug", given.debug_buffer)
         history = self._run.history
         if history is not None and self._run.directory is None:  # a run directory keeps it
-            self._facts["history"] = self._add("history", "history.json", write_copy(history))
+            self._facts["history"] = self._add("history", "history.json", encode_history(history))
         if given.clock is not None:
             self._facts["clock"] = from_clock_domain(given.clock)
         subject = self._run.subject

@@ -13,7 +13,7 @@ import msgspec
 from harness.check.budget import read_files
 from harness.check.evaluate import NO_LIMITS
 from harness.errors import FormatError, UsageError
-from harness.history.history_json import read_copy
+from harness.history.history_json import decode_history
 from harness.records.result import encode
 from harness.runs.archive import unpack
 from harness.runs.bundle import JUDGEMENT, MANIFEST, RUN, Manifest, judgement
@@ -151,7 +151,7 @@ def replay(bundle: Bundle, directory: Path) -> Replayed:
         _check_inside(budget, directory)
     history = None
     if (kept := place(manifest.history)) is not None:
-        history = read_copy(kept.read_bytes(), manifest.history)
+        history = decode_history(kept.read_bytes(), manifest.history)
     run = judged_path(
         directory / manifest.judged,
         lambda path: load_given(path, given),

@@ -12,7 +12,6 @@ from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
-import alembic.command  # noqa: F401 - see tests.support.inner_pytest
 import pytest
 import scipy.stats  # noqa: F401
 from msgspec.structs import replace
