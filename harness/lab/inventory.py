@@ -1,4 +1,4 @@
-"""What there is in the lab, where it is now, and who holds it."""
+"""Lists the lab: serial ports, units with their current ports, and lease holders."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _log = logging.getLogger(__name__)
 
 
 def ports(units: Sequence[Unit]) -> list[PortDocument]:
-    """Every serial port of this host, with the unit that is on it and who holds it."""
-    book = open_book()
+    """Return every serial port of this host, with its unit and its lease holders."""
+    registry = open_book()
     names = _units_by_place(units)
     found = []
     for port in list_ports():
         place = place_of_port(port.device)
         unit = names.get(place)
-        holders = list(_holders(book, place, unit))
+        holders = list(_holders(registry, place, unit))
         found.append(
             PortDocument(
                 *(port.device, port.vid, port.pid, port.serial, port.interface, port.location),
@@ -41,14 +41,14 @@ def ports(units: Sequence[Unit]) -> list[PortDocument]:
 
 
 def units(lab: Sequence[Unit]) -> list[UnitDocument]:
-    """Every unit: where it is now, and who holds it."""
-    book = open_book()
+    """Return every unit, with its current port and its lease holders."""
+    registry = open_book()
     found = []
     for unit in lab:
         if unit.lease == "labgrid":
-            found.append(_of_labgrid(unit))
+            found.append(_labgrid_unit(unit))
             continue
-        device, problem = _whereabouts(unit)
+        device, problem = _current_port(unit)
         found.append(
             UnitDocument(
                 id=unit.id,
@@ -60,24 +60,28 @@ def units(lab: Sequence[Unit]) -> list[UnitDocument]:
                 power=_power(unit.power),
                 lease=unit.lease,
                 note=unit.note,
-                holders=_all_holders(book, unit),
+                holders=_all_holders(registry, unit),
             )
         )
     return found
 
 
 def who(lab: Sequence[Unit], asked: Sequence[Unit] | None = None) -> list[HolderDocument]:
-    """Who holds what: of all that anybody has ever held, or of the units that are asked for."""
-    book = open_book()
+    """Return the lease holders of ``asked``; of all ports and units if None."""
+    registry = open_book()
     if asked is not None:
-        return [holder for unit in asked for holder in _all_holders(book, unit)]
+        return [holder for unit in asked for holder in _all_holders(registry, unit)]
     names = _units_by_place(lab)
-    here = [holder for place in book.places() for holder in _holders(book, place, names.get(place))]
-    return [*here, *_elsewhere(lab)]
+    local = [
+        holder
+        for place in registry.places()
+        for holder in _holders(registry, place, names.get(place))
+    ]
+    return [*local, *_labgrid_holders(lab)]
 
 
-def _elsewhere(lab: Sequence[Unit]) -> Iterator[HolderDocument]:
-    """Who holds units that a coordinator hands out; one that does not answer is said."""
+def _labgrid_holders(lab: Sequence[Unit]) -> Iterator[HolderDocument]:
+    """Yield the lease holders of labgrid units; log a coordinator that does not answer."""
     for unit in lab:
         if unit.lease == "labgrid":
             try:
@@ -86,7 +90,7 @@ def _elsewhere(lab: Sequence[Unit]) -> Iterator[HolderDocument]:
                 _log.warning("unit %s: %s", unit.id, error.message)
 
 
-def _of_labgrid(unit: Unit) -> UnitDocument:
+def _labgrid_unit(unit: Unit) -> UnitDocument:
     holders, problem = list[HolderDocument](), ""
     try:
         holders = labgrid.holders(unit)
@@ -97,7 +101,7 @@ def _of_labgrid(unit: Unit) -> UnitDocument:
         board=unit.board,
         port=labgrid.whereabouts(unit),
         device=None,
-        problem=problem or "known when it is held",
+        problem=problem or "port is known once the unit is leased",
         probe=unit.probe,
         power=_power(unit.power),
         lease=unit.lease,
@@ -110,30 +114,30 @@ def _units_by_place(units: Sequence[Unit]) -> dict[LockKey, str]:
     return {place: unit.id for unit in units for place in places_of(unit)}
 
 
-def _all_holders(book: LeaseRegistry, unit: Unit) -> list[HolderDocument]:
-    """Who holds a unit by its name or by its port; who holds both is told once."""
+def _all_holders(registry: LeaseRegistry, unit: Unit) -> list[HolderDocument]:
+    """Return the holders of a unit's name and of its port; a holder of both is listed once."""
     if unit.lease == "labgrid":
         return labgrid.holders(unit)
     found: dict[object, HolderDocument] = {}
     for place in places_of(unit):
-        for holder in _holders(book, place, unit.id):
+        for holder in _holders(registry, place, unit.id):
             key = (holder.kind, holder.owner, holder.host, holder.pid)
             found.setdefault(key, holder)
     return list(found.values())
 
 
-def _holders(book: LeaseRegistry, place: LockKey, unit: str | None) -> Iterator[HolderDocument]:
-    return (_document(book, place, unit, holder) for holder in book.holders(place))
+def _holders(registry: LeaseRegistry, place: LockKey, unit: str | None) -> Iterator[HolderDocument]:
+    return (_document(registry, place, unit, holder) for holder in registry.holders(place))
 
 
 def _document(
-    book: LeaseRegistry, place: LockKey, unit: str | None, holder: Holder
+    registry: LeaseRegistry, place: LockKey, unit: str | None, holder: Holder
 ) -> HolderDocument:
     note = holder.note
     if note is None:
         nothing = ("", "", None, "", "", None, "", None, None)
         return HolderDocument(place.name, unit, holder.kind, holder.level, *nothing)
-    silent = note.beat.seconds_until(book.clock.now())
+    silent = note.beat.seconds_until(registry.clock.now())
     process = note.kind == "process"
     return HolderDocument(
         *(place.name, unit, note.kind, holder.level, note.owner, note.host),
@@ -147,10 +151,10 @@ def _document(
     )
 
 
-def _whereabouts(unit: Unit) -> tuple[str | None, str]:
-    """The device or address of a unit's port, and what is the matter with it."""
+def _current_port(unit: Unit) -> tuple[str | None, str]:
+    """Return the device or address of a unit's port, and why there is no device."""
     if unit.port is None:
-        return None, "started here"
+        return None, "runs on this host"
     try:
         return device_of(unit.port), ""
     except PortError as error:

@@ -26,7 +26,7 @@ from harness.errors import (
 )
 from harness.history import default_history
 from harness.lab.leases import hold_if
-from harness.lab.target_identity import refuse_other_target
+from harness.lab.units import check_identity
 from harness.link.options import PROFILES, VALUES, WHEN_FULL
 from harness.link.session import Session
 from harness.pytest_plugin.cases import CaseUnit
@@ -211,7 +211,7 @@ def open_session(unit: CaseUnit, wait_s: float, console: bytearray) -> Iterator[
             board=board.name,
         )
         info = session.hello(board.deadlines.boot_s)
-        refuse_other_target(info, board, firmware.build_id if firmware else None)
+        check_identity(info, board, firmware.build_id if firmware else None)
         session.reset()
         yield session
 

@@ -40,10 +40,10 @@ from harness.errors import (
 )
 from harness.files import absolute, shown
 from harness.lab.flash_plan import FlashRequest
-from harness.lab.flashing import flashed
+from harness.lab.flashing import flash_and_open
 from harness.lab.leases import hold_if
 from harness.lab.postmortem import symbols_of_board
-from harness.lab.target_identity import refuse_other_target
+from harness.lab.units import check_identity
 from harness.link.answers import ModelInfo, TargetInfo
 from harness.link.run import RunOutcome
 from harness.link.session import Session
@@ -232,7 +232,7 @@ class _Run:
             try:
                 target_info = session.hello(deadlines.boot_s)
                 self._learn(target=describe_target(target_info))
-                refuse_other_target(target_info, self.board, build_id)
+                check_identity(target_info, self.board, build_id)
                 self._raise_baud(session, target_info)
                 _log.info("%s answers, firmware %s", target_info.board, target_info.build_id)
                 keep_earlier(session, self.directory)
@@ -295,7 +295,7 @@ class _Run:
             wanted = FlashRequest(
                 request.board, self.directory.path, how, request.port, self.result.unit
             )
-            return flashed(stack, wanted, self.stages)
+            return flash_and_open(stack, wanted, self.stages)
         target = stack.enter_context(start_target(self.board, firmware, port=request.port))
         return target, firmware.build_id if firmware else None
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from harness.errors import Owner
 from harness.nightly.child import Ending
-from harness.nightly.classify import Cause, Examined, cause_of, command_failed, refined
+from harness.nightly.classify import Cause, Examined, cause_of, command_failed, refine
 from harness.records.result import Failure, Result, VerdictRecord
 from tests.support.reported import unmet
 from tests.support.results import made
@@ -59,7 +59,7 @@ def test_every_ending_has_an_owner(
     assert not cause.passed
     assert not cause.stopped
     assert cause.owner is owner
-    assert cause.asks is asks
+    assert cause.ask_board is asks
     assert cause.message
     assert cause.kind
 
@@ -101,7 +101,7 @@ def test_what_a_command_printed_is_told() -> None:
     assert cause_of(ending(-99), None, 60.0).kind == "signal 99"
 
 
-ASKED = Cause(owner=Owner.LINK, asks=True, message="silence")
+ASKED = Cause(owner=Owner.LINK, ask_board=True, message="silence")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ ASKED = Cause(owner=Owner.LINK, asks=True, message="silence")
     ],
 )
 def test_the_board_says_the_rest(first: Owner, examined: Examined, owner: Owner) -> None:
-    cause = refined(Cause(owner=first, asks=True, message="silence"), examined, 2)
+    cause = refine(Cause(owner=first, ask_board=True, message="silence"), examined, 2)
     assert cause.owner is owner
     assert "after 2 power cycles" in cause.evidence[-1]
     assert cause.message == "silence"
@@ -142,7 +142,7 @@ def test_flashing_fails_by_its_owner(how: Ending, owner: Owner) -> None:
     assert cause is not None
     assert cause.owner is owner
     assert cause.message.startswith("flashing x.elf")
-    assert not cause.asks
+    assert not cause.ask_board
 
 
 def test_flashing_that_worked_or_was_stopped_is_no_failure() -> None:
