@@ -25,7 +25,7 @@ from harness.history.entries import provenance_of
 from harness.records.nightly import ArmComparison, Changed, StepOutcome
 from harness.records.result import Result
 from harness.records.trace import Losses
-from harness.runs.add_results import kept_subject
+from harness.runs.add_results import read_subject
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
 
@@ -90,7 +90,7 @@ def _load_results(directory: Path, outcomes: Sequence[StepOutcome]) -> _ArmResul
         run = RunDirectory(directory / outcome.attempts[-1].directory)
         try:
             result = run.read_result()
-            subject, damage = kept_subject(run, result)
+            subject, damage = read_subject(run, result)
         except (HarnessError, OSError):
             continue  # reported when it is added to the history
         if subject is None or damage or result.failure is not None or _lossy(subject.trace.losses):

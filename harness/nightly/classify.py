@@ -161,7 +161,7 @@ def _by_result(ending: Ending | None, result: Result) -> Cause:
     first = failed[0] if failed else None
     message = f"{first.code} {first.subject}: {first.reason}" if first else "the verdict is FAIL"
     if len(failed) > 1:
-        message += f"; and {len(failed) - 1} more checks"
+        message += f"; and {len(failed) - 1} more check{'s' if len(failed) > 2 else ''}"
     return Cause(owner=Owner.PRODUCT, kind=kinds, message=message, evidence=evidence)
 
 

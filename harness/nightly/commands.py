@@ -28,7 +28,7 @@ from harness.records.health import Health
 from harness.records.nightly import NightlyStep
 from harness.records.result import Failure, Result
 from harness.runs.directory import RunDirectory
-from harness.runs.provenance import SESSION_VARIABLE
+from harness.runs.request import SESSION_VARIABLE
 
 _POLL_S: Final = 0.5
 

@@ -39,9 +39,9 @@ from harness.records.result import encode
 from harness.records.timestamps import moment
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
-from harness.runs.evaluation import judged_path
-from harness.runs.judged_run import NOTHING_GIVEN, JudgedRun
-from harness.runs.source import Source, load_given
+from harness.runs.evaluation import evaluate_path
+from harness.runs.judged_run import DEFAULT_OPTIONS, JudgedRun
+from harness.runs.source import Source, load_with_options
 
 
 class ReportWriter(Protocol):
@@ -240,7 +240,7 @@ def _report(night: Night, document: NightDocument, writer: ReportWriter) -> list
     runs = []
     for path in shown_runs(document.outcomes):
         try:
-            runs.append(judged_path(night.directory / path, load_source_of))
+            runs.append(evaluate_path(night.directory / path, load_source_of))
         except (HarnessError, OSError) as error:
             message = error.message if isinstance(error, HarnessError) else str(error)
             troubles.append(
@@ -256,7 +256,7 @@ def _report(night: Night, document: NightDocument, writer: ReportWriter) -> list
 
 def load_source_of(path: Path) -> Source:
     """Read a run directory without further files."""
-    return load_given(path, NOTHING_GIVEN)
+    return load_with_options(path, DEFAULT_OPTIONS)
 
 
 def shown_runs(outcomes: Sequence[StepOutcome]) -> list[str]:

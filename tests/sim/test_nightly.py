@@ -129,7 +129,7 @@ def test_two_nights(plan: Path, etharness: Etharness, monkeypatch: pytest.Monkey
     document = json.loads(second.out)
     assert document == json.loads((new / "night.json").read_text())
     assert not document["troubles"]
-    assert f"the results of {old.name} are in the history now" in document["notes"]
+    assert f"added the results of {old.name} to the history" in document["notes"]
     assert_follows_its_schema(document)
     assert_sides(document["sides"])
     assert_reports(new, document)
@@ -154,7 +154,7 @@ def test_a_server_that_is_away_has_all_results_later_and_once(
     finally:
         postgresql.start()
     assert away.code == 71, away.out + away.err
-    assert "2 results are not all in the history" in away.out + away.err
+    assert "2 results were not all added to the history" in away.out + away.err
     of_both = sorted(id_ for folder in nights(plan) for id_ in results(folder))
     directories = [file.parent for file in plan.parent.glob("out/*/runs/**/result.json")]
 

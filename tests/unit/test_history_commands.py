@@ -51,7 +51,7 @@ def test_directories_are_found_and_added_once(tmp_path: Path, history: Any) -> N
         **{"run0": "added", "run1": "added", "failed": "added"},
         **{"damaged": "refused", "empty": "refused"},
     }
-    assert found["failed"]["reason"] == "its run left no trace"
+    assert found["failed"]["reason"] == "the run has no trace"
     assert "is no run directory" in found["empty"]["reason"]
     again = history("add", tmp_path / "deep/er", tmp_path / "deep/failed")
     assert again.code == 0

@@ -159,7 +159,7 @@ def test_a_failed_run_with_an_unreadable_trace_is_added_without_it(tmp_path: Pat
         added = add_directory(store, directory)
         [entry] = store.results()
     assert added.state == "added"
-    assert added.reason.startswith("its trace cannot be read: ")
+    assert added.reason.startswith("cannot read its trace: ")
     assert (entry.failure, entry.sound) == ("LinkError", False)
 
 

@@ -88,7 +88,7 @@ def test_a_file_is_no_directory(tmp_path: Path) -> None:
 
 
 def test_a_directory_without_a_result_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"is no run directory: it has no result\.json"):
+    with pytest.raises(UsageError, match=r"is not a run directory: it has no result\.json"):
         RunDirectory(tmp_path).read_result()
 
 
