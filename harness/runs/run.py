@@ -25,7 +25,6 @@ from harness.check.budget import load_budget
 from harness.check.history.comparison import HistoryComparison
 from harness.check.subject import model_name
 from harness.config.board import Board, SerialTarget, load_board
-from harness.config.unit import Unit
 from harness.errors import (
     DeviceRefusedError,
     FormatError,
@@ -49,6 +48,7 @@ from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.transfer import LogChunks
 from harness.link.wire import Region, Status
+from harness.records.clock_domain import Ping
 from harness.records.result import UNFINISHED, Failure, Model, Result, TensorRecord
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
@@ -118,24 +118,11 @@ def run_model(
         TargetError: The target misbehaved.
         InfrastructureError: The link, the port or the host failed.
     """
+    # Everything that can be checked beforehand is, so that a wrong request starts nothing.
     board, board_file = load_board(request.board)
     request = dataclasses.replace(request, model=find_model(request.model))
-    try:
-        model = request.model.read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"cannot read the model {shown(request.model)}: {error.strerror}",
-            hint="--model takes a .pte file, or the name of a model that comes with the package, "
-            "such as kws_int8",
-        ) from error
-    # Absolute, because it is recorded with the verdict and read again from other folders.
-    budget_file = absolute(request.budget) if request.budget else None
-    if budget_file is None and board.budget:
-        budget_file = board_file.parent / board.budget
-    if budget_file:
-        # An invalid budget is reported before anything starts; so are references and time scales.
-        name = model_name(request.model.name)
-        load_budget(budget_file, board.name, name, request.unit_name or board.name)
+    model = _read_model(request.model)
+    budget_file = _budget_file(request, board, board_file)
     references = read_references(request.references)
     if request.against is not None:
         request.against.check()
@@ -161,6 +148,29 @@ def run_model(
     if write_error is not None:
         raise write_error
     return FinishedRun(run.result, trace, run.judged_run.comparison)
+
+
+def _read_model(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the model {shown(path)}: {error.strerror}",
+            hint="--model takes a .pte file, or the name of a model that comes with the package, "
+            "such as kws_int8",
+        ) from error
+
+
+def _budget_file(request: RunRequest, board: Board, board_file: Path) -> Path | None:
+    """Return the budget file of the request, else of the board, once it is known to be valid."""
+    # Absolute, because it is recorded with the verdict and read again from other folders.
+    file = absolute(request.budget) if request.budget else None
+    if file is None and board.budget:
+        file = board_file.parent / board.budget
+    if file is not None:
+        name = model_name(request.model.name)
+        load_budget(file, board.name, name, request.unit_name or board.name)
+    return file
 
 
 @contextmanager
@@ -217,54 +227,30 @@ class _Run:
         directory.write_result(self.result)
 
     def execute(self) -> Trace:
-        deadlines = self.board.deadlines
+        """Start the target, run the model on it, and read outputs and trace."""
         with ExitStack() as stack:
-            reason = f"run of {self.request.model.name}"
-            leased = self.request.leased
-            held = hold_if(leased, reason=reason, timeout_s=deadlines.unit_s)
-            self._use_leased_port(stack.enter_context(held))
+            self._hold_unit(stack)
             target, build_id = self._start(stack)
             _log.info("started %s", target.description)
             session = Session(
                 target.transport,
-                deadline_s=deadlines.request_s,
+                deadline_s=self.board.deadlines.request_s,
                 console=self.console.extend,
                 check_alive=target.check_alive,
             )
             try:
-                target_info = session.hello(deadlines.boot_s)
-                self._update(target=describe_target(target_info))
-                check_identity(target_info, self.board, build_id)
-                self._raise_baud(session, target_info)
-                _log.info("%s answers, firmware %s", target_info.board, target_info.build_id)
+                info = self._connect(session, build_id)
                 save_earlier_postmortem(session, self.directory)
-                model_info = self._load(session, target_info)
-                _log.info("loaded %s, %d bytes", self.request.model, len(self.model))
+                model_info = self._load(session, info)
                 self._set_inputs(session, model_info)
-                self._update(pings=record_pings(session))
-                outcome = self._execute(session, deadlines.execute_s)
-                self._update(runs_completed=outcome.completed)
-                after = record_pings(session)
-                restart = record_restart(outcome, after)
-                self._update(pings=self.result.pings + after, restart=restart)
+                outcome, restart = self._execute(session)
                 self._read_outputs(session, model_info)
-                trace, summary = pull_trace(
-                    session,
-                    target_info,
-                    self.directory,
-                    lambda d, t: self.stages("pulling", d, t),
-                    outcome.chunks,
-                )
-                trace = on_time_scales(trace, self.result.time_scales, self.result.model)
-                quality = quality_of_run(
-                    trace, self.result.pings, restart, steadiness_of(self.board)
-                )
-                self._update(trace=summary, clock_quality=quality)
+                trace = self._pull(session, info, outcome, restart)
                 session.status()  # updates the link counters of the device's side
                 self._restore_baud(session)
             except RestartedError as error:
                 explained, completed = explain(
-                    *(error, session, deadlines.boot_s, self.directory),
+                    *(error, session, self.board.deadlines.boot_s, self.directory),
                     symbols_of_board(self.board),
                 )
                 self._update(runs_completed=completed or 0)
@@ -273,14 +259,16 @@ class _Run:
                 self._update(link=session.statistics.as_dict())
         return trace
 
-    def _use_leased_port(self, unit: Unit | None) -> None:
-        """Use the port, and the name of the place, that a labgrid coordinator reports."""
+    def _hold_unit(self, stack: ExitStack) -> None:
+        """Hold the unit; use the port and the name of the place that labgrid reports for it."""
+        request = self.request
+        reason = f"run of {request.model.name}"
+        timeout_s = self.board.deadlines.unit_s
+        unit = stack.enter_context(hold_if(request.leased, reason=reason, timeout_s=timeout_s))
         if unit is None or unit.lease == "local":
             return
-        name = unit.id if self.request.leased and self.request.leased.match else None
-        self.request = dataclasses.replace(
-            self.request, port=unit.port, unit=name or self.request.unit
-        )
+        name = unit.id if request.leased and request.leased.match else None
+        self.request = dataclasses.replace(request, port=unit.port, unit=name or request.unit)
         self._update(port=self.request.port_name, unit=self.request.unit_name)
 
     def _start(self, stack: ExitStack) -> tuple[Target, str | None]:
@@ -300,6 +288,15 @@ class _Run:
             return flash_and_open(stack, wanted, self.stages)
         target = stack.enter_context(start_target(self.board, firmware, port=request.port))
         return target, firmware.build_id if firmware else None
+
+    def _connect(self, session: Session, build_id: str | None) -> TargetInfo:
+        """Wait for HELLO, check that the target is the expected one, and raise the baud rate."""
+        info = session.hello(self.board.deadlines.boot_s)
+        self._update(target=describe_target(info))
+        check_identity(info, self.board, build_id)
+        self._raise_baud(session, info)
+        _log.info("%s answers, firmware %s", info.board, info.build_id)
+        return info
 
     def _raise_baud(self, session: Session, info: TargetInfo) -> None:
         """Move to the requested rate, or to the best rate that its unit or board file lists."""
@@ -326,14 +323,6 @@ class _Run:
                 hint="omit --baud, or use a lower rate: the adapter or cable may limit it",
             )
 
-    def _restore_baud(self, session: Session) -> None:
-        """Return to the default rate, where a monitor or the next run finds the board at once."""
-        try:
-            session.restore_baud()
-        except InfrastructureError as error:
-            # All data has been transferred, and the board falls back to its default rate by itself.
-            _log.warning("%s", error.message)
-
     def _load(self, session: Session, info: TargetInfo) -> ModelInfo:
         if len(self.model) > info.model_capacity:
             raise TargetError(
@@ -341,7 +330,7 @@ class _Run:
                 f"its limit is {info.model_capacity} bytes"
             )
         try:
-            return session.load_model(
+            loaded = session.load_model(
                 self.model,
                 method=self.request.method,
                 progress=lambda done, total: self.stages("uploading", done, total),
@@ -359,6 +348,8 @@ class _Run:
                     hint="export it again, or copy it again and compare sizes",
                 ) from error
             raise
+        _log.info("loaded %s, %d bytes", self.request.model, len(self.model))
+        return loaded
 
     def _set_inputs(self, session: Session, info: ModelInfo) -> None:
         wanted = (len(info.outputs), self.request.rtol, self.request.atol)
@@ -386,7 +377,17 @@ class _Run:
             )
         )
 
-    def _execute(self, session: Session, timeout_s: float) -> RunOutcome:
+    def _execute(self, session: Session) -> tuple[RunOutcome, Ping | None]:
+        """Run the model between two series of pings; return the restart of its clock, too."""
+        self._update(pings=record_pings(session))
+        outcome = self._run_model(session)
+        self._update(runs_completed=outcome.completed)
+        after = record_pings(session)
+        restart = record_restart(outcome, after)
+        self._update(pings=self.result.pings + after, restart=restart)
+        return outcome, restart
+
+    def _run_model(self, session: Session) -> RunOutcome:
         """Run the model; save the received part of a streamed log if that fails."""
         chunks = LogChunks()
         try:
@@ -394,7 +395,7 @@ class _Run:
                 self.request.runs,
                 self.request.options,
                 chunks=chunks,
-                timeout_s=timeout_s,
+                timeout_s=self.board.deadlines.execute_s,
                 progress=lambda done, total: self.stages("running", done, total),
             )
         except (HarnessError, KeyboardInterrupt):
@@ -411,6 +412,30 @@ class _Run:
             outputs.append(TensorRecord(tensor.scalar_type, tensor.sizes, tensor.nbytes, file))
         if self.result.model is not None:
             self._update(model=replace(self.result.model, outputs=tuple(outputs)))
+
+    def _pull(
+        self, session: Session, info: TargetInfo, outcome: RunOutcome, restart: Ping | None
+    ) -> Trace:
+        """Pull the trace, put it on its time scales, and rate its clock."""
+        trace, summary = pull_trace(
+            session,
+            info,
+            self.directory,
+            lambda done, total: self.stages("pulling", done, total),
+            outcome.chunks,
+        )
+        trace = on_time_scales(trace, self.result.time_scales, self.result.model)
+        quality = quality_of_run(trace, self.result.pings, restart, steadiness_of(self.board))
+        self._update(trace=summary, clock_quality=quality)
+        return trace
+
+    def _restore_baud(self, session: Session) -> None:
+        """Return to the default rate, where a monitor or the next run finds the board at once."""
+        try:
+            session.restore_baud()
+        except InfrastructureError as error:
+            # All data has been transferred, and the board falls back to its default rate by itself.
+            _log.warning("%s", error.message)
 
     def evaluate(self, trace: Trace, budget_file: Path | None) -> None:
         self._update(failure=None)
