@@ -72,7 +72,7 @@ def resolve(
     found = [row for row in found if row.own_id not in without]
     if not found:
         raise NotComparableError(
-            f"baseline {ref} matches no result{_of(scope)}",
+            f"baseline {ref} matches no result{_describe(scope)}",
             hint="`etharness history list` lists the results; results that failed or lost events "
             "count only with --all",
         )
@@ -179,7 +179,7 @@ def _by_name(name: str) -> Any:
     )
 
 
-def _of(scope: Selection) -> str:
+def _describe(scope: Selection) -> str:
     parts = [part for part in (scope.model, scope.method) if part]
     parts = [*parts, *(f"on {part}" for part in (scope.board, scope.unit) if part)]
     return f" of {' '.join(parts)}" if parts else ""

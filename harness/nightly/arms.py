@@ -64,7 +64,7 @@ def compare_arms(
     pairs = dict.fromkeys((o.step.board, o.step.model) for o in outcomes)
     for board, model in pairs:
         here = [o for o in outcomes if (o.step.board, o.step.model) == (board, model)]
-        results = {label: _load_results(directory, _of(here, label)) for label in variants}
+        results = {label: _load_results(directory, _outcomes_of(here, label)) for label in variants}
         first = variants[0]
         for label in variants[1:]:
             old, new = results[first], results[label]
@@ -77,7 +77,7 @@ def compare_arms(
                 )
 
 
-def _of(outcomes: Iterable[StepOutcome], label: str) -> list[StepOutcome]:
+def _outcomes_of(outcomes: Iterable[StepOutcome], label: str) -> list[StepOutcome]:
     """Return the outcomes of a variant with at least one attempt."""
     return [o for o in outcomes if o.step.variant == label and o.attempts]
 

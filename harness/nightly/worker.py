@@ -77,7 +77,7 @@ class Worker:
             if self._plan.heal.first and not self._make_well():
                 return
             for step in pending:
-                if not self._do(step):
+                if not self._run_step(step):
                     return
 
     def _lease(self) -> ExitStack:
@@ -108,17 +108,19 @@ class Worker:
                 return False
             cause = self._probe_board(cause)
         seconds = result.duration_s if result is not None and not cause.stopped else 0.0
-        self._ended(begun, cause, seconds, "not seen", "" if cause.stopped else _id(result))
+        self._record_end(
+            begun, cause, seconds, "not seen", "" if cause.stopped else _result_id(result)
+        )
         return True
 
-    def _do(self, step: NightlyStep) -> bool:
+    def _run_step(self, step: NightlyStep) -> bool:
         """Attempt a step until it is done; return False if this unit stops working."""
         while not self._progress.is_done(step, self._plan.retry):
             if self._effects.stopped:
                 return False
             with self._effects.slot(self._unit):
                 left = self._time_left()
-                attempt = self._try(step, left) if left > 0 else None
+                attempt = self._attempt(step, left) if left > 0 else None
             if attempt is None:
                 self._event(
                     "out of time",
@@ -140,7 +142,7 @@ class Worker:
             self._wait_before(step)
         return True
 
-    def _try(self, step: NightlyStep, left: float) -> Attempt:
+    def _attempt(self, step: NightlyStep, left: float) -> Attempt:
         number = self._progress.next_number(step)
         directory = f"runs/{step}-{number}"
         begun = Started(step, number, directory, self._effects.utc())
@@ -158,11 +160,11 @@ class Worker:
                 if ending.expired and deadline == left and cause.kind == "Deadline":
                     cause = Cause(stopped=True, message="the time limit was reached")
         except OSError as error:
-            cause, ended = _of_host(error), "not started"
+            cause, ended = _host_cause(error), "not started"
         if cause.ask_board and not cause.passed and not self._effects.stopped:
             cause = self._probe_board(cause)
         self._flash_again = cause.owner is Owner.FLASH
-        return self._ended(begun, cause, seconds, ended, _id(result))
+        return self._record_end(begun, cause, seconds, ended, _result_id(result))
 
     def _flash(self, step: NightlyStep) -> tuple[Cause | None, str]:
         image = self._unit.images.get(step.variant)
@@ -172,7 +174,7 @@ class Worker:
         what, deadline = f"flashing {image.name}", self._plan.deadlines.flash_s
         return command_failed(ending, Owner.FLASH, what, deadline, failure), ending.text
 
-    def _ended(
+    def _record_end(
         self, begun: Started, cause: Cause, seconds: float, ended: str, result: str
     ) -> Attempt:
         outcome = "pass" if cause.passed else "interrupted" if cause.stopped else "fail"
@@ -256,12 +258,12 @@ class Worker:
         self._record(OfUnit(event))
 
 
-def _id(result: object) -> str:
+def _result_id(result: object) -> str:
     own = getattr(result, "id", "")
     return own if isinstance(own, str) else ""
 
 
-def _of_host(error: OSError) -> Cause:
+def _host_cause(error: OSError) -> Cause:
     where = f" {error.filename}" if error.filename else ""
     message = f"{error.strerror or error}{where}"
     return Cause(owner=Owner.HOST, kind=type(error).__name__, message=message)
