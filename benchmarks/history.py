@@ -86,7 +86,7 @@ def measure(store: Store, rows: int, size: Callable[[], int]) -> tuple[Figures, 
         spent += time.perf_counter() - before
         results += 1
     there = store.info().rows["operator times"]
-    print(f"{store.place}: {there:,} rows, {time.perf_counter() - began:.0f} s", flush=True)
+    print(f"{store.location}: {there:,} rows, {time.perf_counter() - began:.0f} s", flush=True)
     board, model = KINDS[0]
     of = (board, model, "forward")
     adding = iter([made(f"x{n}", board=board, model=model) for n in range(REPEATS)])

@@ -66,7 +66,7 @@ def of_store(url: str, rows: int, size: Callable[[], int]) -> dict[str, Any]:
             with store._database.writing() as connection:
                 connection.execute(text("ANALYZE"))
         filled_s = time.perf_counter() - began
-        print(f"{store.place}: {results:,} results in {filled_s:.0f} s", flush=True)
+        print(f"{store.location}: {results:,} results in {filled_s:.0f} s", flush=True)
         found = {what: timed(ask) for what, ask in questions(store, url).items()}
         counts = store.info().rows
     for what, times in found.items():

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import alembic.command  # noqa: F401 - once, before writers are forked
+import sqlalchemy  # noqa: F401 - once, before writers are forked
 
 from benchmarks.scale_queries import example
 from harness.history import open_store

@@ -30,7 +30,7 @@ def history_ref(url: str | None, baseline: BaselineRef | None) -> HistoryRef | N
     """Where the history is; None when neither is given, the default place when only one is."""
     if url is None and baseline is None:
         return None
-    from harness.history.location import default_history
+    from harness.history import default_history
     from harness.runs.baseline import HistoryRef
 
     return HistoryRef(url or default_history(), baseline or DEFAULT_BASELINE)

@@ -108,18 +108,18 @@ def command(
             f"check takes one PATH, not {len(paths)}", hint="`etharness report` judges several"
         )
     (path,) = paths
-    from harness.runs.evaluation import judged_path, recorded
+    from harness.runs.evaluation import evaluate_path, verdict_record
 
     against = history_ref(history, baseline)
     given = reading.given(etrecord, board, model)
-    run = judged_path(path, reading.load, budget, given, against)
+    run = evaluate_path(path, reading.load, budget, given, against)
     write_reports(reports, [run])
     if run.subject is None:
         reading.load(path)  # raises what there is to say of a run without a trace
     if output.json:
         from harness.records.result import encode
 
-        click.echo(encode(recorded(run)), nl=False)
+        click.echo(encode(verdict_record(run)), nl=False)
     else:
         from harness.report.against import print_against
         from harness.report.terminal import print_verdict, show_line

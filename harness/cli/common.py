@@ -115,9 +115,9 @@ class ReadingOptions:
     def load(self, path: Path) -> Source:
         """Read what is at ``path``; warn of counters that are narrower than the file says."""
         from harness.analyze.clock_width import suspected_widths
-        from harness.runs.source import load_given
+        from harness.runs.source import load_with_options
 
-        source = load_given(path, self.given())
+        source = load_with_options(path, self.given())
         for suspicion in suspected_widths(source.trace, source.later_dumps):
             _log.warning("%s: %s", path, suspicion.advice)
         return source

@@ -41,7 +41,7 @@ def command(
     """Print what an ETDump, a console capture, a log or a run directory holds."""
     reading = beside.on_scale(reading)
     source = reading.load(path)
-    known = beside.know(source)
+    known = beside.load_metadata(source)
     found = beside.inspect(source)
     comparisons = [(item.run, item.output, item.metrics) for item in found]
     pools = _pools(known) if with_memory else []

@@ -60,11 +60,11 @@ class InspectorFiles:
         hz = None if rate is None else Fraction(rate)
         return replace(reading, clock=ClockDomain("given", hz, 64))
 
-    def know(self, source: Source) -> ModelMetadata:
+    def load_metadata(self, source: Source) -> ModelMetadata:
         """Join the trace with what the files say."""
-        from harness.runs.model_metadata import know
+        from harness.runs.model_metadata import load_metadata
 
-        return know(source, etrecord=self.etrecord, model=self.model, method=self.method)
+        return load_metadata(source, etrecord=self.etrecord, model=self.model, method=self.method)
 
     def inspect(self, source: Source) -> list[OutputComparison]:
         """Do what an Inspector does: write its table, compare outputs, as far as asked for."""

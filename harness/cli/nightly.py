@@ -56,19 +56,21 @@ def command(
         return 0
     if quarantine_status:
         return _quarantine_status(prepared, output)
-    from harness.nightly.finish import whole_night
+    from harness.nightly.finish import run_nightly
     from harness.nightly.journal import Ended, OfUnit, Record
     from harness.report import formats
 
     teller = ProgressPrinter(len(prepared.all_steps), quiet=output.json or output.verbosity < 0)
 
-    def told(record: Record) -> None:
+    def on_record(record: Record) -> None:
         if isinstance(record, Ended):
             teller.ended(record.step, record.attempt)
         elif isinstance(record, OfUnit):
             teller.happened(record.event)
 
-    document = whole_night(prepared, units, formats, fresh=fresh, told=told, said=teller.say)
+    document = run_nightly(
+        prepared, units, formats, fresh=fresh, on_record=on_record, on_message=teller.say
+    )
     if output.json:
         from harness.records.result import encode
 

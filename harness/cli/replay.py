@@ -36,12 +36,12 @@ def command(
     """
     import tempfile
 
-    from harness.runs.replay import open_bundle, replay, unpack_into
+    from harness.runs.replay import extract_bundle, open_bundle, replay
 
     opened = open_bundle(bundle)
     with tempfile.TemporaryDirectory(prefix="etharness-replay-") as scratch:
         directory = out or Path(scratch)
-        unpack_into(opened, directory)
+        extract_bundle(opened, directory)
         replayed = replay(opened, directory)
         # Not where it was unpacked, which nobody can look at afterwards.
         run = replace(replayed.run, title=str(bundle), budget=replayed.manifest.budget)
@@ -56,7 +56,7 @@ def command(
             "the verdict is another one than was recorded",
             hint=f"pip install etdump-harness=={replayed.manifest.tool_version}, which made it",
         )
-    return replayed.said.exit_code
+    return replayed.judgement.exit_code
 
 
 def _show(replayed: Replayed, output: OutputOptions) -> None:
@@ -65,8 +65,8 @@ def _show(replayed: Replayed, output: OutputOptions) -> None:
     console, run = output.console(), replayed.run
     if run.failure is not None:
         show_line(console, f"the run failed: {run.failure.kind}: {run.failure.message}")
-    if replayed.said.postmortem is not None:
-        show_line(console, f"postmortem: {replayed.said.postmortem.message}")
+    if replayed.judgement.postmortem is not None:
+        show_line(console, f"postmortem: {replayed.judgement.postmortem.message}")
     if run.subject is not None:
         print_verdict(console, run.verdict, verbosity=output.verbosity)
     for what in replayed.manifest.missing:

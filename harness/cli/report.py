@@ -39,14 +39,14 @@ def command(
     PATHS are what check takes: run directories, device logs, ED00 files. The exit code is 1 when
     one of them did not pass. Runs that failed are reported, too.
     """
-    from harness.runs.evaluation import judged_path
+    from harness.runs.evaluation import evaluate_path
     from harness.runs.judged_run import all_passed
 
     runs = []
     with output.stages() as stages:
         for done, path in enumerate(paths):
             stages("judging", done, len(paths))
-            runs.append(judged_path(path, reading.load, budget, reading.given()))
+            runs.append(evaluate_path(path, reading.load, budget, reading.given()))
         stages("writing", 0, 0)
         write_reports(reports, runs)
     if output.json:

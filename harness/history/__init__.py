@@ -1,36 +1,59 @@
-"""The history of results, in one SQLite file or a PostgreSQL server (docs/history.md).
+"""The history of results, in an SQLite file or on a PostgreSQL server (docs/history.md).
 
-Importing this loads no database library; opening a store does.
+Importing this package loads no database library; opening a store does.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from harness.extras import require
+from harness.files import absolute
 
 if TYPE_CHECKING:
     from harness.history.store import Store
 
+VARIABLE: Final = "ETHARNESS_HISTORY"
+FOLDER: Final = ".etharness"
+_FILE: Final = "history.sqlite"
+
 
 def open_store(url: str, *, create: bool = True, deadline_s: float = 30.0) -> Store:
-    """Open a store, and make it or bring it to this version where that is needed.
+    """Open a store; create its tables or migrate them to this version if necessary.
 
     Args:
         url: Path of an SQLite file, ``sqlite:///PATH``, or ``postgresql://USER@HOST/DATABASE``.
-        create: Make the file if there is none; a server's database must be there.
-        deadline_s: How long to wait for other writers, and for a server to answer.
+        create: Create a missing SQLite file; the database of a server must exist.
+        deadline_s: How long to wait for other writers, and for a server to answer, seconds.
 
     Returns:
         The store; close it, or use it in a ``with`` statement.
 
     Raises:
-        UsageError: The URL is wrong, there is no such store, it is of a newer version, it may not
-            be written, or a library is not installed.
-        InfrastructureError: The server does not answer, the disk is full, or others keep the store
-            to themselves.
+        UsageError: The URL is invalid; the store does not exist, is of a newer version, or is not
+            readable; or a library is not installed.
+        InfrastructureError: The server does not answer, the disk is full, or another process keeps
+            the store locked.
     """
     require("history", "the history of results", "sqlalchemy")
     from harness.history.store import Store
 
     return Store.open(url, create=create, deadline_s=deadline_s)
+
+
+def default_history(within: Path | None = None) -> str:
+    """Return the URL or path of the history that commands use by default.
+
+    It is ``$ETHARNESS_HISTORY`` if set. Otherwise it is ``.etharness/history.sqlite`` in the
+    nearest folder, from ``within`` (default: the current folder) upwards, that has an
+    ``.etharness`` or is a git checkout; or in ``within`` itself if there is no such folder.
+    """
+    if url := os.environ.get(VARIABLE, "").strip():
+        return url if "://" in url else str(absolute(url))
+    here = (within or Path.cwd()).absolute()
+    for folder in (here, *here.parents):
+        if (folder / FOLDER).is_dir() or (folder / ".git").exists():
+            return str(folder / FOLDER / _FILE)
+    return str(here / FOLDER / _FILE)

@@ -1,4 +1,4 @@
-"""Baselines: which results are meant by a name, by a commit, or by being the last."""
+"""Baselines: resolves a name, a commit or ``last:N`` to results; named baselines; pruning."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from harness.errors import NotComparableError, UsageError
 from harness.export.names import unescaped
 from harness.history.entries import Selection
 from harness.history.interning import Interned, batches, name_digest
-from harness.history.reading import chosen, commits
+from harness.history.reading import commits, select_rows
 from harness.history.tables import BASELINE, MEMBER, NAME, RESULT
 
 
 def members(connection: Connection, name: str) -> list[str] | None:
-    """Ids of the results of a named baseline; None when there is none of this name."""
+    """Return the result ids of a named baseline; None for an unknown name."""
     found = connection.scalar(_by_name(name))
     if found is None:
         return None
@@ -32,39 +32,39 @@ def members(connection: Connection, name: str) -> list[str] | None:
 def resolve(
     connection: Connection, ref: BaselineRef, scope: Selection, without: frozenset[str]
 ) -> list[Row[Any]]:
-    """Rows of the results of ``scope`` that ``ref`` means, oldest first.
+    """Return the rows of the results in ``scope`` that ``ref`` matches, oldest first.
 
     Args:
         connection: The store.
         ref: The baseline.
-        scope: What it is of.
-        without: Results that are not part of it.
+        scope: The results to choose from.
+        without: Ids of results to leave out.
 
     Raises:
-        NotComparableError: It means none.
-        UsageError: It may mean several things.
+        NotComparableError: No result matches.
+        UsageError: Several commits match.
     """
     match ref.how:
         case "name":
             ids = members(connection, ref.what)
             if ids is None:
                 raise NotComparableError(
-                    f"no baseline has the name {ref.what!r}",
+                    f"baseline {ref.what!r} not found",
                     hint="`etharness history baseline list` lists them",
                 )
-            # Whoever gave them the name has asked for them, also for those that failed.
-            found = chosen(connection, replace(scope, ids=ids, sound=None, newest=None))
+            # A person chose these results, so they count even if they failed.
+            found = select_rows(connection, replace(scope, ids=ids, sound=None, newest=None))
         case "commit":
             matching = commits(connection, scope, ref.what)
             if len(matching) > 1:
                 raise UsageError(
-                    f"{ref} may be any of {len(matching)} commits: {', '.join([*matching][:5])}",
-                    hint="give more of it",
+                    f"{ref} matches {len(matching)} commits: {', '.join([*matching][:5])}",
+                    hint="give more characters of the commit",
                 )
             found = [
                 row
                 for commit, number in matching.items()
-                for row in chosen(connection, replace(scope, commit=commit))
+                for row in select_rows(connection, replace(scope, commit=commit))
                 if row.commit_id == number
             ]
         case "last":
@@ -72,9 +72,9 @@ def resolve(
     found = [row for row in found if row.own_id not in without]
     if not found:
         raise NotComparableError(
-            f"baseline {ref} means no result{_of(scope)}",
-            hint="`etharness history list` shows what there is; only results that passed and lost "
-            "nothing count, unless all are asked for",
+            f"baseline {ref} matches no result{_describe(scope)}",
+            hint="`etharness history list` lists the results; results that failed or lost events "
+            "count only with --all",
         )
     return found
 
@@ -82,29 +82,34 @@ def resolve(
 def newest(
     connection: Connection, scope: Selection, without: frozenset[str], count: int
 ) -> list[Row[Any]]:
-    """Rows of the newest ``count`` results of ``scope`` but for those ``without``, oldest first."""
-    found = chosen(connection, replace(scope, newest=count + len(without)))
+    """Return the rows of the newest ``count`` results of ``scope``, oldest first."""
+    found = select_rows(connection, replace(scope, newest=count + len(without)))
     return [row for row in found if row.own_id not in without][-count:] if count else []
 
 
 def name_results(
     connection: Connection, name: str, ids: Sequence[str], interned: Interned
 ) -> Interned:
-    """Give results a name, instead of those that had it.
+    """Define a named baseline; replace an earlier one of this name.
+
+    Returns:
+        The number of the name, valid once the transaction is committed.
 
     Raises:
-        UsageError: There is no result of one of these ids, or none is given.
+        UsageError: There is no result of one of these ids, or ``ids`` is empty.
     """
     if not name.strip():
         raise UsageError("a baseline needs a name")
     if not ids:
         raise UsageError(f"baseline {name!r} would have no results")
-    rows = chosen(connection, Selection(ids=ids))
+    rows = select_rows(connection, Selection(ids=ids))
     missing = set(ids) - {row.own_id for row in rows}
     if missing:
-        raise UsageError(f"there is no result {min(missing)}", hint="`etharness history list`")
+        raise UsageError(
+            f"result {min(missing)} not found", hint="`etharness history list` lists the results"
+        )
     numbers = interned.intern(connection, [name], ())
-    forget_name(connection, name)
+    remove_name(connection, name)
     adding = insert(BASELINE).values(
         name_id=numbers.names[name], set_utc=datetime.now(UTC).isoformat(timespec="seconds")
     )
@@ -115,8 +120,8 @@ def name_results(
     return numbers
 
 
-def forget_name(connection: Connection, name: str) -> bool:
-    """Remove a named baseline, but not its results; whether there was one."""
+def remove_name(connection: Connection, name: str) -> bool:
+    """Remove a named baseline, but not its results; return whether it existed."""
     found = connection.scalar(_by_name(name))
     if found is not None:
         connection.execute(delete(MEMBER).where(MEMBER.c.baseline_id == found))
@@ -125,7 +130,7 @@ def forget_name(connection: Connection, name: str) -> bool:
 
 
 def named(connection: Connection) -> list[NamedBaseline]:
-    """All baselines with names, in the order of these."""
+    """Return all named baselines, sorted by name."""
     query = (
         select(NAME.c.text, BASELINE.c.set_utc, func.count(MEMBER.c.result_id))
         .join(NAME, NAME.c.id == BASELINE.c.name_id)
@@ -137,7 +142,7 @@ def named(connection: Connection) -> list[NamedBaseline]:
 
 
 def unnamed(connection: Connection, numbers: Sequence[int]) -> list[int]:
-    """Numbers of the results that no named baseline has."""
+    """Return those of these results that are in no named baseline."""
     kept: set[int] = set()
     for some in batches(numbers):
         query = select(MEMBER.c.result_id).where(MEMBER.c.result_id.in_(some))
@@ -146,19 +151,19 @@ def unnamed(connection: Connection, numbers: Sequence[int]) -> list[int]:
 
 
 def remove(connection: Connection, numbers: Sequence[int]) -> int:
-    """Remove results, from named baselines too; how many there were."""
+    """Remove results, from named baselines too; return their number."""
     for some in batches(numbers):
         connection.execute(delete(MEMBER).where(MEMBER.c.result_id.in_(some)))
         connection.execute(delete(RESULT).where(RESULT.c.id.in_(some)))
     return len(numbers)
 
 
-def superfluous(rows: Sequence[Row[Any]], keep: int) -> list[int]:
-    """Numbers of the results that are not among the newest of their board, unit and method.
+def all_but_newest(rows: Sequence[Row[Any]], keep: int) -> list[int]:
+    """Return the results to prune: all but the newest of each board, unit, model and method.
 
     Args:
-        rows: All of them, oldest first.
-        keep: How many of each stay.
+        rows: The results, oldest first.
+        keep: Number of results to keep of each.
     """
     groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for row in rows:
@@ -174,7 +179,7 @@ def _by_name(name: str) -> Any:
     )
 
 
-def _of(scope: Selection) -> str:
+def _describe(scope: Selection) -> str:
     parts = [part for part in (scope.model, scope.method) if part]
     parts = [*parts, *(f"on {part}" for part in (scope.board, scope.unit) if part)]
     return f" of {' '.join(parts)}" if parts else ""

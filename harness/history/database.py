@@ -1,9 +1,8 @@
-"""The database behind a store: how it is reached, how it is written by one at a time, who is to
-blame when it fails.
+"""The database behind a store: opening it, transactions with retries, one writer at a time.
 
-SQLite: a write-ahead log, so that readers never wait; a writer takes the file at the beginning of
-its transaction, not in the middle, where it could not wait any more. PostgreSQL: readers see one
-moment; writers wait for each other's locks no longer than the deadline.
+SQLite: a write-ahead log, so that readers never wait; a writer locks the file when its transaction
+begins, because in the middle of one it could not wait any more. PostgreSQL: a reader sees one
+snapshot; a writer waits for locks at most until the deadline.
 """
 
 from __future__ import annotations
@@ -23,28 +22,33 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 
 from harness.errors import HarnessError, UsageError
 from harness.extras import require
-from harness.history.db_errors import may_retry, may_return, owned
-from harness.history.location import FOLDER
+from harness.history import FOLDER
+from harness.history.db_errors import is_conflict, is_disconnect, translate
 
 _T = TypeVar("_T")
 
 _BUSY_MS: Final = 200
-"""How long SQLite itself waits for another writer, before that counts as a retry."""
+"""How long SQLite itself waits for another writer before that counts as a retry."""
 
 _CONNECT_S: Final = 10
-_OTHERS_S: Final = 0.05
-_GONE_S: Final = 0.5
+_CONFLICT_PAUSE_S: Final = 0.05
+_DISCONNECT_PAUSE_S: Final = 0.5
 _KEEPALIVES: Final = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
-"""A server that a network has lost, without a word, while it was to answer: noticed in 25 s."""
+"""A connection that dies while the client waits for an answer is detected within 25 s."""
+
+_NETWORK_FILE_SYSTEMS: Final = frozenset(
+    ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "glusterfs")
+)
+_MOUNTS: Final = Path("/proc/self/mounts")
 
 
 class Database:
-    """A database, whichever it is.
+    """An SQLite or PostgreSQL database.
 
     Attributes:
-        retries: How often a transaction had to be begun again because of another writer, or of a
-            server that had gone away.
-        read_only: Nothing can be written, as the file may not be.
+        retries: Number of transactions begun again because of another writer, or of a lost
+            connection to the server.
+        read_only: Whether the SQLite file is not writable.
     """
 
     def __init__(self, url: URL, deadline_s: float, *, create: bool) -> None:
@@ -56,55 +60,58 @@ class Database:
         self._engine = self._open(create=create)
 
     @property
-    def place(self) -> str:
-        """Where it is, for people, without a password."""
+    def location(self) -> str:
+        """The path or URL without a password, for messages."""
         if self.is_sqlite:
             return self.url.database or "memory"
         return self.url.set(drivername="postgresql").render_as_string(hide_password=True)
 
     @property
     def is_sqlite(self) -> bool:
-        """Whether it is a file of ours, and not a server's."""
+        """Whether it is an SQLite file."""
         return self.url.get_backend_name() == "sqlite"
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close all connections."""
         self._engine.dispose()
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction that reads, all of it as of one moment."""
+        """Begin a read transaction: all its queries see one snapshot."""
         engine: Engine = self._engine
         if not self.is_sqlite:
             engine = engine.execution_options(
                 isolation_level="REPEATABLE READ", postgresql_readonly=True
             )
-        with self._owning(), engine.connect() as connection:
+        with self._translated(), engine.connect() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction that writes, committed at the end."""
+        """Begin a write transaction, which is committed at the end."""
         begin = {"sqlite_begin": "BEGIN IMMEDIATE"} if self.is_sqlite else {}
-        with self._owning(), self._engine.execution_options(**begin).begin() as connection:
+        with (
+            self._translated(),
+            self._engine.execution_options(**begin).begin() as connection,
+        ):
             yield connection
 
     def read(self, action: Callable[[Connection], _T]) -> _T:
-        """Do ``action`` in one transaction that reads; errors as for ``write``."""
-        return self._in(self.reading, action)
+        """Return the result of ``action`` in one read transaction; errors as for ``write``."""
+        return self._with_retries(self.reading, action)
 
     def write(self, action: Callable[[Connection], _T]) -> _T:
-        """Do ``action`` in one transaction, again and again while others are in the way.
+        """Return the result of ``action`` in one write transaction, begun again after a conflict.
 
         Raises:
-            UsageError: It may not be written.
-            InfrastructureError: Others were in the way until the deadline, or it failed.
+            UsageError: The database is not writable.
+            InfrastructureError: It stayed locked until the deadline, or it failed.
         """
         if self.read_only:
-            raise UsageError(f"{self.place} may not be written")
-        return self._in(self.writing, action)
+            raise UsageError(f"{self.location} is not writable")
+        return self._with_retries(self.writing, action)
 
-    def _in(
+    def _with_retries(
         self,
         transaction: Callable[[], AbstractContextManager[Connection]],
         action: Callable[[Connection], _T],
@@ -116,7 +123,7 @@ class Database:
                     done = action(connection)
                 self._reached = True
             except HarnessError as error:
-                longest = self._pause(error.__cause__)
+                longest = self._retry_pause_s(error.__cause__)
                 if not longest or time.monotonic() >= end:
                     raise
                 self.retries += 1
@@ -124,24 +131,25 @@ class Database:
             else:
                 return done
 
-    def _pause(self, error: BaseException | None) -> float:
-        """How long to wait at most before a transaction is begun again, seconds; 0: it is not.
+    def _retry_pause_s(self, error: BaseException | None) -> float:
+        """Return the longest pause before the transaction is begun again, seconds; 0 for no retry.
 
-        A server that was never reached is more likely a wrong address than one that comes back.
+        A lost connection is retried only if the server was reached before: otherwise its address is
+        more likely wrong.
         """
         if isinstance(error, DBAPIError):
-            if may_retry(error):
-                return _OTHERS_S
-            if self._reached and may_return(error):
-                return _GONE_S
+            if is_conflict(error):
+                return _CONFLICT_PAUSE_S
+            if self._reached and is_disconnect(error):
+                return _DISCONNECT_PAUSE_S
         return 0.0
 
     @contextmanager
-    def _owning(self) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
         try:
             yield
         except SQLAlchemyError as error:
-            raise owned(error, self.place, self.deadline_s) from error
+            raise translate(error, self.location, self.deadline_s) from error
 
     def _open(self, *, create: bool) -> Engine:
         if self.is_sqlite:
@@ -155,7 +163,7 @@ class Database:
                 "application_name": "etharness",
                 **_KEEPALIVES,
             },
-            pool_pre_ping=True,  # a connection of before the server was started again is not used
+            pool_pre_ping=True,  # discards connections from before a server restart
         )
         lock_ms = int(1000 * self.deadline_s)
 
@@ -173,13 +181,13 @@ class Database:
             refuse_network(file)
             self.read_only = _prepare_file(file, create=create)
             if self.read_only:
-                url = _read_only(file)
+                url = _read_only_url(file)
         engine = create_engine(url)
         read_only = self.read_only
 
         @event.listens_for(engine, "connect")
         def prepare(connection: Any, _: object) -> None:
-            connection.isolation_level = None  # transactions are begun below, not by the driver
+            connection.isolation_level = None  # transactions begin below, not in the driver
             connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
             connection.execute("PRAGMA foreign_keys = ON")
             if not read_only:
@@ -194,15 +202,6 @@ class Database:
         return engine
 
 
-def _read_only(file: Path) -> URL:
-    """The URL by which SQLite reads a file and makes none beside it."""
-    log = file.with_name(f"{file.name}-wal")
-    query = {"mode": "ro", "uri": "true"}
-    if not log.exists() or not log.stat().st_size:
-        query["immutable"] = "1"  # no log of a writer: there is nothing to look for
-    return URL.create("sqlite", database=f"file:{quote(str(file.absolute()))}", query=query)
-
-
 def parse_url(text: str) -> URL:
     """Read the URL of a store, or the path of an SQLite file.
 
@@ -210,82 +209,84 @@ def parse_url(text: str) -> URL:
         UsageError: It is neither.
     """
     if not text.strip():
-        raise UsageError("no history is named", hint="give a file, or postgresql://HOST/DATABASE")
+        raise UsageError("empty history name", hint="name a file, or postgresql://HOST/DATABASE")
     if "://" not in text:
         return URL.create("sqlite", database=str(Path(text).expanduser()))
     try:
         url = make_url(text)
         backend = url.get_backend_name()
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
-        raise UsageError(f"{without_password(text)} is no URL of a history: {error}") from None
+        raise UsageError(f"invalid history URL {without_password(text)}: {error}") from None
     if backend == "sqlite":
         return url.set(drivername="sqlite")
     if backend in ("postgresql", "postgres"):
         return url.set(drivername="postgresql+psycopg")
     raise UsageError(
-        f"a history cannot be kept in {backend!r}", hint="use an SQLite file or postgresql://"
+        f"unsupported history database {backend!r}", hint="use an SQLite file or postgresql://"
     )
 
 
 def without_password(text: str) -> str:
-    """A path, or a URL without who asks and their password, for people."""
+    """Return a path unchanged, a URL without user and password."""
     scheme, sign, rest = text.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}" if sign else text
 
 
 def _prepare_file(file: Path, *, create: bool) -> bool:
-    """Make the folder of a new file; return whether the file may only be read."""
+    """Create the folder of a new file; return whether the file is read-only."""
     if file.is_dir():
         raise UsageError(f"{file} is a directory", hint="name a file in it")
     if not file.exists():
         if not create:
             raise UsageError(
-                f"there is no history at {file}", hint="`etharness history add DIRECTORY` makes one"
+                f"history {file} not found",
+                hint="`etharness history add DIRECTORY` creates it",
             )
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             if file.parent.name == FOLDER and not any(file.parent.iterdir()):
                 (file.parent / ".gitignore").write_text("*\n")
         except OSError as error:
-            raise UsageError(f"cannot make {file.parent}: {error.strerror}") from error
+            raise UsageError(f"cannot create {file.parent}: {error.strerror}") from error
         return False
     return not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK))
 
 
-_NETWORK: Final = frozenset(
-    ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "glusterfs")
-)
-
-
-_MOUNTS: Final = Path("/proc/self/mounts")
+def _read_only_url(file: Path) -> URL:
+    """Return a URL with which SQLite reads a file and creates no files beside it."""
+    log = file.with_name(f"{file.name}-wal")
+    query = {"mode": "ro", "uri": "true"}
+    if not log.exists() or not log.stat().st_size:
+        query["immutable"] = "1"  # no write-ahead log to read
+    return URL.create("sqlite", database=f"file:{quote(str(file.absolute()))}", query=query)
 
 
 def refuse_network(file: Path) -> None:
-    """Refuse a file on a network's file system.
+    """Refuse a file on a network file system, where SQLite's locks do not hold.
 
     Raises:
-        UsageError: It is on one.
+        UsageError: The file is on a network file system.
     """
     try:
         mounts = _MOUNTS.read_text(errors="surrogateescape").splitlines()
-    except OSError:  # not Linux: nobody knows, and SQLite is tried
+    except OSError:  # not Linux: the file system is unknown, so SQLite is tried
         return
     kind = file_system(file, mounts)
-    if kind in _NETWORK:
+    if kind in _NETWORK_FILE_SYSTEMS:
         raise UsageError(
-            f"{file} is on a network ({kind}), where several writers would destroy it",
-            hint="keep the file on a local disk, or use postgresql:// for what machines share",
+            f"{file} is on a network file system ({kind}), where concurrent writers corrupt it",
+            hint="use a file on a local disk, or postgresql:// to share a history between hosts",
         )
 
 
 def file_system(file: Path, mounts: Sequence[str]) -> str:
-    """The kind of file system that ``file`` is on, by the lines of ``/proc/mounts``; "" if none."""
-    place, found, longest = file.resolve(), "", -1
+    """Return the type of the file system of ``file``, by ``/proc/mounts``; "" if unknown."""
+    resolved, found, longest = file.resolve(), "", -1
     for line in mounts:
         fields = line.split(" ")
         if len(fields) < 3:
             continue
         point = Path(fields[1].encode("utf-8", "surrogateescape").decode("unicode_escape"))
-        if place.is_relative_to(point) and len(point.parts) >= longest:
+        if resolved.is_relative_to(point) and len(point.parts) >= longest:
             found, longest = fields[2], len(point.parts)
     return found

@@ -1,4 +1,4 @@
-"""What the errors of databases mean, and who is to do something about them."""
+"""Translates database errors into errors of this package, and tells which are worth a retry."""
 
 from __future__ import annotations
 
@@ -10,120 +10,133 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlch
 from harness.errors import FormatError, HarnessError, InfrastructureError, UsageError
 
 _RETRY_SQLITE: Final = ("SQLITE_BUSY", "SQLITE_LOCKED")
-_RETRY_POSTGRESQL: Final = ("40001", "40P01")  # not serialisable; deadlock
+_RETRY_POSTGRESQL: Final = ("40001", "40P01")  # serialization failure; deadlock
 
-_GOING: Final = ("57P01", "57P02", "57P03")  # shut down by its administrator, crashed, starting
+_SHUTTING_DOWN: Final = ("57P01", "57P02", "57P03")  # stopped by its admin, crashed, starting up
 
-_Verdict = tuple[Callable[..., HarnessError], str, str]
-"""Class of the error; what happened, with the place in it; what to try."""
+_Translation = tuple[Callable[..., HarnessError], str, str]
+"""Class of the error, its message with the location as a field, and its hint."""
 
-_DAMAGED: Final[_Verdict] = (
+_DAMAGED: Final[_Translation] = (
     FormatError,
-    "{place} is damaged or no history",
+    "{location} is damaged or not a history",
     "move it aside, and add the run directories again: `etharness history add DIRECTORY`",
 )
-_FULL: Final[_Verdict] = (
+_FULL: Final[_Translation] = (
     InfrastructureError,
-    "no room is left for {place}",
-    "free some, or `etharness history prune`; what was there already is whole",
+    "no space left for {location}",
+    "free some space, or run `etharness history prune`; results added before are intact",
 )
-_FORBIDDEN: Final[_Verdict] = (
+_FORBIDDEN: Final[_Translation] = (
     UsageError,
-    "{place} may not be written",
-    "ask its owner for the right to write, or name another with --history",
+    "{location} is not writable",
+    "ask its owner for write permission, or name another history with --history",
 )
-_IN_USE: Final[_Verdict] = (
+_LOCKED: Final[_Translation] = (
     InfrastructureError,
-    "others kept {place} to themselves for {deadline:g} s",
-    "try again; if that lasts, see which process has it open",
+    "{location} stayed locked for {deadline:g} s",
+    "try again; if it stays locked, look for the process that has it open",
 )
-_SQLITE: Final[dict[str, _Verdict]] = {
-    "SQLITE_BUSY": _IN_USE,
-    "SQLITE_LOCKED": _IN_USE,
+_SQLITE: Final[dict[str, _Translation]] = {
+    "SQLITE_BUSY": _LOCKED,
+    "SQLITE_LOCKED": _LOCKED,
     "SQLITE_READONLY": _FORBIDDEN,
     "SQLITE_PERM": _FORBIDDEN,
     "SQLITE_FULL": _FULL,
     "SQLITE_CORRUPT": _DAMAGED,
     "SQLITE_NOTADB": _DAMAGED,
-    "SQLITE_CANTOPEN": (UsageError, "{place} cannot be opened", "see whether it may be read"),
-    "SQLITE_IOERR": (InfrastructureError, "{place} cannot be read or written", "look at the disk"),
+    "SQLITE_CANTOPEN": (
+        UsageError,
+        "cannot open {location}",
+        "check the permissions of the file and its folder",
+    ),
+    "SQLITE_IOERR": (
+        InfrastructureError,
+        "cannot read or write {location}",
+        "check the disk",
+    ),
 }
-"""By the name of SQLite's error without what follows its second word."""
+"""By the first two words of SQLite's error name."""
 
-_UNREACHABLE: Final[_Verdict] = (
+_UNREACHABLE: Final[_Translation] = (
     InfrastructureError,
-    "{place} does not answer",
-    "see whether the server runs and its address is right",
+    "{location} does not answer",
+    "check that the server runs and that its address is right",
 )
-_REFUSED: Final[_Verdict] = (
+_REFUSED: Final[_Translation] = (
     UsageError,
-    "{place} lets nobody in by this name",
-    "look at the user, the password and the name of the database in the URL",
+    "{location}: authentication failed or no such database",
+    "check the user, the password and the database name in the URL",
 )
-_POSTGRESQL: Final[dict[str, _Verdict]] = {
+_POSTGRESQL: Final[dict[str, _Translation]] = {
     "28": _REFUSED,
     "3D000": _REFUSED,
     "42501": _FORBIDDEN,
     "25006": _FORBIDDEN,
     "53100": _FULL,
-    "55P03": _IN_USE,
-    "40": _IN_USE,
-    "53": (InfrastructureError, "{place} has no more to give", "try again later"),
+    "55P03": _LOCKED,
+    "40": _LOCKED,
+    "53": (InfrastructureError, "{location} is out of resources", "try again later"),
     "57": _UNREACHABLE,
     "08": _UNREACHABLE,
 }
-"""By SQLSTATE, or its class where the whole is not here."""
+"""By SQLSTATE; by its class of two characters where the full code is not listed."""
+
+_UNKNOWN: Final[_Translation] = (
+    InfrastructureError,
+    "{location} failed",
+    "try again; if it fails again, report it",
+)
 
 _REFUSALS: Final = ("authentication failed", "does not exist", "no password supplied", "pg_hba")
-"""In what PostgreSQL says when it refuses a connection, for which the driver gives no SQLSTATE."""
+"""Texts of PostgreSQL's errors when it refuses a connection: the driver gives no SQLSTATE then."""
 
 
-def may_retry(error: DBAPIError) -> bool:
+def is_conflict(error: DBAPIError) -> bool:
     """Whether the same transaction may succeed when it is begun again at once."""
     if (name := _sqlite_name(error)) is not None:
         return name in _RETRY_SQLITE
     return getattr(error.orig, "sqlstate", None) in _RETRY_POSTGRESQL
 
 
-def may_return(error: DBAPIError) -> bool:
-    """Whether a server went away that may come back: it is started again, or the network was."""
+def is_disconnect(error: DBAPIError) -> bool:
+    """Whether the connection to a server was lost that may come back: a restart, or the network."""
     if _sqlite_name(error) is not None or not isinstance(error, OperationalError | InterfaceError):
         return False
     state = getattr(error.orig, "sqlstate", None)
     if state is None:
         return not any(text in str(error.orig) for text in _REFUSALS)
-    return state in _GOING or state.startswith("08")
+    return state in _SHUTTING_DOWN or state.startswith("08")
 
 
-def is_forbidden(error: DBAPIError) -> bool:
-    """Whether it was for want of the right to write."""
-    return _verdict(error) is _FORBIDDEN
+def is_permission_error(error: DBAPIError) -> bool:
+    """Whether the database refused a write for lack of permission."""
+    return _translation(error) is _FORBIDDEN
 
 
-def owned(error: SQLAlchemyError, place: str, deadline_s: float) -> HarnessError:
-    """Return the error of this package that a database's error is."""
-    kind, text, hint = _verdict(error)
+def translate(error: SQLAlchemyError, location: str, deadline_s: float) -> HarnessError:
+    """Return the error of this package for an error of the database."""
+    kind, text, hint = _translation(error)
     cause: Any = getattr(error, "orig", None) or error
     lines = str(cause).strip().splitlines()
     reason = lines[0] if lines else type(cause).__name__
-    return kind(f"{text.format(place=place, deadline=deadline_s)}: {reason}", hint=hint)
+    return kind(f"{text.format(location=location, deadline=deadline_s)}: {reason}", hint=hint)
 
 
-def _verdict(error: SQLAlchemyError) -> _Verdict:
-    unknown: _Verdict = (InfrastructureError, "{place} failed", "try again; if it lasts, report it")
+def _translation(error: SQLAlchemyError) -> _Translation:
     if not isinstance(error, DBAPIError):
-        return unknown
+        return _UNKNOWN
     if (name := _sqlite_name(error)) is not None:
-        return _SQLITE.get(name, unknown)
+        return _SQLITE.get(name, _UNKNOWN)
     state = getattr(error.orig, "sqlstate", None)
     if state is None:
-        said = str(error.orig)
-        return _REFUSED if any(text in said for text in _REFUSALS) else _UNREACHABLE
-    return _POSTGRESQL.get(state) or _POSTGRESQL.get(state[:2]) or unknown
+        message = str(error.orig)
+        return _REFUSED if any(text in message for text in _REFUSALS) else _UNREACHABLE
+    return _POSTGRESQL.get(state) or _POSTGRESQL.get(state[:2]) or _UNKNOWN
 
 
 def _sqlite_name(error: DBAPIError) -> str | None:
-    """SQLite's name of the error, None if it is not one of SQLite's."""
+    """Return SQLite's name of the error; None for an error of another database."""
     name: str | None = getattr(error.orig, "sqlite_errorname", None)
     if name is None:
         is_sqlite = type(error.orig).__module__ == "sqlite3"

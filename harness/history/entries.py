@@ -1,4 +1,4 @@
-"""What a store keeps of one result, and how results are chosen."""
+"""Selection of stored results, and the entry that a store records for a result."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from harness.records.trace import NOTHING_LOST, Losses
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which results are meant; what is None does not restrict them.
+    """Selects results; a field that is None does not restrict them.
 
     Attributes:
         board: Board type.
-        unit: Board of its type.
-        model: Name of the model's file.
+        unit: Unit, one physical board.
+        model: File name of the model.
         method: Method that ran.
-        session: What they were made together with.
-        commit: Beginning of the commit that was tested.
-        build_id: The firmware's.
-        since: Those that began at this time or later, ISO 8601.
-        before: Those that began earlier than this.
-        passed: By their verdict.
-        sound: Whether they may be part of a baseline.
-        ids: These ones.
-        newest: Only so many, the newest.
+        session: Label for results recorded together.
+        commit: Beginning of the tested commit.
+        build_id: Build id of the firmware.
+        since: Results that began at this time or later, ISO 8601.
+        before: Results that began earlier than this, ISO 8601.
+        passed: Verdict.
+        sound: Whether the result may be part of a baseline.
+        ids: Result ids.
+        newest: Only this many of the newest results.
     """
 
     board: str | None = None
@@ -51,12 +51,12 @@ class Selection:
 def entry_of(
     result: Result, subject: Subject | None = None, verdict: VerdictRecord | None = None
 ) -> tuple[StoredResult, Kept]:
-    """Return what a store keeps of a result.
+    """Return the entry and the measurements that a store records for a result.
 
     Args:
-        result: The run.
-        subject: Its trace and what is known beside it; None when it has none.
-        verdict: What the checks said; by default that of the result.
+        result: The result of the run.
+        subject: Its trace with model, outputs and sizes; None for a run without a trace.
+        verdict: The verdict to record; by default the result's own.
     """
     verdict = verdict or result.verdict
     kept = keep(subject) if subject is not None else Kept({}, {})
@@ -89,7 +89,7 @@ def entry_of(
 
 
 def provenance_of(result: Result) -> Provenance:
-    """Where the numbers of a result come from."""
+    """Return the provenance of a result."""
     target, model = result.target, result.model
     return Provenance(
         id=result.id,

@@ -1,4 +1,4 @@
-"""All numbers of results as one long table: a row per number, or per operator and executions."""
+"""Exports results as one long table: a row per number, or per operator and executions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from harness.export.chunked_writer import Piece
 from harness.export.names import escaped
 from harness.history.entries import Selection
 from harness.history.interning import known_metrics
-from harness.history.reading import chosen, entries
+from harness.history.reading import entries, select_rows
 from harness.history.tables import BITS, NUMBER, TIME
 
 _RESULTS: Final = 50
-"""Results in one piece."""
+"""Results per piece."""
 
 _SUMMARY: Final = Summary.__struct_fields__
 
@@ -37,16 +37,16 @@ TYPES: Final = {
     "value": "float64",
     **{name: "int64" if name == "count" else "float64" for name in _SUMMARY},
 }
-"""Columns of the table, and Arrow's name of the type of each; ``text`` is a string that repeats.
+"""Columns of the table with their Arrow types; ``text`` is a dictionary-encoded string.
 
 An operator has a row for all executions, one for the cold and one for the warm ones, with all
-statistics in ``measured_in``. Anything else has one row, with a ``statistic`` and its ``value``.
+statistics in ``measured_in``. Any other metric has one row, with a ``statistic`` and its ``value``.
 """
 
 
 def pieces(connection: Connection, selection: Selection) -> Iterator[Piece]:
-    """Yield the rows of the results that are meant, oldest first."""
-    rows = chosen(connection, selection)
+    """Yield the rows of the selected results, oldest first, in pieces of 50 results."""
+    rows = select_rows(connection, selection)
     for start in range(0, len(rows), _RESULTS):
         some = rows[start : start + _RESULTS]
         cells = [*_cells(connection, some)]
@@ -55,9 +55,10 @@ def pieces(connection: Connection, selection: Selection) -> Iterator[Piece]:
 
 
 def _cells(connection: Connection, rows: Sequence[Row[Any]]) -> Iterator[tuple[Any, ...]]:
-    """Cells of every row, in the order of ``TYPES``."""
+    """Yield the cells of every row, in the order of ``TYPES``."""
     about = {
-        row.id: _about(entry) for row, entry in zip(rows, entries(connection, rows), strict=True)
+        row.id: _result_cells(entry)
+        for row, entry in zip(rows, entries(connection, rows), strict=True)
     }
     times, numbers = (
         [
@@ -71,29 +72,35 @@ def _cells(connection: Connection, rows: Sequence[Row[Any]]) -> Iterator[tuple[A
     )
     metrics = known_metrics(connection, {row.metric_id for row in (*times, *numbers)})
     for row in times:
-        of = _of(metrics[row.metric_id])
+        measured = _metric_cells(metrics[row.metric_id])
         summary = tuple(row._mapping[name] for name in _SUMMARY)
         for executions, bit in BITS.items():
             if row.executions & bit:
-                yield (*about[row.result_id], *of, executions, None, None, *summary)
+                yield (*about[row.result_id], *measured, executions, None, None, *summary)
     for row in numbers:
         metric = metrics[row.metric_id]
         nothing = (None,) * len(_SUMMARY)
         value = (None, metric.statistic, row.value)
-        yield (*about[row.result_id], *_of(metric), *value, *nothing)
+        yield (*about[row.result_id], *_metric_cells(metric), *value, *nothing)
 
 
-def _about(entry: StoredResult) -> tuple[Any, ...]:
-    origin = entry.provenance
+def _result_cells(entry: StoredResult) -> tuple[Any, ...]:
+    provenance = entry.provenance
     texts = (
-        *(origin.id, origin.started_utc, origin.board, origin.unit, origin.model),
-        *(origin.model_sha256, origin.method, origin.build_id, origin.tool_version),
-        *(origin.commit, origin.session),
+        *(
+            provenance.id,
+            provenance.started_utc,
+            provenance.board,
+            provenance.unit,
+            provenance.model,
+        ),
+        *(provenance.model_sha256, provenance.method, provenance.build_id),
+        *(provenance.tool_version, provenance.commit, provenance.session),
     )
     return (*map(escaped, texts), entry.exit_code, entry.passed, entry.sound)
 
 
-def _of(metric: Metric) -> tuple[Any, ...]:
+def _metric_cells(metric: Metric) -> tuple[Any, ...]:
     delegate = metric.delegate_str
     return (
         *(metric.kind, escaped(metric.name), escaped(metric.block)),

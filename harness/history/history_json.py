@@ -1,6 +1,6 @@
-"""A History as JSON and back, whatever its names hold.
+"""Encodes a History as JSON and decodes it.
 
-Names are any bytes that a device had, of which JSON takes only text: they are escaped.
+Names come from devices and may be any bytes; JSON takes only text, so they are escaped.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ from harness.export.names import escaped, unescaped
 _S = TypeVar("_S", bound=msgspec.Struct)
 
 
-def write_copy(history: History) -> bytes:
-    """Return the JSON of ``history``."""
-    # Nobody reads so many numbers: indenting them would only take room.
+def encode_history(history: History) -> bytes:
+    """Return the JSON of ``history``, without indentation: it is mostly numbers."""
     return msgspec.json.encode(_with_names(history, escaped)) + b"\n"
 
 
-def read_copy(data: bytes, where: str) -> History:
-    """Read what ``write_copy`` wrote.
+def decode_history(data: bytes, where: str) -> History:
+    """Decode the JSON of ``encode_history``.
 
     Raises:
-        FormatError: It is something else; the message names ``where``.
+        FormatError: It is not such JSON; the message names ``where``.
     """
     try:
         return _with_names(msgspec.json.decode(data, type=History), unescaped)

@@ -1,8 +1,7 @@
-"""Texts and metrics as numbers: each is stored once, however many results have it.
+"""Interning: every text and metric is stored once and referred to by number.
 
-Rows of ``name`` and ``metric`` are only ever added, so a number once known stays right. Writers add
-them in the order of their digests, so that two that add the same never wait for each other in a
-circle.
+Rows of ``name`` and ``metric`` are never removed, so numbers can be cached. Writers insert rows in
+the order of their digests, so that two writers of the same rows cannot deadlock.
 """
 
 from __future__ import annotations
@@ -23,33 +22,32 @@ from harness.history.tables import METRIC, NAME
 _T = TypeVar("_T")
 
 BATCH: Final = 500
-"""Values in one list of a query."""
+"""Values in one IN list of a query."""
 
 
 @dataclass(slots=True)
 class Interned:
-    """Numbers of texts and metrics, as far as they are known.
+    """A cache of the numbers of texts and metrics.
 
     Attributes:
-        names: By the text.
-        metrics: By the metric; those of operators are without a statistic.
+        names: Numbers by text.
+        metrics: Numbers by metric; metrics of operators have no statistic here.
     """
 
     names: dict[str, int] = field(default_factory=dict)
     metrics: dict[Metric, int] = field(default_factory=dict)
 
     def update(self, other: Interned) -> None:
-        """Know what ``other`` knows, too; for what a committed transaction has learnt."""
+        """Add the numbers of a transaction that has been committed."""
         self.names.update(other.names)
         self.metrics.update(other.metrics)
 
     def intern(
         self, connection: Connection, texts: Iterable[str], metrics: Collection[Metric]
     ) -> Interned:
-        """Number texts and metrics, those that are new by adding them.
+        """Return the numbers of texts and metrics; insert the new ones.
 
-        Returns:
-            All that were asked for. What is new of it is true once the transaction is committed.
+        New numbers are valid once the transaction is committed.
         """
         wanted = {*texts, *(text for metric in metrics for text in _texts(metric))}
         names = _numbered(
@@ -63,12 +61,12 @@ class Interned:
 
 
 def name_digest(text: str) -> bytes:
-    """What a text is found by."""
+    """Return the key of a text in ``name``."""
     return blake2b(escaped(text).encode(), digest_size=16).digest()
 
 
 def metric_digest(metric: Metric) -> bytes:
-    """What a metric is found by."""
+    """Return the key of a metric in ``metric``."""
     fields = [
         escaped(value) if isinstance(value, str) else value
         for value in msgspec.structs.astuple(metric)
@@ -77,7 +75,7 @@ def metric_digest(metric: Metric) -> bytes:
 
 
 def known_names(connection: Connection, numbers: Iterable[int]) -> dict[int, str]:
-    """Texts by their numbers."""
+    """Return texts by number."""
     return {
         row.id: unescaped(row.text)
         for some in batches(numbers)
@@ -86,7 +84,7 @@ def known_names(connection: Connection, numbers: Iterable[int]) -> dict[int, str
 
 
 def known_metrics(connection: Connection, numbers: Iterable[int]) -> dict[int, Metric]:
-    """Metrics by their numbers."""
+    """Return metrics by number."""
     rows = [
         row
         for some in batches(numbers)
@@ -117,7 +115,7 @@ def known_metrics(connection: Connection, numbers: Iterable[int]) -> dict[int, M
 
 
 def insert_new(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
-    """A statement that adds rows; those that are there already, by any unique column, stay."""
+    """Return an INSERT that skips rows that violate a unique constraint."""
     if connection.dialect.name == "sqlite":
         return sqlite.insert(table).on_conflict_do_nothing()
     return postgresql.insert(table).on_conflict_do_nothing()
@@ -153,7 +151,7 @@ def _numbered(
     digest: Callable[[_T], bytes],
     row: Callable[[_T], dict[str, Any]],
 ) -> dict[_T, int]:
-    """The numbers of ``wanted`` in ``table``, to which those are added that are not there."""
+    """Return the numbers of ``wanted`` in ``table``; insert the missing rows."""
     found = {item: known[item] for item in wanted if item in known}
     missing = {digest(item): item for item in wanted if item not in known}
     found |= _look_up(connection, table, missing)
@@ -176,6 +174,6 @@ def _look_up(connection: Connection, table: Table, items: Mapping[bytes, _T]) ->
 
 
 def batches(items: Iterable[Any]) -> Iterator[Sequence[Any]]:
-    """Items, as many at a time as go into one query."""
+    """Yield items in groups that fit into one query."""
     rest = [*items]
     return (rest[start : start + BATCH] for start in range(0, len(rest), BATCH))

@@ -1,4 +1,4 @@
-"""Asking a store: which results there are, and what was measured in them."""
+"""Queries: which results a store has, and what was measured in them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from harness.records.trace import Losses
 
 _DIRTY: Final = "-dirty"
 _LAST: Final = "\U0010ffff"
-"""Sorts behind whatever a text may hold."""
+"""Sorts after every text with the same beginning."""
 
 _LOSSES: Final = Losses.__dataclass_fields__
 _NAMED: Final = {
@@ -35,13 +35,26 @@ _NAMED: Final = {
     "session": RESULT.c.session_id,
     "build_id": RESULT.c.build_id,
 }
-"""Columns by the fields of a Selection that say what they hold."""
+"""Columns by the fields of a Selection that restrict them."""
+
+_PROVENANCE_NAMES: Final = (
+    *("board_id", "unit_id", "model_id", "model_sha256_id", "method_id"),
+    *("build_id", "tool_id", "commit_id", "session_id"),
+)
+_RESULT_NAMES: Final = (*_PROVENANCE_NAMES, "budget_id", "failure_id")
+"""Columns of a result that refer to ``name``."""
 
 
-def chosen(connection: Connection, selection: Selection) -> list[Row[Any]]:
-    """Rows of the results that are meant, oldest first."""
-    conditions = [*_conditions(selection)]
-    query = select(RESULT).where(*conditions)
+class FoundResult(NamedTuple):
+    """A stored result: its row number, and whether its run had ended when it was added."""
+
+    number: int
+    finished: bool
+
+
+def select_rows(connection: Connection, selection: Selection) -> list[Row[Any]]:
+    """Return the rows of the selected results, oldest first."""
+    query = select(RESULT).where(*_conditions(selection))
     if selection.ids is not None:
         rows = [
             row
@@ -56,16 +69,9 @@ def chosen(connection: Connection, selection: Selection) -> list[Row[Any]]:
     return [*connection.execute(newest_first)][::-1]
 
 
-class FoundResult(NamedTuple):
-    """A result that is there: its number, and whether its run had ended when it was added."""
-
-    number: int
-    over: bool
-
-
 def find(connection: Connection, own_id: str) -> FoundResult | None:
-    """The result of this id, if it is there."""
-    # What no text of a database can hold is the id of none.
+    """Return the result of this id; None if there is no such result."""
+    # PostgreSQL refuses a NUL in a query; ids with control characters are never stored.
     if not own_id.isprintable():
         return None
     query = (
@@ -78,15 +84,15 @@ def find(connection: Connection, own_id: str) -> FoundResult | None:
 
 
 def commits(connection: Connection, selection: Selection, prefix: str) -> dict[str, int]:
-    """The commits of the results that are meant that begin with ``prefix``, with their numbers.
+    """Return the commits of the selected results that begin with ``prefix``, with their numbers.
 
-    What was changed since a commit is not that commit: it is only meant by ``-dirty`` at the end.
+    A ``-dirty`` commit matches only a prefix that ends with ``-dirty``.
     """
     query = (
         select(NAME.c.id, NAME.c.text)
         .distinct()
         .join(RESULT, RESULT.c.commit_id == NAME.c.id)
-        .where(*_conditions(selection), _begins(prefix.removesuffix(_DIRTY)))
+        .where(*_conditions(selection), _starts_with(prefix.removesuffix(_DIRTY)))
     )
     found = {unescaped(row.text): row.id for row in connection.execute(query)}
     dirty = prefix.endswith(_DIRTY)
@@ -94,13 +100,13 @@ def commits(connection: Connection, selection: Selection, prefix: str) -> dict[s
 
 
 def entries(connection: Connection, rows: Sequence[Row[Any]]) -> list[StoredResult]:
-    """What is known of results as a whole."""
+    """Return the stored results of rows, without their measurements."""
     numbers = [row.id for row in rows]
     codes = _of_results(connection, select(CODE), CODE.c.result_id, numbers)
     clocks = _of_results(
         connection, select(CLOCK).order_by(CLOCK.c.position), CLOCK.c.result_id, numbers
     )
-    used = {getattr(row, column) for row in rows for column in _NAMES_OF_RESULT}
+    used = {getattr(row, column) for row in rows for column in _RESULT_NAMES}
     used |= {row.code_id for some in codes.values() for row in some}
     used |= {
         getattr(row, column)
@@ -113,26 +119,19 @@ def entries(connection: Connection, rows: Sequence[Row[Any]]) -> list[StoredResu
 
 
 def provenances(connection: Connection, rows: Sequence[Row[Any]]) -> list[Provenance]:
-    """Where results come from."""
+    """Return the provenance of results."""
     names = known_names(
-        connection, {getattr(row, column) for row in rows for column in _NAMES_OF_ORIGIN}
+        connection, {getattr(row, column) for row in rows for column in _PROVENANCE_NAMES}
     )
     return [_provenance(row, names) for row in rows]
 
 
 def tested(connection: Connection) -> list[Tested]:
-    """Every board, model and method, with the number of its results."""
+    """Return every combination of board, model and method, with its number of results."""
     columns = (RESULT.c.board_id, RESULT.c.model_id, RESULT.c.method_id)
     rows = [*connection.execute(select(*columns, func.count()).group_by(*columns))]
     names = known_names(connection, {number for row in rows for number in row[:3]})
     return sorted(Tested(names[row[0]], names[row[1]], names[row[2]], row[3]) for row in rows)
-
-
-_NAMES_OF_ORIGIN: Final = (
-    *("board_id", "unit_id", "model_id", "model_sha256_id", "method_id"),
-    *("build_id", "tool_id", "commit_id", "session_id"),
-)
-_NAMES_OF_RESULT: Final = (*_NAMES_OF_ORIGIN, "budget_id", "failure_id")
 
 
 def series(
@@ -142,16 +141,16 @@ def series(
     executions: Executions = "all",
     pattern: str | None = None,
 ) -> tuple[Series, ...]:
-    """What was measured in results: operators as they run, then allocators, then the rest.
+    """Return the measurements of results as series: operators, then allocators, then the rest.
 
     Args:
         connection: The store.
         rows: The results.
-        statistics: Which statistics of operators' times, each a series of its own.
-        executions: Of which executions.
-        pattern: ``fnmatch`` pattern on the name of the operator, allocator or number.
+        statistics: The statistics of operator times; each becomes a series.
+        executions: The executions that the statistics cover.
+        pattern: ``fnmatch`` pattern for the names of operators, allocators and other metrics.
     """
-    places = {row.id: place for place, row in enumerate(rows)}
+    indices = {row.id: index for index, row in enumerate(rows)}
     wanted = None if pattern is None else _matching(connection, pattern)
     time = select(
         *(TIME.c.result_id, TIME.c.metric_id, TIME.c.count, TIME.c.std),
@@ -159,33 +158,33 @@ def series(
     ).where(TIME.c.executions.bitwise_and(BITS[executions]) != 0)
     number = select(NUMBER.c.result_id, NUMBER.c.metric_id, NUMBER.c.value)
     found: dict[tuple[int, str], dict[int, Sample]] = defaultdict(dict)
-    for result, metric, count, std, *values in _measured(connection, time, TIME, places, wanted):
+    for result, metric, count, std, *values in _batched(connection, time, TIME, indices, wanted):
         for statistic, value in zip(statistics, values, strict=True):
-            found[metric, statistic][places[result]] = Sample(value, count, std)
-    for result, metric, value in _measured(connection, number, NUMBER, places, wanted):
-        found[metric, ""][places[result]] = Sample(value)
+            found[metric, statistic][indices[result]] = Sample(value, count, std)
+    for result, metric, value in _batched(connection, number, NUMBER, indices, wanted):
+        found[metric, ""][indices[result]] = Sample(value)
     metrics = known_metrics(connection, {metric for metric, _ in found})
     return tuple(
         Series(
             _with_statistic(metrics[number], statistic, executions),
             tuple(sorted(samples)),
-            tuple(samples[place] for place in sorted(samples)),
+            tuple(samples[index] for index in sorted(samples)),
         )
-        # Statistics of one operator follow each other as they were asked for.
+        # The statistics of one operator stay together, in the requested order.
         for (number, statistic), samples in sorted(
             found.items(), key=lambda item: _order(metrics[item[0][0]])
         )
     )
 
 
-def _measured(
+def _batched(
     connection: Connection,
     query: Select[Any],
     table: Table,
     results: Iterable[int],
     metrics: Collection[int] | None,
 ) -> Iterator[Any]:
-    """Rows of ``table`` that are of these results, and of these metrics where they are given."""
+    """Yield the rows of ``table`` for these results, and for these metrics unless None."""
     for some in batches(results):
         within = query.where(table.c.result_id.in_(some))
         if metrics is None:
@@ -196,7 +195,7 @@ def _measured(
 
 
 def _matching(connection: Connection, pattern: str) -> list[int]:
-    """Metrics whose names match."""
+    """Return the numbers of the metrics with matching names."""
     names = {row.id: row.text for row in connection.execute(select(NAME.c.id, NAME.c.text))}
     return [
         row.id
@@ -206,7 +205,7 @@ def _matching(connection: Connection, pattern: str) -> list[int]:
 
 
 def _order(metric: Metric) -> tuple[Any, ...]:
-    """Operators as their instructions follow each other, then allocators, then the rest."""
+    """Sort key: operators in the order of their instructions, then allocators, then the rest."""
     return (
         -("result", "allocator", "operator").index(metric.kind),
         *(metric.block, metric.chain, metric.instruction, metric.delegate_int),
@@ -225,7 +224,7 @@ def _conditions(selection: Selection) -> Iterator[ColumnElement[bool]]:
             found = select(NAME.c.id).where(NAME.c.digest == name_digest(text))
             yield column == found.scalar_subquery()
     if selection.commit is not None:
-        yield RESULT.c.commit_id.in_(select(NAME.c.id).where(_begins(selection.commit)))
+        yield RESULT.c.commit_id.in_(select(NAME.c.id).where(_starts_with(selection.commit)))
     if selection.since is not None:
         yield RESULT.c.started_us >= microseconds(selection.since)
     if selection.before is not None:
@@ -235,8 +234,8 @@ def _conditions(selection: Selection) -> Iterator[ColumnElement[bool]]:
             yield column.is_(value)
 
 
-def _begins(prefix: str) -> ColumnElement[bool]:
-    """That a text begins with ``prefix``; by its order, as LIKE is not the same everywhere."""
+def _starts_with(prefix: str) -> ColumnElement[bool]:
+    """Compare by order: the databases differ in how LIKE treats case and escapes."""
     begin = escaped(prefix)
     return and_(NAME.c.text >= begin, NAME.c.text < begin + _LAST)
 
@@ -244,7 +243,7 @@ def _begins(prefix: str) -> ColumnElement[bool]:
 def _of_results(
     connection: Connection, query: Select[Any], column: ColumnElement[int], results: Iterable[int]
 ) -> dict[int, list[Row[Any]]]:
-    """Rows by the result that they are of."""
+    """Return rows by the number of their result."""
     found: dict[int, list[Row[Any]]] = defaultdict(list)
     for some in batches(results):
         for row in connection.execute(query.where(column.in_(some))):
@@ -288,7 +287,7 @@ def _entry(
             row.baud, row.link_bytes, row.link_corrupt, row.link_retries, row.link_goodput
         ),
         clocks=tuple(_clock(item, names) for item in clocks),
-        losses=Losses(**{what: getattr(row, f"lost_{what}") for what in _LOSSES}),
+        losses=Losses(**{kind: getattr(row, f"lost_{kind}") for kind in _LOSSES}),
         indistinct=row.indistinct,
         sound=row.sound,
     )

@@ -1,4 +1,4 @@
-"""Store: all results that were kept, and what is asked of them."""
+"""Store: the recorded results, with queries over them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from harness.check.history.measure import TIME_STATISTICS
 from harness.check.history.samples import History
 from harness.check.history.stored import NamedBaseline, StoredResult, StoreInfo, Tested
 from harness.check.subject import Subject
-from harness.errors import UsageError
+from harness.errors import NotComparableError, UsageError
 from harness.export.chunked_writer import write_pieces
 from harness.history import baselines, exporting, reading, writing
 from harness.history.database import Database, parse_url
 from harness.history.entries import Selection, entry_of
 from harness.history.interning import Interned
-from harness.history.migrating import bring_up_to_date, version_of
+from harness.history.schema import ensure_schema, version_of
 from harness.history.tables import BASELINE, METRIC, NAME, NUMBER, RESULT, TIME
 from harness.records.result import Result, VerdictRecord
 
 WINDOW = 200
-"""Results of which a history tells, unless said otherwise."""
+"""Default number of results in a history."""
 
 
 class Store:
@@ -40,14 +40,14 @@ class Store:
         """Open a store; see ``harness.history.open_store``."""
         database = Database(parse_url(url), deadline_s, create=create)
         try:
-            bring_up_to_date(database)
+            ensure_schema(database)
         except BaseException:
             database.close()
             raise
         return cls(database)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._database.close()
 
     def __enter__(self) -> Store:
@@ -62,57 +62,89 @@ class Store:
         self.close()
 
     @property
-    def place(self) -> str:
-        """Where it is, for people."""
-        return self._database.place
+    def location(self) -> str:
+        """The path or URL without a password, for messages."""
+        return self._database.location
 
     @property
     def retries(self) -> int:
-        """How often a transaction had to be begun again because another writer was in the way."""
+        """Number of transactions begun again: another writer, or a lost connection."""
         return self._database.retries
 
     def add(
         self, result: Result, subject: Subject | None = None, verdict: VerdictRecord | None = None
     ) -> bool:
-        """Keep a result, whole or not at all; in place of what was kept of its run before its end.
+        """Add a result in one transaction; replace one that was added before its run ended.
 
         Args:
-            result: The run.
-            subject: Its trace and what is known beside it; None when it has none.
-            verdict: What the checks said; by default that of the result.
+            result: The result of the run.
+            subject: Its trace with model, outputs and sizes; None for a run without a trace.
+            verdict: The verdict to record; by default the result's own.
 
         Returns:
-            False when it is there already; nothing is changed then.
+            False if the store has the result already; then nothing is changed.
 
         Raises:
-            FormatError: The id or the time of the result is none.
-            UsageError: The store may not be written.
-            InfrastructureError: It could not be written now.
+            FormatError: The result's id or time is invalid.
+            UsageError: The store is not writable.
+            InfrastructureError: The store is locked, full or unreachable.
         """
-        if self.has(result.id, over=not result.unfinished):  # without keeping other writers waiting
+        if self.has(result.id, finished=not result.unfinished):  # takes no write lock
             return False
         entry, kept = entry_of(result, subject, verdict)
-        learnt = self._database.write(
+        numbers = self._database.write(
             lambda connection: writing.add(connection, entry, kept, self._interned)
         )
-        if learnt is not None:
-            self._interned.update(learnt)
-        return learnt is not None
+        if numbers is not None:
+            self._interned.update(numbers)
+        return numbers is not None
 
-    def has(self, own_id: str, *, over: bool = False) -> bool:
-        """Whether a result of this id is there; ``over``: and its run had ended."""
+    def has(self, own_id: str, *, finished: bool = False) -> bool:
+        """Whether the store has a result of this id; ``finished``: of a run that had ended."""
         found = self._database.read(lambda connection: reading.find(connection, own_id))
-        return found is not None and (found.over or not over)
+        return found is not None and (found.finished or not finished)
 
     def results(self, selection: Selection = Selection()) -> list[StoredResult]:  # noqa: B008 - frozen
-        """Return the results that are meant, oldest first."""
+        """Return the selected results, oldest first."""
         return self._database.read(
-            lambda connection: reading.entries(connection, reading.chosen(connection, selection))
+            lambda connection: reading.entries(
+                connection, reading.select_rows(connection, selection)
+            )
         )
 
     def tested(self) -> list[Tested]:
-        """Return every board, model and method of which there are results, sorted."""
+        """Return every combination of board, model and method with results, sorted."""
         return self._database.read(reading.tested)
+
+    def only_tested(
+        self, board: str | None, model: str | None, method: str | None
+    ) -> tuple[str, str, str]:
+        """Return the only tested board, model and method that match; None matches any.
+
+        Raises:
+            NotComparableError: No result matches.
+            UsageError: Results of several combinations match.
+        """
+        wanted = (board, model, method)
+        tested = [(item.board, item.model, item.method) for item in self.tested()]
+        found = [
+            item
+            for item in tested
+            if all(want in (None, has) for want, has in zip(wanted, item, strict=True))
+        ]
+        if not found:
+            names = " ".join(name for name in wanted if name)
+            raise NotComparableError(
+                f"the history has no result{f' of {names}' if names else ''}",
+                hint="`etharness history list` lists the results",
+            )
+        if len(found) > 1:
+            some = "; ".join(f"{model} {method} on {board}" for board, model, method in found[:5])
+            raise UsageError(
+                f"the history has results of {len(found)} combinations: {some}",
+                hint="select one with --board, --model and --method",
+            )
+        return found[0]
 
     def history(
         self,
@@ -134,86 +166,86 @@ class Store:
 
         Args:
             board: Board type.
-            model: Name of the model's file.
+            model: File name of the model.
             method: Method that ran.
-            unit: Only of this board of its type.
-            statistics: Which of ``TIME_STATISTICS`` stand for operators' times.
-            executions: Of which executions.
-            baseline: Which results a new one is held against; None for none.
-            without: Ids of results that are left out, such as the one that is judged.
-            window: How many results, the newest, tell about noise and trends beside the baseline.
+            unit: Only results of this unit.
+            statistics: The statistics of operator times to return, of ``TIME_STATISTICS``.
+            executions: The executions that the statistics cover.
+            baseline: The results to compare with; None for no baseline.
+            without: Ids of results to leave out, such as the one to evaluate.
+            window: Number of the newest results to return beside the baseline, for noise and trend.
             before: Only results that began earlier than this, ISO 8601.
-            unsound: With results that failed, were cut off or lost events.
-            pattern: Only numbers whose name matches, as with ``fnmatch``.
+            unsound: Include results that failed, were cut off or lost events.
+            pattern: Only metrics with matching names, as with ``fnmatch``.
 
         Raises:
-            NotComparableError: The baseline means no result.
-            UsageError: The baseline may mean several commits, or a statistic is unknown.
+            NotComparableError: The baseline matches no result.
+            UsageError: The baseline matches several commits, or a statistic is unknown.
         """
-        _know("executions", executions, EXECUTIONS)
+        _check_choice("executions", executions, EXECUTIONS)
         for statistic in statistics:
-            _know("statistic", statistic, TIME_STATISTICS)
+            _check_choice("statistic", statistic, TIME_STATISTICS)
         sound = None if unsound else True
         scope = Selection(board, unit, model, method, before=before, sound=sound)
         excluded = frozenset(without)
 
         def read(connection: Connection) -> History:
-            held = []
+            in_baseline = []
             if baseline is not None:
-                held = baselines.resolve(connection, baseline, scope, excluded)
-            shown = baselines.newest(connection, scope, excluded, window)
-            rows = {row.id: row for row in (*shown, *held)}
+                in_baseline = baselines.resolve(connection, baseline, scope, excluded)
+            in_window = baselines.newest(connection, scope, excluded, window)
+            rows = {row.id: row for row in (*in_window, *in_baseline)}
             ordered = sorted(rows.values(), key=lambda row: (row.started_us, row.own_id))
-            of_baseline = {row.id for row in held}
+            of_baseline = {row.id for row in in_baseline}
             return History(
                 results=tuple(reading.provenances(connection, ordered)),
                 series=reading.series(connection, ordered, statistics, executions, pattern),
-                baseline=tuple(place for place, row in enumerate(ordered) if row.id in of_baseline),
+                baseline=tuple(index for index, row in enumerate(ordered) if row.id in of_baseline),
                 description=baseline.description if baseline is not None else "",
             )
 
         return self._database.read(read)
 
     def set_baseline(self, name: str, ids: Sequence[str]) -> None:
-        """Give results a name, instead of those that had it.
+        """Define a named baseline; replace an earlier one of this name.
 
         Raises:
-            UsageError: One of them is not there, or none is given.
+            UsageError: The store has no result of one of these ids, or ``ids`` is empty.
         """
-        learnt = self._database.write(
+        numbers = self._database.write(
             lambda connection: baselines.name_results(connection, name, ids, self._interned)
         )
-        self._interned.update(learnt)
+        self._interned.update(numbers)
 
     def baselines(self) -> list[NamedBaseline]:
-        """Return the baselines that have names."""
+        """Return the named baselines."""
         return self._database.read(baselines.named)
 
     def baseline_results(self, name: str) -> list[str] | None:
-        """Return the ids of a named baseline's results, sorted; None when there is none."""
+        """Return the result ids of a named baseline, sorted; None for an unknown name."""
         found = self._database.read(lambda connection: baselines.members(connection, name))
         return None if found is None else sorted(found)
 
     def remove_baseline(self, name: str) -> bool:
-        """Forget a name, but not its results; returns whether it was there."""
-        return self._database.write(lambda connection: baselines.forget_name(connection, name))
+        """Remove a named baseline, but not its results; return whether it existed."""
+        return self._database.write(lambda connection: baselines.remove_name(connection, name))
 
     def remove(self, selection: Selection, *, also_named: bool = False) -> int:
         """Remove results.
 
         Args:
-            selection: Which.
-            also_named: Those of named baselines, too, which stay otherwise.
+            selection: The results to remove.
+            also_named: Also remove results of named baselines.
 
         Returns:
-            How many were removed.
+            The number of removed results.
         """
 
         def act(connection: Connection) -> int:
-            going = [row.id for row in reading.chosen(connection, selection)]
+            numbers = [row.id for row in reading.select_rows(connection, selection)]
             if not also_named:
-                going = baselines.unnamed(connection, going)
-            return baselines.remove(connection, going)
+                numbers = baselines.unnamed(connection, numbers)
+            return baselines.remove(connection, numbers)
 
         return self._database.write(act)
 
@@ -226,36 +258,36 @@ class Store:
     ) -> int:
         """Remove all but the newest ``keep`` results of each board, unit, model and method.
 
-        What named baselines have stays. Only results that are meant are looked at.
+        Results of named baselines stay, and so do results outside the selection.
 
         Args:
-            keep: How many of each stay.
-            selection: What is meant.
+            keep: Number of results to keep of each.
+            selection: The results to consider.
             dry_run: Remove nothing.
 
         Returns:
-            How many were removed, or would be.
+            The number of results removed, or to be removed with ``dry_run``.
         """
 
         def act(connection: Connection) -> int:
-            rows = reading.chosen(connection, selection)
-            going = baselines.unnamed(connection, baselines.superfluous(rows, keep))
-            return len(going) if dry_run else baselines.remove(connection, going)
+            rows = reading.select_rows(connection, selection)
+            numbers = baselines.unnamed(connection, baselines.all_but_newest(rows, keep))
+            return len(numbers) if dry_run else baselines.remove(connection, numbers)
 
         return self._database.read(act) if dry_run else self._database.write(act)
 
     def export(self, file: Path, selection: Selection = Selection()) -> int:  # noqa: B008 - frozen
-        """Write all numbers of the results that are meant as a table (``docs/history.md``).
+        """Write all numbers of the selected results as a table (``docs/history.md``).
 
         Args:
-            file: Where to, .csv, .tsv, .json or .parquet; it is replaced if it is there.
-            selection: Which results.
+            file: The file to write: .csv, .tsv, .json or .parquet. An existing file is replaced.
+            selection: The results to export.
 
         Returns:
-            How many rows it has.
+            The number of rows.
 
         Raises:
-            UsageError: The file cannot be written, or its suffix says no format.
+            UsageError: The file cannot be written, or its suffix is unknown.
         """
         return self._database.read(
             lambda connection: write_pieces(
@@ -264,7 +296,7 @@ class Store:
         )
 
     def info(self) -> StoreInfo:
-        """Return what the store is and how much it holds."""
+        """Return location, version and row counts of the store."""
         tables = {
             "results": RESULT,
             "operator times": TIME,
@@ -276,14 +308,14 @@ class Store:
 
         def read(connection: Connection) -> StoreInfo:
             rows = {
-                what: int(connection.scalar(select(func.count()).select_from(table)) or 0)
-                for what, table in tables.items()
+                kind: int(connection.scalar(select(func.count()).select_from(table)) or 0)
+                for kind, table in tables.items()
             }
-            return StoreInfo(self.place, version_of(connection) or "", rows)
+            return StoreInfo(self.location, version_of(connection) or "", rows)
 
         return self._database.read(read)
 
 
-def _know(what: str, given: str, known: Sequence[str]) -> None:
-    if given not in known:
-        raise UsageError(f"{what} {given!r} is not known", hint=f"one of {', '.join(known)}")
+def _check_choice(what: str, given: str, choices: Sequence[str]) -> None:
+    if given not in choices:
+        raise UsageError(f"unknown {what} {given!r}", hint=f"choose from {', '.join(choices)}")

@@ -1,9 +1,9 @@
 """The tables of a store, for SQLite and PostgreSQL alike.
 
-``name`` and ``metric`` hold each text and each thing measured once; all else refers to them by
-number. Both are found by a digest, as a name may be longer than what an index takes. Texts are
-escaped (``harness.export.names``), as they may hold what no database does. Columns of ``result``
-mean what ``harness.history.entries`` says of the fields that they are read into.
+``name`` and ``metric`` hold each text and each metric once; other tables refer to them by number.
+Both are looked up by a digest, because a name may be longer than an index key. Texts are escaped
+(``harness.export.names``), because they may hold characters that no database stores. The columns of
+``result`` have the meaning of the fields of ``StoredResult`` that they are read into.
 """
 
 from __future__ import annotations
@@ -126,14 +126,14 @@ RESULT: Final = Table(
 )
 
 BITS: Final = {executions: 1 << index for index, executions in enumerate(EXECUTIONS)}
-"""What a row of ``operator_time`` says about the executions that it is of."""
+"""Bits in ``operator_time.executions``: the executions that a row covers."""
 
 TIME: Final = Table(
     "operator_time",
     METADATA,
     _of_result(),
     Column("metric_id", Integer, ForeignKey("metric.id"), primary_key=True),
-    # Bits of the executions that the row is of; one row where they agree.
+    # Bits of the executions that the row covers; one row where their statistics are equal.
     Column("executions", SmallInteger, primary_key=True),
     _count("count"),
     *(
@@ -197,7 +197,7 @@ MEMBER: Final = Table(
     "baseline_result",
     METADATA,
     Column("baseline_id", Integer, ForeignKey("baseline.id", ondelete="CASCADE"), primary_key=True),
-    # Not cascading: what a baseline is made of is not removed by the way.
+    # Not cascading: results of a baseline are only removed on request.
     Column("result_id", Integer, ForeignKey("result.id"), primary_key=True),
     Index("baseline_result_by_result", "result_id"),
     sqlite_with_rowid=False,

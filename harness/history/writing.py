@@ -1,4 +1,4 @@
-"""Adding one result to a store, and removing some."""
+"""Adds a result to a store."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ _LONGEST_ID: Final = 200
 def add(
     connection: Connection, entry: StoredResult, kept: Kept, interned: Interned
 ) -> Interned | None:
-    """Add a result, in place of what was added of its run before its end.
+    """Add a result; replace one that was added before its run ended.
 
     Returns:
-        What was numbered for it, to be known once it is committed; None when it is there already,
-        and nothing was added.
+        The numbers of its names and metrics, valid once the transaction is committed; None if the
+        store has the result already.
 
     Raises:
-        FormatError: Its id or its time is none.
+        FormatError: The result's id or time is invalid.
     """
     own_id = entry.provenance.id
     if not own_id or len(own_id) > _LONGEST_ID or not own_id.isprintable():
-        raise FormatError(f"{own_id[:_LONGEST_ID]!r} is no id of a result")
+        raise FormatError(f"invalid result id {own_id[:_LONGEST_ID]!r}")
     if (earlier := find(connection, own_id)) is not None:
-        if earlier.over or entry.failure == UNFINISHED:
+        if earlier.finished or entry.failure == UNFINISHED:
             return None
         remove(connection, [earlier.number])
     numbers = interned.intern(connection, _texts(entry), {*kept.times, *kept.numbers})
     names, metrics = numbers.names, numbers.metrics
     adding = insert_new(connection, RESULT).values(_result(entry, names)).returning(RESULT.c.id)
     result = connection.scalar(adding)
-    if result is None:  # another writer has added it since
+    if result is None:  # another writer added it after find()
         return None
     for table, rows in (
         (TIME, [*_times(kept, metrics)]),
@@ -62,29 +62,30 @@ def add(
 
 
 def _texts(entry: StoredResult) -> Iterator[str]:
-    origin = entry.provenance
-    yield from (origin.board, origin.unit, origin.model, origin.model_sha256, origin.method)
-    yield from (origin.build_id, origin.tool_version, origin.commit, origin.session)
+    provenance = entry.provenance
+    yield from (provenance.board, provenance.unit, provenance.model, provenance.model_sha256)
+    yield from (provenance.method, provenance.build_id, provenance.tool_version)
+    yield from (provenance.commit, provenance.session)
     yield from (entry.budget, entry.failure, *entry.failed, *entry.warned)
     for clock in entry.clocks:
         yield from (clock.clock, clock.reference, clock.unknown, _epochs(clock.epochs))
 
 
 def _result(entry: StoredResult, names: Mapping[str, int]) -> dict[str, Any]:
-    origin, link = entry.provenance, entry.link
+    provenance, link = entry.provenance, entry.link
     return {
-        "own_id": origin.id,
-        "started_utc": origin.started_utc,
-        "started_us": microseconds(origin.started_utc),
-        "board_id": names[origin.board],
-        "unit_id": names[origin.unit],
-        "model_id": names[origin.model],
-        "model_sha256_id": names[origin.model_sha256],
-        "method_id": names[origin.method],
-        "build_id": names[origin.build_id],
-        "tool_id": names[origin.tool_version],
-        "commit_id": names[origin.commit],
-        "session_id": names[origin.session],
+        "own_id": provenance.id,
+        "started_utc": provenance.started_utc,
+        "started_us": microseconds(provenance.started_utc),
+        "board_id": names[provenance.board],
+        "unit_id": names[provenance.unit],
+        "model_id": names[provenance.model],
+        "model_sha256_id": names[provenance.model_sha256],
+        "method_id": names[provenance.method],
+        "build_id": names[provenance.build_id],
+        "tool_id": names[provenance.tool_version],
+        "commit_id": names[provenance.commit],
+        "session_id": names[provenance.session],
         "duration_s": entry.duration_s,
         "exit_code": entry.exit_code,
         "passed": entry.passed,
@@ -98,7 +99,7 @@ def _result(entry: StoredResult, names: Mapping[str, int]) -> dict[str, Any]:
         "link_corrupt": link.corrupt_frames,
         "link_retries": link.retries,
         "link_goodput": link.goodput,
-        **{f"lost_{what}": count for what, count in asdict(entry.losses).items()},
+        **{f"lost_{kind}": count for kind, count in asdict(entry.losses).items()},
         "indistinct": entry.indistinct,
         "sound": entry.sound,
     }
@@ -106,7 +107,7 @@ def _result(entry: StoredResult, names: Mapping[str, int]) -> dict[str, Any]:
 
 def _times(kept: Kept, metrics: Mapping[Metric, int]) -> Iterator[dict[str, Any]]:
     for metric, summaries in kept.times.items():
-        # Where executions agree, such as all and cold of what ran once, one row says it for them.
+        # Executions with equal statistics share a row, such as all and cold of a single execution.
         bits: dict[Summary, int] = {}
         for executions, summary in summaries.items():
             bits[summary] = bits.get(summary, 0) | BITS[executions]
@@ -151,5 +152,5 @@ def _clocks(entry: StoredResult, names: Mapping[str, int]) -> Iterator[dict[str,
 
 
 def _epochs(epochs: tuple[str, ...]) -> str:
-    """Why each epoch begins, as one text: it is the same of nearly all results."""
+    """Return the reasons why epochs begin as one text, which nearly all results share."""
     return msgspec.json.encode([*map(escaped, epochs)]).decode()

@@ -1,1 +1,1 @@
-"""Runs of models on units, and the directories they leave behind."""
+"""The lab: its units, their leases, flashing, health and power."""

@@ -1,4 +1,4 @@
-"""What a flashing would do: which image, tool and probe; known before anything is done."""
+"""Plans a flash operation: image, tool, probe and commands, before anything is done."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from harness.target.build import build_firmware
 from harness.target.ports import describe, device_of
 
 Stages = Callable[[str, int, int], None]
-"""Called with (stage, done, total) as a flashing goes on; total 0 means unknown."""
+"""Called with (stage, done, total) to report progress; total 0 means unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class HowToFlash:
-    """What to flash, and with what.
+    """What to flash, and with which tool.
 
     Attributes:
-        image: The image; None for one that is built here.
-        tool: The tool; None for the board file's first that is here.
-        probe: Which probe, VID:PID:Serial; "" if there is only one.
-        attempts: How often to try when infrastructure fails.
+        image: The image; None to build the board's firmware.
+        tool: The tool; None for the first installed tool of the board file.
+        probe: The debug probe, VID:PID:Serial; "" if only one is connected.
+        attempts: Number of attempts when the infrastructure fails.
     """
 
     image: Path | None = None
@@ -46,13 +46,13 @@ class FlashRequest:
 
     Attributes:
         board: Board name or board file.
-        output: Directory for the log, ``flash.json`` and files made for the tool.
-        how: What to flash, and with what.
+        output: Directory for the log, ``flash.json`` and files generated for the tool.
+        how: What to flash, and with which tool.
         port: The board's serial port.
-        unit: What the board is called; "" for its port or type.
-        identity: Ask the board for its build id afterwards.
-        if_needed: Ask before, too, and leave it at that when it is right.
-        leased: The unit of the lab that it is, which is held meanwhile; None for none.
+        unit: Name of the unit in the record; "" for its port or type.
+        identity: Read the build id from the board afterwards, and compare it with the image's.
+        if_needed: Read the build id before flashing, and skip flashing if it matches.
+        leased: The unit of the lab to hold while flashing; None for a board outside the lab.
     """
 
     board: str
@@ -67,15 +67,15 @@ class FlashRequest:
 
 @dataclass(frozen=True, slots=True)
 class FlashSteps:
-    """What would be done.
+    """A planned flash operation.
 
     Attributes:
         board: The board type.
-        choice: The tool, and why.
-        image: What is written.
-        build_id: What the board is to report then; None if the image does not say.
-        job: What the tool is told.
-        timeout_s: How long the tool may take, seconds.
+        choice: The tool, and why it was chosen.
+        image: The image to write.
+        build_id: The build id that the board has to report afterwards; None if it is not checked.
+        job: The parameters of the tool.
+        timeout_s: Timeout of the tool, seconds.
     """
 
     board: Board
@@ -86,11 +86,11 @@ class FlashSteps:
     timeout_s: float
 
     def steps(self) -> tuple[FlashStep, ...]:
-        """The commands."""
+        """Return the commands to run."""
         return self.choice.tool.commands(self.job)
 
     def document(self) -> FlashPlan:
-        """The same as JSON."""
+        """Return the plan as a JSON document."""
         choice, image = self.choice, self.image
         return FlashPlan(
             board=self.board.name,
@@ -116,26 +116,26 @@ class FlashSteps:
 def plan(
     request: FlashRequest, *, dry: bool = False, stages: Stages = lambda *_: None
 ) -> FlashSteps:
-    """Find out what would be done, and do nothing but build the firmware if there is no image.
+    """Plan a flash operation; build the firmware if the request names no image.
 
     Args:
         request: What to flash.
-        dry: Only to show it: neither tool nor probe need to be here.
-        stages: Told what goes on.
+        dry: Only show the plan: tool and probe may be missing.
+        stages: Called to report progress.
 
     Raises:
-        UsageError: The request, the board file or the image is wrong.
-        InfrastructureError: The probe that was asked for is not connected.
+        UsageError: The request, the board file or the image is invalid.
+        InfrastructureError: The requested probe is not connected.
     """
     board, file = load_board(request.board)
     if isinstance(board.target, NativeTarget):
-        raise UsageError(f"board {board.name} is a process of this host: it has nothing to flash")
+        raise UsageError(f"board {board.name} runs as a process of this host and cannot be flashed")
     flash = flash_of(board, file)
     path = request.how.image
     if path is None:
         stages("building the firmware", 0, 0)
         path = build_firmware(board).image
-    # Tools are started elsewhere, where a relative path would mean another file.
+    # Tools run in another directory, where a relative path would name another file.
     image = read_image(absolute(path))
     choice = choose_tool(
         board,
@@ -150,15 +150,13 @@ def plan(
     build_id = image.build_id() if request.identity else None
     if request.identity and build_id is None:
         raise UsageError(
-            f"{path} does not say its build id, so nobody could tell whether the board runs it",
-            hint="is it a firmware with this project's server? With --no-identity it is flashed "
-            "without that question",
+            f"{path} has no build id, so the flashed firmware cannot be verified",
+            hint="use firmware with this project's server, or skip the check with --no-identity",
         )
     tool = choice.tool
     if isinstance(board.target, SerialTarget) and request.port is None and request.identity:
         raise UsageError(
-            f"board {board.name} is on a serial port, and none was named, so nobody could ask it "
-            "what it runs",
+            f"board {board.name} needs a serial port to verify the flashed firmware",
             hint="give --unit, or --port such as /dev/ttyACM0, or --no-identity",
         )
     program = tool.programs[0] if tool.programs else None
@@ -177,11 +175,12 @@ def plan(
 
 
 def _port_now(port: UsbPort | str | None, *, needed: bool) -> str | None:
-    """The device that a port is at the moment; what it is found by, if it may still be missing: a
-    board may have its port only with the firmware that it is about to get.
+    """Return the current device of a port, or its description while it is missing.
+
+    It may be missing unless the tool uses it: some boards get their port from the new firmware.
 
     Raises:
-        PortError: It is not there, and the tool works over it.
+        PortError: The port is missing, and the tool needs it.
     """
     try:
         return device_of(port) if port else None

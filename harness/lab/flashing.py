@@ -1,7 +1,7 @@
-"""Firmware onto a board, and proof that it runs there: tool, reset, HELLO, build id.
+"""Flashes a board, and verifies that it runs the image: tool, reset, HELLO, build id.
 
-The tool says that it has written and compared. Whether the board runs it, only the board can say:
-its build id must be the image's. So neither a half-written image nor another board can pass.
+The tool reports that it wrote and verified the memory. Only the board can report what it runs: its
+build id must be the image's. A half-written image, or the wrong board, cannot pass this check.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from harness.flash.execute import Log, run_steps, version_of
 from harness.flash.tool import FlashStep, Job
 from harness.lab.flash_plan import FlashRequest, FlashSteps, Stages, plan
 from harness.lab.leases import hold_if
-from harness.lab.target_identity import refuse_other_target
+from harness.lab.units import check_identity
 from harness.link.answers import TargetInfo
 from harness.link.session import Session
 from harness.records.flash_record import FLASH, FLASH_LOG, FlashAttempt, FlashRecord
 from harness.records.result import UNFINISHED, Failure, encode
 from harness.target import Target, start_target
 from harness.target.lease.holding import hold
-from harness.target.lease.lock_keys import LockKey, port_key, probe_key
+from harness.target.lease.lock_keys import LockKey, port_key
 from harness.target.ports import describe
 from harness.target.qemu import start_empty
 
@@ -54,52 +54,50 @@ _PAUSE_S: Final = 0.5
 
 
 def flash_board(request: FlashRequest, stages: Stages = lambda *_: None) -> FlashRecord:
-    """Flash a board, and keep the log and ``flash.json``, whatever happens.
+    """Flash a board; write the log and ``flash.json`` whether it succeeds or fails.
 
     Raises:
-        UsageError: The request, the board file or the image is wrong; nothing was done.
+        UsageError: The request, the board file or the image is invalid; nothing was done.
         FlashError: The tool failed.
         WrongFirmwareError: The board runs another build afterwards.
-        InfrastructureError: Something else between us and it failed.
+        InfrastructureError: The probe, the port or the host failed.
     """
-    flashing = Flashing(request, plan(request, stages=stages), stages)
+    operation = _FlashOperation(request, plan(request, stages=stages), stages)
     with ExitStack() as stack:
-        flashing.bring_up(stack)
-    return flashing.record
+        operation.run(stack)
+    return operation.record
 
 
-def flashed(
+def flash_and_open(
     stack: ExitStack, request: FlashRequest, stages: Stages = lambda *_: None
 ) -> tuple[Target, str | None]:
-    """Flash a board and go on with it.
+    """Flash a board and keep it open.
 
     Returns:
-        The running board, which ends with ``stack``, and its build id.
+        The running board, which is closed with ``stack``, and its build id.
 
     Raises:
-        HarnessError: As of `flash_board`.
+        HarnessError: As for ``flash_board``.
     """
-    flashing = Flashing(request, plan(request, stages=stages), stages)
-    target = flashing.bring_up(stack)
+    operation = _FlashOperation(request, plan(request, stages=stages), stages)
+    target = operation.run(stack)
     if target is None:
-        raise UsageError("a board that is not asked what it runs cannot be gone on with")
-    return target, flashing.plan.build_id
+        raise UsageError("cannot run a model on a board that is flashed with identity off")
+    return target, operation.plan.build_id
 
 
-class Flashing:
-    """One flashing; ``record`` is complete at every moment.
+class SilentBoardError(FlashError):
+    """The tool reports success, but the board does not answer."""
 
-    Attributes:
-        record: What is known of it.
-        request: What was asked for.
-        plan: What is done.
-    """
+
+class _FlashOperation:
+    """One flash operation; ``record`` is valid at every moment."""
 
     def __init__(self, request: FlashRequest, plan: FlashSteps, stages: Stages) -> None:
-        """Begin its log.
+        """Open the log and write a first record.
 
         Raises:
-            InfrastructureError: Nothing can be written to the output directory.
+            InfrastructureError: The output directory is not writable.
         """
         self.request, self.plan = request, plan
         self._stages = stages
@@ -128,76 +126,78 @@ class Flashing:
             commands=(),
             log=str(self._log.path),
             exit_code=InfrastructureError.exit_code,
-            failure=Failure(UNFINISHED, "the flashing was cut off", "run it again", Owner.HOST),
+            failure=Failure(UNFINISHED, "flashing was cut off", "run it again", Owner.HOST),
         )
-        self._keep()
+        self._write_record()
 
-    def bring_up(self, stack: ExitStack) -> Target | None:
-        """Flash it.
+    def run(self, stack: ExitStack) -> Target | None:
+        """Flash the board.
 
         Returns:
-            The board with the image running on it, which ends with ``stack``; None if it was not to
-            be asked.
+            The board with the image running on it, which is closed with ``stack``; None if the
+            request turns the identity check off.
 
         Raises:
-            FlashError: The tool failed, or the board is silent afterwards.
+            FlashError: The tool failed, or the board does not answer afterwards.
             WrongFirmwareError: The board runs another build afterwards.
-            InfrastructureError: Something else between us and it failed.
+            InfrastructureError: The probe, the port or the host failed.
         """
         try:
-            return self._bring_up(stack)
+            return self._run(stack)
         except HarnessError as error:
             failure = Failure(type(error).__name__, error.message, error.hint, error.owner)
-            self._learn(exit_code=error.exit_code, failure=failure)
+            self._update(exit_code=error.exit_code, failure=failure)
             raise
         except KeyboardInterrupt:
             failure = Failure("KeyboardInterrupt", "interrupted", "", Owner.HOST)
-            self._learn(exit_code=130, failure=failure)
+            self._update(exit_code=130, failure=failure)
             raise
         finally:
             self._log.close()
-            self._learn(duration_s=round(time.monotonic() - self._began, 3))
+            self._update(duration_s=round(time.monotonic() - self._began, 3))
 
-    def _bring_up(self, stack: ExitStack) -> Target | None:
+    def _run(self, stack: ExitStack) -> Target | None:
         board, request, job = self.plan.board, self.request, self.plan.job
         wait_s = board.deadlines.unit_s
         machine: Target | None = None
         if isinstance(board.target, QemuTarget):
-            # Not in the output: the path of a socket may have no more than 107 bytes.
+            # Not in the output directory: the path of a socket has at most 107 bytes.
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="etharness-")))
             machine = stack.enter_context(start_empty(board, board.target, folder / "gdb"))
             job = dataclasses.replace(job, server=str(folder / "gdb"))
         else:
             stack.enter_context(hold_if(self.request.leased, reason="flash", timeout_s=wait_s))
-            if places := _places(job):
+            if places := _lock_keys(job):
                 stack.enter_context(hold(places, wait_s, reason="flash"))
-            if request.if_needed and self._has_it():
-                self._learn(skipped=True, exit_code=0, failure=None)
-                return self._greeted(stack)
-        return self._attempts(stack, job, machine)
+            if request.if_needed and self._is_up_to_date():
+                self._update(skipped=True, exit_code=0, failure=None)
+                return self._verified_board(stack)
+        return self._flash_with_retries(stack, job, machine)
 
-    def _attempts(self, stack: ExitStack, job: Job[Any], machine: Target | None) -> Target | None:
-        """Write and prove, and again where that may help: a board that does not prove to have the
-        image gets one more chance, so that nothing that happens often is hidden.
+    def _flash_with_retries(
+        self, stack: ExitStack, job: Job[Any], machine: Target | None
+    ) -> Target | None:
+        """Write and verify the image, and retry infrastructure failures.
+
+        A board that does not verify gets only one more attempt: more would hide a frequent fault.
         """
         steps = self.plan.choice.tool.commands(job)
-        self._learn(commands=tuple(step.argv for step in steps))
-        unproved = 0
+        self._update(commands=tuple(step.argv for step in steps))
+        unverified = 0
         for left in reversed(range(self.request.how.attempts)):
             began, took = time.monotonic(), dict[str, float]()
             try:
                 self._write(job, steps, took)
-                asked = self.request.identity
-                target = self._greeted(stack, machine, took) if asked else None
+                verify = self.request.identity
+                target = self._verified_board(stack, machine, took) if verify else None
             except HarnessError as error:
-                self._note(began, took, error)
-                unproved += isinstance(error, SilentBoardError | WrongFirmwareError)
-                again = not isinstance(error, FlashError) or error.retryable
-                if not _is_flashing(error) or not again or left == 0 or unproved > 1:
+                self._record_attempt(began, took, error)
+                unverified += isinstance(error, SilentBoardError | WrongFirmwareError)
+                if not _may_retry(error) or left == 0 or unverified > 1:
                     raise
             else:
-                self._note(began, took)
-                self._learn(verified=job.verify, exit_code=0, failure=None)
+                self._record_attempt(began, took)
+                self._update(verified=job.verify, exit_code=0, failure=None)
                 return target
             time.sleep(_PAUSE_S)
         raise AssertionError("the last attempt returns or raises")
@@ -214,22 +214,22 @@ class Flashing:
         finally:
             _log.info("%s took %s", tool.name, took)
 
-    def _has_it(self) -> bool:
-        """Whether the board runs that build already; no if it does not say."""
+    def _is_up_to_date(self) -> bool:
+        """Whether the board runs this build already; False if it does not answer."""
         try:
             with self._open() as target:
                 info = self._hello(target)
         except (InfrastructureError, TargetError) as error:
-            self._log.note(f"asked before: {error.message}")
+            self._log.note(f"build id before flashing: {error.message}")
             return False
-        self._learn(build_id_before=info.build_id)
+        self._update(build_id_before=info.build_id)
         return info.board == self.plan.board.name and info.build_id == self.plan.build_id
 
-    def _greeted(
+    def _verified_board(
         self, stack: ExitStack, machine: Target | None = None, took: dict[str, float] | None = None
     ) -> Target:
-        """The board, once it has said that it runs the image; it is closed with ``stack``."""
-        self._stages("asking the board what it runs", 0, 0)
+        """Return the board once it reports the image's build id; it is closed with ``stack``."""
+        self._stages("verifying the firmware on the board", 0, 0)
         with ExitStack() as opened, _timed("identify", {} if took is None else took):
             target = machine or opened.enter_context(self._open())
             try:
@@ -238,12 +238,12 @@ class Flashing:
                 raise SilentBoardError(
                     f"{self.plan.choice.tool.name} wrote {self.plan.image.path}, but the board "
                     f"does not answer: {error.message}",
-                    hint="does the image fit this board, and is the port its own? "
-                    f"The tool's log is {self._log.path}",
+                    hint="check that the image fits this board and that the port belongs to it; "
+                    f"the tool's log is {self._log.path}",
                     retryable=isinstance(error, LinkError),
                 ) from error
-            self._learn(build_id_after=info.build_id)
-            refuse_other_target(info, self.plan.board, self.plan.build_id)
+            self._update(build_id_after=info.build_id)
+            check_identity(info, self.plan.board, self.plan.build_id)
             stack.push(opened.pop_all())
             return target
 
@@ -258,7 +258,7 @@ class Flashing:
         return session.hello(deadlines.boot_s)
 
     def _open(self) -> Target:
-        """The board's port, which may come back only some time after the board was reset."""
+        """Open the board's port, which may come back some time after the board was reset."""
         board = self.plan.board
         deadline = time.monotonic() + board.deadlines.reopen_s
         while True:
@@ -269,50 +269,47 @@ class Flashing:
                     raise
                 time.sleep(_TRY_PORT_S)
 
-    def _note(
+    def _record_attempt(
         self, began: float, took: dict[str, float], error: HarnessError | None = None
     ) -> None:
-        """Record an attempt."""
         failure = error.message if error else ""
         if error:
             self._log.note(f"attempt {len(self.record.attempts) + 1} failed: {failure}")
             _log.warning("%s", failure)
         attempt = FlashAttempt(round(time.monotonic() - began, 3), took, failure)
-        self._learn(attempts=(*self.record.attempts, attempt))
+        self._update(attempts=(*self.record.attempts, attempt))
 
-    def _learn(self, **facts: object) -> None:
+    def _update(self, **facts: object) -> None:
         self.record = replace(self.record, **facts)
-        self._keep()
+        self._write_record()
 
-    def _keep(self) -> None:
+    def _write_record(self) -> None:
         with _writing(self._file):
             partial = self._file.with_suffix(".partial")
             partial.write_bytes(encode(self.record))
             partial.rename(self._file)
 
 
-def _is_flashing(error: HarnessError) -> bool:
-    """Whether flashing failed, and not something that would fail again."""
-    return isinstance(error, FlashError | WrongFirmwareError)
+def _may_retry(error: HarnessError) -> bool:
+    """Whether another attempt may succeed: flashing failed, and not because of the request."""
+    if isinstance(error, FlashError):
+        return error.retryable
+    return isinstance(error, WrongFirmwareError)
 
 
-class SilentBoardError(FlashError):
-    """The tool says that it has written the image, but the board does not answer."""
-
-
-def _places(job: Job[Any]) -> list[LockKey]:
-    """What nobody else may use meanwhile: the port and the probe."""
+def _lock_keys(job: Job[Any]) -> list[LockKey]:
+    """Return the keys of the port and the probe, which are locked while flashing."""
     port = [port_key(job.port)] if job.port else []
     return port + ([probe_key(job.probe.selector)] if job.probe else [])
 
 
 @contextmanager
-def _writing(where: Path) -> Iterator[None]:
+def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise InfrastructureError(
-            f"cannot write to {where}: {error.strerror}", hint="name another directory with -o"
+            f"cannot write to {path}: {error.strerror}", hint="name another directory with -o"
         ) from error
 
 

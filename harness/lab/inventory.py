@@ -1,4 +1,4 @@
-"""What there is in the lab, where it is now, and who holds it."""
+"""Lists the lab: serial ports, units with their current ports, and lease holders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 def ports(units: Sequence[Unit]) -> list[PortDocument]:
-    """Every serial port of this host, with the unit that is on it and who holds it."""
+    """Return every serial port of this host, with its unit and its lease holders."""
     registry = open_registry()
     names = _units_by_place(units)
     found = []
@@ -41,14 +41,14 @@ def ports(units: Sequence[Unit]) -> list[PortDocument]:
 
 
 def units(lab: Sequence[Unit]) -> list[UnitDocument]:
-    """Every unit: where it is now, and who holds it."""
+    """Return every unit, with its current port and its lease holders."""
     registry = open_registry()
     found = []
     for unit in lab:
         if unit.lease == "labgrid":
-            found.append(_of_labgrid(unit))
+            found.append(_labgrid_unit(unit))
             continue
-        device, problem = _whereabouts(unit)
+        device, problem = _current_port(unit)
         found.append(
             UnitDocument(
                 id=unit.id,
@@ -67,21 +67,21 @@ def units(lab: Sequence[Unit]) -> list[UnitDocument]:
 
 
 def who(lab: Sequence[Unit], asked: Sequence[Unit] | None = None) -> list[HolderDocument]:
-    """Who holds what: of all that anybody has ever held, or of the units that are asked for."""
+    """Return the lease holders of ``asked``; of all ports and units if None."""
     registry = open_registry()
     if asked is not None:
         return [holder for unit in asked for holder in _all_holders(registry, unit)]
     names = _units_by_place(lab)
-    here = [
+    local = [
         holder
         for place in registry.all_keys()
         for holder in _holders(registry, place, names.get(place))
     ]
-    return [*here, *_elsewhere(lab)]
+    return [*local, *_labgrid_holders(lab)]
 
 
-def _elsewhere(lab: Sequence[Unit]) -> Iterator[HolderDocument]:
-    """Who holds units that a coordinator hands out; one that does not answer is said."""
+def _labgrid_holders(lab: Sequence[Unit]) -> Iterator[HolderDocument]:
+    """Yield the lease holders of labgrid units; log a coordinator that does not answer."""
     for unit in lab:
         if unit.lease == "labgrid":
             try:
@@ -90,7 +90,7 @@ def _elsewhere(lab: Sequence[Unit]) -> Iterator[HolderDocument]:
                 _log.warning("unit %s: %s", unit.id, error.message)
 
 
-def _of_labgrid(unit: Unit) -> UnitDocument:
+def _labgrid_unit(unit: Unit) -> UnitDocument:
     holders, problem = list[HolderDocument](), ""
     try:
         holders = labgrid.holders(unit)
@@ -101,7 +101,7 @@ def _of_labgrid(unit: Unit) -> UnitDocument:
         board=unit.board,
         port=labgrid.whereabouts(unit),
         device=None,
-        problem=problem or "known when it is held",
+        problem=problem or "port is known once the unit is leased",
         probe=unit.probe,
         power=_power(unit.power),
         lease=unit.lease,
@@ -115,7 +115,7 @@ def _units_by_place(units: Sequence[Unit]) -> dict[LockKey, str]:
 
 
 def _all_holders(registry: LeaseRegistry, unit: Unit) -> list[HolderDocument]:
-    """Who holds a unit by its name or by its port; who holds both is told once."""
+    """Return the holders of a unit's name and of its port; a holder of both is listed once."""
     if unit.lease == "labgrid":
         return labgrid.holders(unit)
     found: dict[object, HolderDocument] = {}
@@ -151,10 +151,10 @@ def _document(
     )
 
 
-def _whereabouts(unit: Unit) -> tuple[str | None, str]:
-    """The device or address of a unit's port, and what is the matter with it."""
+def _current_port(unit: Unit) -> tuple[str | None, str]:
+    """Return the device or address of a unit's port, and why there is no device."""
     if unit.port is None:
-        return None, "started here"
+        return None, "runs on this host"
     try:
         return device_of(unit.port), ""
     except PortError as error:

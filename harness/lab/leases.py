@@ -1,4 +1,4 @@
-"""Leases of units: who may talk to them at the moment, and who does."""
+"""Leases of units: holding one while a process uses it, and leasing one to a person."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from harness.target.lease.registry import Busy
 from harness.target.ports import device_of
 
 WAIT_S = 60.0
-"""Longest wait for a unit that somebody holds, unless another is given, seconds."""
+"""Default for the longest wait for a unit that is held, seconds."""
 
 
 def places_of(unit: Unit) -> list[LockKey]:
-    """What a lease of a unit holds: its name and, where it is plugged in now, its port.
+    """Return the keys that a lease of a unit locks: its name and its current port.
 
-    The port, so that nobody gets it who calls it by the device; the name, as a board keeps that
-    when it is somewhere else.
+    The port excludes commands that name the device; the name stays the same when the board is
+    plugged in elsewhere.
     """
     places = [unit_key(unit.id)]
     if unit.port is not None:
-        with suppress(PortError):  # whoever opens it finds it, and holds it then
+        with suppress(PortError):  # not connected: whoever opens the port later locks it
             places.append(port_key(device_of(unit.port)))
     return places
 
@@ -42,21 +42,20 @@ def hold(
     timeout_s: float = WAIT_S,
     expires_s: float | None = None,
 ) -> Iterator[Lease | HeldPlace]:
-    """Hold a unit for as long as this lasts; processes that are started meanwhile act under it.
+    """Hold a unit inside a ``with`` block; processes started in the block act under the lease.
 
-    Who says whose it is, this host or a labgrid coordinator, stands in the unit.
+    ``unit.lease`` selects who manages the lease: this host, or a labgrid coordinator.
 
     Args:
-        unit: What to hold.
-        owner: Who holds it; None for ``$ETHARNESS_OWNER`` or this user.
-        reason: What for.
-        timeout_s: Longest wait for whoever holds it, seconds.
-        expires_s: After how long the lease's ``check`` says that it is over, seconds; None: never.
+        unit: The unit.
+        owner: Name of the lease holder; None for ``$ETHARNESS_OWNER`` or this user.
+        reason: Why the unit is held; shown to others who wait for it.
+        timeout_s: Longest wait for the current lease holder, seconds.
+        expires_s: Time after which ``check`` of the lease fails, seconds; None for never.
 
     Raises:
-        BusyError: It was not free in time; the message says who held it since when.
-        InfrastructureError: The directory of leases cannot be used, or the coordinator does not
-            answer.
+        BusyError: The unit was not free in time; the message names the lease holder.
+        InfrastructureError: The lease directory cannot be used, or the coordinator does not answer.
     """
     if unit.lease == "labgrid":
         with hold_place(unit, timeout_s) as place:
@@ -70,11 +69,11 @@ def hold(
 
 @contextmanager
 def hold_if(unit: Unit | None, *, reason: str, timeout_s: float) -> Iterator[Unit | None]:
-    """Hold a unit, if there is one; a board that no lab describes is held by its port alone.
+    """Hold a unit unless it is None: a board that is not a unit of the lab is locked by its port.
 
     Yields:
-        The unit as it is where it was found: with the port that a coordinator says it has, and the
-        name of its place if it may be at several.
+        The unit with its current port and, if labgrid chose it among several places, the name of
+        that place; None for None.
     """
     if unit is None:
         yield None
@@ -84,64 +83,64 @@ def hold_if(unit: Unit | None, *, reason: str, timeout_s: float) -> Iterator[Uni
 
 
 def lease(units: Sequence[Unit], seconds: float, *, reason: str = "") -> list[LeasedDocument]:
-    """Lease units to this person, with no process behind it; all or none of them.
+    """Lease units to this user without a process that holds them; all of them or none.
 
     Returns:
-        What was leased, with the token of each that lets others act under it.
+        The leases; the token of each lets other processes act under it.
 
     Raises:
-        BusyError: Somebody else holds one.
-        UsageError: A unit is not this host's to lease.
+        BusyError: A unit is already in use.
+        UsageError: The leases of a unit are not managed by this host.
     """
     registry = open_registry()
     leased: list[LeasedDocument] = []
-    done: list[LockKey] = []
-    for unit in _ours(units):
+    locked: list[LockKey] = []
+    for unit in _managed_here(units):
         token = new_token()
         for place in places_of(unit):
             got = registry.reserve(place, seconds, known_tokens(), reason=reason, token=token)
             if isinstance(got, Busy):
-                for each in done:
+                for each in locked:
                     registry.release(each, known_tokens())
                 raise BusyError(
-                    f"unit {unit.id!r} is held by {got.description}",
-                    hint="wait for that to end, or ask them; `etharness who` says more",
+                    f"unit {unit.id!r} is already in use by {got.description}",
+                    hint="wait until it is free, or ask its holder; `etharness who` lists all",
                 )
-            done.append(place)
+            locked.append(place)
             until = utc_text(got.until or got.since)
         leased.append(LeasedDocument(unit.id, token, until, reason))
     return leased
 
 
 def release(units: Sequence[Unit], *, force: bool = False) -> list[ReleasedDocument]:
-    """End the leases of units: a person's at once, a process's when it notices.
+    """End the leases of units: a person's at once, a process's at its next ``check``.
 
     Args:
-        units: Which.
-        force: Also those of others, and of processes.
+        units: The units.
+        force: Also end the leases of other users and of processes.
 
     Returns:
-        Of each unit who held it.
+        The former lease holders of each unit.
 
     Raises:
-        BusyError: One is another's, and ``force`` is not given.
-        UsageError: A unit is not this host's to release.
+        BusyError: Another user holds a unit, and ``force`` is not set.
+        UsageError: The leases of a unit are not managed by this host.
     """
     registry = open_registry()
-    ended = []
-    for unit in _ours(units):
-        said: dict[str, None] = {}
+    released = []
+    for unit in _managed_here(units):
+        holders: dict[str, None] = {}
         for place in places_of(unit):
-            said |= dict.fromkeys(registry.release(place, known_tokens(), force=force))
-        ended.append(ReleasedDocument(unit.id, list(said)))
-    return ended
+            holders |= dict.fromkeys(registry.release(place, known_tokens(), force=force))
+        released.append(ReleasedDocument(unit.id, list(holders)))
+    return released
 
 
-def _ours(units: Sequence[Unit]) -> Sequence[Unit]:
+def _managed_here(units: Sequence[Unit]) -> Sequence[Unit]:
     for unit in units:
         if unit.lease != "local":
             raise UsageError(
-                f"unit {unit.id!r} is leased by {unit.lease}, not here",
-                hint="a run waits for it; a person reserves it there",
+                f"unit {unit.id!r} is leased through {unit.lease}, not by this host",
+                hint=f"a run waits for it by itself; people reserve it with {unit.lease}",
             )
     return units

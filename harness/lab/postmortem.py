@@ -1,4 +1,4 @@
-"""Reads the postmortem that a crash left on a device, with the symbols of its firmware."""
+"""Reads the postmortem of a crash from a device, with the symbols of its firmware."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from harness.target.symbols import ImageSymbols
 _log = logging.getLogger(__name__)
 
 Lookup = Callable[[Postmortem], ImageSymbols | None]
-"""Finds the symbols of the image that a postmortem is of, once it has been read."""
+"""Finds the symbols of the image that crashed, given the decoded postmortem."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExaminedPostmortem:
-    """A postmortem: as bytes, as read, and in words."""
+    """A postmortem: raw bytes, decoded, and as a document for people."""
 
     image: bytes
     found: Postmortem
@@ -34,15 +34,15 @@ class ExaminedPostmortem:
 
 
 def no_symbols(_: Postmortem) -> ImageSymbols | None:
-    """Know of no image."""
+    """Return None: look up no symbols."""
     return None
 
 
 def symbols_of_image(image: Path) -> Lookup:
-    """Use an image whatever its build.
+    """Return a lookup that uses this image, whatever its build id.
 
     Raises:
-        UsageError: It cannot be read.
+        UsageError: The image cannot be read.
     """
     try:
         symbols = ImageSymbols(image)
@@ -52,7 +52,7 @@ def symbols_of_image(image: Path) -> Lookup:
 
 
 def symbols_of_board(board: Board) -> Lookup:
-    """Use the board's firmware as it is built here, if it is the build that crashed."""
+    """Return a lookup that builds the board's firmware; None if another build crashed."""
 
     def find(found: Postmortem) -> ImageSymbols | None:
         if not found.registers:
@@ -63,7 +63,11 @@ def symbols_of_board(board: Board) -> Lookup:
             _log.info("no symbols: %s", error.message)
             return None
         if firmware.build_id[:BUILD_ID_SIZE] != found.build_id:
-            _log.info("no symbols: %s crashed, %s is built", found.build_id, firmware.build_id)
+            _log.info(
+                "no symbols: build %s crashed, the local build is %s",
+                found.build_id,
+                firmware.build_id,
+            )
             return None
         return ImageSymbols(firmware.image)
 
@@ -73,10 +77,10 @@ def symbols_of_board(board: Board) -> Lookup:
 def examine(
     image: bytes, clocks: Sequence[ClockDomain] = (), lookup: Lookup = no_symbols
 ) -> ExaminedPostmortem:
-    """Read a postmortem.
+    """Decode a postmortem and resolve its addresses.
 
     Raises:
-        FormatError: It is none.
+        FormatError: ``image`` is not a valid postmortem.
     """
     found = read_postmortem(image, clocks)
     symbols = lookup(found)
@@ -85,12 +89,12 @@ def examine(
 
 
 def fetch(session: Session, lookup: Lookup = no_symbols) -> ExaminedPostmortem | None:
-    """Read what a device that has been greeted says it keeps; None when that is nothing.
+    """Read the postmortem from a device after HELLO; None if the device has none.
 
     Raises:
-        FormatError: What it sent is no postmortem.
-        LinkError: It could not be brought over.
-        TargetError: It crashed again.
+        FormatError: The device sent an invalid postmortem.
+        LinkError: The transfer failed.
+        TargetError: The device crashed again.
     """
     info = session.target
     if info is None or not info.postmortem:

@@ -1,28 +1,29 @@
-"""Which board a command is for: a unit of the lab, or a type of board and a port."""
+"""Selects the board of a command, and checks that the board that answers is the selected one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.config.board import load_board
+from harness.config.board import Board, load_board
 from harness.config.unit import Unit, UsbPort, find_unit, load_units, units_file
-from harness.errors import UsageError
+from harness.errors import UsageError, WrongBoardError, WrongFirmwareError
 from harness.lab.leases import places_of
+from harness.link.answers import TargetInfo
 from harness.target.lease.lock_keys import port_key
 from harness.target.ports import describe
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A board to talk to.
+    """The board that a command is for.
 
     Attributes:
-        board: Its type: the name of a board or a board file.
-        port: What to find its serial port by; None for a board that is started here.
-        unit: What it is called; None for its port.
-        leased: The unit of the lab whose lease it needs, also when only its port was named; None if
-            the lab describes none there.
+        board: Board type: its name or a board file.
+        port: Serial port, or how to find it; None for a board that this host simulates.
+        unit: Name of the unit in results; None for the name of the port.
+        leased: The unit of the lab to lease, also when the command named only its port; None if
+            the lab has no such unit.
     """
 
     board: str
@@ -31,62 +32,89 @@ class Chosen:
     leased: Unit | None = None
 
     def at(self, held: Unit | None) -> Chosen:
-        """The same where it was found: ``held`` is what ``hold_if`` yields."""
+        """Return it with the port and name of ``held``, the unit that ``hold_if`` yields."""
         if held is None or held.lease == "local":
             return self
         return replace(self, port=held.port, unit=held.id)
 
     @property
     def is_on_port(self) -> bool:
-        """Whether it runs by itself, on a port that is known or that a coordinator knows."""
+        """Whether the board is connected to a port, known here or to a coordinator."""
         return self.port is not None or bool(self.leased and self.leased.lease != "local")
 
     @property
     def probe(self) -> str:
-        """Its debug probe, VID:PID:Serial; "" if that is not said."""
+        """Its debug probe, VID:PID:Serial; "" if its unit names none."""
         return self.leased.probe if self.leased else ""
 
 
 def choose(
     board: str | None, unit: str | None, port: str | None, units: Path | None = None
 ) -> Chosen:
-    """Put together what a command was told of the board it is for.
+    """Return the board selected by the options of a command.
 
     Args:
-        board: A type of board.
-        unit: A unit of the lab; with ``board`` also any name for it, when the lab has none of it.
-        port: A serial port.
-        units: The lab's file; None for the one that ``units_file`` finds.
+        board: Board type.
+        unit: Unit of the lab; with ``board`` also a label for a board that is not in the lab.
+        port: Serial port.
+        units: The lab's ``units.toml``; None for the one that ``units_file`` finds.
 
     Raises:
-        UsageError: There is no such unit or board, it contradicts itself, or says too little.
+        UsageError: The unit or board does not exist, or the options contradict each other or
+            select no board.
     """
     found = _unit(board, unit, units)
     if found is None:
         if board is None:
             raise UsageError(
-                "it is not said which board this is for",
+                "no board selected",
                 hint="give --unit (see `etharness units`), or --board (see `etharness boards`)",
             )
         return Chosen(board, port, unit, _on_port(port, units))
     if board is not None:
-        _refuse_other_board(found, board)
+        _check_board_type(found, board)
     if port is not None and port != found.port:
         raise UsageError(
-            f"unit {found.id!r} is on {_where(found)}, but --port says {port}",
-            hint="leave out --port, or --unit",
+            f"unit {found.id!r} is on {_port_name(found)}, but --port is {port}",
+            hint="remove --port or --unit",
         )
     return Chosen(found.board, found.port, found.id, found)
 
 
 def lab_units(file: Path | None = None) -> tuple[Unit, ...]:
-    """The lab's units; none where no file describes any and none is named."""
+    """Return the units of the lab; () if there is no ``units.toml`` and ``file`` is None."""
     found = file or units_file()
     return load_units(found) if found else ()
 
 
+def check_identity(info: TargetInfo, board: Board, build_id: str | None) -> None:
+    """Check that the target is the selected board, with the expected firmware and clock.
+
+    Args:
+        info: The target's answer to HELLO.
+        board: The selected board.
+        build_id: Build id of the firmware that was built or flashed; None to accept any.
+
+    Raises:
+        WrongBoardError: The board or its clock is another one.
+        WrongFirmwareError: The firmware is another build.
+    """
+    if info.board != board.name:
+        raise WrongBoardError(f"the target is board {info.board!r}, expected {board.name!r}")
+    if build_id is not None and info.build_id != build_id:
+        raise WrongFirmwareError(
+            f"{info.board} runs firmware {info.build_id!r}, expected {build_id!r}"
+        )
+    timer, clock = board.timer, info.clocks[0]
+    if clock.bits != timer.bits or clock.hz != timer.hz:
+        raise WrongBoardError(
+            f"{info.board} reports a clock of {clock.hz} Hz and {clock.bits} bits, but its "
+            f"board file has {timer.hz} Hz and {timer.bits} bits"
+        )
+
+
 def _unit(board: str | None, name: str | None, units: Path | None) -> Unit | None:
-    """The unit of this name; None if it is only a label for a board that is named, too."""
+    """Return the unit of this name; None if the name is only a label beside ``board``."""
     if name is None:
         return None
     if units is None and board is not None:
@@ -95,7 +123,7 @@ def _unit(board: str | None, name: str | None, units: Path | None) -> Unit | Non
 
 
 def _on_port(port: str | None, units: Path | None) -> Unit | None:
-    """The unit of the lab that is on a port; None if there is no lab, or none is."""
+    """Return the unit of the lab that is connected to a port; None without a match."""
     lab = lab_units(units) if port is not None else ()
     if port is None or not lab:
         return None
@@ -103,16 +131,16 @@ def _on_port(port: str | None, units: Path | None) -> Unit | None:
     return next((unit for unit in lab if place in places_of(unit)), None)
 
 
-def _refuse_other_board(unit: Unit, board: str) -> None:
-    ours, theirs = load_board(unit.board)[0], load_board(board)[0]
-    if ours != theirs:
+def _check_board_type(unit: Unit, board: str) -> None:
+    found, wanted = load_board(unit.board)[0], load_board(board)[0]
+    if found != wanted:
         raise UsageError(
-            f"unit {unit.id!r} is a {ours.name}, but --board says {theirs.name}"
-            if ours.name != theirs.name
-            else f"unit {unit.id!r} is described by another file than {board}: {unit.board}",
-            hint="leave out --board: the unit has its own",
+            f"unit {unit.id!r} is a {found.name}, but --board is {wanted.name}"
+            if found.name != wanted.name
+            else f"unit {unit.id!r} has another board file than {board}: {unit.board}",
+            hint="remove --board: the unit defines it",
         )
 
 
-def _where(unit: Unit) -> str:
+def _port_name(unit: Unit) -> str:
     return "no port" if unit.port is None else describe(unit.port)

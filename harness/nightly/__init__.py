@@ -1,7 +1,8 @@
-"""A night: models on all boards of a shelf, again and again, until a journal says that all is done.
+"""Nightly runs: models on all boards of a rack, resumable through a journal.
 
-``plan`` is what people write, ``units`` the boards it means, ``order`` what each of them does and
-when. ``worker`` does it on one unit by way of ``effects``, which start child processes; what comes
-of an attempt is told by ``classify`` and kept by ``journal``, from which ``progress`` knows where a
-night is. ``night`` puts these together, and ``summary`` says what came of it.
+``plan`` reads the plan file, ``units`` resolves its boards. ``orchestrator`` opens the journal and
+runs a ``worker`` per unit; a worker acts through ``effects``, which ``commands`` implements with
+child processes. ``classify`` attributes a failed attempt to an owner, ``journal`` records it, and
+``progress`` derives the remaining steps from the journal. ``finish`` adds the results to the
+history, compares the arms (``arms``), applies the ``quarantine`` and writes the ``summary``.
 """

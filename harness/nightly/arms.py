@@ -1,7 +1,7 @@
-"""Sides: variants held against the first one, by what the night has measured, or against others.
+"""Compares the arms of a nightly run: each variant with the first one, and with a baseline.
 
-The results of both sides were made in the same sessions, in turns, which tells a change from noise
-better than any number of nights does (``docs/verdicts.md``).
+Both arms of a comparison ran in the same sessions, in turns, which separates a change from noise
+better than any number of nightly runs does (``docs/verdicts.md``).
 """
 
 from __future__ import annotations
@@ -25,78 +25,80 @@ from harness.history.entries import provenance_of
 from harness.records.nightly import ArmComparison, Changed, StepOutcome
 from harness.records.result import Result
 from harness.records.trace import Losses
-from harness.runs.add_results import kept_subject
+from harness.runs.add_results import read_subject
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
 
 _MOST: Final = 50
-"""Numbers that are told of one comparison."""
+"""Largest number of changed metrics recorded for a comparison."""
 
 _UNCHANGED: Final = ("same", "too little")
 
 
 @dataclass(frozen=True, slots=True)
-class _Pile:
-    """Sound results of a variant of a model on a type of board, and what they are judged by."""
+class _ArmResults:
+    """The sound results of a variant of a model on a type of board, and their limits."""
 
     measured: tuple[Measured, ...]
     limits: HistoryLimits
 
 
-def compare_sides(
+def compare_arms(
     directory: Path,
     outcomes: Sequence[StepOutcome],
     variants: Sequence[str],
     baseline: HistoryRef | None,
     tonight: Collection[str],
 ) -> Iterator[ArmComparison]:
-    """Yield what became of every model on every type of board.
+    """Yield the comparisons of every model on every type of board.
 
     Args:
-        directory: The folder of the night.
-        outcomes: What came of each step.
-        variants: Labels of variants; all others are held against the first.
-        baseline: Earlier nights, if results are held against these.
-        tonight: Ids of all results of this one.
+        directory: The folder of the nightly run.
+        outcomes: The outcome of each step.
+        variants: Labels of the variants; the others are compared with the first.
+        baseline: Baseline of earlier nightly runs to compare with; None for none.
+        tonight: Ids of all results of this nightly run.
     """
     if len(variants) == 1 and baseline is None:
         return
     pairs = dict.fromkeys((o.step.board, o.step.model) for o in outcomes)
     for board, model in pairs:
         here = [o for o in outcomes if (o.step.board, o.step.model) == (board, model)]
-        piles = {label: _pile(directory, _of(here, label)) for label in variants}
+        results = {label: _load_results(directory, _outcomes_of(here, label)) for label in variants}
         first = variants[0]
         for label in variants[1:]:
-            old, new = piles[first], piles[label]
-            yield _sides((board, model, first, label), _within(old, new, first))
+            old, new = results[first], results[label]
+            yield _arm_comparison((board, model, first, label), _compare_tonight(old, new, first))
         if baseline is not None:
             for label in variants:
                 names = (board, model, str(baseline.baseline), label)
-                yield _sides(names, _earlier(piles[label], baseline, tonight))
+                yield _arm_comparison(
+                    names, _compare_with_baseline(results[label], baseline, tonight)
+                )
 
 
-def _of(outcomes: Iterable[StepOutcome], label: str) -> list[StepOutcome]:
-    """Steps of a variant whose last attempt ended, be it with a failed check."""
+def _outcomes_of(outcomes: Iterable[StepOutcome], label: str) -> list[StepOutcome]:
+    """Return the outcomes of a variant with at least one attempt."""
     return [o for o in outcomes if o.step.variant == label and o.attempts]
 
 
-def _pile(directory: Path, outcomes: Sequence[StepOutcome]) -> _Pile:
-    """Measure the runs that ended, and lost nothing."""
+def _load_results(directory: Path, outcomes: Sequence[StepOutcome]) -> _ArmResults:
+    """Load the measurements of the runs that completed and lost no events."""
     limits: HistoryLimits | None = None
     measured = []
     for outcome in outcomes:
         run = RunDirectory(directory / outcome.attempts[-1].directory)
         try:
             result = run.read_result()
-            subject, damage = kept_subject(run, result)
+            subject, damage = read_subject(run, result)
         except (HarnessError, OSError):
-            continue  # the history says of it that it cannot be read
+            continue  # reported when it is added to the history
         if subject is None or damage or result.failure is not None or _lossy(subject.trace.losses):
             continue
         limits = limits or _limits(result)
         measured.append(Measured(provenance_of(result), numbers_of(subject, limits)))
     measured.sort(key=lambda item: item.provenance.started_utc)
-    return _Pile(tuple(measured), limits or NO_LIMITS)
+    return _ArmResults(tuple(measured), limits or NO_LIMITS)
 
 
 def _lossy(losses: Losses) -> bool:
@@ -111,43 +113,45 @@ def _limits(result: Result) -> HistoryLimits:
     return load_budget(Path(file), result.board, model, result.unit).history
 
 
-def _within(old: _Pile, new: _Pile, label: str) -> HistoryComparison | None:
-    """The new side held against the old one, by what this night measured alone."""
+def _compare_tonight(old: _ArmResults, new: _ArmResults, label: str) -> HistoryComparison | None:
+    """Compare the new arm with the old one, by the results of this nightly run alone."""
     if not old.measured or not new.measured:
         return None
     series: dict[Metric, tuple[list[int], list[Sample]]] = {}
-    for place, item in enumerate(old.measured):
+    for index, item in enumerate(old.measured):
         for metric, sample in item.samples.items():
-            places, samples = series.setdefault(metric, ([], []))
-            places.append(place)
+            indices, samples = series.setdefault(metric, ([], []))
+            indices.append(index)
             samples.append(sample)
     history = History(
         results=tuple(item.provenance for item in old.measured),
-        series=tuple(Series(m, tuple(p), tuple(s)) for m, (p, s) in series.items()),
+        series=tuple(Series(m, tuple(i), tuple(s)) for m, (i, s) in series.items()),
         baseline=tuple(range(len(old.measured))),
-        description=f"{label} of the same night",
+        description=f"{label} of the same nightly run",
     )
     return hold_against(history, new.measured, new.limits)
 
 
-def _earlier(
-    pile: _Pile, baseline: HistoryRef, tonight: Collection[str]
+def _compare_with_baseline(
+    arm: _ArmResults, baseline: HistoryRef, tonight: Collection[str]
 ) -> HistoryComparison | None:
-    """A side held against earlier nights."""
-    if not pile.measured:
+    """Compare an arm with earlier nightly runs."""
+    if not arm.measured:
         return None
-    history = baseline.fetch(pile.measured[-1].provenance, pile.limits, also=tonight)
-    return hold_against(history, pile.measured, pile.limits) if history.baseline else None
+    history = baseline.fetch(arm.measured[-1].provenance, arm.limits, also=tonight)
+    return hold_against(history, arm.measured, arm.limits) if history.baseline else None
 
 
-def _sides(names: tuple[str, str, str, str], comparison: HistoryComparison | None) -> ArmComparison:
+def _arm_comparison(
+    names: tuple[str, str, str, str], comparison: HistoryComparison | None
+) -> ArmComparison:
     board, model, before, after = names
     if comparison is None:
-        said = "there is nothing to compare: one of them has no whole result"
+        summary = "nothing to compare: an arm has no sound result"
         passed = True
     else:
         passed = not any(number.judgement == "regression" for number in comparison.numbers)
-        said = in_words(comparison)
+        summary = _summarize(comparison)
     numbers = comparison.numbers if comparison else ()
     changed = [number for number in numbers if number.judgement not in _UNCHANGED]
     return ArmComparison(
@@ -156,7 +160,7 @@ def _sides(names: tuple[str, str, str, str], comparison: HistoryComparison | Non
         before=before,
         after=after,
         passed=passed,
-        said=said,
+        said=summary,
         units=comparison.units if comparison else (),
         counts=dict(Counter(number.judgement for number in numbers)),
         changed=tuple(map(_changed, changed[:_MOST])),
@@ -177,16 +181,16 @@ def _changed(number: Compared) -> Changed:
     )
 
 
-def in_words(comparison: HistoryComparison) -> str:
-    """What changed, in a sentence."""
+def _summarize(comparison: HistoryComparison) -> str:
+    """Summarize the changes in a sentence."""
     counts: Counter[str] = Counter(number.judgement for number in comparison.numbers)
     total = len(comparison.numbers)
     names = {"regression": "regressions", "improvement": "improvements", "changed": "changes"}
     found = [f"{counts[kind]} {name}" for kind, name in names.items() if counts[kind]]
     found += [f"{counts[kind]} {kind}" for kind in ("appeared", "vanished") if counts[kind]]
     if counts["too little"]:
-        found.append(f"too little is known of {counts['too little']}")
-    text = f"{', '.join(found) or 'nothing changed'} among {total} numbers"
+        found.append(f"too few samples of {counts['too little']}")
+    text = f"{', '.join(found) or 'nothing changed'} among {total} metrics"
     worst = comparison.numbers[0] if comparison.numbers else None
     if worst is not None and worst.judgement == "regression":
         more = "" if worst.relative is None else f" {100 * worst.relative:+.1f} %"

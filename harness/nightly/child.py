@@ -1,7 +1,7 @@
-"""Child processes of a night, each in a process group of its own, with a deadline.
+"""Child processes of a nightly run, each in a process group of its own, with a deadline.
 
-A child that is stuck or crashes harms nobody: its group is ended at the deadline. When this process
-is killed, the kernel ends its children (``setpriv --pdeathsig``).
+A child that hangs is killed with its group at the deadline. When this process is killed, the kernel
+kills its children (``setpriv --pdeathsig``).
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from harness.files import read_tail
 from harness.target.process_group import ProcessGroup, with_death_signal
 
 _ASK_S: Final = 5.0
-"""Time that a child has to end by itself once it is asked to."""
+"""Time between SIGTERM and SIGKILL."""
 _LOOK_S: Final = 0.5
-"""How often it is asked whether the night is to stop."""
+"""Interval at which a wait checks whether the nightly run is stopped."""
 _TAIL_BYTES: Final = 4000
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a child ended.
+    """The end of a child process.
 
     Attributes:
-        code: Its exit status, negative for the signal that ended it; None if it could not be
-            started, or would not end.
-        expired: It was ended at its deadline.
-        stopped: It was ended with the night.
+        code: Exit status, negative for the signal that killed it; None if it could not be started
+            or killed.
+        expired: Whether it was ended at its deadline.
+        stopped: Whether it was ended because the nightly run stopped.
         seconds: How long it ran.
-        said: The end of what it wrote.
+        output: The last part of its output.
     """
 
     code: int | None
     expired: bool
     stopped: bool
     seconds: float
-    said: str
+    output: str
 
     @property
     def text(self) -> str:
-        """It in a word or two."""
+        """A short description, such as ``exit 2``."""
         if self.stopped:
             return "stopped"
         if self.expired:
@@ -59,7 +59,7 @@ class Ending:
 
 
 class Children:
-    """Starts children, and ends all that are there."""
+    """Starts child processes, and ends all of them on ``stop``."""
 
     def __init__(self) -> None:
         self._stop = threading.Event()
@@ -68,15 +68,15 @@ class Children:
 
     @property
     def stopped(self) -> bool:
-        """Whether there are to be no more."""
+        """Whether ``stop`` was called."""
         return self._stop.is_set()
 
     def sleep(self, seconds: float) -> None:
-        """Wait, unless the night is stopped."""
+        """Wait; return early when the nightly run is stopped."""
         self._stop.wait(seconds)
 
     def stop(self) -> None:
-        """Have all end, and start no more."""
+        """Send SIGTERM to all children, and start no more."""
         self._stop.set()
         with self._lock:
             for child in self._running:
@@ -95,13 +95,13 @@ class Children:
 
         Args:
             command: The program and its arguments.
-            deadline_s: Longest time, seconds.
-            log: File for all that it writes, head and tail of it.
-            output: File for what it writes to standard output, if that is to be apart.
-            environment: Variables besides ours.
+            deadline_s: Timeout, seconds.
+            log: File for the head and tail of its output.
+            output: File for its standard output; None to write it to ``log``.
+            environment: Variables to add to this process's environment.
 
         Raises:
-            OSError: It cannot be started, or the file not be made.
+            OSError: The program cannot be started, or a file cannot be created.
         """
         began = time.monotonic()
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -131,7 +131,7 @@ class Children:
         return Ending(child.returncode, expired, stopped, seconds, _tail(log))
 
     def _wait(self, child: ProcessGroup, deadline_s: float) -> bool:
-        """Wait for the end of a child, or ask it to end; whether its time was over."""
+        """Wait for the end of a child, or send SIGTERM; return whether it timed out."""
         deadline = time.monotonic() + deadline_s
         gone = False
         while not (gone or self._stop.is_set()) and (left := deadline - time.monotonic()) > 0:

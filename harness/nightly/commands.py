@@ -1,4 +1,4 @@
-"""Commands: the effects of a real night. Whatever touches a board is a child process."""
+"""The effects of a real nightly run: every action on a board is a child process."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from harness.records.health import Health
 from harness.records.nightly import NightlyStep
 from harness.records.result import Failure, Result
 from harness.runs.directory import RunDirectory
-from harness.runs.provenance import SESSION_VARIABLE
+from harness.runs.request import SESSION_VARIABLE
 
 _POLL_S: Final = 0.5
 
 
 class Commands:
-    """What a night can do on this host."""
+    """Implements ``Effects`` with ``etharness`` commands as child processes."""
 
     def __init__(
         self,
@@ -53,40 +53,40 @@ class Commands:
 
     @property
     def stopped(self) -> bool:
-        """Whether the night is to end now."""
+        """Whether the nightly run is to stop."""
         return self._children.stopped
 
     def stop(self) -> None:
-        """End the night."""
+        """Stop the nightly run."""
         self._children.stop()
 
     def monotonic(self) -> float:
-        """Seconds since some moment, which never jump."""
+        """Seconds on a monotonic clock."""
         return time.monotonic()
 
     def utc(self) -> str:
-        """The time for people, ISO 8601."""
+        """The current time, ISO 8601."""
         return datetime.now(UTC).isoformat(timespec="seconds")
 
     def sleep(self, seconds: float) -> None:
-        """Wait, unless the night is to end."""
+        """Wait; return early when the nightly run stops."""
         self._children.sleep(seconds)
 
     def lease(self, unit: NightUnit, timeout_s: float) -> AbstractContextManager[object]:
-        """Hold a unit alone."""
+        """Hold the lease of a unit."""
         if unit.unit is None:
             return nullcontext()
-        return hold(unit.unit, reason="night", timeout_s=timeout_s)
+        return hold(unit.unit, reason="nightly run", timeout_s=timeout_s)
 
     @contextmanager
     def slot(self, unit: NightUnit) -> Iterator[None]:
-        """Wait until this host has a processor for a unit whose firmware runs on it."""
+        """Wait for a free processor if the unit is simulated on this host."""
         if not unit.started_here:
             yield
             return
         while not self._slots.acquire(timeout=_POLL_S):
             if self.stopped:
-                yield  # whatever is begun now ends at once
+                yield  # a child started now ends at once
                 return
         try:
             yield
@@ -94,59 +94,59 @@ class Commands:
             self._slots.release()
 
     def examine(self, unit: NightUnit) -> Examined:
-        """Ask a unit how it is."""
+        """Run ``etharness health`` on a unit."""
         deadline = self._plan.deadlines.health_s
         answer = self._log(unit, "health").with_suffix(".json")
         arguments = [unit.id, "--json"]
-        found = self._asked(unit, "health", arguments, deadline, Owner.BOARD, answer)
+        found = self._probe(unit, "health", arguments, deadline, Owner.BOARD, answer)
         try:
             [health] = msgspec.json.decode(read_regular(answer), type=list[Health])
         except (OSError, ValueError):
-            return found  # it did not get as far as to say more
+            return found  # the command failed before it printed its document
         failed = [each for each in health.findings if each.state == "fail"]
-        said = [each.said for each in health.findings if each.state == "warn"]
+        warnings = [each.said for each in health.findings if each.state == "warn"]
         if failed:
             why = "; ".join(f"{each.part}: {each.said}" for each in failed)
             return Examined(False, health.owner, why)
-        return replace(found, message="; ".join(said)) if found.well else found
+        return replace(found, message="; ".join(warnings)) if found.well else found
 
     def power_cycle(self, unit: NightUnit) -> Examined:
-        """Take its power away and give it back; whether that could be done."""
+        """Power-cycle a unit; the result is well if that succeeded."""
         deadline = self._plan.deadlines.power_s
-        return self._asked(unit, "power", [unit.id, "cycle"], deadline, Owner.HOST)
+        return self._probe(unit, "power", [unit.id, "cycle"], deadline, Owner.HOST)
 
     def flash(self, unit: NightUnit, image: Path, *, again: bool) -> tuple[Ending, Failure | None]:
-        """Bring an image onto it, unless it is there; ``again`` whatever is there.
+        """Flash a unit unless it runs the image; ``again`` flashes in any case.
 
         Returns:
-            How its process ended, and what it has written down of why it failed.
+            The end of the process, and the failure that it recorded.
         """
         log = self._log(unit, "flash")
         output = log.with_suffix("")
         record = output / FLASH
-        record.unlink(missing_ok=True)  # of the time before
+        record.unlink(missing_ok=True)  # from an earlier attempt
         command = ["flash", *self._unit(unit), f"--image={image}", f"--output={output}"]
         needed = [] if again else ["--if-needed"]
         ending = self._call([*command, *needed], self._plan.deadlines.flash_s, log)
         try:
             return ending, msgspec.json.decode(read_regular(record), type=FlashRecord).failure
         except (OSError, ValueError):
-            return ending, None  # it did not get as far as to say more
+            return ending, None  # the command failed before it wrote a record
 
     def run(self, unit: NightUnit, step: NightlyStep, directory: Path, deadline_s: float) -> Ending:
-        """Run a model."""
+        """Run a step."""
         model, variant = self._models[step.model], self._variants[step.variant]
         file = model_file(self._document, model, variant)
         command = ["run", *self._unit(unit), f"--model={file}", f"--output={directory}", "--json"]
         command += options_of(self._plan, model).arguments(self._document.path.parent)
         if variant.commit:
             command.append(f"--commit={variant.commit}")
-        # One session holds each variant once, so that sessions differ and variants do not.
+        # A session holds each variant once, so that differences between sessions affect all alike.
         session = {SESSION_VARIABLE: f"{self._night}/{step.repeat}", "ETHARNESS_HISTORY": ""}
         return self._call(command, deadline_s, directory / "attempt.log", session)
 
     def result(self, directory: Path) -> Result | None:
-        """What a run directory says; None if it says nothing."""
+        """Read the result of a run directory; None if there is no readable result."""
         try:
             return RunDirectory(directory).read_result()
         except (HarnessError, OSError):
@@ -162,7 +162,7 @@ class Commands:
     def _units(self) -> list[str]:
         return [f"--units={self._units_file}"] if self._units_file is not None else []
 
-    def _asked(
+    def _probe(
         self,
         unit: NightUnit,
         what: str,

@@ -1,7 +1,7 @@
-"""Effects: everything that a night does to the world beside writing its journal.
+"""Effects: every action of a nightly run except writing its journal.
 
-The night's own logic knows only the protocol, so that tests can put a world in its place that is
-made up, and crashes whenever they like.
+Workers use only this protocol, so that tests can replace it by a simulation with crashes at any
+point.
 """
 
 from __future__ import annotations
@@ -18,58 +18,58 @@ from harness.records.result import Failure, Result
 
 
 class Effects(Protocol):
-    """What a night can do. Nothing of it raises for what a board does."""
+    """Actions of a nightly run. A fault of a board is a return value, not an exception."""
 
     @property
     def stopped(self) -> bool:
-        """Whether the night is to end now."""
+        """Whether the nightly run is to stop."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since some moment, which never jump."""
+        """Seconds on a monotonic clock."""
         ...
 
     def utc(self) -> str:
-        """The time for people, ISO 8601."""
+        """The current time, ISO 8601."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Wait, unless the night is to end."""
+        """Wait; return early when the nightly run stops."""
         ...
 
     def lease(self, unit: NightUnit, timeout_s: float) -> AbstractContextManager[object]:
-        """Hold a unit alone.
+        """Hold the lease of a unit.
 
         Raises:
-            BusyError: Somebody else holds it.
-            HarnessError: It cannot be held.
+            BusyError: The unit is in use by somebody else.
+            HarnessError: The lease failed.
         """
         ...
 
     def slot(self, unit: NightUnit) -> AbstractContextManager[object]:
-        """Wait until this host has a processor for a unit whose firmware runs on it."""
+        """Wait for a free processor if the unit is simulated on this host."""
         ...
 
     def examine(self, unit: NightUnit) -> Examined:
-        """Ask a unit how it is."""
+        """Examine the health of a unit."""
         ...
 
     def power_cycle(self, unit: NightUnit) -> Examined:
-        """Take its power away and give it back; whether that could be done."""
+        """Power-cycle a unit; the result is well if that succeeded."""
         ...
 
     def flash(self, unit: NightUnit, image: Path, *, again: bool) -> tuple[Ending, Failure | None]:
-        """Bring an image onto it, unless it is there; ``again`` whatever is there.
+        """Flash a unit unless it runs the image; ``again`` flashes in any case.
 
         Returns:
-            How its process ended, and what it has written down of why it failed.
+            The end of the process, and the failure that it recorded.
         """
         ...
 
     def run(self, unit: NightUnit, step: NightlyStep, directory: Path, deadline_s: float) -> Ending:
-        """Run a model."""
+        """Run a step."""
         ...
 
     def result(self, directory: Path) -> Result | None:
-        """What a run directory says; None if it says nothing."""
+        """Read the result of a run directory; None if there is no readable result."""
         ...

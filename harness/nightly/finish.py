@@ -1,4 +1,4 @@
-"""A whole night: what its boards do, then the history, the comparison, the reports, the end."""
+"""Runs a nightly run to its end: the steps, the history, the comparison of arms, the reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from harness import __version__
 from harness.check.history.baseline import parse_baseline
 from harness.errors import DamagedError, HarnessError, Owner, UsageError
-from harness.nightly.arms import compare_sides
+from harness.nightly.arms import compare_arms
 from harness.nightly.commands import Commands
 from harness.nightly.folder import nights
 from harness.nightly.journal import Record, Stored
@@ -21,8 +21,8 @@ from harness.nightly.previous import (
     documents,
     earlier_nights,
     history_url,
-    keep_late,
-    keep_results,
+    store_late,
+    store_results,
     unstored_nights,
 )
 from harness.nightly.quarantine import no_quarantine, outcomes_of_nights, with_passes
@@ -39,9 +39,9 @@ from harness.records.result import encode
 from harness.records.timestamps import moment
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
-from harness.runs.evaluation import judged_path
-from harness.runs.judged_run import NOTHING_GIVEN, JudgedRun
-from harness.runs.source import Source, load_given
+from harness.runs.evaluation import evaluate_path
+from harness.runs.judged_run import DEFAULT_OPTIONS, JudgedRun
+from harness.runs.source import Source, load_with_options
 
 
 class ReportWriter(Protocol):
@@ -55,76 +55,77 @@ class ReportWriter(Protocol):
 
 
 _MOST_FAILED: Final = 100
-"""Failed runs that reports show in full."""
+"""Largest number of failed runs that reports show in full."""
 
 
-def whole_night(
+def run_nightly(
     prepared: Prepared,
     units_file: Path | None,
     writer: ReportWriter,
     *,
     fresh: bool = False,
-    told: Callable[[Record], None] = lambda _: None,
-    said: Callable[[str], None] = lambda _: None,
+    on_record: Callable[[Record], None] = lambda _: None,
+    on_message: Callable[[str], None] = lambda _: None,
 ) -> NightDocument:
-    """Go on with the night that was not finished or begin one, and bring it to its end.
+    """Resume the unfinished nightly run or begin a new one, and run it to its end.
 
     Args:
-        prepared: What is to be done.
-        units_file: The lab's units; None for the default place.
-        writer: Writes the reports that the plan asks for.
+        prepared: The plan.
+        units_file: The lab's ``units.toml``; None for the default.
+        writer: Writes the reports that the plan lists.
         fresh: Begin a new one in any case.
-        told: Called with everything that is written into the journal.
-        said: Called with what else people should know on the way.
+        on_record: Called with every record added to the journal.
+        on_message: Called with further messages for people.
 
     Raises:
-        HarnessError: It cannot be begun, or its journal cannot be kept.
+        HarnessError: The nightly run cannot begin, or its journal cannot be written.
     """
-    night = open_night(prepared, fresh=fresh, told=told)
+    night = open_night(prepared, fresh=fresh, on_record=on_record)
     with night.journal:
-        said(f"{night.name}: {'goes on' if night.resumed else 'begins'} in {night.directory}")
+        verb = "resumes" if night.resumed else "begins"
+        on_message(f"{night.name} {verb} in {night.directory}")
         if night.journal.dropped:
-            said(f"{night.journal.dropped} bytes of a torn line of its journal were dropped")
+            on_message(f"dropped {night.journal.dropped} bytes of a torn line of the journal")
         effects = Commands(
             prepared.plan, prepared.document, units_file, night.directory, night.name
         )
-        return end_of(night, effects, writer)
+        return run_to_end(night, effects, writer)
 
 
-def end_of(night: Night, effects: Stoppable, writer: ReportWriter) -> NightDocument:
-    """Do what is left of a night, and end it.
+def run_to_end(night: Night, effects: Stoppable, writer: ReportWriter) -> NightDocument:
+    """Run the remaining steps of a nightly run, and finish it.
 
     Raises:
-        HarnessError: The quarantine file is wrong, or the journal cannot be kept.
+        HarnessError: The quarantine file is invalid, or the journal cannot be written.
     """
     plan, document = night.prepared.plan, night.prepared.document
     today = moment(night.began_utc).date()
     quarantine = no_quarantine(today)
     if plan.quarantine is not None:
-        # What is wrong with it shows before anything is started.
+        # Read here, so that an invalid file is reported before anything starts.
         earlier = outcomes_of_nights(earlier_nights(night.directory, plan.name))
         quarantine = with_passes(path_of(document, plan.quarantine), earlier, today)
     for report in plan.reports:
         writer.check_report_file(night.directory / report)
     night.work(effects)
     outcomes = outcomes_of(night.prepared.all_steps, night.progress, quarantine)
-    troubles, notes = _keep(night, effects)
-    troubles += _damaged(night)
-    sides: tuple[ArmComparison, ...] = ()
+    troubles, notes = _store(night, effects)
+    troubles += _damaged_results(night)
+    arms: tuple[ArmComparison, ...] = ()
     try:
         labels = [variant.label for variant in plan.variants]
         tonight = [ended.attempt.result for ended in ended_attempts(night)]
-        found_sides = compare_sides(
+        compared = compare_arms(
             night.directory, outcomes, labels, _baseline(night), [*filter(None, tonight)]
         )
-        sides = tuple(found_sides)
+        arms = tuple(compared)
     except HarnessError as error:
         troubles.append(_trouble(error))
-    found = summary_of(night, outcomes, sides, troubles, notes, quarantine.status(outcomes))
+    found = summary_of(night, outcomes, arms, troubles, notes, quarantine.status(outcomes))
     if plan.reports:
         late = _report(night, found, writer)
         found = summary_of(
-            night, outcomes, sides, [*troubles, *late], notes, quarantine.status(outcomes)
+            night, outcomes, arms, [*troubles, *late], notes, quarantine.status(outcomes)
         )
     write_document(night.directory, found)
     night.finish(found.exit_code)
@@ -132,16 +133,16 @@ def end_of(night: Night, effects: Stoppable, writer: ReportWriter) -> NightDocum
 
 
 def quarantine_of(prepared: Prepared, today: date) -> tuple[QuarantineStatus, ...]:
-    """How the entries of a plan's quarantine stand after all nights that there were.
+    """Return the status of a plan's quarantine entries after all its nightly runs.
 
     Raises:
-        UsageError: The plan names no quarantine, or its file is wrong.
+        UsageError: The plan has no quarantine, or the quarantine file is invalid.
     """
     plan = prepared.plan
     if plan.quarantine is None:
         raise UsageError(
-            f"{prepared.document.path} names no quarantine",
-            hint='say where it is with quarantine = "quarantine.toml"',
+            f"{prepared.document.path} has no quarantine file",
+            hint='add one: quarantine = "quarantine.toml"',
         )
     past = outcomes_of_nights(documents(nights(prepared.output, plan.name)))
     return with_passes(path_of(prepared.document, plan.quarantine), past, today).status(())
@@ -150,18 +151,18 @@ def quarantine_of(prepared: Prepared, today: date) -> tuple[QuarantineStatus, ..
 def summary_of(
     night: Night,
     outcomes: Sequence[StepOutcome],
-    sides: tuple[ArmComparison, ...],
+    arms: tuple[ArmComparison, ...],
     troubles: Sequence[Trouble],
     notes: Sequence[str],
     quarantine: tuple[QuarantineStatus, ...],
 ) -> NightDocument:
-    """What came of a night."""
+    """Return the summary of a nightly run."""
     prepared = night.prepared
     units = units_summary(prepared.units, outcomes, night.progress)
     attempts = [ended.attempt for ended in ended_attempts(night)]
     interrupted = sum(attempt.outcome == "interrupted" for attempt in attempts)
     fails = prepared.plan.not_run == "fail"
-    code = exit_code_of(outcomes, units, sides, troubles, not_run_fails=fails)
+    code = exit_code_of(outcomes, units, arms, troubles, not_run_fails=fails)
     return NightDocument(
         name=prepared.plan.name,
         night=night.name,
@@ -177,36 +178,36 @@ def summary_of(
         counts=counts_of(outcomes),
         outcomes=tuple(outcomes),
         units=units,
-        sides=sides,
+        sides=arms,
         quarantine=quarantine,
         troubles=tuple(troubles),
         notes=tuple(notes),
     )
 
 
-def _keep(night: Night, effects: Stoppable) -> tuple[list[Trouble], list[str]]:
-    """Add all results to the history, with those of earlier nights that could not be added."""
+def _store(night: Night, effects: Stoppable) -> tuple[list[Trouble], list[str]]:
+    """Add all results to the history, and those of earlier nightly runs that are not in it."""
     plan = night.prepared.plan
     if plan.history is None:
         return [], []
     url = history_url(night.prepared.document, plan.history)
     notes: list[str] = []
     for folder in unstored_nights(night.directory, plan.name):
-        added, trouble = keep_late(folder, url, effects.utc, effects.sleep)
+        added, trouble = store_late(folder, url, effects.utc, effects.sleep)
         notes += added
         if trouble is not None:
             return [trouble], notes
-    refused, trouble = keep_results(url, result_directories(night.directory, night), effects.sleep)
+    refused, trouble = store_results(url, result_directories(night.directory, night), effects.sleep)
     if trouble is not None:
         return [trouble], notes
     night.record(Stored(effects.utc()))
     return [], notes + refused
 
 
-def _damaged(night: Night) -> list[Trouble]:
-    """Run directories of this one whose files are not as their runs left them.
+def _damaged_results(night: Night) -> list[Trouble]:
+    """Return a trouble for each run directory with damaged files.
 
-    What comes after leaves them out, each for itself; here that does not pass in silence.
+    Comparison and reports leave such runs out without a message; the message is here.
     """
     troubles = []
     for path in result_directories(night.directory, night):
@@ -215,12 +216,12 @@ def _damaged(night: Night) -> list[Trouble]:
         except DamagedError as error:
             troubles.append(_trouble(error))
         except (HarnessError, OSError):
-            continue  # a result that cannot be read is said by the history
+            continue  # the history reports an unreadable result
     return troubles
 
 
 def result_directories(directory: Path, night: Night) -> list[Path]:
-    """Run directories of all attempts that left a result."""
+    """Return the run directories of all attempts with a result."""
     ended = ended_attempts(night)
     return [directory / item.attempt.directory for item in ended if item.attempt.result]
 
@@ -234,15 +235,17 @@ def _baseline(night: Night) -> HistoryRef | None:
 
 
 def _report(night: Night, document: NightDocument, writer: ReportWriter) -> list[Trouble]:
-    """Write all reports; what cannot be written is said."""
+    """Write all reports; return the troubles."""
     troubles: list[Trouble] = []
     runs = []
     for path in shown_runs(document.outcomes):
         try:
-            runs.append(judged_path(night.directory / path, load_source_of))
+            runs.append(evaluate_path(night.directory / path, load_source_of))
         except (HarnessError, OSError) as error:
             message = error.message if isinstance(error, HarnessError) else str(error)
-            troubles.append(Trouble(owner=Owner.HOST, message=f"{path} is in no report: {message}"))
+            troubles.append(
+                Trouble(owner=Owner.HOST, message=f"{path} is missing from the reports: {message}")
+            )
     for name in night.prepared.plan.reports:
         try:
             writer.write_report(night.directory / name, runs, document)
@@ -252,12 +255,12 @@ def _report(night: Night, document: NightDocument, writer: ReportWriter) -> list
 
 
 def load_source_of(path: Path) -> Source:
-    """Read what is in a run directory."""
-    return load_given(path, NOTHING_GIVEN)
+    """Read a run directory without further files."""
+    return load_with_options(path, DEFAULT_OPTIONS)
 
 
 def shown_runs(outcomes: Sequence[StepOutcome]) -> list[str]:
-    """Run directories that reports show in full: what failed, and the last run of each kind."""
+    """Return the runs that reports show in full: failures, and the last pass of each kind."""
     failed = [o.attempts[-1] for o in worst_first(outcomes)]
     shown = [attempt.directory for attempt in failed if attempt.result][:_MOST_FAILED]
     last: dict[tuple[str, str, str], str] = {}
@@ -273,7 +276,7 @@ def _trouble(error: HarnessError) -> Trouble:
 
 
 def write_document(directory: Path, document: NightDocument) -> None:
-    """Write ``night.json``, whole or not at all."""
+    """Write ``night.json`` atomically."""
     partial = directory / ".night.json.partial"
     partial.write_bytes(encode(document))
     partial.replace(directory / DOCUMENT)

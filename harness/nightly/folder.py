@@ -1,4 +1,4 @@
-"""Folders of nights: which one goes on, and whether it is still the same night."""
+"""Folders of nightly runs: chooses the one to resume, and checks that its plan is unchanged."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ from harness.nightly.plan import NightlyPlan, model_file, options_of, path_of
 from harness.nightly.units import NightUnit
 
 _CHOOSE_S: Final = 10.0
-"""How long it may take others to choose a folder."""
+"""Longest wait for another process that chooses a folder."""
 
-_FREE: Final = ("jobs", "reports", "quarantine")
-"""Keys of a plan that may be changed while a night is not finished."""
+_CHANGEABLE: Final = ("jobs", "reports", "quarantine")
+"""Keys of a plan that may change before a nightly run is resumed."""
 
 
 def nights(output: Path, name: str = "") -> list[Path]:
-    """Folders of all nights in ``output``, or of those of one name; these are oldest first."""
+    """Return the folders of all nightly runs in ``output``, or those of one name, oldest first."""
     found = sorted(file.parent for file in output.glob(f"*/{JOURNAL}") if file.is_file())
     of_it = re.compile(rf"{re.escape(name)}-\d{{8}}T\d{{6}}(-\d{{4}})?")
     return [folder for folder in found if not name or of_it.fullmatch(folder.name)]
 
 
 def open_folder(output: Path, name: str, now: datetime, *, fresh: bool) -> Journal:
-    """Open the journal of the night that was not finished, or of a new one.
+    """Open the journal of the unfinished nightly run, or of a new one.
 
     Args:
-        output: Where nights have their folders.
-        name: What nights are called.
-        now: When it is, in UTC.
+        output: The folder that contains the folders of nightly runs.
+        name: ``name`` of the plan.
+        now: The current time, UTC.
         fresh: Begin a new one in any case.
 
     Raises:
-        BusyError: Another process is at that night.
-        FormatError: Its journal is damaged.
-        InfrastructureError: It cannot be read or written.
+        BusyError: Another process runs it.
+        FormatError: The journal is damaged.
+        InfrastructureError: The journal cannot be read or written.
     """
-    with _alone(output):
+    with _locked(output):
         if not fresh and (last := unfinished_night(output, name)) is not None:
             return Journal.open(last)
         return Journal.open(output / _next_name(output, name, now))
 
 
 def unfinished_night(output: Path, name: str) -> Path | None:
-    """The newest night of this name if it is not over; None else."""
+    """Return the folder of the newest nightly run of this name if it is unfinished, else None."""
     found = nights(output, name)
     if not found:
         return None
@@ -65,7 +65,7 @@ def unfinished_night(output: Path, name: str) -> Path | None:
 
 
 def _next_name(output: Path, name: str, now: datetime) -> str:
-    """A name for the next folder, behind all there are: also when the clock was set back."""
+    """Return a folder name that sorts after all others, also if the clock was set back."""
     stamp = f"{now:%Y%m%dT%H%M%S}"
     newest = max((folder.name for folder in nights(output, name)), default="")
     base = max(f"{name}-{stamp}", newest[: len(name) + 1 + len(stamp)])
@@ -76,25 +76,25 @@ def _next_name(output: Path, name: str, now: datetime) -> str:
 def fingerprint(
     plan: NightlyPlan, document: Document, units: Sequence[NightUnit]
 ) -> dict[str, str]:
-    """All that a night depends on, by what it is called: options, units, digests of files."""
+    """Return all inputs of a nightly run by name: options, units, digests of files."""
     options = msgspec.to_builtins(plan)
-    for key in _FREE:
+    for key in _CHANGEABLE:
         del options[key]
     found = dict(_flat("", options))
     for unit in units:
         found[f"unit {unit.id}"] = unit.board.name
     for file in sorted(set(_files(plan, document, units))):
-        # As the plan sees it, wherever the night is started from.
+        # Relative to the plan, wherever the nightly run is started from.
         name = os.path.relpath(file, document.path.parent)
         found[f"file {name}"] = hashlib.sha256(file.read_bytes()).hexdigest()
     return found
 
 
 def check_same(began: Began, now: dict[str, str], directory: Path) -> None:
-    """Refuse to go on with a night when what it depends on has changed.
+    """Refuse to resume a nightly run when its inputs have changed.
 
     Raises:
-        UsageError: It has; the message says what.
+        UsageError: An input has changed; the message lists the changes.
     """
     changes = [
         f"{key}: {_brief(began.plan.get(key))} before, {_brief(now.get(key))} now"
@@ -104,9 +104,9 @@ def check_same(began: Began, now: dict[str, str], directory: Path) -> None:
     if changes:
         more = f"; and {len(changes) - 5} more" if len(changes) > 5 else ""
         raise UsageError(
-            f"the night in {directory} was not finished, and its plan has changed since: "
+            f"cannot resume the nightly run in {directory}, its plan has changed: "
             f"{'; '.join(changes[:5])}{more}",
-            hint="change it back to go on, or begin a new night with --fresh",
+            hint="undo the changes to resume it, or begin a new one with --fresh",
         )
 
 
@@ -121,7 +121,7 @@ def _files(plan: NightlyPlan, document: Document, units: Sequence[NightUnit]) ->
 
 
 def _flat(prefix: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Keys and values of nested tables, one each."""
+    """Yield the keys and values of nested tables."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _flat(f"{prefix}.{key}" if prefix else key, inner)
@@ -139,16 +139,18 @@ def _brief(value: str | None) -> str:
 
 
 @contextmanager
-def _alone(output: Path) -> Iterator[None]:
-    """Choose a folder while nobody else does."""
+def _locked(output: Path) -> Iterator[None]:
+    """Exclude other processes that choose a folder."""
     try:
         output.mkdir(parents=True, exist_ok=True)
         lock = FileLock(output / ".nights.lock")
         lock.acquire(timeout=_CHOOSE_S)
     except Timeout:
-        raise BusyError(f"another process keeps {output} to itself") from None
+        raise BusyError(
+            f"{output} stayed locked for {_CHOOSE_S:g} s by another nightly run"
+        ) from None
     except OSError as error:
-        raise UsageError(f"cannot use {output} for nights: {error.strerror}") from error
+        raise UsageError(f"cannot use {output} for nightly runs: {error.strerror}") from error
     with lock:
         lock.release()
         yield

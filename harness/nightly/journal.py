@@ -1,9 +1,8 @@
-"""Journal: everything that happened in a night, line by line, and the only truth of where it is.
+"""Journal: a log of a nightly run, one record per line, and the only source of its state.
 
-Each line is one JSON object, ``{"crc":"89abcdef","record":{...}}``, whose checksum is CRC-32 over
-the bytes of the record as they stand. A line is on the disk before anything is done that relies on
-it. A last line that is torn, as a power failure leaves it, is dropped, and that is said; anything
-else that is wrong with a journal is an error.
+Each line is a JSON object, ``{"crc":"89abcdef","record":{...}}``; the checksum is CRC-32 over the
+bytes of the record as written. A line is synced to disk before any action that relies on it. A torn
+last line, left by a power failure, is dropped and reported; any other damage is an error.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from harness.files import read_regular
 from harness.records.nightly import Attempt, NightlyStep, UnitEvent
 
 JOURNAL: Final = "journal.jsonl"
-"""Its name in the folder of a night."""
+"""File name of the journal in the folder of a nightly run."""
 
 _HEAD: Final = b'{"crc":"%08x","record":'
 _HEAD_LENGTH: Final = len(_HEAD % 0)
@@ -33,7 +32,7 @@ class _JournalRecord(msgspec.Struct, frozen=True, tag_field="what"):
 
 
 class Began(_JournalRecord, frozen=True, tag="began"):
-    """The night began. ``plan`` is all that it depends on, for the next one to compare with."""
+    """The nightly run began. ``plan`` holds its inputs, compared when it is resumed."""
 
     night: str
     utc: str
@@ -42,14 +41,14 @@ class Began(_JournalRecord, frozen=True, tag="began"):
 
 
 class Resumed(_JournalRecord, frozen=True, tag="resumed"):
-    """It went on in another process. ``dropped`` are bytes of a torn line."""
+    """Another process resumed it. ``dropped`` is the size of a dropped torn line, bytes."""
 
     utc: str
     dropped: int
 
 
 class Started(_JournalRecord, frozen=True, tag="started"):
-    """An attempt is about to begin, in a run directory of its own, relative to the night's."""
+    """An attempt is about to begin; ``directory`` is relative to the folder of the nightly run."""
 
     step: NightlyStep
     number: int
@@ -58,33 +57,33 @@ class Started(_JournalRecord, frozen=True, tag="started"):
 
 
 class Ended(_JournalRecord, frozen=True, tag="ended"):
-    """It has ended."""
+    """An attempt ended."""
 
     step: NightlyStep
     attempt: Attempt
 
 
 class OfUnit(_JournalRecord, frozen=True, tag="unit"):
-    """Something happened to a unit."""
+    """An event of a unit."""
 
     event: UnitEvent
 
 
 class Interrupted(_JournalRecord, frozen=True, tag="interrupted"):
-    """Somebody ended the night before it was over."""
+    """The nightly run was interrupted by an exception, named by ``why``."""
 
     utc: str
     why: str
 
 
 class Stored(_JournalRecord, frozen=True, tag="stored"):
-    """Every result is in the history."""
+    """All results are in the history."""
 
     utc: str
 
 
 class Finished(_JournalRecord, frozen=True, tag="finished"):
-    """The night is over, with this exit code."""
+    """The nightly run finished with this exit code."""
 
     utc: str
     exit_code: int
@@ -94,15 +93,15 @@ Record = Began | Resumed | Started | Ended | OfUnit | Interrupted | Stored | Fin
 
 
 class JournalError(InfrastructureError):
-    """The journal cannot be written: nothing more may be done."""
+    """The journal cannot be written, so the nightly run has to stop."""
 
 
 class Journal:
-    """A journal that is open for more.
+    """A journal open for appending; a lock excludes other processes.
 
     Attributes:
-        records: All that it holds.
-        dropped: Bytes of a torn last line that were removed when it was opened.
+        records: Its records.
+        dropped: Size of a torn last line that was dropped when it was opened, bytes.
     """
 
     def __init__(self, file: Path, records: list[Record], dropped: int, lock: FileLock) -> None:
@@ -114,11 +113,11 @@ class Journal:
 
     @classmethod
     def open(cls, directory: Path) -> Self:
-        """Open the journal of a night, and begin one if there is none.
+        """Open the journal in a folder; create it if it does not exist.
 
         Raises:
-            BusyError: Another process is at this night.
-            FormatError: Something else than a torn last line is wrong with it.
+            BusyError: Another process has it open.
+            FormatError: It is damaged before its last line.
             JournalError: It cannot be read or written.
         """
         file = directory / JOURNAL
@@ -128,8 +127,8 @@ class Journal:
             lock.acquire(timeout=0)
         except Timeout:
             raise BusyError(
-                f"another process is at the night in {directory}",
-                hint="wait for it to end, or end it; the lock goes with the process",
+                f"the nightly run in {directory} is already in use by another process",
+                hint="wait for that process to end, or end it; the lock ends with the process",
             ) from None
         except OSError as error:
             raise _unwritable(file, error) from error
@@ -150,14 +149,14 @@ class Journal:
 
     @property
     def directory(self) -> Path:
-        """The folder of its night."""
+        """The folder of the nightly run."""
         return self._file.parent
 
     def add(self, record: Record) -> None:
-        """Write a record, and return when it is on the disk.
+        """Append a record, and return once it is on the disk.
 
         Raises:
-            JournalError: It cannot be; nothing of it is left, and the journal takes nothing more.
+            JournalError: Writing failed. The partial line is removed, and every later call fails.
         """
         line = encoded(record)
         with self._writing:
@@ -174,7 +173,7 @@ class Journal:
             self.records.append(record)
 
     def close(self) -> None:
-        """Let go of it; further calls do nothing."""
+        """Close the journal and release its lock; further calls do nothing."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -193,7 +192,7 @@ class Journal:
         os.fsync(self._descriptor)
 
     def _take_back(self, size: int) -> None:
-        """Remove the part of a line that was written; if not, it counts as torn."""
+        """Remove a partial line; if that fails, it is dropped as torn at the next opening."""
         try:
             os.ftruncate(self._descriptor, size)
         except OSError:
@@ -201,7 +200,7 @@ class Journal:
 
 
 def encoded(record: Record) -> bytes:
-    """A record as a line."""
+    """Encode a record as a line."""
     payload = msgspec.json.encode(record)
     return _HEAD % zlib.crc32(payload) + payload + b"}\n"
 
@@ -210,7 +209,7 @@ def read_journal(file: Path) -> tuple[list[Record], int]:
     """Read a journal.
 
     Returns:
-        Its records, and how many of its bytes these are; what follows is a torn line.
+        The records, and the number of bytes they occupy; a torn line may follow.
 
     Raises:
         FormatError: A line before the last is damaged, or is of another version.
@@ -229,15 +228,16 @@ def read_journal(file: Path) -> tuple[list[Record], int]:
             raise FormatError(
                 f"{file}: line {number} is damaged",
                 offset=at,
-                hint="begin a new night with --fresh; the results of this one are in its folder",
+                hint="begin a new nightly run with --fresh; the results of this one stay in its "
+                "folder",
             )
         try:
             records.append(msgspec.json.decode(payload, type=Record))
         except msgspec.DecodeError as error:
             raise FormatError(
-                f"{file}: line {number} is not of this version: {error}",
+                f"{file}: unsupported record in line {number}: {error}",
                 offset=at,
-                hint="begin a new night with --fresh",
+                hint="begin a new nightly run with --fresh",
             ) from error
         at += len(line)
     return records, at
@@ -245,13 +245,13 @@ def read_journal(file: Path) -> tuple[list[Record], int]:
 
 def _unwritable(file: Path, error: OSError) -> JournalError:
     return JournalError(
-        f"the journal {file} cannot be kept: {error.strerror}",
-        hint="make room, then run the same command: it goes on where it was",
+        f"cannot write the journal {file}: {error.strerror}",
+        hint="free some disk space, then run the same command to resume",
     )
 
 
 def _sync_directory(directory: Path) -> None:
-    """Have the file's name on the disk, too."""
+    """Sync the directory entry of the file."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

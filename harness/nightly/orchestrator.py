@@ -1,4 +1,4 @@
-"""Takes a nightly run from its plan to its summary, in an order that treats all variants alike.
+"""Runs the steps of a nightly run on all units in parallel, in an order that is fair to all arms.
 
 The arms of a comparison take turns, so that drift during the night (temperature, a clock, other
 load on the host) affects all of them equally. Each block runs every variant once; the next block is
@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -41,30 +42,30 @@ from harness.nightly.worker import Worker
 from harness.records.nightly import NightlyStep, UnitEvent
 
 _JOIN_S: Final = 0.2
-"""How often the main thread looks whether a signal has come."""
+"""Interval at which the main thread checks for signals."""
 
 _END_S: Final = 30.0
-"""How long units may take to end when the night is ended."""
+"""Longest wait for units to end when the nightly run is stopped."""
 
 
 class Stoppable(Effects, Protocol):
-    """Effects that can be ended."""
+    """Effects that can be stopped."""
 
     def stop(self) -> None:
-        """End whatever is under way, and begin nothing more."""
+        """End everything in progress, and start nothing more."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A night that can begin.
+    """A validated plan, ready to run.
 
     Attributes:
-        plan: What is to be done.
-        document: Where that was read.
-        units: By which units.
-        steps: All of it, by unit, in order.
-        patterns: What of the plan is meant, if not all.
+        plan: The plan.
+        document: The document of the plan file.
+        units: The units that take part.
+        steps: The steps by unit id, in order.
+        patterns: Patterns that select a part of the plan; () for all of it.
     """
 
     plan: NightlyPlan
@@ -75,7 +76,7 @@ class Prepared:
 
     @property
     def output(self) -> Path:
-        """Where nights have their folders."""
+        """The folder that contains the folders of nightly runs."""
         return path_of(self.document, self.plan.output)
 
     @property
@@ -85,15 +86,15 @@ class Prepared:
 
 
 def prepare(file: Path, units_file: Path | None, patterns: Sequence[str] = ()) -> Prepared:
-    """Read a plan, and work out what it means.
+    """Read a plan, and resolve its units and steps.
 
     Args:
         file: The plan.
-        units_file: The lab's units; None for the default place.
-        patterns: Do only what one of these means, as ``UNIT/MODEL``.
+        units_file: The lab's ``units.toml``; None for the default.
+        patterns: Run only steps that match one of these, ``UNIT/MODEL``.
 
     Raises:
-        UsageError: The plan is wrong, or means no unit, or the patterns mean nothing.
+        UsageError: The plan is invalid or has no unit, or no step matches.
     """
     plan, document = load_plan(file)
     units = units_of(plan, document, units_file)
@@ -107,27 +108,97 @@ def prepare(file: Path, units_file: Path | None, patterns: Sequence[str] = ()) -
         labels = [variant.label for variant in plan.variants]
         order = (unit.id, unit.board.name, models, labels)
         planned = steps_of(*order, repeats=plan.repeats, seed=plan.seed)
-        steps[unit.id] = only(planned, patterns)
+        steps[unit.id] = select_steps(planned, patterns)
     if not any(steps.values()):
-        what = (
-            f"nothing that {', '.join(patterns)} means" if patterns else "no model for its boards"
+        problem = (
+            f"no step matches {', '.join(patterns)}" if patterns else "no model for its boards"
         )
-        raise UsageError(f"{file}: there is {what}", hint="--dry-run shows what there is")
+        raise UsageError(f"{file}: {problem}", hint="--dry-run lists the steps")
     chosen = tuple(unit for unit in units if steps[unit.id])
     by_unit = {unit.id: steps[unit.id] for unit in chosen}
     return Prepared(plan, document, chosen, by_unit, tuple(patterns))
 
 
+def steps_of(
+    unit: str,
+    board: str,
+    models: Sequence[str],
+    variants: Sequence[str],
+    *,
+    repeats: int,
+    seed: int,
+) -> Iterator[NightlyStep]:
+    """Yield the steps of a unit: a block per model and repeat, in an order drawn from the seed.
+
+    At any point, the numbers of steps of a model's variants so far differ by at most one.
+
+    Args:
+        unit: Id of the unit.
+        board: Board type.
+        models: Names of the models.
+        variants: Labels of the variants.
+        repeats: Number of runs of each variant of each model.
+        seed: Seed of the order.
+    """
+    chance = random.Random(f"{seed}/{unit}")
+    blocks: dict[str, list[str]] = {}
+    for repeat in range(1, repeats + 1):
+        for model in chance.sample(models, len(models)):
+            block = blocks.get(model)
+            if block is None or repeat % 2:
+                block = chance.sample(variants, len(variants))
+            else:
+                block = block[::-1]
+            blocks[model] = block
+            for variant in block:
+                yield NightlyStep(unit, board, model, variant, repeat)
+
+
+def select_steps(steps: Iterable[NightlyStep], patterns: Sequence[str]) -> list[NightlyStep]:
+    """Return the steps that match one of the patterns ``UNIT/MODEL``; all without patterns."""
+    return [
+        step
+        for step in steps
+        if not patterns or any(fnmatchcase(f"{step.unit}/{step.model}", p) for p in patterns)
+    ]
+
+
+def open_night(
+    prepared: Prepared, *, fresh: bool = False, on_record: Callable[[Record], None] = lambda _: None
+) -> Night:
+    """Resume the unfinished nightly run, or begin a new one.
+
+    Args:
+        prepared: The plan.
+        fresh: Begin a new one in any case.
+        on_record: Called with every record added to the journal.
+
+    Raises:
+        BusyError: Another process runs it.
+        UsageError: The plan has changed since the unfinished run began.
+        FormatError: The journal is damaged.
+        InfrastructureError: The journal cannot be written.
+    """
+    journal = folder.open_folder(
+        prepared.output, prepared.plan.name, datetime.now(UTC), fresh=fresh
+    )
+    try:
+        return Night(prepared, journal.directory, journal, on_record)
+    except BaseException:
+        journal.close()
+        raise
+
+
 class Night:
-    """A night whose journal is open.
+    """A nightly run with an open journal.
 
     Attributes:
-        prepared: What is to be done.
+        prepared: The plan.
         directory: Its folder.
-        name: What it is called.
-        journal: What has happened.
-        progress: What that means.
-        began_utc: When it began.
+        name: Its name, that of the folder.
+        journal: Its journal.
+        progress: Its state, derived from the journal.
+        began_utc: When it began, ISO 8601.
     """
 
     def __init__(
@@ -135,54 +206,54 @@ class Night:
         prepared: Prepared,
         directory: Path,
         journal: Journal,
-        told: Callable[[Record], None] = lambda _: None,
+        on_record: Callable[[Record], None] = lambda _: None,
     ) -> None:
         """Take over an open journal; see ``open_night``.
 
         Raises:
-            UsageError: It is of another plan.
-            JournalError: It cannot be written.
+            UsageError: The journal belongs to another plan.
+            JournalError: The journal cannot be written.
         """
         self.prepared, self.directory, self.journal = prepared, directory, journal
-        self._told = told
+        self._on_record = on_record
         self._lock = threading.Lock()
         self._fatal: BaseException | None = None
         self.progress = Progress(journal.records)
-        made_of = folder.fingerprint(prepared.plan, prepared.document, prepared.units)
+        inputs = folder.fingerprint(prepared.plan, prepared.document, prepared.units)
         if prepared.patterns:
-            made_of["--only"] = " ".join(prepared.patterns)
+            inputs["--only"] = " ".join(prepared.patterns)
         began = next((r for r in journal.records if isinstance(r, Began)), None)
         if began is None:
-            began = Began(directory.name, _utc(), __version__, made_of)
+            began = Began(directory.name, _utc(), __version__, inputs)
             self.record(began)
         else:
-            folder.check_same(began, made_of, directory)
+            folder.check_same(began, inputs, directory)
             self.record(Resumed(_utc(), journal.dropped))
         self.name, self.began_utc = began.night, began.utc
 
     @property
     def resumed(self) -> bool:
-        """Whether it was begun by another process."""
+        """Whether it was resumed by this or an earlier process."""
         return any(isinstance(record, Resumed) for record in self.journal.records)
 
     def record(self, record: Record) -> None:
-        """Write into the journal, and take it into account.
+        """Add a record to the journal, and update the progress.
 
         Raises:
-            JournalError: It cannot be written.
+            JournalError: The journal cannot be written.
         """
         with self._lock:
             self.journal.add(record)
             self.progress.learn(record)
-            self._told(record)
+            self._on_record(record)
 
     def work(self, effects: Stoppable) -> None:
-        """Have all units do what is left, at the same time.
+        """Run the remaining steps of all units in parallel.
 
         Raises:
-            JournalError: The journal cannot be written; everything has been ended.
-            KeyboardInterrupt: Somebody ended the night; everything has been ended.
-            SystemExit: Likewise.
+            JournalError: The journal cannot be written; all units have been stopped.
+            KeyboardInterrupt: The user interrupted; all units have been stopped.
+            SystemExit: The process was terminated; all units have been stopped.
         """
         night_s = self.prepared.plan.deadlines.night_s
         ends_at = None if night_s is None else effects.monotonic() + night_s
@@ -199,18 +270,18 @@ class Night:
                 while thread.is_alive():
                     thread.join(_JOIN_S)
         except BaseException as error:
-            self._end(threads, effects, error)
+            self._interrupt(threads, effects, error)
             raise
         if self._fatal is not None:
             raise self._fatal
 
     def worker(self, unit: NightUnit, effects: Effects, ends_at: float | None = None) -> Worker:
-        """What does all of a unit; ``ends_at`` on the clock of ``effects``."""
+        """Return the worker of a unit; ``ends_at`` is a time of ``effects.monotonic``."""
         plan, record = self.prepared.plan, self.record
         return Worker(plan, unit, self.directory, self.progress, effects, record, ends_at)
 
     def finish(self, exit_code: int) -> None:
-        """Say in the journal that it is over."""
+        """Record the end of the nightly run in the journal."""
         self.record(Finished(_utc(), exit_code))
 
     def _work_on(self, unit: NightUnit, effects: Stoppable, ends_at: float | None) -> None:
@@ -220,15 +291,15 @@ class Night:
             self._fatal = error
             effects.stop()
         except Exception as error:
-            said = error.message if isinstance(error, HarnessError) else traceback.format_exc()
-            lost = UnitEvent(unit=unit.id, utc=_utc(), what="lost", owner=Owner.HOST, message=said)
+            text = error.message if isinstance(error, HarnessError) else traceback.format_exc()
+            lost = UnitEvent(unit=unit.id, utc=_utc(), what="lost", owner=Owner.HOST, message=text)
             try:
                 self.record(OfUnit(lost))
             except JournalError as second:
                 self._fatal = second
                 effects.stop()
 
-    def _end(
+    def _interrupt(
         self, threads: Sequence[threading.Thread], effects: Stoppable, error: BaseException
     ) -> None:
         effects.stop()
@@ -240,82 +311,10 @@ class Night:
             self.record(Interrupted(_utc(), type(error).__name__))
 
 
-def open_night(
-    prepared: Prepared, *, fresh: bool = False, told: Callable[[Record], None] = lambda _: None
-) -> Night:
-    """Go on with the night that was not finished, or begin a new one.
-
-    Args:
-        prepared: What is to be done.
-        fresh: Begin a new one in any case.
-        told: Called with everything that is written into the journal.
-
-    Raises:
-        BusyError: Another process is at it.
-        UsageError: The night that was not finished is of another plan.
-        FormatError: Its journal is damaged.
-        InfrastructureError: The journal cannot be kept.
-    """
-    journal = folder.open_folder(
-        prepared.output, prepared.plan.name, datetime.now(UTC), fresh=fresh
-    )
-    try:
-        return Night(prepared, journal.directory, journal, told)
-    except BaseException:
-        journal.close()
-        raise
-
-
 def ended_attempts(night: Night) -> list[Ended]:
-    """All attempts that ended, in the order in which they did."""
+    """Return all attempts that ended, in the order of their ends."""
     return [record for record in night.journal.records if isinstance(record, Ended)]
 
 
 def _utc() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def steps_of(
-    unit: str,
-    board: str,
-    models: Sequence[str],
-    variants: Sequence[str],
-    *,
-    repeats: int,
-    seed: int,
-) -> Iterator[NightlyStep]:
-    """Yield what a unit does: a block per model and repeat, the same for the same seed.
-
-    Of any beginning of this the numbers of steps of a model's variants differ by one at most.
-
-    Args:
-        unit: Id of the unit.
-        board: Its type.
-        models: Names of the models.
-        variants: Labels of the variants.
-        repeats: How often each variant of each model runs.
-        seed: Of the order.
-    """
-    chance = random.Random(f"{seed}/{unit}")
-    blocks: dict[str, list[str]] = {}
-    for repeat in range(1, repeats + 1):
-        for model in chance.sample(models, len(models)):
-            block = blocks.get(model)
-            if block is None or repeat % 2:
-                block = chance.sample(variants, len(variants))
-            else:
-                block = block[::-1]
-            blocks[model] = block
-            for variant in block:
-                yield NightlyStep(unit, board, model, variant, repeat)
-
-
-def only(steps: Iterable[NightlyStep], patterns: Sequence[str]) -> list[NightlyStep]:
-    """Those that one of the patterns ``UNIT/MODEL`` means; all without patterns."""
-    from fnmatch import fnmatchcase
-
-    return [
-        step
-        for step in steps
-        if not patterns or any(fnmatchcase(f"{step.unit}/{step.model}", p) for p in patterns)
-    ]

@@ -1,4 +1,4 @@
-"""Plan: what a night is to do, as people write it in a TOML file."""
+"""The plan of nightly runs, a TOML file."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 _NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 
 ONLY: Final = "only"
-"""The label of the one variant of a plan that names none."""
+"""Label of the only variant of a plan without ``[[variant]]``."""
 
 
 class PlannedRun(Strict, frozen=True, kw_only=True):
-    """Options of ``etharness run``; what is None is left to that command.
+    """Options of ``etharness run``; None selects that command's default.
 
     Files are relative to the plan.
     """
@@ -45,13 +45,13 @@ class PlannedRun(Strict, frozen=True, kw_only=True):
     time_scales: dict[str, str] = msgspec.field(default_factory=dict)
 
     def files(self) -> Iterator[str]:
-        """Names of the files it needs."""
+        """Yield the names of all files in the options."""
         yield from (*self.inputs, *self.references)
         if self.budget is not None:
             yield self.budget
 
     def arguments(self, place: Path) -> Iterator[str]:
-        """It as arguments of the command, with files relative to ``place``."""
+        """Yield the options as command-line arguments, with files relative to ``place``."""
         single = ("runs", "method", "rtol", "atol", "seed", "trace_limit", "baud", "values")
         for name in (*single, "profile", "when_full"):
             if (value := getattr(self, name)) is not None:
@@ -68,14 +68,14 @@ class PlannedRun(Strict, frozen=True, kw_only=True):
 
 
 class PlannedModel(PlannedRun, frozen=True, kw_only=True):
-    """A model, and what is different about its runs. ``boards`` it runs on; empty for all."""
+    """A model with options of its own. ``boards`` are the board types it runs on; () for all."""
 
     file: str
     boards: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """Its name without the suffix."""
+        """The name of its file without the suffix."""
         return Path(model_name(self.file)).stem
 
 
@@ -83,11 +83,11 @@ class PlannedBoards(Strict, frozen=True, kw_only=True):
     """Units of one type of board.
 
     Attributes:
-        board: The type: a board's name, or its file relative to the plan.
-        units: Ids from the lab's units; empty for every unit of this type.
-        fixtures: Only units that have all of these.
-        count: Simulated units to make, for boards that need no hardware, when no units are chosen.
-        image: Firmware to flash, relative to the plan; None for what is on the board.
+        board: Board type: a name, or a board file relative to the plan.
+        units: Ids of units of the lab; empty for every unit of this type.
+        fixtures: Only units with all of these fixtures.
+        count: Number of simulated units, for boards without hardware when no units are selected.
+        image: Firmware to flash, relative to the plan; None to leave the firmware on the board.
     """
 
     board: str
@@ -98,12 +98,12 @@ class PlannedBoards(Strict, frozen=True, kw_only=True):
 
 
 class Variant(Strict, frozen=True, kw_only=True):
-    """One side of a comparison.
+    """One arm of a comparison.
 
     Attributes:
-        label: What it is called.
-        commit: What its results are kept under.
-        models: Folder with its models, relative to the plan; None for where the models are.
+        label: Its name.
+        commit: Commit recorded with its results.
+        models: Folder with its models, relative to the plan; None for the models of the plan.
         images: Its firmware by board type, relative to the plan.
     """
 
@@ -114,16 +114,16 @@ class Variant(Strict, frozen=True, kw_only=True):
 
 
 class PlanDeadlines(Strict, frozen=True, kw_only=True):
-    """Longest times in seconds.
+    """Timeouts in seconds.
 
     Attributes:
-        attempt_s: Of one run of a model.
-        flash_s: Of bringing firmware onto a board.
-        health_s: Of asking a board how it is.
-        power_s: Of a power cycle.
-        lease_s: To wait for a unit that somebody else holds.
-        unit_s: Of all that one unit does tonight; None for no such limit.
-        night_s: Of the night; None for no such limit.
+        attempt_s: One run of a model.
+        flash_s: Flashing a board.
+        health_s: Examining a board.
+        power_s: A power cycle.
+        lease_s: Waiting for a unit that is in use.
+        unit_s: All steps of one unit; None for no limit.
+        night_s: The whole nightly run; None for no limit.
     """
 
     attempt_s: Seconds = 600.0
@@ -136,9 +136,9 @@ class PlanDeadlines(Strict, frozen=True, kw_only=True):
 
 
 class Retry(Strict, frozen=True, kw_only=True):
-    """How often an attempt is made again, by whose the failure is; never for product and test.
+    """Number of retries by owner of the failure; product and test failures are not retried.
 
-    ``backoff_s`` is the wait before the first of these, which doubles each time.
+    ``backoff_s`` is the pause before the first retry, which doubles each time.
     """
 
     link: Count = 2
@@ -148,20 +148,19 @@ class Retry(Strict, frozen=True, kw_only=True):
     backoff_s: _NotNegative = 2.0
 
     def times(self, owner: Owner) -> int:
-        """How often a failure of this owner is tried again."""
+        """Return the number of retries for a failure of this owner."""
         known = {Owner.LINK: self.link, Owner.FLASH: self.flash}
         known |= {Owner.BOARD: self.board, Owner.HOST: self.host}
         return known.get(owner, 0)
 
 
 class Heal(Strict, frozen=True, kw_only=True):
-    """What is done about units that are not well.
+    """Treatment of unhealthy units.
 
     Attributes:
-        first: Ask every unit how it is before anything runs on it.
-        power_cycle: Take the power away and give it back, where that is possible.
-        bench_after: A unit that has failed so often in a row, for others' reasons than the product
-            or the test, does nothing more tonight.
+        first: Examine every unit before its first step.
+        power_cycle: Power-cycle unhealthy units if their power can be switched.
+        bench_after: Number of infrastructure failures in a row after which a unit is benched.
     """
 
     first: bool = True
@@ -170,28 +169,27 @@ class Heal(Strict, frozen=True, kw_only=True):
 
 
 class NightlyPlan(Strict, frozen=True, kw_only=True):
-    """A night.
+    """A plan.
 
     Attributes:
         schema: Version of this file format, 1.
-        name: What nights by this plan are called.
-        output: Folder in which every night has one of its own, relative to the plan.
-        repeats: How often each unit runs each variant of each model.
-        seed: Of the order.
-        board: Which units.
-        model: Which models.
+        name: Prefix of the folder names of its nightly runs.
+        output: Folder for the folders of nightly runs, relative to the plan.
+        repeats: Number of runs of each variant of each model on each unit.
+        seed: Seed of the order.
+        board: The units.
+        model: The models.
         run: Options of all runs.
-        variant: Sides of a comparison; the first is what others are held against.
-        jobs: Simulated units that work at once; None for as many as there are processors.
-        deadlines: Longest times.
-        retry: What is tried again.
-        heal: What is done about units that are not well.
-        not_run: What becomes of a night in which something could not be run: a failure of the
-            host's, or a note.
-        history: Where results are kept: an SQLite file relative to the plan, or a URL.
-        baseline: What results are held against at the end, such as ``last:20``.
-        reports: Reports to write, relative to the folder of the night.
-        quarantine: File of known failures, relative to the plan.
+        variant: Arms of a comparison; the others are compared with the first.
+        jobs: Number of simulated units that run in parallel; None for one per processor.
+        deadlines: Timeouts.
+        retry: Retry limits.
+        heal: Treatment of unhealthy units.
+        not_run: How steps that could not run count: as a failure of their owner, or as a note.
+        history: The history: an SQLite file relative to the plan, or a URL.
+        baseline: Baseline to compare the results with, such as ``last:20``.
+        reports: Reports to write, relative to the folder of the nightly run.
+        quarantine: Quarantine file, relative to the plan.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=1, le=1)]
@@ -215,7 +213,7 @@ class NightlyPlan(Strict, frozen=True, kw_only=True):
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        """All variants, one at least."""
+        """The variants, at least one."""
         return self.variant or (Variant(label=ONLY),)
 
 
@@ -223,7 +221,7 @@ def load_plan(path: Path) -> tuple[NightlyPlan, Document]:
     """Read a plan.
 
     Raises:
-        UsageError: It is missing or wrong; the message names file, line and key.
+        UsageError: It is missing or invalid; the message names file, line and key.
     """
     document = read_document(absolute(path))
     plan = document.as_(NightlyPlan)
@@ -231,8 +229,8 @@ def load_plan(path: Path) -> tuple[NightlyPlan, Document]:
     _check_variants(plan, document)
     if plan.baseline is not None and plan.history is None:
         raise UsageError(
-            f"{document.where(('baseline',))}: there is no history to hold results against",
-            hint='say where it is with history = "runs.sqlite"',
+            f"{document.where(('baseline',))}: a baseline needs a history",
+            hint='add one, such as history = "runs.sqlite"',
         )
     return plan, document
 
@@ -242,7 +240,7 @@ def _check_models(plan: NightlyPlan, document: Document) -> None:
     for index, model in enumerate(plan.model):
         where = document.where(("model", index))
         if model.name in known:
-            raise UsageError(f"{where}: two models are called {model.name!r}")
+            raise UsageError(f"{where}: duplicate model {model.name!r}")
         known.add(model.name)
         own = (options_of(plan, model), model.file)
         missing = [file for file in own[0].files() if not (path_of(document, file)).is_file()]
@@ -252,7 +250,7 @@ def _check_models(plan: NightlyPlan, document: Document) -> None:
                 missing.append(str(file))
         if missing:
             raise UsageError(
-                f"{where}: no such file: {', '.join(missing)}",
+                f"{where}: file not found: {', '.join(missing)}",
                 hint=f"files are relative to {document.path.parent.resolve()}",
             )
 
@@ -266,27 +264,27 @@ def _check_variants(plan: NightlyPlan, document: Document) -> None:
             if not value and len(plan.variant) > 1:
                 raise UsageError(
                     f"{where}: variant {variant.label!r} has no {name}",
-                    hint="results of several variants are told apart by their commits",
+                    hint="commits distinguish the results of several variants",
                 )
             if value in seen:
-                raise UsageError(f"{where}: two variants have the {name} {value!r}")
+                raise UsageError(f"{where}: duplicate {name} {value!r} of a variant")
             seen.add(value)
 
 
 def path_of(document: Document, file: str) -> Path:
-    """A file that a plan names, as seen from here."""
+    """Return the path of a file of a plan, relative to the current folder."""
     return document.path.parent / file
 
 
 def model_file(document: Document, model: PlannedModel, variant: Variant) -> Path:
-    """The file of a model in a variant."""
+    """Return the file of a model in a variant."""
     if variant.models is None:
         return path_of(document, model.file)
     return path_of(document, variant.models) / model_name(model.file)
 
 
 def options_of(plan: NightlyPlan, model: PlannedModel) -> PlannedRun:
-    """Options of a model's runs: its own, and those of all where it has none."""
+    """Return the options of a model: its own, with ``[run]`` of the plan as default."""
     found: dict[str, Any] = {}
     for field in msgspec.structs.fields(PlannedRun):
         own = getattr(model, field.name)

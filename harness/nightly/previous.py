@@ -18,19 +18,25 @@ from harness.records.nightly import NightDocument, Trouble
 from harness.runs.add_results import add_directory
 
 DOCUMENT: Final = "night.json"
-"""What came of a night, in its folder."""
+"""File with the summary of a nightly run, in its folder."""
 
-_KNOWN: Final = 60
-"""Nights that are looked at, the newest."""
+_MOST_NIGHTS: Final = 60
+"""Number of earlier nightly runs to read, the newest."""
+
+_TRIES: Final = 3
+_WAIT_S: Final = 5.0
+"""Pause after the first failed attempt to open the history; longer after the next."""
+_OPEN_S: Final = 30.0
+"""Longest wait for a locked history."""
 
 
 def earlier_nights(directory: Path, name: str) -> Iterator[NightDocument]:
-    """What came of the nights before that in ``directory``, as far as it can be read."""
+    """Yield the readable summaries of the nightly runs before the one in ``directory``."""
     yield from documents(_before(directory, name))
 
 
 def documents(folders: Iterable[Path]) -> Iterator[NightDocument]:
-    """What came of nights, as far as it can be read."""
+    """Yield the readable summaries of nightly runs."""
     for folder in folders:
         try:
             yield msgspec.json.decode(read_regular(folder / DOCUMENT), type=NightDocument)
@@ -39,7 +45,7 @@ def documents(folders: Iterable[Path]) -> Iterator[NightDocument]:
 
 
 def unstored_nights(directory: Path, name: str) -> Iterator[Path]:
-    """Nights that were over before the one in ``directory``, and are not in the history."""
+    """Yield earlier finished nightly runs whose results are not in the history."""
     for folder in _before(directory, name):
         try:
             records, _ = read_journal(folder / JOURNAL)
@@ -50,56 +56,42 @@ def unstored_nights(directory: Path, name: str) -> Iterator[Path]:
             yield folder
 
 
-def keep_late(
+def store_late(
     folder: Path, url: str, utc: Callable[[], str], sleep: Callable[[float], None]
 ) -> tuple[list[str], Trouble | None]:
-    """Add the results of an earlier night to the history.
+    """Add the results of an earlier nightly run to the history.
 
     Returns:
-        What is to be said, and what is wrong with the history, as ``keep_results``.
+        Notes, and the trouble with the history, as for ``store_results``.
     """
     with Journal.open(folder) as journal:
         ended = [record for record in journal.records if isinstance(record, Ended)]
         directories = [folder / item.attempt.directory for item in ended if item.attempt.result]
-        notes, trouble = keep_results(url, directories, sleep)
+        notes, trouble = store_results(url, directories, sleep)
         if trouble is None:
             journal.add(Stored(utc()))
-            notes = [f"the results of {folder.name} are in the history now", *notes]
+            notes = [f"added the results of {folder.name} to the history", *notes]
     return notes, trouble
 
 
-def _before(directory: Path, name: str) -> list[Path]:
-    of_it = nights(directory.parent, name)
-    return [folder for folder in of_it if folder.name < directory.name][-_KNOWN:]
-
-
-_TRIES: Final = 3
-
-
-_WAIT_S: Final = 5.0
-
-
-_OPEN_S: Final = 30.0
-
-
 def history_url(document: Document, history: str) -> str:
-    """Where the history is that a plan names."""
+    """Return the URL or path of a plan's history; a path is relative to the plan."""
     return history if "://" in history else str(document.path.parent / history)
 
 
-def keep_results(
+def store_results(
     url: str, directories: Sequence[Path], sleep: Callable[[float], None]
 ) -> tuple[list[str], Trouble | None]:
-    """Add run directories to the history; those that are there already are left as they are.
+    """Add run directories to the history; skip results that it has already.
 
     Args:
-        url: The history.
+        url: URL or path of the history.
         directories: Run directories with a result.
-        sleep: Waits so many seconds.
+        sleep: Waits for a number of seconds.
 
     Returns:
-        What is to be said of results that cannot be kept, and what is wrong with the history; None
-        if all that can be is in it.
+        A note for each result that cannot be added, and the trouble with the history itself; None
+        if all other results were added.
     """
     for turn in range(_TRIES):
         try:
@@ -111,9 +103,9 @@ def keep_results(
             break
         if turn + 1 < _TRIES:
             sleep(_WAIT_S * (turn + 1))
-    message = f"{len(directories)} results are not all in the history: {failure.message}"
+    message = f"{len(directories)} results were not all added to the history: {failure.message}"
     hint = f"{failure.hint}; " if failure.hint else ""
-    later = "the next `etharness nightly` by this plan adds them, or `etharness history add` now"
+    later = "the next `etharness nightly` with this plan adds them, or `etharness history add` now"
     owner = Owner.TEST if failure.owner is Owner.TEST else Owner.HOST
     return [], Trouble(owner=owner, message=message, hint=f"{hint}{later}")
 
@@ -124,5 +116,10 @@ def _add_all(url: str, directories: Sequence[Path]) -> list[str]:
         for directory in directories:
             added = add_directory(store, directory)
             if added.state == "refused":
-                refused.append(f"{directory} is not in the history: {added.reason}")
+                refused.append(f"{directory} was not added to the history: {added.reason}")
     return refused
+
+
+def _before(directory: Path, name: str) -> list[Path]:
+    of_it = nights(directory.parent, name)
+    return [folder for folder in of_it if folder.name < directory.name][-_MOST_NIGHTS:]

@@ -1,4 +1,4 @@
-"""Progress: where a night is, told by its journal alone."""
+"""Progress: the state of a nightly run, derived from its journal alone."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from harness.records.nightly import Attempt, NightlyStep, UnitEvent
 
 
 class Progress:
-    """What has been done of a night.
+    """The state of a nightly run.
 
     Attributes:
-        attempts: All that ended, by step, oldest first.
-        under_way: Those that were begun and have not ended, as far as anybody knows.
-        events: What happened to each unit.
-        finished: The night is over.
-        stored: Its results are in the history.
+        attempts: Attempts that ended, by step, oldest first.
+        under_way: Attempts with a recorded start but no recorded end, by step.
+        events: Events by unit.
+        finished: Whether the nightly run is finished.
+        stored: Whether its results are in the history.
     """
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
@@ -31,7 +31,7 @@ class Progress:
             self.learn(record)
 
     def learn(self, record: Record) -> None:
-        """Take a record into account."""
+        """Update the state by a record."""
         match record:
             case Started(step=step):
                 self.under_way[step] = record
@@ -48,11 +48,11 @@ class Progress:
                 pass
 
     def next_number(self, step: NightlyStep) -> int:
-        """Number of the next attempt at a step."""
+        """Return the number of the next attempt at a step."""
         return len(self.attempts[step]) + (step in self.under_way) + 1
 
     def is_done(self, step: NightlyStep, retry: Retry) -> bool:
-        """Whether nothing more is to be tried of a step."""
+        """Whether a step needs no further attempt."""
         ended = ended_of(self.attempts.get(step, ()))
         if not ended:
             return False
@@ -60,12 +60,12 @@ class Progress:
 
 
 def ended_of(attempts: Sequence[Attempt]) -> list[Attempt]:
-    """Attempts that nobody interrupted."""
+    """Return the attempts that were not interrupted."""
     return [attempt for attempt in attempts if attempt.outcome != "interrupted"]
 
 
 def may_retry(attempts: Sequence[Attempt], retry: Retry) -> bool:
-    """Whether the last failure of a step may be tried again, considering all of its owner."""
+    """Whether the last failure of a step may be retried, given all failures of its owner."""
     owner = attempts[-1].owner or Owner.HOST
     failed = sum(attempt.owner is owner for attempt in attempts)
     return failed <= retry.times(owner)

@@ -1,7 +1,7 @@
-"""Quarantine: failures that are known, who looks after them, and until when they do not count.
+"""Quarantine: known failures that do not count, with an owner and an expiry date.
 
-What is quarantined is run and shown like everything else. An entry ends by itself: on its day, or
-when what it is about has passed often enough in a row.
+Quarantined steps run and are shown like all others. An entry ends by itself: on its expiry date, or
+after enough passes in a row.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from harness.errors import Owner, UsageError
 from harness.records.nightly import NightDocument, NightlyStep, QuarantineStatus, StepOutcome
 
 READY: Final = 10
-"""Passes in a row after which an entry without a number of its own may be removed."""
+"""Passes in a row after which an entry without ``reprove`` may be removed."""
 
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class QuarantineEntry(Strict, frozen=True, kw_only=True):
-    """A failure that is known.
+    """A known failure.
 
     Attributes:
-        owner: Who looks after it: a person or a team.
+        owner: Person or team responsible for it.
         reason: Why it does not count.
-        expires: The last day on which it does not.
-        issue: Where it is worked on.
+        expires: The last day on which it does not count.
+        issue: Link to the issue.
         unit: Pattern of units.
         board: Pattern of board types.
         model: Pattern of models.
-        failures: Owners of failures that do not count; empty for all.
-        reprove: After so many passes in a row it counts again; None for only on its last day.
+        failures: Owners of the failures that do not count; empty for all.
+        reprove: Passes in a row after which it counts again; None for only after its last day.
     """
 
     owner: _Text
@@ -52,7 +52,7 @@ class QuarantineEntry(Strict, frozen=True, kw_only=True):
     reprove: Positive | None = None
 
     def covers(self, step: NightlyStep) -> bool:
-        """Whether it is about a step."""
+        """Whether the entry applies to a step."""
         return (
             fnmatchcase(step.unit, self.unit)
             and fnmatchcase(step.board, self.board)
@@ -60,12 +60,12 @@ class QuarantineEntry(Strict, frozen=True, kw_only=True):
         )
 
     def excuses(self, owner: Owner | None) -> bool:
-        """Whether it is about failures of this owner."""
+        """Whether the entry applies to failures of this owner."""
         return not self.failures or owner in self.failures
 
     @property
     def title(self) -> str:
-        """What it is about, in a line."""
+        """The patterns and owners of the entry in one line; "" if it restricts nothing."""
         about = [
             f"{name} {value}"
             for name in ("unit", "board", "model")
@@ -76,7 +76,7 @@ class QuarantineEntry(Strict, frozen=True, kw_only=True):
 
 
 class QuarantineFile(Strict, frozen=True):
-    """What a file of known failures holds."""
+    """A quarantine file."""
 
     schema: Annotated[int, msgspec.Meta(ge=1, le=1)]
     quarantine: tuple[QuarantineEntry, ...] = ()
@@ -84,13 +84,13 @@ class QuarantineFile(Strict, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """The entries of a file, and how often in a row what each is about has passed.
+    """The entries of a quarantine file, with their passes so far.
 
     Attributes:
-        file: Their file, for people.
-        entries: The entries, with the line of each.
-        passes: Passes in a row before tonight, entry by entry.
-        today: The day of the night.
+        file: The file, for messages.
+        entries: The entries with their line numbers.
+        passes: Passes in a row before this nightly run, by entry.
+        today: The date of this nightly run.
     """
 
     file: str
@@ -99,7 +99,7 @@ class Quarantine:
     today: date
 
     def __call__(self, outcome: StepOutcome) -> str:
-        """The entry that keeps a failure from counting; "" for none."""
+        """Return a description of the entry that applies to a failure; "" without one."""
         for index, (entry, line) in enumerate(self.entries):
             about = entry.covers(outcome.step) and entry.excuses(outcome.owner)
             if about and self._applies(index):
@@ -107,7 +107,7 @@ class Quarantine:
         return ""
 
     def status(self, tonight: Sequence[StepOutcome]) -> tuple[QuarantineStatus, ...]:
-        """How each entry stands after tonight."""
+        """Return the status of each entry after this nightly run."""
         found = []
         for index, (entry, line) in enumerate(self.entries):
             passes = passes_in_a_row(entry, [tonight], self.passes[index])
@@ -147,15 +147,15 @@ class Quarantine:
 
 
 def no_quarantine(today: date) -> Quarantine:
-    """One without entries."""
+    """Return a quarantine without entries."""
     return Quarantine("", (), (), today)
 
 
 def load_quarantine(file: Path) -> tuple[Document, tuple[tuple[QuarantineEntry, int], ...]]:
-    """Read the entries of a file, each with its line.
+    """Read the entries of a file, each with its line number.
 
     Raises:
-        UsageError: The file is missing or wrong, or an entry is about everything.
+        UsageError: The file is missing or invalid, or an entry applies to every failure.
     """
     document = read_document(file)
     entries = document.as_(QuarantineFile).quarantine
@@ -164,15 +164,15 @@ def load_quarantine(file: Path) -> tuple[Document, tuple[tuple[QuarantineEntry, 
         place = ("quarantine", index)
         if not entry.title:
             raise UsageError(
-                f"{document.where(place)}: this entry is about every failure of every unit",
-                hint="say which unit, board, model or failures it is about",
+                f"{document.where(place)}: this entry applies to every failure of every unit",
+                hint="restrict it by unit, board, model or failures",
             )
         found.append((entry, document.line(place)))
     return document, tuple(found)
 
 
 def with_passes(file: Path, earlier: Sequence[Sequence[StepOutcome]], today: date) -> Quarantine:
-    """Read a file, and count the passes of earlier nights, oldest first.
+    """Read a file, and count the passes in earlier nightly runs, oldest first.
 
     Raises:
         UsageError: As for ``load_quarantine``.
@@ -185,12 +185,12 @@ def with_passes(file: Path, earlier: Sequence[Sequence[StepOutcome]], today: dat
 def passes_in_a_row(
     entry: QuarantineEntry, nights: Iterable[Iterable[StepOutcome]], before: int = 0
 ) -> int:
-    """How often what an entry is about has passed since it last failed that way.
+    """Return the number of passes of an entry's steps since the last failure that it covers.
 
     Args:
         entry: The entry.
-        nights: What came of each step of each night, oldest first.
-        before: How often it had before these.
+        nights: The outcomes of each nightly run, oldest first.
+        before: Passes in a row before these.
     """
     for night in nights:
         about = [outcome for outcome in night if entry.covers(outcome.step)]
@@ -207,6 +207,6 @@ def _when(outcome: StepOutcome) -> str:
 
 
 def outcomes_of_nights(documents: Iterable[NightDocument]) -> list[Sequence[StepOutcome]]:
-    """What came of each step of each night, oldest first."""
+    """Return the outcomes of each nightly run, oldest first."""
     ordered = sorted(documents, key=lambda night: night.started_utc)
     return [night.outcomes for night in ordered]

@@ -1,4 +1,4 @@
-"""Summary: what came of a night, told by its journal and its plan."""
+"""Summarizes a nightly run: outcomes of steps and units, counts, exit code."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from harness.records.nightly import (
 )
 
 Quarantined = Callable[[StepOutcome], str]
-"""The entry that keeps a failure from counting; "" for none."""
+"""Returns a description of the entry that applies to a failure; "" without one."""
 
 _ENDS = ("not leased", "benched", "out of time", "lost")
-"""What happened to a unit that did not do all it was to do."""
+"""Events that end the work of a unit early."""
 
 
 def outcomes_of(
     steps: Iterable[NightlyStep], progress: Progress, quarantined: Quarantined = lambda _: ""
 ) -> tuple[StepOutcome, ...]:
-    """What came of every step."""
+    """Return the outcome of every step."""
     found = []
     for step in steps:
         outcome = _outcome(step, progress)
@@ -43,7 +43,7 @@ def outcomes_of(
 def units_summary(
     units: Sequence[NightUnit], outcomes: Sequence[StepOutcome], progress: Progress
 ) -> tuple[UnitOutcome, ...]:
-    """What came of every unit, in the order of the plan."""
+    """Return the outcome of every unit, in the order of the plan."""
     by_unit: dict[str, list[StepOutcome]] = {unit.id: [] for unit in units}
     for outcome in outcomes:
         by_unit[outcome.step.unit].append(outcome)
@@ -51,7 +51,7 @@ def units_summary(
 
 
 def counts_of(outcomes: Sequence[StepOutcome]) -> dict[str, int]:
-    """How many steps passed, failed by owner, did not count, and were not run."""
+    """Return the numbers of steps: passed, flaky, failed by owner, quarantined, not run."""
     counted = dict.fromkeys(["pass", "flaky", *map(str, EXIT_CODES), "quarantined", "not run"], 0)
     for outcome in outcomes:
         if outcome.outcome == "pass":
@@ -74,9 +74,9 @@ def exit_code_of(
     *,
     not_run_fails: bool,
 ) -> int:
-    """What a night ends with: the code of the owner of its worst failure.
+    """Return the exit code: the code of the owner of the worst failure.
 
-    A night in which nothing ran fails in any case: it says nothing about any model.
+    A nightly run in which nothing ran fails in any case: it tested no model.
     """
     outcomes = list(outcomes)
     nothing_ran = all(outcome.outcome == "not run" for outcome in outcomes)
@@ -135,7 +135,7 @@ def _unit(
 
 
 def _end(events: Sequence[UnitEvent]) -> UnitEvent | None:
-    """What ended the work of a unit, if anything did since it last was well."""
+    """Return the event that ended the work of a unit, unless it was well afterwards."""
     for event in reversed(events):
         if event.what in _ENDS:
             return event

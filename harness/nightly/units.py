@@ -1,4 +1,4 @@
-"""The units of a night: those of the lab that a plan means, and simulated ones that it makes."""
+"""Resolves the units of a nightly run: units of the lab, and simulated units."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from harness.nightly.plan import NightlyPlan, PlannedBoards, Variant, path_of
 
 @dataclass(frozen=True, slots=True)
 class NightUnit:
-    """A board that works tonight.
+    """A unit of a nightly run.
 
     Attributes:
-        id: What results are kept under.
-        board: Its type.
-        board_file: The file that describes the type.
-        unit: What the lab's file says of it; None for a simulated one that the plan makes.
-        images: Firmware to flash by variant; None for what is on the board.
+        id: Its id, under which results are recorded.
+        board: Board type.
+        board_file: The board file.
+        unit: The unit of the lab; None for a simulated unit of the plan.
+        images: Firmware to flash by variant; None to leave the firmware on the board.
     """
 
     id: str
@@ -32,7 +32,7 @@ class NightUnit:
 
     @property
     def started_here(self) -> bool:
-        """Whether its firmware runs on this host, and takes its processors."""
+        """Whether its firmware runs on this host, and so occupies a processor."""
         return not isinstance(self.board.target, SerialTarget)
 
     @property
@@ -45,7 +45,7 @@ def units_of(plan: NightlyPlan, document: Document, units_file: Path | None) -> 
     """Return all units of a plan, in its order.
 
     Raises:
-        UsageError: There is no such board or unit, or a unit is meant twice.
+        UsageError: There is no such board or unit, or a unit appears twice.
     """
     found: list[NightUnit] = []
     lab: tuple[Unit, ...] | None = None
@@ -60,9 +60,9 @@ def units_of(plan: NightlyPlan, document: Document, units_file: Path | None) -> 
         if serial or planned.units or planned.fixtures:
             if planned.count is not None:
                 raise UsageError(
-                    f"{where}: count makes simulated units of boards that need no hardware, and "
-                    f"here units of the lab are meant",
-                    hint="leave count out, or units and fixtures",
+                    f"{where}: count is for simulated units, but this entry selects units of the "
+                    "lab",
+                    hint="remove count, or remove units and fixtures",
                 )
             lab = load_units(units_file) if lab is None else lab
             chosen = _chosen(planned, board, lab, where)
@@ -88,15 +88,15 @@ def _chosen(planned: PlannedBoards, board: Board, lab: tuple[Unit, ...], where: 
         if load_board(unit.board)[0].name == board.name
     ]
     if others := sorted(set(planned.units) - {unit.id for unit in of_type}):
-        raise UsageError(f"{where}: {', '.join(others)} is no {board.name}")
+        raise UsageError(f"{where}: {', '.join(others)} is not a {board.name}")
     chosen = [unit for unit in of_type if set(planned.fixtures) <= set(unit.fixtures)]
     if not chosen:
         kind = (
             f"{board.name} with {', '.join(planned.fixtures)}" if planned.fixtures else board.name
         )
         raise UsageError(
-            f"{where}: no unit of this lab is a {kind}",
-            hint="`etharness units` lists them; docs/lab.md says how to add one",
+            f"{where}: the lab has no unit of type {kind}",
+            hint="`etharness units` lists the units; docs/lab.md shows how to add one",
         )
     return chosen
 
@@ -110,23 +110,25 @@ def _image(
     image = path_of(document, named)
     if not isinstance(board.target, SerialTarget) or board.flash is None:
         raise UsageError(
-            f"{where}: {board.name} cannot be flashed, so it runs no image of its own",
-            hint="leave the image out, or say in the board file how it is flashed",
+            f"{where}: {board.name} cannot be flashed, but an image is set",
+            hint="remove the image, or add [flash] to the board file",
         )
     if not image.is_file():
-        raise UsageError(f"{where}: no such image: {image}")
+        raise UsageError(f"{where}: image {image} not found")
     return image
 
 
 def _check_names(plan: NightlyPlan, document: Document, found: list[NightUnit]) -> None:
     ids = [unit.id for unit in found]
     if twice := sorted({name for name in ids if ids.count(name) > 1}):
-        raise UsageError(f"{document.path}: {', '.join(twice)} would work twice at once")
+        raise UsageError(
+            f"{document.path}: {', '.join(twice)} selected by several [[board]] entries"
+        )
     boards = {unit.board.name for unit in found}
     named = {name for variant in plan.variants for name in variant.images}
     named |= {name for model in plan.model for name in model.boards}
     if unknown := sorted(named - boards):
         raise UsageError(
-            f"{document.path}: no unit of this plan is a {', '.join(unknown)}",
+            f"{document.path}: the plan has no unit of type {', '.join(unknown)}",
             hint=f"boards of this plan: {', '.join(sorted(boards))}",
         )

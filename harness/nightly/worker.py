@@ -1,4 +1,4 @@
-"""Worker: all that one unit does in a night, from its lease to its release."""
+"""Worker: runs all steps of one unit, from its lease to its release."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import HarnessError, Owner
-from harness.nightly.classify import Cause, Examined, cause_of, command_failed, refined
+from harness.nightly.classify import Cause, Examined, cause_of, command_failed, refine
 from harness.nightly.effects import Effects
 from harness.nightly.journal import Ended, OfUnit, Record, Started
 from harness.nightly.plan import NightlyPlan
@@ -17,11 +17,11 @@ from harness.nightly.units import NightUnit
 from harness.records.nightly import Attempt, NightlyStep, UnitEvent
 
 INFRASTRUCTURE = (Owner.LINK, Owner.FLASH, Owner.BOARD, Owner.HOST)
-"""Owners of failures that say nothing of what is tested."""
+"""Owners of failures that do not concern the tested product."""
 
 
 class Worker:
-    """One unit's night."""
+    """Runs the steps of one unit."""
 
     def __init__(
         self,
@@ -33,16 +33,16 @@ class Worker:
         record: Callable[[Record], None],
         ends_at: float | None,
     ) -> None:
-        """Make it.
+        """Prepare the work of a unit.
 
         Args:
-            plan: What is to be done.
-            unit: By which unit.
-            directory: The folder of the night.
-            progress: What has been done; nobody else changes what it says of this unit.
-            effects: How to do more.
-            record: Writes into the journal, and into ``progress``.
-            ends_at: When the night has to be over, on the clock of ``effects``; None for never.
+            plan: The plan.
+            unit: The unit.
+            directory: The folder of the nightly run.
+            progress: The state so far; only this worker changes it for this unit.
+            effects: The actions that the worker can take.
+            record: Adds a record to the journal and to ``progress``.
+            ends_at: Deadline of the nightly run on the clock of ``effects``; None for none.
         """
         self._plan, self._unit, self._directory = plan, unit, directory
         self._progress, self._effects, self._record = progress, effects, record
@@ -52,9 +52,9 @@ class Worker:
         self._power_cycles = 0
 
     def work(self, steps: Sequence[NightlyStep]) -> None:
-        """Do all of ``steps`` that are not done, until nothing more can be."""
+        """Run the remaining ``steps``, until all are done or the unit cannot go on."""
         retry = self._plan.retry
-        unasked = [step for step in steps if not self._settle(step, "later")]
+        unsettled = [step for step in steps if not self._settle(step, "later")]
         pending = [step for step in steps if not self._progress.is_done(step, retry)]
         if not pending or self._effects.stopped:
             return
@@ -66,18 +66,18 @@ class Worker:
             try:
                 held.enter_context(self._lease())
             except HarnessError as error:
-                for step in unasked:
+                for step in unsettled:
                     self._settle(step, "never")
                 self._event("not leased", Owner.HOST, error.message)
                 return
             if self._unit.unit is not None:
                 self._event("leased")
-            for step in unasked:
+            for step in unsettled:
                 self._settle(step, "now")
             if self._plan.heal.first and not self._make_well():
                 return
             for step in pending:
-                if not self._do(step):
+                if not self._run_step(step):
                     return
 
     def _lease(self) -> ExitStack:
@@ -88,38 +88,45 @@ class Worker:
         return stack
 
     def _settle(self, step: NightlyStep, ask: Literal["later", "now", "never"]) -> bool:
-        """Find out what became of an attempt that was under way when the night ended.
+        """Record the end of an attempt that was in progress when the nightly run was cut off.
 
         Args:
-            step: Of which step.
-            ask: When the board may be asked whether a failure is its own: once it is held.
+            step: The step of the attempt.
+            ask: Whether the board may be probed: "later" before its lease, "now" under it, "never"
+                without a lease.
 
         Returns:
-            False when that is left for later.
+            False if the board has to be probed later.
         """
         begun = self._progress.under_way.get(step)
         if begun is None:
             return True
         result = self._effects.result(self._directory / begun.directory)
         cause = cause_of(None, result, 0.0)
-        if cause.asks and self._can_ask and ask != "never":
+        if cause.ask_board and self._can_probe and ask != "never":
             if ask == "later":
                 return False
-            cause = self._ask(cause)
+            cause = self._probe_board(cause)
         seconds = result.duration_s if result is not None and not cause.stopped else 0.0
-        self._ended(begun, cause, seconds, "not seen", "" if cause.stopped else _id(result))
+        self._record_end(
+            begun, cause, seconds, "not seen", "" if cause.stopped else _result_id(result)
+        )
         return True
 
-    def _do(self, step: NightlyStep) -> bool:
-        """Try a step until it is done; False when this unit does nothing more tonight."""
+    def _run_step(self, step: NightlyStep) -> bool:
+        """Attempt a step until it is done; return False if this unit stops working."""
         while not self._progress.is_done(step, self._plan.retry):
             if self._effects.stopped:
                 return False
             with self._effects.slot(self._unit):
                 left = self._time_left()
-                attempt = self._try(step, left) if left > 0 else None
+                attempt = self._attempt(step, left) if left > 0 else None
             if attempt is None:
-                self._event("out of time", Owner.HOST, "its time was over before it had done all")
+                self._event(
+                    "out of time",
+                    Owner.HOST,
+                    "the time limit was reached before all steps were done",
+                )
                 return False
             if attempt.outcome == "interrupted":
                 return False
@@ -135,7 +142,7 @@ class Worker:
             self._wait_before(step)
         return True
 
-    def _try(self, step: NightlyStep, left: float) -> Attempt:
+    def _attempt(self, step: NightlyStep, left: float) -> Attempt:
         number = self._progress.next_number(step)
         directory = f"runs/{step}-{number}"
         begun = Started(step, number, directory, self._effects.utc())
@@ -151,15 +158,13 @@ class Worker:
                 result = self._effects.result(place)
                 cause = cause_of(ending, result, deadline)
                 if ending.expired and deadline == left and cause.kind == "Deadline":
-                    cause = Cause(
-                        stopped=True, message="the time of the unit or the night was over"
-                    )
+                    cause = Cause(stopped=True, message="the time limit was reached")
         except OSError as error:
-            cause, ended = _of_host(error), "not started"
-        if cause.asks and not cause.passed and not self._effects.stopped:
-            cause = self._ask(cause)
+            cause, ended = _host_cause(error), "not started"
+        if cause.ask_board and not cause.passed and not self._effects.stopped:
+            cause = self._probe_board(cause)
         self._flash_again = cause.owner is Owner.FLASH
-        return self._ended(begun, cause, seconds, ended, _id(result))
+        return self._record_end(begun, cause, seconds, ended, _result_id(result))
 
     def _flash(self, step: NightlyStep) -> tuple[Cause | None, str]:
         image = self._unit.images.get(step.variant)
@@ -169,7 +174,7 @@ class Worker:
         what, deadline = f"flashing {image.name}", self._plan.deadlines.flash_s
         return command_failed(ending, Owner.FLASH, what, deadline, failure), ending.text
 
-    def _ended(
+    def _record_end(
         self, begun: Started, cause: Cause, seconds: float, ended: str, result: str
     ) -> Attempt:
         outcome = "pass" if cause.passed else "interrupted" if cause.stopped else "fail"
@@ -190,37 +195,37 @@ class Worker:
         self._record(Ended(begun.step, attempt))
         return attempt
 
-    def _ask(self, cause: Cause) -> Cause:
-        """Let the board say whether the failure is its own."""
-        if not self._can_ask:
+    def _probe_board(self, cause: Cause) -> Cause:
+        """Probe the board, and return the cause with its health taken into account."""
+        if not self._can_probe:
             return cause
         examined, cycles = self._healed()
         if not examined.well:
-            self._event("not well", refined(cause, examined, cycles).owner, examined.message)
-        return refined(cause, examined, cycles)
+            self._event("not well", refine(cause, examined, cycles).owner, examined.message)
+        return refine(cause, examined, cycles)
 
     @property
-    def _can_ask(self) -> bool:
+    def _can_probe(self) -> bool:
         unit = self._unit.unit
         return unit is not None and not self._unit.started_here and unit.health != "none"
 
     def _make_well(self) -> bool:
-        """See that the unit is well, with a power cycle if need be; else bench it."""
-        if not self._can_ask:
+        """Examine the unit, power-cycle it if necessary; bench it if it stays unhealthy."""
+        if not self._can_probe:
             return True
         examined, cycles = self._healed()
         if examined.well:
             self._event("well", None, examined.message)
             return True
         if examined.owner is Owner.FLASH and any(self._unit.images.values()):
-            self._event("not well", Owner.FLASH, f"{examined.message}; it is flashed now")
+            self._event("not well", Owner.FLASH, f"{examined.message}; the unit will be flashed")
             return True
         after = f" after {cycles} power cycles" if cycles else ""
-        self._bench(examined.owner or Owner.BOARD, f"not well{after}: {examined.message}")
+        self._bench(examined.owner or Owner.BOARD, f"not healthy{after}: {examined.message}")
         return False
 
     def _healed(self) -> tuple[Examined, int]:
-        """Ask the unit how it is, and again after a power cycle if it is not well."""
+        """Examine the unit, and again after a power cycle if it is not healthy."""
         examined = self._effects.examine(self._unit)
         may = self._plan.heal.power_cycle and self._unit.has_power
         if examined.well or not may or self._effects.stopped:
@@ -237,7 +242,7 @@ class Worker:
             self._event("benched", owner, why)
 
     def _wait_before(self, step: NightlyStep) -> None:
-        """Wait before a step is tried again, longer each time."""
+        """Wait before a step is retried, longer each time."""
         failed = ended_of(self._progress.attempts[step])
         if may_retry(failed, self._plan.retry):
             self._effects.sleep(self._plan.retry.backoff_s * 2 ** min(len(failed) - 1, 6))
@@ -253,12 +258,12 @@ class Worker:
         self._record(OfUnit(event))
 
 
-def _id(result: object) -> str:
+def _result_id(result: object) -> str:
     own = getattr(result, "id", "")
     return own if isinstance(own, str) else ""
 
 
-def _of_host(error: OSError) -> Cause:
+def _host_cause(error: OSError) -> Cause:
     where = f" {error.filename}" if error.filename else ""
     message = f"{error.strerror or error}{where}"
     return Cause(owner=Owner.HOST, kind=type(error).__name__, message=message)

@@ -29,7 +29,7 @@ from harness.records.trace import Trace
 from harness.records.verdict import Check, Verdict
 from harness.report.run import EXECUTE
 from harness.runs.baseline import HistoryRef
-from harness.runs.evaluation import judged
+from harness.runs.evaluation import evaluate_run
 from harness.runs.judged_run import JudgedRun
 
 if TYPE_CHECKING:
@@ -308,7 +308,7 @@ class ProfiledRun:
         if file is not None or against != self._against:
             file = file or (Path(run.budget) if run.budget else None)
             earlier = None if against is None else self._earlier(against, file)
-            run = judged(
+            run = evaluate_run(
                 *(run.title, self.trace, self.result, file, self.directory), history=earlier
             )
         verdict = RunVerdict(run.verdict, lambda: failure_text(run, self.unit, against))

@@ -24,9 +24,9 @@ from harness.errors import (
     TargetError,
     UsageError,
 )
-from harness.history.location import default_history
+from harness.history import default_history
 from harness.lab.leases import hold_if
-from harness.lab.target_identity import refuse_other_target
+from harness.lab.units import check_identity
 from harness.link.options import PROFILES, VALUES, WHEN_FULL
 from harness.link.session import Session
 from harness.pytest_plugin.cases import CaseUnit
@@ -34,10 +34,9 @@ from harness.records.result import Result
 from harness.runs.add_results import add_reported
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
-from harness.runs.evaluation import judged_path
+from harness.runs.evaluation import evaluate_path
 from harness.runs.judged_run import JudgedRun
-from harness.runs.provenance import SESSION_VARIABLE
-from harness.runs.request import RunRequest
+from harness.runs.request import SESSION_VARIABLE, RunRequest
 from harness.runs.run import run_model
 from harness.runs.source import Source, load_source, on_scales
 from harness.target import start_target
@@ -109,7 +108,7 @@ class Runs:
                 known = _finished(path)
                 if not known:
                     self._execute(unit, model, options, path)
-                self._read[path] = judged_path(path, _load)
+                self._read[path] = evaluate_path(path, _load)
                 if not known and self.against is not None:
                     add_reported(self.against.url, self._read[path])
         run = self._read[path]
@@ -211,7 +210,7 @@ def open_session(unit: CaseUnit, wait_s: float, console: bytearray) -> Iterator[
             board=board.name,
         )
         info = session.hello(board.deadlines.boot_s)
-        refuse_other_target(info, board, firmware.build_id if firmware else None)
+        check_identity(info, board, firmware.build_id if firmware else None)
         session.reset()
         yield session
 

@@ -1,4 +1,4 @@
-"""Adding run directories to a store: those that are found, and the one that a run has just left."""
+"""Adds run directories to a store: those found below a path, or that of a run that just ended."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 def run_directories(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield every run directory at or below each of ``paths``, each once, by name.
+    """Yield every run directory at or below ``paths`` once, sorted by name.
 
-    A path without any is yielded itself, so that it is not passed over in silence.
+    A path without run directories is yielded itself, so that adding it reports an error.
     """
     seen: set[Path] = set()
     for path in paths:
         found = sorted(file.parent for file in path.rglob(RESULT)) if path.is_dir() else []
         for directory in found or [path]:
-            if (place := directory.resolve()) not in seen:
-                seen.add(place)
+            if (resolved := directory.resolve()) not in seen:
+                seen.add(resolved)
                 yield directory
 
 
@@ -40,19 +40,19 @@ def add_directory(store: Store, path: Path) -> Added:
     """Add the result of a run directory, with its trace if it has one.
 
     Raises:
-        UsageError: The store may not be written.
-        InfrastructureError: The store fails.
+        UsageError: The store is not writable.
+        InfrastructureError: The store failed.
     """
     run = RunDirectory(path)
     try:
         result = run.read_result()
-        microseconds(result.started_utc)  # of which all that follows makes use
+        microseconds(result.started_utc)  # raises if the time is invalid
     except (UsageError, OSError) as error:
         return Added(shown(path), "refused", "", str(error))
-    if store.has(result.id, over=not result.unfinished):  # without reading the trace again
+    if store.has(result.id, finished=not result.unfinished):  # without reading the trace again
         return Added(shown(path), "there", result.id)
     try:
-        subject, note = kept_subject(run, result)
+        subject, note = read_subject(run, result)
     except (UsageError, OSError) as error:
         return Added(shown(path), "refused", result.id, str(error))
     try:
@@ -66,7 +66,7 @@ def add_reported(url: str, run: JudgedRun) -> None:
     """Add a run that has just ended to the store at ``url``.
 
     Raises:
-        HarnessError: It could not be; the message says how to do it later.
+        HarnessError: Adding failed; the hint says how to add it later.
     """
     if run.result is None:
         return
@@ -74,30 +74,31 @@ def add_reported(url: str, run: JudgedRun) -> None:
         with open_store(url) as store:
             store.add(run.result, run.subject)
     except HarnessError as error:
-        kept = f"; the run is kept in {run.directory}" if run.directory else ""
-        later = f"; later, `etharness history add {run.directory}`" if run.directory else ""
+        kept = f"; the run is saved in {run.directory}" if run.directory else ""
+        later = f"; then `etharness history add {run.directory}`" if run.directory else ""
         kind = InfrastructureError if isinstance(error, InfrastructureError) else UsageError
         raise kind(
-            f"the result is not in the history: {error.message}{kept}", hint=f"{error.hint}{later}"
+            f"cannot add the result to the history: {error.message}{kept}",
+            hint=f"{error.hint}{later}",
         ) from error
 
 
-def kept_subject(run: RunDirectory, result: Result) -> tuple[Subject | None, str]:
-    """What was measured in a run, None if nothing can be said; and what is not as it should be.
+def read_subject(run: RunDirectory, result: Result) -> tuple[Subject | None, str]:
+    """Return the subject of a run, None without a readable trace, and a note about its trace.
 
     Raises:
-        DamagedError: A file is not as the run left it.
-        FormatError: Its trace cannot be read, though the run did not fail.
+        DamagedError: A file is damaged.
+        FormatError: The trace cannot be read, although the run did not fail.
     """
     if run.trace_file is None:
         run.load_result()
-        return None, "its run left no trace"
+        return None, "the run has no trace"
     try:
         source = load_source(run.path, salvage=True).require_sound()
     except FormatError as error:
         if result.failure is None:
             raise
-        return None, f"its trace cannot be read: {error.message}"
+        return None, f"cannot read its trace: {error.message}"
     if result.time_scales:
         source = on_scales(source, {})
     damage = f"its trace is damaged in {len(source.damage)} places" if source.damage else ""

@@ -1,4 +1,4 @@
-"""The history that a run is judged by: fetched from a store, and kept in the run directory."""
+"""The history that a run is compared with: fetched from a store, saved in the run directory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.check.subject import Subject
 from harness.errors import NotComparableError
 from harness.history import open_store
 from harness.history.entries import provenance_of
-from harness.history.history_json import read_copy, write_copy
+from harness.history.history_json import decode_history, encode_history
 from harness.records.result import Result
 from harness.records.trace import OPERATOR_CALL
 from harness.runs.directory import HISTORY, RunDirectory
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRef:
-    """Where history is, and which of it is the baseline.
+    """A history and a baseline in it.
 
     Attributes:
-        url: As ``open_store`` takes it.
-        baseline: Which results are compared with.
+        url: URL or path of the history, as for ``open_store``.
+        baseline: The results to compare with.
     """
 
     url: str
@@ -45,19 +45,19 @@ class HistoryRef:
     def fetch(
         self, judged: Provenance, limits: HistoryLimits, also: Collection[str] = ()
     ) -> History:
-        """Read what ``judged`` is held against: its board's results of the model, on any unit.
+        """Read the results to compare ``judged`` with: the same board and model, on any unit.
 
-        What was made on the same occasion of the same commit is no part of a baseline of the last
-        results, of which there may be none yet.
+        A ``last:N`` baseline leaves out results of the same unit, commit and session, and may be
+        empty.
 
         Args:
-            judged: What is judged.
-            limits: Which statistics are compared.
-            also: Ids of results that are judged with it.
+            judged: Provenance of the result to evaluate.
+            limits: Limits that select the statistics to compare.
+            also: Ids of further results to leave out.
 
         Raises:
-            NotComparableError: The baseline that was asked for means no result.
-            UsageError: There is no such store, or the baseline may mean several commits.
+            NotComparableError: The baseline matches no result.
+            UsageError: There is no such store, or the baseline matches several commits.
             InfrastructureError: The store does not answer.
         """
         baseline = self.baseline
@@ -73,57 +73,57 @@ class HistoryRef:
             if baseline.how != "last":
                 raise
             return History(description=baseline.description)
-        # Scopes repeat the times of what they hold.
+        # An operator-call scope repeats the time of the operator inside it.
         series = tuple(one for one in found.series if one.metric.name != OPERATOR_CALL)
         history = msgspec.structs.replace(found, series=series)
         return _without_own(history, judged) if baseline.how == "last" else history
 
     def check(self) -> None:
-        """Open the store and close it again, to see whether it can be asked later.
+        """Check that the store can be opened, before a run that needs it later.
 
         Raises:
             UsageError: There is no such store.
-            InfrastructureError: It does not answer.
+            InfrastructureError: The store does not answer.
         """
         self._open().close()
 
     def _open(self) -> Store:
-        # The first night has nothing to be held against, and may begin the history.
+        # The first run has no baseline yet, and may create the history.
         return open_store(self.url, create=self.baseline.how == "last")
 
 
 def _without_own(history: History, judged: Provenance) -> History:
-    def own(place: int) -> bool:
-        result = history.results[place]
+    def own(index: int) -> bool:
+        result = history.results[index]
         return (result.unit, origin_of(result), occasion_of(result)) == (
             *(judged.unit, origin_of(judged), occasion_of(judged)),
         )
 
-    baseline = tuple(place for place in history.baseline if not own(place))
+    baseline = tuple(index for index in history.baseline if not own(index))
     return msgspec.structs.replace(history, baseline=baseline)
 
 
-def keep_history(directory: Path, history: History) -> None:
-    """Keep the history that a run was judged by, so that it can be judged so again."""
-    RunDirectory(directory).write_late(HISTORY, write_copy(history))
+def save_history(directory: Path, history: History) -> None:
+    """Save the history that a run was compared with, for later evaluations of the same run."""
+    RunDirectory(directory).write_late(HISTORY, encode_history(history))
 
 
-def kept_history(directory: Path) -> History | None:
-    """Return the history that a run was judged by, if it was.
+def load_history(directory: Path) -> History | None:
+    """Return the history that a run was compared with; None without one.
 
     Raises:
-        FormatError: The file holds something else.
+        FormatError: The file is not a history.
     """
     file = directory / HISTORY
     if not file.is_file():
         return None
-    return read_copy(file.read_bytes(), str(file))
+    return decode_history(file.read_bytes(), str(file))
 
 
 def compare_with(
     history: History, subject: Subject, result: Result, budget: Budget | None
 ) -> HistoryComparison:
-    """Hold a run against its history.
+    """Compare a run with its history.
 
     Raises:
         UsageError: SciPy or ruptures is not installed.

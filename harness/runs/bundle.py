@@ -1,11 +1,12 @@
-"""Bundles: a judged run with all that its verdict was made of, in one file.
+"""Bundles: an archive of an evaluated run with all inputs of its verdict.
 
-README.txt       how to look at it
-manifest.json    what is in it, with digests, and how it was judged (schema/bundle.schema.json)
-verdict.json     what was said (schema/replay.schema.json)
+README.txt       how to replay it
+manifest.json    list of files with digests, and the options of the evaluation
+                 (schema/bundle.schema.json)
+verdict.json     the verdict (schema/replay.schema.json)
 run/             the run directory; or trace/, a trace without one
 budget/          the budget file and those that it extends
-model/, etrecord/, debug/, history/, board/, firmware/  what else was there
+model/, etrecord/, debug/, history/, board/, firmware/  further files, where available
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from harness.check.budget import read_files
 from harness.check.evaluate import NO_LIMITS
 from harness.config.board import Board, load_board
 from harness.errors import UsageError
-from harness.history.history_json import write_copy
+from harness.history.history_json import encode_history
 from harness.lab.postmortem import examine
 from harness.records.result import ClockRecord, encode
 from harness.runs.archive import pack
@@ -36,9 +37,9 @@ from harness.runs.directory import (
     from_clock_domain,
     to_clock_domain,
 )
-from harness.runs.evaluation import judged_path, recorded
+from harness.runs.evaluation import evaluate_path, verdict_record
 from harness.runs.judged_run import JudgedRun, RunJudgement
-from harness.runs.source import load_given
+from harness.runs.source import load_with_options
 from harness.target.build import built_firmware
 from harness.target.doctor import examine as examine_tools
 
@@ -47,13 +48,13 @@ JUDGEMENT: Final = "verdict.json"
 README: Final = "README.txt"
 RUN: Final = "run"
 
-_README_TEXT: Final = """A run of etdump-harness with all that its verdict was made of.
+_README_TEXT: Final = """A run of etdump-harness with all inputs of its verdict.
 
     pip install etdump-harness=={version}
     etharness replay {this}
 
-checks every digest, decodes the trace, judges it again and compares the verdict with the one that
-was recorded, byte for byte. `etharness replay {this} --out DIRECTORY` unpacks it, too; then
+verifies every digest, decodes the trace, evaluates it again and compares the verdict with the
+recorded one, byte for byte. `etharness replay {this} --out DIRECTORY` also unpacks it; then
 `etharness decode DIRECTORY/{judged}` shows the trace.
 
 {contents}{missing}"""
@@ -68,27 +69,29 @@ class Packed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is in a bundle, and how it was judged. Names are those of files in it, "" for none.
+    """The manifest of a bundle: its files and the options of the evaluation.
+
+    Files are named by their path in the bundle; "" stands for no file.
 
     Attributes:
-        tool_version: Version of this package that judged.
-        versions: Versions of what else was used, on the machine that made the bundle.
+        tool_version: Version of this package that evaluated the run.
+        versions: Versions of other software on the host that wrote the bundle.
         judged: The run directory or the trace.
         budget: The budget file.
         etrecord: The ETRecord.
-        debug_buffer: Bytes of logged tensors that were given beside the trace.
-        history: Earlier results, where no run directory keeps them.
+        debug_buffer: Bytes of logged tensors that were given in addition to the trace.
+        history: The history, for a trace without a run directory.
         model: The model.
-        firmware: The image, where it was built on the machine that made the bundle.
-        clock: What the trace's ticks were taken to count, where that was given.
-        clock_bits: How wide its counter was said to be; null for what the trace says.
-        salvage: Damaged places of the trace were left out.
-        time_scales: What the ticks of delegates' events were said to mean.
-        day: The day that waivers with an end were asked for.
-        board: The board whose rules counted for a trace without a result.
-        of_model: The model whose rules counted, likewise.
-        missing: What could not be put in, in words.
-        files: All files but this one, by name.
+        firmware: The firmware image, if it was built on the host that wrote the bundle.
+        clock: Clock of the trace, if it was given.
+        clock_bits: Width of the counter, if it was given; null for that of the trace.
+        salvage: Whether damaged parts of the trace were left out.
+        time_scales: Time scales of delegate events that were given.
+        day: Date for waivers that expire.
+        board: Board for the rules, for a trace without a result.
+        of_model: Model for the rules, for a trace without a result.
+        missing: Files that could not be included, as messages.
+        files: All files except this one, by name.
         schema: Version of this document.
     """
 
@@ -114,35 +117,37 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 def write_bundle(runs: Sequence[JudgedRun]) -> bytes:
-    """Return a bundle of one run.
+    """Return the bundle of a run.
 
     Raises:
-        UsageError: There are several runs, or a file of it is gone.
+        UsageError: ``runs`` has several runs, or a file of the run is missing.
     """
     if len(runs) != 1:
         raise UsageError(
-            f"a bundle is of one run, not of {len(runs)}", hint="write one for each of them"
+            f"a bundle contains one run, not {len(runs)}", hint="write a bundle for each run"
         )
     (run,) = runs
     if run.failure is not None and run.subject is None and run.directory is not None:
-        # It failed just now, and nobody has judged what it left.
+        # The run has just failed, and its files have not been evaluated.
         given = run.given
-        run = judged_path(run.directory, lambda path: load_given(path, given), NO_LIMITS, given)
+        run = evaluate_path(
+            run.directory, lambda path: load_with_options(path, given), NO_LIMITS, given
+        )
     contents = _Contents(run)
     contents.collect()
     return contents.packed()
 
 
 def judgement(run: JudgedRun, budget: str) -> RunJudgement:
-    """What a run's verdict says.
+    """Return the verdict of a run as a bundle records it.
 
     Args:
         run: The run.
-        budget: What its budget file is called.
+        budget: Name of its budget file in the bundle.
     """
     verdict = None
     if run.subject is not None:
-        verdict = msgspec.structs.replace(recorded(run), budget=budget)
+        verdict = msgspec.structs.replace(verdict_record(run), budget=budget)
     code = 0 if run.passed else 1
     if run.result is not None and run.failure is not None:
         code = run.result.exit_code
@@ -151,7 +156,7 @@ def judgement(run: JudgedRun, budget: str) -> RunJudgement:
 
 
 def _postmortem(run: JudgedRun) -> Any:
-    """The postmortem decoded from what the board sent."""
+    """Return the postmortem decoded from the raw file of the run directory."""
     image = run.directory / POSTMORTEM_IMAGE if run.directory is not None else None
     if image is None or not image.is_file():
         return None
@@ -161,7 +166,7 @@ def _postmortem(run: JudgedRun) -> Any:
 
 
 class _Contents:
-    """The files of a bundle as they are found."""
+    """Collects the files and facts of a bundle."""
 
     def __init__(self, run: JudgedRun) -> None:
         self._run = run
@@ -170,7 +175,7 @@ class _Contents:
         self._facts: dict[str, Any] = {}
 
     def collect(self) -> None:
-        """Find everything."""
+        """Collect all files."""
         given = self._run.given
         self._facts["judged"] = self._judged()
         if self._run.budget:
@@ -180,8 +185,8 @@ class _Contents:
         if given.debug_buffer is not None:
             self._facts["debug_buffer"] = self._take("debug", given.debug_buffer)
         history = self._run.history
-        if history is not None and self._run.directory is None:  # a run directory keeps it
-            self._facts["history"] = self._add("history", "history.json", write_copy(history))
+        if history is not None and self._run.directory is None:  # a run directory has it
+            self._facts["history"] = self._add("history", "history.json", encode_history(history))
         if given.clock is not None:
             self._facts["clock"] = from_clock_domain(given.clock)
         subject = self._run.subject
@@ -194,11 +199,10 @@ class _Contents:
         self._facts["versions"] = _versions() | self._board()
 
     def packed(self) -> bytes:
-        """The bundle."""
-        said = judgement(self._run, self._facts.get("budget", ""))
-        self._files[JUDGEMENT] = encode(said)
+        """Return the bundle."""
+        self._files[JUDGEMENT] = encode(judgement(self._run, self._facts.get("budget", "")))
         listed = "".join(f"{name}\n" for name in sorted([*self._files, MANIFEST, README]))
-        missing = "".join(f"missing: {what}\n" for what in self._missing)
+        missing = "".join(f"missing: {text}\n" for text in self._missing)
         self._files[README] = _README_TEXT.format(
             this="BUNDLE.zip",
             version=__version__,
@@ -219,11 +223,11 @@ class _Contents:
         return pack({**self._files, MANIFEST: encode(manifest)})
 
     def _judged(self) -> str:
-        """The run directory, a file in it, or a trace that has none."""
+        """Add the run directory or the trace; return the name of the evaluated path."""
         path = Path(self._run.title)
         directory = self._run.directory
         if directory is None and self._run.result is not None:
-            directory = path.parent  # a file of a run directory was judged
+            directory = path.parent  # a file of a run directory was evaluated
         if directory is None:
             return self._take("trace", path)
         for name in RunDirectory(directory).files():
@@ -231,7 +235,7 @@ class _Contents:
         return RUN if self._run.directory is not None else f"{RUN}/{path.name}"
 
     def _budget(self, path: Path) -> str:
-        """The budget file with those it extends, as they stand to each other."""
+        """Add the budget file and those it extends, with their relative paths."""
         paths = [_absolute(file.document.path) for file in read_files(path)]
         above = Path(os.path.commonpath([file.parent for file in paths]))
         for file in paths:
@@ -247,17 +251,17 @@ class _Contents:
         if hashlib.sha256(data).hexdigest() == model.sha256:
             self._facts["model"] = self._add("model", path.name, data)
         else:
-            self._missing.append(f"the model {path.name}: it is no longer where it was")
+            self._missing.append(f"the model {path.name}: moved or changed since the run")
 
     def _board(self) -> dict[str, str]:
-        """Take the board file and its firmware; return versions of what that was made with."""
+        """Add the board file and the firmware; return the versions of the build tools."""
         result = self._run.result
         if result is None:
             return {}
         try:
             board, file = load_board(result.board)
         except UsageError:
-            self._missing.append(f"the board file of {result.board}: it is not known by its name")
+            self._missing.append(f"the board file of {result.board}: not found by its name")
             return {}
         self._add("board", file.name, _read(file))
         self._firmware(board)
@@ -270,19 +274,19 @@ class _Contents:
             name = built.image.name
             self._facts["firmware"] = self._add("firmware", name, _read(built.image))
         else:
-            self._missing.append("the firmware: it is not built here, or is another build")
+            self._missing.append("the firmware: not built on this host, or another build")
 
     def _take(self, folder: str, path: Path) -> str:
         return self._add(folder, path.name, _read(path))
 
     def _add(self, folder: str, name: str, data: bytes) -> str:
-        where = f"{folder}/{name}"
-        self._files[where] = data
-        return where
+        path = f"{folder}/{name}"
+        self._files[path] = data
+        return path
 
 
 def _absolute(path: Path) -> Path:
-    """The same without ``..``; links stay links, as names of budgets go by them."""
+    """Return an absolute path without ``..``; links are kept, as budgets name them."""
     return Path(os.path.normpath(path.absolute()))
 
 

@@ -1,4 +1,4 @@
-"""What is read from a target after a run, and how it is recorded."""
+"""Collects the facts and files of a run from the target and the model, as a result records them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from harness.runs.directory import (
 from harness.runs.source import counts_of, is_device_log, read_trace
 
 STREAMING: Final = "Link::stream"
-"""The event that covers sending the log while a run goes on."""
+"""Name of the events during which the device sends its log."""
 
 PINGS = 5
 """Pings before and after a run: the narrowest bracket of a handful is close to the line's best."""
 
 
 def describe_target(info: TargetInfo) -> TargetRecord:
-    """Return what a result records of a target."""
+    """Return the record of a target."""
     return TargetRecord(
         board=info.board,
         cpu=info.cpu,
@@ -60,21 +60,21 @@ def describe_target(info: TargetInfo) -> TargetRecord:
 
 
 def record_pings(session: Session) -> tuple[Ping, ...]:
-    """Ping a few times."""
+    """Ping the target ``PINGS`` times."""
     return tuple(session.ping() for _ in range(PINGS))
 
 
 def record_restart(outcome: RunOutcome, after: Sequence[Ping]) -> Ping | None:
-    """The restart of the device's clock by a run, as a reading of zero.
+    """Return the restart of the device's clock at the start of a run, as a ping that reads zero.
 
-    None when the readings after it are of no clock that was restarted.
+    None if the run did not restart the clock.
     """
     before_ns, after_ns = outcome.restarted_ns
     return Ping(before_ns, after_ns, after[0].epoch, 0) if after else None
 
 
 def steadiness_of(board: Board) -> Steadiness:
-    """What the board file says of the rate of its clock 0."""
+    """Return the rate tolerance of a board's clock 0, from its board file."""
     ppm = board.timer.tolerance_ppm
     wander = Fraction(board.timer.wander_ppm)
     return Steadiness(None if ppm is None else Fraction(ppm), wander)
@@ -87,19 +87,19 @@ def pull_trace(
     progress: Callable[[int, int], None] = lambda *_: None,
     chunks: Sequence[bytes] = (),
 ) -> tuple[Trace, TraceSummary]:
-    """Pull the trace of the last run and decode it; keep a device log raw and as ED00.
+    """Pull the trace of the last run and decode it; save a device log raw and as ED00.
 
-    A runtime that traces itself gives an ED00 file, which is kept as it is. Either may come with a
-    debug buffer, the bytes of logged tensors. ``chunks`` are what came of a device log while the
-    run went on, each with its debug buffer behind it.
+    A runtime with its own tracer sends an ED00 file, which is saved unchanged. Either may have a
+    debug buffer, the bytes of logged tensors. ``chunks`` are the parts of a device log streamed
+    during the run, each followed by its debug buffer.
 
-    The ED00 copy holds what ExecuTorch itself would have written: no allocation events, which
-    make its Inspector refuse the whole file, and no values whose bytes are lost. The raw log has
-    them; the summary says how many.
-    Events during which a counter wrapped end beyond its range there, as Inspector subtracts.
+    The ED00 copy has what ExecuTorch itself would have written: no allocation events, which
+    make its Inspector refuse the whole file, and no values with lost bytes. The raw log has
+    them; the summary records their numbers.
+    In the copy, events during which a counter wrapped end beyond its range, as Inspector subtracts.
 
     Raises:
-        FormatError: The log contradicts itself; the raw bytes are kept all the same.
+        FormatError: The log is inconsistent; its raw bytes are saved in any case.
     """
     pieces = [split_chunk(chunk) for chunk in chunks]
     image = b"".join(log for log, _ in pieces)
@@ -132,39 +132,16 @@ def pull_trace(
     )
 
 
-def _value_ticks(trace: Trace) -> int:
-    """Ticks that the device spent logging values."""
-    timed = (trace.kind == Kind.DEBUG) & (trace.clock != NO_CLOCK)
-    return int(durations(trace)[timed].sum()) if timed.any() else 0
-
-
-def _streaming_ticks(trace: Trace) -> int:
-    """Ticks that the device spent sending its log between two operators."""
-    if STREAMING not in trace.names:
-        return 0
-    return int(durations(trace)[trace.name == trace.names.index(STREAMING)].sum())
-
-
-def _debug_buffer(session: Session) -> bytes:
-    """Read the bytes of logged tensors; empty when the device has no buffer for them."""
-    try:
-        return session.read(Region.TRACE, 1)
-    except DeviceRefusedError as error:
-        if error.status != Status.BAD_REGION:
-            raise
-        return b""
-
-
 def read_method(model: bytes, name: str) -> Method | None:
     """Read a method of a ``.pte`` file; None if it cannot be read, or has no such method."""
     try:
         return read_program(model).method(name)
-    except FormatError:  # what the device makes of the file decides, not this
+    except FormatError:  # the device decides whether the file is valid
         return None
 
 
 def delegate_calls(method: Method | None) -> tuple[DelegateCall, ...]:
-    """List the calls of delegates."""
+    """Return the delegate calls of a method."""
     chains = method.chains if method is not None else ()
     return tuple(
         DelegateCall(chain, index, instruction.name)
@@ -175,6 +152,29 @@ def delegate_calls(method: Method | None) -> tuple[DelegateCall, ...]:
 
 
 def planned_sizes(method: Method | None) -> dict[str, int]:
-    """Bytes that the compiler planned, by the name of the allocator that has them on a device."""
+    """Return the memory that the compiler planned, bytes, by allocator name on the device."""
     planned = method.planned if method is not None else ()
     return {f"planned_{pool}": planned[pool] for pool in range(1, len(planned))}
+
+
+def _value_ticks(trace: Trace) -> int:
+    """Return the ticks that the device spent logging values."""
+    timed = (trace.kind == Kind.DEBUG) & (trace.clock != NO_CLOCK)
+    return int(durations(trace)[timed].sum()) if timed.any() else 0
+
+
+def _streaming_ticks(trace: Trace) -> int:
+    """Return the ticks that the device spent sending its log between operators."""
+    if STREAMING not in trace.names:
+        return 0
+    return int(durations(trace)[trace.name == trace.names.index(STREAMING)].sum())
+
+
+def _debug_buffer(session: Session) -> bytes:
+    """Read the bytes of logged tensors; empty if the device has no debug buffer."""
+    try:
+        return session.read(Region.TRACE, 1)
+    except DeviceRefusedError as error:
+        if error.status != Status.BAD_REGION:
+            raise
+        return b""

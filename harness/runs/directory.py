@@ -1,23 +1,23 @@
-"""Run directory: everything needed to look at a run again, without the board.
+"""Run directory: all files of a run, enough to examine it without the board.
 
-result.json      what ran, what was measured, how it ended (schema/result.schema.json)
+result.json      model, measurements, outcome (schema/result.schema.json)
 trace.etlog      the device's own log, lossless; absent when ExecuTorch itself traced
-trace.partial    the beginning of the log, when the link broke while it was read
-trace.etdp       the same as ED00, size-prefixed, as ExecuTorch writes it, or as it wrote it
+trace.partial    the beginning of the log, if the link failed during its transfer
+trace.etdp       the log as ED00, size-prefixed, as ExecuTorch writes it; or ExecuTorch's own file
 debug_buffer.bin bytes of logged tensors, which trace.etlog and trace.etdp refer to
-inputs/N.npy     what was fed
-outputs/N.npy    what came out of the last execution
-reference/N.npy  what should have, if somebody said so
-console.log      text the board printed, of much text the head and the tail
-history.json     earlier results that the run was judged by, if it was
-flash.json       how the firmware was brought onto the board, if the run did that
-                 (schema/flash.schema.json); flash.log is what the tool printed, head and tail
-postmortem.json  when the board crashed in the run: what it was doing; postmortem.bin as it sent it,
-                 and trace.etlog is the log up to the crash
-earlier_*        the same of a crash before the run, which the run has made the board forget
+inputs/N.npy     inputs of the model
+outputs/N.npy    outputs of the last execution
+reference/N.npy  expected outputs, if given
+console.log      the board's console output; head and tail if it is long
+history.json     the history that the run was compared with, if any
+flash.json       record of flashing, if the run flashed the board (schema/flash.schema.json);
+                 flash.log is the output of the tool, head and tail
+postmortem.json  postmortem of a crash during the run; postmortem.bin is its raw form, and
+                 trace.etlog the log up to the crash
+earlier_*        postmortem of a crash before the run, which the run removed from the board
 
-``result.json`` is written last and records length and SHA-256 of every other file but ``flash.*``,
-on which no verdict rests, and of itself. Whoever loads a run directory has them verified first.
+``result.json`` is written last. It records length and SHA-256 of every other file and a digest of
+itself, except for ``flash.*``, on which no verdict depends. Loading a run directory verifies them.
 """
 
 from __future__ import annotations
@@ -66,17 +66,17 @@ _FILES = (
 )
 
 _TENSORS = ("inputs", "outputs", "reference")
-"""Folders of tensors; the last one is there only when there are references."""
+"""Folders of tensors; the last one exists only with references."""
 
 _UNRECORDED: Final = (RESULT, FLASH, FLASH_LOG)
-"""Files that a result does not record: itself, and what another flashing may replace."""
+"""Files that a result does not record: itself, and files that a later flash replaces."""
 
 _LOADED: Final = (LOG, ETDUMP, DEBUG_BUFFER, HISTORY, POSTMORTEM, POSTMORTEM_IMAGE)
-"""Files that are read wherever they are, so one that the result does not record is an error."""
+"""Files that are read if they exist, so one that the result does not record is an error."""
 
 
 class RunDirectory:
-    """A run directory, for writing a new one or reading one back."""
+    """A run directory, new or existing."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -85,10 +85,11 @@ class RunDirectory:
     def create(cls, path: Path) -> RunDirectory:
         """Make ``path`` an empty run directory.
 
-        Files of an earlier run in it are removed; everything else in it is left alone.
+        Files of an earlier run in it are removed; other files are kept.
 
         Raises:
-            UsageError: ``path`` is a file, or holds files by the names of a run's that no run made.
+            UsageError: ``path`` is a file, or is not a run directory but has files with the names
+                of a run's files.
         """
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is a file, not a directory")
@@ -96,7 +97,7 @@ class RunDirectory:
         if earlier and not (path / RESULT).is_file():
             names = ", ".join(str(file.relative_to(path)) for file in earlier)
             raise UsageError(
-                f"{path} holds {names}, which a run would replace, but it is no run directory",
+                f"{path} is not a run directory, but has files that a run would replace: {names}",
                 hint="name another directory with -o",
             )
         for file in earlier:
@@ -106,12 +107,12 @@ class RunDirectory:
         return cls(path)
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file so that it is there whole or not at all."""
+        """Write a file atomically."""
         partial = self.path / f".{name}.partial"
         try:
             partial.write_bytes(data)
         except OSError:
-            # Half a file is of no use, and takes room from those that are.
+            # On a full disk, a partial file takes space from complete ones.
             partial.unlink(missing_ok=True)
             raise
         partial.rename(self.path / name)
@@ -125,37 +126,34 @@ class RunDirectory:
         return name
 
     def write_result(self, result: Result) -> Result:
-        """Write ``result.json``, and return it with its digest if it records files."""
+        """Write ``result.json``; return the result, with its digest if it records files."""
         if result.files is not None:
             result = replace(result, digest=digest_of(encode(result)))
         self.write(RESULT, encode(result))
         return result
 
     def finish(self, result: Result) -> Result:
-        """Write ``result.json``, the last file of a run, and return it as written.
-
-        It records all other files, as they are now.
-        """
+        """Write ``result.json`` with a record of all other files; return the result as written."""
         names = (name for name in self.files() if name not in _UNRECORDED)
         return self.write_result(
             replace(result, files={name: self._record(name) for name in names})
         )
 
     def write_late(self, name: str, data: bytes) -> None:
-        """Write a file into a run directory that may be finished, and have its result record it."""
+        """Write a file into a run directory, and record it in the result if that is finished."""
         result = self.read_result() if self.is_one else None
         if result is None or result.files is None:
             self.write(name, data)
             return
         others = {other: record for other, record in result.files.items() if other != name}
-        # Cut off on the way, this leaves a file that is not recorded, which can be removed; not one
-        # recorded with the digest of another.
+        # If this is interrupted, the file is unrecorded and can be removed; it is never recorded
+        # with a wrong digest.
         self.write_result(replace(result, files=others))
         self.write(name, data)
         self.write_result(replace(result, files={**others, name: self._record(name)}))
 
     def files(self) -> list[str]:
-        """Names of all that a run wrote into it, and of nothing else that is there."""
+        """Return the names of the files that a run wrote, and of no others."""
         names = [name for name in _FILES if (self.path / name).is_file()]
         for folder in _TENSORS:
             found = sorted((self.path / folder).glob("*.npy"))
@@ -164,21 +162,21 @@ class RunDirectory:
 
     @property
     def is_one(self) -> bool:
-        """Whether a run made it."""
+        """Whether it is a run directory."""
         return (self.path / RESULT).is_file()
 
     @property
     def trace_file(self) -> Path | None:
-        """The file that says most of the trace; None when the run did not get that far."""
+        """The most complete file of the trace; None if the run has no trace."""
         files = (self.path / name for name in (LOG, ETDUMP))
         return next((file for file in files if file.is_file()), None)
 
     def read_result(self) -> Result:
-        """Read ``result.json`` alone. What other files say counts only after ``load_result``.
+        """Read ``result.json`` alone; ``load_result`` also verifies the other files.
 
         Raises:
             UsageError: It is missing or not a result of this version.
-            DamagedError: It is not as it was written.
+            DamagedError: It is damaged.
         """
         return _sound(self.examine(()))
 
@@ -187,18 +185,18 @@ class RunDirectory:
 
         Raises:
             UsageError: It is missing or not a result of this version.
-            DamagedError: A file is not as the run left it.
+            DamagedError: A file is damaged.
         """
         return _sound(self.examine())
 
     def examine(self, names: Collection[str] | None = None) -> tuple[Result, DamagedError | None]:
-        """Read ``result.json``, and compare files with what it records: their length and SHA-256.
+        """Read ``result.json``, and verify length and SHA-256 of the files that it records.
 
         Args:
-            names: Files to compare, besides ``result.json``; None for all.
+            names: Files to verify, besides ``result.json``; None for all.
 
         Returns:
-            The result, and what is wrong with these files, None if nothing is.
+            The result, and an error for the damaged files; None if all are intact.
 
         Raises:
             UsageError: ``result.json`` is missing or not a result of this version.
@@ -206,22 +204,22 @@ class RunDirectory:
         path = self.path / RESULT
         if not self.is_one:
             raise UsageError(
-                f"{self.path} is no run directory: it has no {RESULT}",
-                hint="`etharness run -o DIRECTORY` makes one",
+                f"{self.path} is not a run directory: it has no {RESULT}",
+                hint="create one with `etharness run -o DIRECTORY`",
             )
         data = path.read_bytes()
         result = decode(data, str(path))
         found = [*_defects_of_result(result, data), *self._defects(result, names)]
         if not found:
             return result, None
-        (name, what, hint), *more = found
-        also = f"; damaged, too: {', '.join(other for other, _, _ in more)}" if more else ""
-        return result, DamagedError(f"{self.path / name}: damaged: {what}{also}", hint=hint)
+        (name, defect, hint), *more = found
+        also = f"; also damaged: {', '.join(other for other, _, _ in more)}" if more else ""
+        return result, DamagedError(f"{self.path / name}: damaged: {defect}{also}", hint=hint)
 
     def _defects(
         self, result: Result, names: Collection[str] | None
     ) -> Iterator[tuple[str, str, str]]:
-        """Yield name, defect and remedy of every file that is not as it is recorded."""
+        """Yield name, defect and hint of every file that differs from its record."""
         recorded = self._recorded(result)
         for name, record in recorded:
             if names is not None and name not in names:
@@ -230,19 +228,19 @@ class RunDirectory:
                 yield RESULT, f"it records {name!r}, which is not a file of a run", RESTORE
             elif not (self.path / name).is_file():
                 yield name, f"the file is missing, {RESULT} records it", RESTORE
-            elif what := _difference(self._record(name), record):
-                yield name, what, RESTORE
+            elif defect := _difference(self._record(name), record):
+                yield name, defect, RESTORE
         if result.files is None:
             if names != () and not result.unfinished:
-                what = f"only {recorded[0][0]} is verified" if recorded else "none is verified"
-                _log.warning("%s records no digests of its files: %s", self.path / RESULT, what)
+                extent = f"only {recorded[0][0]} is verified" if recorded else "none is verified"
+                _log.warning("%s records no digests of its files: %s", self.path / RESULT, extent)
             return
         for name in _LOADED if names is None else names:
             if name in _LOADED and name not in result.files and (self.path / name).is_file():
                 yield name, f"{RESULT} does not record this file", "remove it, or run again"
 
     def _recorded(self, result: Result) -> list[tuple[str, FileRecord]]:
-        """What a result records of files; of the log it has always been recorded."""
+        """Return the recorded files; the log is recorded in every version of results."""
         recorded = list((result.files or {}).items())
         if (trace := result.trace) is not None:
             known = (self.path / LOG).is_file() if result.files is None else LOG in result.files
@@ -272,7 +270,7 @@ def _defects_of_result(result: Result, data: bytes) -> Iterator[tuple[str, str, 
 
 
 def _difference(found: FileRecord, recorded: FileRecord) -> str:
-    """How a file differs from what is recorded of it, or ""."""
+    """Return how a file differs from its record; "" if it does not."""
     if found.nbytes != recorded.nbytes:
         return f"it has {found.nbytes:,} bytes, {RESULT} records {recorded.nbytes:,}"
     if found.sha256 != recorded.sha256:
@@ -281,7 +279,7 @@ def _difference(found: FileRecord, recorded: FileRecord) -> str:
 
 
 def _is_of_a_run(name: str) -> bool:
-    """Whether a run writes files by that name, so that no other file is read because of it."""
+    """Whether a run writes files of that name: a result must not name files elsewhere."""
     folder, *rest = PurePosixPath(name).parts or ("",)
     return name in _FILES or (folder in _TENSORS and len(rest) == 1 and rest[0] != "..")
 
@@ -293,6 +291,6 @@ def to_clock_domain(clock: ClockRecord) -> ClockDomain:
 
 
 def from_clock_domain(domain: ClockDomain) -> ClockRecord:
-    """Return what a result records of a clock domain."""
+    """Return the record of a clock domain."""
     hz = domain.hz or Fraction(0)
     return ClockRecord(domain.name, domain.bits, domain.down, hz.numerator, hz.denominator)

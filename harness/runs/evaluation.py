@@ -1,6 +1,6 @@
-"""The verdict on a run, made of nothing but what its run directory holds and the rules given.
+"""Evaluates a run: its verdict depends only on the run directory, the budget and the history.
 
-``run``, ``check``, ``report`` and a replay judge by this one function, so they cannot disagree.
+``run``, ``check``, ``report`` and ``replay`` share this evaluation, so their verdicts agree.
 """
 
 from __future__ import annotations
@@ -29,44 +29,44 @@ from harness.records.result import Result, VerdictRecord
 from harness.records.timestamps import moment
 from harness.records.trace import Trace
 from harness.records.verdict import Check, Verdict
-from harness.runs.baseline import HistoryRef, compare_with, keep_history, kept_history
+from harness.runs.baseline import HistoryRef, compare_with, load_history, save_history
 from harness.runs.directory import CONSOLE, POSTMORTEM, RunDirectory
-from harness.runs.judged_run import NOTHING_GIVEN, JudgedRun, ReadOptions
-from harness.runs.model_metadata import know
+from harness.runs.judged_run import DEFAULT_OPTIONS, JudgedRun, ReadOptions
+from harness.runs.model_metadata import load_metadata
 from harness.runs.source import Source
 from harness.runs.tensors import compared_outputs
 
 _CONSOLE_END: Final = 4096
-"""Bytes of the console's end that reports show."""
+"""Bytes of console output that reports show, from the end."""
 
 
-def judged(
+def evaluate_run(
     title: str,
     trace: Trace,
     result: Result | None = None,
     budget: Path | Budget | None = None,
     directory: Path | None = None,
-    given: ReadOptions = NOTHING_GIVEN,
+    given: ReadOptions = DEFAULT_OPTIONS,
     history: History | HistoryRef | None = None,
     dumps: tuple[int, ...] = (),
 ) -> JudgedRun:
-    """Hold a trace against every rule there is for it.
+    """Evaluate a trace by the invariants, the budget and the history.
 
     Args:
-        title: Where it is from, for people.
-        trace: What was logged, on its time scales.
-        result: The result of its run, if that is known.
-        budget: A budget or its file; without one, only what always holds is checked.
-        directory: The run directory, if there is one.
-        given: What the trace was read with, and an ETRecord.
-        history: Earlier results, or where they are; by default those that the run directory was
-            judged by before, if it was. What is fetched is kept there.
-        dumps: Rows at which further dumps begin, where it is made of several.
+        title: Path of the run or trace, for people.
+        trace: The trace, on its time scales.
+        result: The result of its run; None for a trace alone.
+        budget: A budget or its file; without one, only invariants are checked.
+        directory: The run directory; None for a trace alone.
+        given: The options that the trace was read with.
+        history: A history, or a reference to fetch one and save it in the run directory; by
+            default the history saved there before.
+        dumps: Rows at which further dumps begin, for a trace made of several.
 
     Raises:
-        UsageError: The budget file is wrong, or there is no such ETRecord or history, or no result
-            to hold against one.
-        NotComparableError: The ETRecord is of another model, or the baseline means no result.
+        UsageError: The budget file is invalid, the ETRecord or history does not exist, or there is
+            no result to compare with a history.
+        NotComparableError: The ETRecord is of another model, or the baseline matches no result.
         InfrastructureError: The history does not answer.
     """
     subject = replace(subject_of(trace, result, given, directory), dumps=dumps)
@@ -75,18 +75,18 @@ def judged(
         file = str(rules)
         rules = load_budget(rules, subject.board, subject.model, subject.unit)
     if history is None and directory is not None:
-        history = kept_history(directory)
+        history = load_history(directory)
     comparison = None
     if history is not None:
         if result is None:
             raise UsageError(
-                f"{title} has no result to hold against a history",
-                hint="give a run directory, which says of what commit, model and board it is",
+                f"{title} has no result to compare with a history",
+                hint="give a run directory: it records commit, model and board",
             )
         if isinstance(history, HistoryRef):
             history = history.fetch(provenance_of(result), (rules or NO_LIMITS).history)
             if directory is not None:
-                keep_history(directory, history)
+                save_history(directory, history)
         comparison = compare_with(history, subject, result, rules)
     verdict = evaluate(subject, rules, comparison)
     return JudgedRun(
@@ -102,26 +102,26 @@ def judged(
     )
 
 
-def judged_path(
+def evaluate_path(
     path: Path,
     load: Callable[[Path], Source],
     budget: Path | Budget | None = None,
-    given: ReadOptions = NOTHING_GIVEN,
+    given: ReadOptions = DEFAULT_OPTIONS,
     history: History | HistoryRef | None = None,
 ) -> JudgedRun:
-    """Judge what is at ``path``, by the budget that it was judged by before unless one is given.
+    """Evaluate a run directory or a file with traces.
 
     Args:
-        path: A run directory, also of a run that failed, or a file with traces.
-        load: Reads the traces behind a path.
-        budget: A budget or its file.
-        given: What the traces are read with, and an ETRecord.
-        history: As for ``judged``.
+        path: A run directory, also of a failed run, or a file with traces.
+        load: Reads the traces of a path.
+        budget: A budget or its file; None for the budget of the recorded verdict.
+        given: The options that the traces are read with.
+        history: As for ``evaluate_run``.
 
     Raises:
-        UsageError: There is nothing at the path, or the budget file is wrong.
-        DamagedError: A file of a run is not as its result records it, salvaged or not.
-        FormatError: What is there is not what it should be, and no failed run left it so.
+        UsageError: The path does not exist, or the budget file is invalid.
+        DamagedError: A file of a run is damaged, salvaged or not.
+        FormatError: The trace is invalid, and not because its run failed.
     """
     run = RunDirectory(path)
     directory = path if run.is_one else None
@@ -133,7 +133,7 @@ def judged_path(
             return with_evidence(unread)
         try:
             source = load(path).require_sound()
-        except FormatError:  # the log may be what the run failed for
+        except FormatError:  # an invalid log may be why the run failed
             return with_evidence(unread)
     else:
         source = load(path).require_sound()
@@ -141,11 +141,11 @@ def judged_path(
     if budget is None and known is not None and known.verdict is not None:
         budget = Path(known.verdict.budget) if known.verdict.budget else None
     facts = (source.trace, known, budget, directory, given, history, source.later_dumps)
-    return with_evidence(judged(shown(path), *facts))
+    return with_evidence(evaluate_run(shown(path), *facts))
 
 
 def with_evidence(run: JudgedRun) -> JudgedRun:
-    """Add what else a finished run left in its directory: the console's end, a postmortem."""
+    """Add the end of the console output and the postmortem from the run directory."""
     if run.directory is None:
         return run
     console, crash = run.directory / CONSOLE, run.directory / POSTMORTEM
@@ -155,13 +155,13 @@ def with_evidence(run: JudgedRun) -> JudgedRun:
         try:
             document = msgspec.json.decode(crash.read_bytes(), type=PostmortemDocument)
         except msgspec.DecodeError as error:
-            raise FormatError(f"{crash}: not a postmortem of this version: {error}") from error
+            raise FormatError(f"{crash}: invalid postmortem document: {error}") from error
     text = printed.decode(errors="backslashreplace")
     return replace(run, console=text, postmortem=document)
 
 
-def recorded(run: JudgedRun) -> VerdictRecord:
-    """What a result keeps of a verdict."""
+def verdict_record(run: JudgedRun) -> VerdictRecord:
+    """Return the verdict as a result records it."""
     verdict = run.verdict
     return VerdictRecord(passed=verdict.passed, budget=run.budget, checks=verdict.checks)
 
@@ -169,18 +169,18 @@ def recorded(run: JudgedRun) -> VerdictRecord:
 def subject_of(
     trace: Trace,
     result: Result | None = None,
-    given: ReadOptions = NOTHING_GIVEN,
+    given: ReadOptions = DEFAULT_OPTIONS,
     directory: Path | None = None,
 ) -> Subject:
-    """Join a trace with what its run's result and directory say, and what was given beside it.
+    """Return the subject of an evaluation: a trace with the facts of its result and directory.
 
     Raises:
-        UsageError: There is no such ETRecord.
+        UsageError: The ETRecord does not exist.
         NotComparableError: The ETRecord is of another model.
     """
     symbols = None
     if given.etrecord is not None:
-        symbols = know(Source((Dump(trace),), result), etrecord=given.etrecord).symbols
+        symbols = load_metadata(Source((Dump(trace),), result), etrecord=given.etrecord).symbols
     if result is None:
         return Subject(
             trace,
@@ -220,30 +220,30 @@ def subject_of(
 def write_suggestion(
     file: Path, paths: Sequence[Path], load: Callable[[Path], Source], wishes: Wishes
 ) -> list[Check]:
-    """Write a budget from what was measured, and hold the same runs against it.
+    """Write a budget suggested from measurements, and check the same runs by it.
 
     Args:
-        file: The budget file to write; one that is there is left alone.
+        file: The budget file to write; an existing file is not replaced.
         paths: Run directories or traces.
-        load: Reads the traces behind a path.
-        wishes: What it is to be like.
+        load: Reads the traces of a path.
+        wishes: Options of the suggestion.
 
     Returns:
         The checks of its limits.
 
     Raises:
-        UsageError: There is such a file, it cannot be written, or a path holds no execution.
-        DamagedError: A file of a run is not as its result records it.
+        UsageError: The file exists or cannot be written, or a path contains no execution.
+        DamagedError: A file of a run is damaged.
     """
     if file.exists():
-        raise UsageError(f"{file} is there already", hint="name another file with --suggest")
+        raise UsageError(f"{file} already exists", hint="name another file with --suggest")
     sources = [load(path).require_sound() for path in paths]
     subjects = [subject_of(source.trace, source.result) for source in sources]
     for path, subject in zip(paths, subjects, strict=True):
         if not any(run.executes for run in subject.runs):
             raise UsageError(
-                f"{path} holds no execution, so there is nothing to suggest limits from",
-                hint="`etharness decode` shows what it holds",
+                f"{path} contains no execution to suggest limits from",
+                hint="`etharness decode` shows its events",
             )
     try:
         file.write_text(suggest(subjects, wishes), encoding="utf-8")

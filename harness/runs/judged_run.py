@@ -1,4 +1,4 @@
-"""A judged run: what ran, what was measured and what the checks said, as every report gets it."""
+"""An evaluated run: result, measurements, verdict and evidence, the input of every report."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from harness.records.verdict import Verdict
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a trace was read and judged with, besides what its run directory holds.
+    """Options for reading and evaluating a trace, in addition to its run directory.
 
     Attributes:
-        clock: What the ticks count, where the file does not say.
-        salvage: What is intact of a damaged file was read.
-        debug_buffer: Where the bytes of logged tensors are.
-        time_scales: What the ticks of delegates' events mean, by patterns.
-        etrecord: What the model's exporter knew.
-        day: The day that waivers with an end are asked for; None for that of the run, or today.
-        board: The board type whose rules count, for a trace without a result.
-        model: The model whose rules count, likewise.
-        clock_bits: Width of the counter of clock 0, if not what the file says.
+        clock: Clock of a file that does not record one.
+        salvage: Read the intact part of a damaged file.
+        debug_buffer: File with the bytes of logged tensors.
+        time_scales: Time scales of delegate events, by pattern.
+        etrecord: The ETRecord of the model.
+        day: Date for waivers that expire; None for the date of the run, or today.
+        board: Board type for the rules, for a trace without a result.
+        model: Model for the rules, for a trace without a result.
+        clock_bits: Width of the counter of clock 0; None for that of the file.
     """
 
     clock: ClockDomain | None = None
@@ -46,28 +46,27 @@ class ReadOptions:
     clock_bits: int | None = None
 
 
-NOTHING_GIVEN: Final = ReadOptions()
+DEFAULT_OPTIONS: Final = ReadOptions()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedRun:
     """A run, or a trace alone, with its verdict.
 
-    A run that failed is reported, too: ``failure`` says why, and without a trace there is neither a
-    subject nor any check.
+    A failed run has a ``failure``; without a trace it has no subject and no checks.
 
     Attributes:
-        title: The path where it was found, for people.
-        subject: What was judged; None for a run that left no trace.
-        verdict: What the checks said; no checks without a subject.
+        title: Its path, for people.
+        subject: The evaluated trace; None for a run without a trace.
+        verdict: The verdict; it has no checks without a subject.
         result: The result of the run; None for a trace alone.
-        history: What it was held against, if anything.
-        comparison: What came of that, number by number.
-        console: The end of the text that the board printed.
-        postmortem: What the board was doing when it crashed in the run.
-        budget: The budget file that it was held against; "" for none.
+        history: The history that it was compared with; None without one.
+        comparison: The comparison with the history, metric by metric.
+        console: The end of the board's console output.
+        postmortem: The postmortem of a crash during the run.
+        budget: The budget file; "" for none.
         directory: The run directory; None for a trace alone.
-        given: What it was read and judged with.
+        given: The options that it was read and evaluated with.
     """
 
     title: str
@@ -80,34 +79,33 @@ class JudgedRun:
     postmortem: PostmortemDocument | None = None
     budget: str = ""
     directory: Path | None = None
-    given: ReadOptions = NOTHING_GIVEN
+    given: ReadOptions = DEFAULT_OPTIONS
 
     @property
     def failure(self) -> Failure | None:
-        """Why the run did not end; None when it did."""
+        """The failure of the run; None if it completed."""
         return None if self.result is None else self.result.failure
 
     @property
     def passed(self) -> bool:
-        """The run ended, and no check failed that is an error."""
+        """Whether the run completed and no check of severity error failed."""
         return self.failure is None and self.verdict.passed
 
 
 def all_passed(runs: Sequence[JudgedRun]) -> bool:
-    """Whether every run did."""
+    """Whether every run passed."""
     return all(run.passed for run in runs)
 
 
 class RunJudgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What ``etharness replay --json`` prints, and ``verdict.json`` in a bundle.
+    """The document of ``etharness replay --json``, and ``verdict.json`` of a bundle.
 
     Attributes:
-        exit_code: Of the run, or of its check.
-        failure: The kind of error for which the run did not end; "" when it did.
-        verdict: What the checks said; null for a run that left no trace. The budget is a file of
-            the bundle.
-        postmortem: What the board was doing when it crashed; places in its firmware are left out,
-            as they depend on the toolchain that looks them up.
+        exit_code: Exit code of the run, or of its check.
+        failure: Class of the run's failure; "" if it completed.
+        verdict: The verdict; null for a run without a trace. Its budget is a file of the bundle.
+        postmortem: The postmortem of a crash, without source locations, because these depend on
+            the installed toolchain.
     """
 
     exit_code: int

@@ -1,4 +1,4 @@
-"""What files beside a trace know of its events: an ETRecord and the model's ``.pte``."""
+"""Metadata of a trace's events from the ETRecord and the model's ``.pte``."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from harness.runs.source import Source
 
 @dataclass(frozen=True, slots=True)
 class ModelMetadata:
-    """What is known of every event of a trace; each list has its shape (n,).
+    """Metadata for every event of a trace; each list has one item per event.
 
     Attributes:
         symbols: From the ETRecord; None without one.
         arguments: From the model; None without it.
-        method: The model's method that ran; None without the model.
+        method: The method that ran; None without the model.
     """
 
     symbols: list[EventSymbols | None] | None = None
@@ -29,24 +29,24 @@ class ModelMetadata:
     method: Method | None = None
 
 
-def know(
+def load_metadata(
     source: Source,
     *,
     etrecord: Path | None = None,
     model: Path | None = None,
     method: str | None = None,
 ) -> ModelMetadata:
-    """Join the events of ``source`` with what the files say.
+    """Return the metadata of the events of ``source``.
 
     Args:
         source: The trace.
         etrecord: Path of an ETRecord.
         model: Path of the model's ``.pte``.
-        method: The method that ran. Without it that is what the run's result says, or else the
-            only one whose operators the trace has, or the only one that there is.
+        method: The method that ran. None for that of the run's result, else the only method with
+            the operators of the trace, else the only method.
 
     Raises:
-        UsageError: A file is missing, or nothing says which method ran.
+        UsageError: A file is missing, or the method is ambiguous.
         FormatError: A file is damaged.
         NotComparableError: The trace is of another model.
     """
@@ -56,7 +56,7 @@ def know(
     arguments = symbols = found = None
     if model is not None:
         if not model.is_file():
-            raise UsageError(f"{model}: no such file")
+            raise UsageError(f"model {model} not found")
         found = find_method(read_program(model.read_bytes()), trace, method)
         method = found.name
         arguments = event_arguments(trace, found)

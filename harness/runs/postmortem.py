@@ -1,4 +1,4 @@
-"""Saves what a crash left on a device in the run directory; reads it from a path or a board."""
+"""Saves the postmortem of a crash in the run directory; reads one from a path or a board."""
 
 from __future__ import annotations
 
@@ -34,15 +34,17 @@ from harness.target import start_target
 _log = logging.getLogger(__name__)
 
 
-def keep_earlier(session: Session, directory: RunDirectory) -> None:
-    """Save what an earlier crash has left, before a run replaces it."""
+def save_earlier_postmortem(session: Session, directory: RunDirectory) -> None:
+    """Save the postmortem of an earlier crash before the run overwrites it on the device."""
     try:
         finding = fetch(session)
     except FormatError as error:
-        _log.warning("the device keeps something of an earlier crash: %s", error.message)
+        _log.warning("cannot read the postmortem of an earlier crash: %s", error.message)
         return
     if finding is not None:
-        _log.warning("the device has crashed before: %s", finding.document.message)
+        _log.warning(
+            "the device has the postmortem of an earlier crash: %s", finding.document.message
+        )
         directory.write(EARLIER_POSTMORTEM_IMAGE, finding.image)
         directory.write(EARLIER_POSTMORTEM, encode(finding.document))
 
@@ -54,18 +56,16 @@ def explain(
     directory: RunDirectory,
     lookup: Lookup,
 ) -> tuple[RestartedError, int | None]:
-    """Find out what a device was doing that has restarted.
-
-    It is greeted again; what it has kept goes into the run directory.
+    """Explain the restart of a device by its postmortem, and save that in the run directory.
 
     Returns:
-        The error to raise, and the executions that were completed if that is known.
+        The error to raise, and the number of completed executions; None if it is unknown.
     """
     try:
         session.hello(timeout_s)
         finding = fetch(session, lookup)
     except HarnessError as second:
-        _log.warning("the crash could not be looked into: %s", second.message)
+        _log.warning("cannot read the postmortem: %s", second.message)
         return error, None
     if finding is None:
         return error, None
@@ -73,8 +73,8 @@ def explain(
     directory.write(POSTMORTEM, encode(finding.document))
     if finding.found.log:
         directory.write(LOG, finding.found.log)
-    place = finding.document.places.get("PC")
-    at = f", at {place}" if place else ""
+    location = finding.document.places.get("PC")
+    at = f", at {location}" if location else ""
     explained = RestartedError(
         f"{error.message}: {finding.document.message}{at}",
         hint=f"`etharness postmortem {directory.path}` shows registers, allocators and last events",
@@ -83,14 +83,14 @@ def explain(
 
 
 def postmortem_of_path(path: Path, lookup: Lookup | None = None) -> ExaminedPostmortem:
-    """Read a saved postmortem, a memory dump, or the one in a run directory.
+    """Read a postmortem from a run directory, a saved file or a memory dump.
 
-    Without ``lookup``, that of a run directory is looked up in the firmware of its board.
+    Without ``lookup``, symbols for a run directory come from the firmware of its board.
 
     Raises:
-        UsageError: There is none.
-        DamagedError: It is not as its run left it.
-        FormatError: The file is none.
+        UsageError: The file is missing.
+        DamagedError: The run directory's file is damaged.
+        FormatError: The file is not a postmortem.
     """
     file = path / POSTMORTEM_IMAGE if path.is_dir() else path
     run = RunDirectory(file.parent)
@@ -103,10 +103,10 @@ def postmortem_of_path(path: Path, lookup: Lookup | None = None) -> ExaminedPost
     except OSError as error:
         raise UsageError(
             f"cannot read the postmortem {file}: {error.strerror}",
-            hint="a run directory has one when the board crashed in its run",
+            hint="a run directory has a postmortem only if the board crashed during the run",
         ) from error
     if not is_postmortem(image):
-        raise FormatError(f"{file} is no postmortem: it does not begin with ETPM", offset=0)
+        raise FormatError(f"{file} is not a postmortem: it does not begin with ETPM", offset=0)
     if lookup is None and run.is_one:
         board, _ = load_board(result.board)
         lookup = symbols_of_board(board)
@@ -116,11 +116,11 @@ def postmortem_of_path(path: Path, lookup: Lookup | None = None) -> ExaminedPost
 def postmortem_of_board(
     board: Board, chosen: Chosen, baud: int | None, lookup: Lookup, *, clear: bool
 ) -> ExaminedPostmortem | None:
-    """Read what a board that is running keeps, and make it forget that if asked to; None: nothing.
+    """Read the postmortem from a running board, None without one; ``clear`` also removes it.
 
     Raises:
-        FormatError: What it sent is no postmortem.
-        InfrastructureError: The port cannot be opened, or nobody answers on it.
+        FormatError: The board sent an invalid postmortem.
+        InfrastructureError: The port cannot be opened, or the board does not answer.
     """
     with (
         hold_if(chosen.leased, reason="postmortem", timeout_s=board.deadlines.unit_s) as held,

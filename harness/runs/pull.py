@@ -1,4 +1,4 @@
-"""Reads the last trace of a target that someone else started and ran."""
+"""Pulls the trace of the last run from a board that is already running."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def pull(
     output: Path,
     stages: Callable[[str, int, int], None] = lambda *_: None,
 ) -> FinishedRun:
-    """Read the trace of the last run from a board that is running into a run directory.
+    """Pull the trace of the last run from a running board into a run directory.
 
     Raises:
-        UsageError: No such board, or it is on no port.
-        TargetError: The board has run nothing.
-        InfrastructureError: The port cannot be opened, or nobody answers on it.
+        UsageError: The board is unknown or has no port.
+        TargetError: The board has completed no run.
+        InfrastructureError: The port cannot be opened, or the board does not answer.
     """
     began = time.monotonic()
     board, _ = load_board(chosen.board)
@@ -56,8 +56,8 @@ def pull(
         status = session.status()
         if status.state != State.DONE:
             raise TargetError(
-                f"{info.board} on {port} has no trace: no run has ended since it started",
-                hint="`etharness run` runs a model first",
+                f"{info.board} on {port} has no trace: no run has completed since its reset",
+                hint="run a model first: `etharness run`",
             )
         pings = record_pings(session)
         trace, summary = pull_trace(

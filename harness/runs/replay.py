@@ -1,4 +1,4 @@
-"""Replay: what a bundle holds judged again, and held against what was said then."""
+"""Replay: evaluates the run of a bundle again, and compares the verdict with the recorded one."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ import msgspec
 from harness.check.budget import read_files
 from harness.check.evaluate import NO_LIMITS
 from harness.errors import FormatError, UsageError
-from harness.history.history_json import read_copy
+from harness.history.history_json import decode_history
 from harness.records.result import encode
 from harness.runs.archive import unpack
 from harness.runs.bundle import JUDGEMENT, MANIFEST, RUN, Manifest, judgement
 from harness.runs.directory import to_clock_domain
-from harness.runs.evaluation import judged_path
+from harness.runs.evaluation import evaluate_path
 from harness.runs.judged_run import JudgedRun, ReadOptions, RunJudgement
-from harness.runs.source import load_given
+from harness.runs.source import load_with_options
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A bundle that is sound.
+    """A bundle with verified digests.
 
     Attributes:
-        manifest: What it says of itself.
-        files: All its files by name.
+        manifest: Its manifest.
+        files: Its files by name.
     """
 
     manifest: Manifest
@@ -38,41 +38,41 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A verdict that was made again.
+    """The outcome of a replay.
 
     Attributes:
-        manifest: Of its bundle.
-        run: What was judged.
-        said: What is said now.
-        then: What was said then, as JSON.
-        now: What is said now, as JSON.
+        manifest: Manifest of the bundle.
+        run: The run as evaluated now.
+        judgement: The verdict of the replay.
+        then: The recorded verdict, as JSON.
+        now: The verdict of the replay, as JSON.
     """
 
     manifest: Manifest
     run: JudgedRun
-    said: RunJudgement
+    judgement: RunJudgement
     then: bytes
     now: bytes
 
     @property
     def same(self) -> bool:
-        """Whether both are the same, byte for byte."""
+        """Whether both verdicts are equal, byte for byte."""
         return self.then == self.now
 
     def difference(self) -> str:
-        """What differs, line by line."""
+        """Return a unified diff of the two verdicts."""
         then, now = (data.decode(errors="replace").splitlines() for data in (self.then, self.now))
         names = f"verdict.json of {self.manifest.tool_version}", "now"
         return "\n".join(difflib.unified_diff(then, now, *names, lineterm="", n=2))
 
 
 def open_bundle(file: Path) -> Bundle:
-    """Read a bundle and check every digest.
+    """Read a bundle and verify every digest.
 
     Raises:
-        UsageError: It cannot be read.
-        FormatError: It is no bundle, is damaged, or is of another version; the message names the
-            file in it that is wrong.
+        UsageError: The file cannot be read.
+        FormatError: The file is not a bundle, is damaged, or is of another version; the message
+            names the damaged file in it.
     """
     try:
         data = file.read_bytes()
@@ -83,91 +83,91 @@ def open_bundle(file: Path) -> Bundle:
         manifest = msgspec.json.decode(files.get(MANIFEST, b""), type=Manifest)
     except msgspec.DecodeError as error:
         raise FormatError(
-            f"{file}: {MANIFEST} is not that of a bundle of this version: {error}"
+            f"{file}: invalid {MANIFEST}, or one of another version: {error}"
         ) from error
     listed = {entry.name: entry for entry in manifest.files}
     for name in sorted({*files, *listed} - {MANIFEST}):
         entry = listed.get(name)
         if entry is None:
-            raise FormatError(f"{file} holds {name}, which its manifest does not list")
+            raise FormatError(f"{file} contains {name}, which its manifest does not list")
         if name not in files:
-            raise FormatError(f"{file} lacks {name}, which its manifest lists")
+            raise FormatError(f"{file}: {name} is missing, but its manifest lists it")
         found = hashlib.sha256(files[name]).hexdigest()
         if found != entry.sha256:
             raise FormatError(
-                f"{file}: {name} has the digest {found}, not {entry.sha256}: it is damaged"
+                f"{file}: {name} is damaged: its digest is {found}, expected {entry.sha256}"
             )
-    # What is read must be what came in the bundle, whoever made it.
+    # A manifest must not name files outside the bundle.
     known = {*files, RUN} if f"{RUN}/result.json" in files else set(files)
     named = (manifest.budget, manifest.etrecord, manifest.debug_buffer, manifest.history)
     for name in (JUDGEMENT, manifest.judged, *filter(None, named)):
         if name not in known:
-            raise FormatError(f"{file} lacks {name!r}, which its manifest names")
+            raise FormatError(f"{file}: {name!r} is missing, but its manifest names it")
     return Bundle(manifest, files)
 
 
-def unpack_into(bundle: Bundle, directory: Path) -> None:
-    """Write all files of a bundle below a directory that is empty or not there yet.
+def extract_bundle(bundle: Bundle, directory: Path) -> None:
+    """Write all files of a bundle into a new or empty directory.
 
     Raises:
-        UsageError: It is not empty, or cannot be written to.
+        UsageError: The directory is not empty or not writable.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
         if any(directory.iterdir()):
             raise UsageError(f"{directory} is not empty", hint="name another directory with --out")
         for name, data in bundle.files.items():
-            place = directory / name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(data)
+            path = directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
     except OSError as error:
         raise UsageError(f"cannot unpack into {directory}: {error.strerror}") from error
 
 
 def replay(bundle: Bundle, directory: Path) -> Replayed:
-    """Judge again what has been unpacked into a directory.
+    """Evaluate the run of a bundle that has been extracted into ``directory``.
 
     Raises:
-        UsageError: This version cannot read what is in it.
+        UsageError: This version cannot read the bundle's files.
     """
     manifest = bundle.manifest
 
-    def place(name: str) -> Path | None:
+    def path_of(name: str) -> Path | None:
         return directory / name if name else None
 
     given = ReadOptions(
         clock=to_clock_domain(manifest.clock) if manifest.clock is not None else None,
         clock_bits=manifest.clock_bits,
         salvage=manifest.salvage,
-        debug_buffer=place(manifest.debug_buffer),
+        debug_buffer=path_of(manifest.debug_buffer),
         time_scales=manifest.time_scales,
-        etrecord=place(manifest.etrecord),
+        etrecord=path_of(manifest.etrecord),
         day=date.fromisoformat(manifest.day) if manifest.day else None,
         board=manifest.board,
         model=manifest.of_model,
     )
-    budget = place(manifest.budget)
+    budget = path_of(manifest.budget)
     if budget is not None:
         _check_inside(budget, directory)
     history = None
-    if (kept := place(manifest.history)) is not None:
-        history = read_copy(kept.read_bytes(), manifest.history)
-    run = judged_path(
+    if (file := path_of(manifest.history)) is not None:
+        history = decode_history(file.read_bytes(), manifest.history)
+    run = evaluate_path(
         directory / manifest.judged,
-        lambda path: load_given(path, given),
+        lambda path: load_with_options(path, given),
         budget or NO_LIMITS,
         given,
         history,
     )
-    said = judgement(run, manifest.budget)
-    return Replayed(manifest, run, said, bundle.files[JUDGEMENT], encode(said))
+    replayed = judgement(run, manifest.budget)
+    return Replayed(manifest, run, replayed, bundle.files[JUDGEMENT], encode(replayed))
 
 
 def _check_inside(budget: Path, directory: Path) -> None:
-    """Refuse a budget that extends files which did not come in the bundle.
+    """Refuse a budget that extends files outside the bundle.
 
     Raises:
-        FormatError: It does.
+        FormatError: The budget extends such a file.
     """
     for file in read_files(budget):
         if not file.document.path.resolve().is_relative_to(directory.resolve()):

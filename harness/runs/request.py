@@ -1,10 +1,12 @@
-"""What a run is asked for."""
+"""The request for a run, and the commit that it tests."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from harness.config.unit import Unit, UsbPort
 from harness.lab.flash_plan import HowToFlash
@@ -12,40 +14,48 @@ from harness.link.options import RunOptions
 from harness.link.wire import DebugLevel, ProfilingLevel, WhenFull
 from harness.runs.baseline import HistoryRef
 from harness.target.ports import describe
+from harness.target.process_group import run_program
+
+SESSION_VARIABLE: Final = "ETHARNESS_SESSION"
+"""Environment variable: the default for ``RunRequest.session``."""
+
+_COMMIT_VARIABLES: Final = ("ETHARNESS_COMMIT", "GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT")
+"""Our variable, and those of GitHub Actions, GitLab and Jenkins."""
+
+_GIT_TIMEOUT_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What to run.
+    """The request for a run.
 
     Attributes:
         board: Board name or board file.
         model: The ``.pte`` file.
         runs: Number of executions.
-        output: The run directory to make.
-        inputs: One ``.npy`` file per input; none for random inputs.
+        output: The run directory to create.
+        inputs: One ``.npy`` file per input; () for random inputs.
         seed: Seed of random inputs.
-        references: One ``.npy`` file per output with what it should be; none to not compare.
-        rtol: How far off an element of an output may be, as a share of its reference; None for
-            what its type allows.
-        atol: Plus this much; likewise.
-        port: Serial port, or what to find it by, for boards that need one.
+        references: One ``.npy`` file per output with the expected values; () to compare nothing.
+        rtol: Relative tolerance of outputs; None for the default of their type.
+        atol: Absolute tolerance of outputs; None for the default of their type.
+        port: Serial port, or how to find it, for boards that need one.
         budget: Budget file; None for the board's own.
-        trace_limit: Bytes of log the device may use; 0 for all it has.
-        baud: Rate to move the line to; None for what its unit's or board's file says.
-        stream: Have it send the log while it runs, so that it may be longer than that.
+        trace_limit: Bytes of log that the device may use; 0 for all of its buffer.
+        baud: Rate of the line, bits per second; None for the best rate of its unit or board file.
+        stream: Send the log during the run, so that it may be larger than the device's buffer.
         method: The method to run.
-        values: Which values are logged.
-        profile: Which events are logged.
-        when_full: What the device does when its log is full.
-        time_scales: What the ticks of delegates' events mean, before what the board file says.
-        unit: Which board of its type it is; None for its port, or for the board if there is none.
-        commit: The commit that is tested; None for what ``current_commit`` says of the model.
-        session: What results have in common that are made together; None for what the environment
-            says in ``ETHARNESS_SESSION``, or else for this run alone.
-        against: The history that the run is held against; None for none.
-        flash: How to bring firmware onto the board first; None to leave on it what is there.
-        leased: The unit of the lab that it is, which is held while it runs; None for none.
+        values: Which values to log.
+        profile: Which events to log.
+        when_full: Behavior of the device when its log is full.
+        time_scales: Time scales of delegate events; they override those of the board file.
+        unit: Name of the unit in results; None for its port, or for the board without a port.
+        commit: The commit under test; None for ``current_commit`` of the model.
+        session: Label for results recorded together; None for ``$ETHARNESS_SESSION``, or else a
+            label of this run alone.
+        against: The baseline to compare the run with; None for none.
+        flash: How to flash the board first; None to keep its firmware.
+        leased: The unit of the lab to hold during the run; None for a board outside the lab.
     """
 
     board: str
@@ -76,17 +86,40 @@ class RunRequest:
 
     @property
     def unit_name(self) -> str | None:
-        """What its unit is called; None for the board, where nothing else is said."""
+        """The name of the unit; None if only the board is known."""
         return self.unit or self.port_name
 
     @property
     def port_name(self) -> str | None:
-        """Its port in one line, which stays the same when the device gets another name."""
+        """The port in one line, independent of the device name; None without a port."""
         return None if self.port is None else describe(self.port)
 
     @property
     def options(self) -> RunOptions:
-        """What the device is told of it."""
+        """The options to send to the device."""
         return RunOptions(
             self.trace_limit, self.values, self.profile, self.when_full, stream=self.stream
         )
+
+
+def current_commit(path: Path) -> str:
+    """Return the commit under test: of the environment, or of the checkout that contains ``path``.
+
+    The environment variables are ``ETHARNESS_COMMIT`` and those of CI systems. A commit of a
+    checkout with changed files ends with ``-dirty``. Without either, the commit is "".
+    """
+    for name in _COMMIT_VARIABLES:
+        if commit := os.environ.get(name, "").strip():
+            return commit
+    folder = path if path.is_dir() else path.parent
+    commit = _git(folder, "rev-parse", "HEAD")
+    changed = commit and _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return f"{commit}-dirty" if changed else commit
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    try:
+        done = run_program(["git", "-C", str(folder), *arguments], _GIT_TIMEOUT_S)
+    except OSError:
+        return ""
+    return done.stdout.decode(errors="replace").strip() if done.code == 0 else ""

@@ -25,7 +25,6 @@ from harness.check.budget import load_budget
 from harness.check.history.comparison import HistoryComparison
 from harness.check.subject import model_name
 from harness.config.board import Board, SerialTarget, load_board
-from harness.config.unit import Unit
 from harness.errors import (
     DeviceRefusedError,
     FormatError,
@@ -40,15 +39,16 @@ from harness.errors import (
 )
 from harness.files import absolute, shown
 from harness.lab.flash_plan import FlashRequest
-from harness.lab.flashing import flashed
+from harness.lab.flashing import flash_and_open
 from harness.lab.leases import hold_if
 from harness.lab.postmortem import symbols_of_board
-from harness.lab.target_identity import refuse_other_target
+from harness.lab.units import check_identity
 from harness.link.answers import ModelInfo, TargetInfo
 from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.transfer import LogChunks
 from harness.link.wire import Region, Status
+from harness.records.clock_domain import Ping
 from harness.records.result import UNFINISHED, Failure, Model, Result, TensorRecord
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
@@ -64,13 +64,12 @@ from harness.runs.collect import (
     steadiness_of,
 )
 from harness.runs.directory import CONSOLE, PARTIAL, RunDirectory
-from harness.runs.evaluation import judged, recorded, with_evidence
+from harness.runs.evaluation import evaluate_run, verdict_record, with_evidence
 from harness.runs.judged_run import JudgedRun
-from harness.runs.postmortem import explain, keep_earlier
-from harness.runs.provenance import SESSION_VARIABLE, current_commit
-from harness.runs.request import RunRequest
+from harness.runs.postmortem import explain, save_earlier_postmortem
+from harness.runs.request import SESSION_VARIABLE, RunRequest, current_commit
 from harness.runs.source import on_time_scales
-from harness.runs.tensors import from_bytes, keep_references, read_inputs, read_references, to_bytes
+from harness.runs.tensors import from_bytes, read_inputs, read_references, save_references, to_bytes
 from harness.target import Target, start_target
 from harness.target.build import build_firmware
 from harness.target.size import image_size
@@ -81,7 +80,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 Stages = Callable[[str, int, int], None]
-"""Called with (stage, done, total) as a run goes on; total 0 means unknown."""
+"""Called with (stage, done, total) to report progress; total 0 means unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +88,9 @@ class FinishedRun:
     """A finished run.
 
     Attributes:
-        result: What ``result.json`` says.
-        trace: What was logged, on the time scales that the result says.
-        comparison: What came of holding it against its history, if that was asked for.
+        result: The result, as in ``result.json``.
+        trace: The trace, on the time scales of the result.
+        comparison: The comparison with its history; None without a history.
     """
 
     result: Result
@@ -104,51 +103,38 @@ def run_model(
     stages: Stages = lambda *_: None,
     ended: Callable[[JudgedRun], None] = lambda _: None,
 ) -> FinishedRun:
-    """Run a model and leave a run directory, whatever happens once the target is being started.
+    """Run a model and write a run directory, also if the run fails after its start.
 
     Args:
-        request: What to run.
-        stages: Told how far it is.
-        ended: Called once the run directory is complete, also of a run that failed.
+        request: The request.
+        stages: Called to report progress.
+        ended: Called once the run directory is complete, also after a failure.
 
     Returns:
         The result, with exit code 0 or 1 by its verdict, and the trace.
 
     Raises:
-        UsageError: The request is wrong; nothing was started.
+        UsageError: The request is invalid; nothing was started.
         TargetError: The target misbehaved.
-        InfrastructureError: Something between us and it failed.
+        InfrastructureError: The link, the port or the host failed.
     """
+    # Everything that can be checked beforehand is, so that a wrong request starts nothing.
     board, board_file = load_board(request.board)
     request = dataclasses.replace(request, model=find_model(request.model))
-    try:
-        model = request.model.read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"cannot read the model {shown(request.model)}: {error.strerror}",
-            hint="--model takes a .pte file, or the name of a model that comes with the package, "
-            "such as kws_int8",
-        ) from error
-    # Recorded with the verdict, and looked for again from any folder.
-    budget_file = absolute(request.budget) if request.budget else None
-    if budget_file is None and board.budget:
-        budget_file = board_file.parent / board.budget
-    if budget_file:
-        # What is wrong with it shows before anything is started.
-        name = model_name(request.model.name)
-        load_budget(budget_file, board.name, name, request.unit_name or board.name)
+    model = _read_model(request.model)
+    budget_file = _budget_file(request, board, board_file)
     references = read_references(request.references)
     if request.against is not None:
         request.against.check()
-    # The request's come first and win; what is wrong with any shows before anything is started.
+    # The first matching pattern applies, so those of the request come first.
     scales = {**request.time_scales, **board.time_scales, **request.time_scales}
     parse_time_scales(scales)
     directory = RunDirectory.create(request.output)
     run = _Run(request, board, model, directory, stages, scales, references)
     try:
-        with _of_this_host(f"the run in {request.output} was cut short"):
+        with _as_host_error(f"the run in {request.output} was cut short"):
             trace = run.execute()
-            run.judge(trace, budget_file)
+            run.evaluate(trace, budget_file)
     except HarnessError as error:
         failure = Failure(type(error).__name__, error.message, error.hint, error.owner)
         run.fail(failure, error.exit_code)
@@ -157,24 +143,50 @@ def run_model(
         run.fail(Failure("KeyboardInterrupt", "interrupted", "", Owner.HOST), 130)
         raise
     finally:
-        unkept = run.finish()
-        ended(run.reported)
-    if unkept is not None:
-        raise unkept
-    return FinishedRun(run.result, trace, run.reported.comparison)
+        write_error = run.finish()
+        ended(run.judged_run)
+    if write_error is not None:
+        raise write_error
+    return FinishedRun(run.result, trace, run.judged_run.comparison)
+
+
+def _read_model(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the model {shown(path)}: {error.strerror}",
+            hint="--model takes a .pte file, or the name of a model that comes with the package, "
+            "such as kws_int8",
+        ) from error
+
+
+def _budget_file(request: RunRequest, board: Board, board_file: Path) -> Path | None:
+    """Return the budget file of the request, else of the board, once it is known to be valid."""
+    # Absolute, because it is recorded with the verdict and read again from other folders.
+    file = absolute(request.budget) if request.budget else None
+    if file is None and board.budget:
+        file = board_file.parent / board.budget
+    if file is not None:
+        name = model_name(request.model.name)
+        load_budget(file, board.name, name, request.unit_name or board.name)
+    return file
 
 
 @contextmanager
-def _of_this_host(what: str) -> Iterator[None]:
-    """Say of what the system refuses that it is this host's failure, and what came of it."""
+def _as_host_error(consequence: str) -> Iterator[None]:
+    """Turn errors of the operating system into HostError, with their consequence."""
     try:
         yield
     except (OSError, MemoryError) as error:
-        raise HostError.of(error, what) from error
+        raise HostError.of(error, consequence) from error
 
 
 class _Run:
-    """The facts of a run as they become known; ``result`` is complete at every moment."""
+    """A run in progress; ``result`` is valid at every moment.
+
+    The methods stand in the order in which they are called.
+    """
 
     def __init__(
         self,
@@ -211,179 +223,114 @@ class _Run:
             exit_code=InfrastructureError.exit_code,
             failure=unfinished,
         )
-        # Until the end this is the truth, should there be no chance to write another one.
+        # Describes the run if the process is killed before it can write the final result.
         directory.write_result(self.result)
 
     def execute(self) -> Trace:
-        deadlines = self.board.deadlines
+        """Start the target, run the model on it, and read outputs and trace."""
         with ExitStack() as stack:
-            reason = f"run of {self.request.model.name}"
-            leased = self.request.leased
-            held = hold_if(leased, reason=reason, timeout_s=deadlines.unit_s)
-            self._found(stack.enter_context(held))
+            self._hold_unit(stack)
             target, build_id = self._start(stack)
             _log.info("started %s", target.description)
             session = Session(
                 target.transport,
-                deadline_s=deadlines.request_s,
+                deadline_s=self.board.deadlines.request_s,
                 console=self.console.extend,
                 check_alive=target.check_alive,
             )
             try:
-                target_info = session.hello(deadlines.boot_s)
-                self._learn(target=describe_target(target_info))
-                refuse_other_target(target_info, self.board, build_id)
-                self._raise_baud(session, target_info)
-                _log.info("%s answers, firmware %s", target_info.board, target_info.build_id)
-                keep_earlier(session, self.directory)
-                model_info = self._load(session, target_info)
-                _log.info("loaded %s, %d bytes", self.request.model, len(self.model))
-                self._feed(session, model_info)
-                self._learn(pings=record_pings(session))
-                outcome = self._execute(session, deadlines.execute_s)
-                self._learn(runs_completed=outcome.completed)
-                after = record_pings(session)
-                restart = record_restart(outcome, after)
-                self._learn(pings=self.result.pings + after, restart=restart)
-                self._keep_outputs(session, model_info)
-                trace, summary = pull_trace(
-                    session,
-                    target_info,
-                    self.directory,
-                    lambda d, t: self.stages("pulling", d, t),
-                    outcome.chunks,
-                )
-                trace = on_time_scales(trace, self.result.time_scales, self.result.model)
-                quality = quality_of_run(
-                    trace, self.result.pings, restart, steadiness_of(self.board)
-                )
-                self._learn(trace=summary, clock_quality=quality)
-                session.status()  # for what it says of the device's side of the link
+                info = self._connect(session, build_id)
+                save_earlier_postmortem(session, self.directory)
+                model_info = self._load(session, info)
+                self._set_inputs(session, model_info)
+                outcome, restart = self._execute(session)
+                self._read_outputs(session, model_info)
+                trace = self._pull(session, info, outcome, restart)
+                session.status()  # updates the link counters of the device's side
                 self._restore_baud(session)
             except RestartedError as error:
                 explained, completed = explain(
-                    *(error, session, deadlines.boot_s, self.directory),
+                    *(error, session, self.board.deadlines.boot_s, self.directory),
                     symbols_of_board(self.board),
                 )
-                self._learn(runs_completed=completed or 0)
+                self._update(runs_completed=completed or 0)
                 raise explained from error
             finally:
-                self._learn(link=session.statistics.as_dict())
+                self._update(link=session.statistics.as_dict())
         return trace
 
-    def _found(self, unit: Unit | None) -> None:
-        """Go on with the port that a coordinator of units says, and with the unit's name there."""
+    def _hold_unit(self, stack: ExitStack) -> None:
+        """Hold the unit; use the port and the name of the place that labgrid reports for it."""
+        request = self.request
+        reason = f"run of {request.model.name}"
+        timeout_s = self.board.deadlines.unit_s
+        unit = stack.enter_context(hold_if(request.leased, reason=reason, timeout_s=timeout_s))
         if unit is None or unit.lease == "local":
             return
-        name = unit.id if self.request.leased and self.request.leased.match else None
-        self.request = dataclasses.replace(
-            self.request, port=unit.port, unit=name or self.request.unit
-        )
-        self._learn(port=self.request.port_name, unit=self.request.unit_name)
+        name = unit.id if request.leased and request.leased.match else None
+        self.request = dataclasses.replace(request, port=unit.port, unit=name or request.unit)
+        self._update(port=self.request.port_name, unit=self.request.unit_name)
 
     def _start(self, stack: ExitStack) -> tuple[Target, str | None]:
-        """The running board, which ends with ``stack``, and the build id that it is to have."""
+        """Start or flash the board; return it, closed with ``stack``, and its expected build id."""
         request, firmware = self.request, None
         flash = request.flash
         started_here = not isinstance(self.board.target, SerialTarget)
         if (started_here and flash is None) or (flash and flash.image is None):
             self.stages("building the firmware", 0, 0)
             firmware = build_firmware(self.board)
-            self._learn(image=image_size(firmware, firmware.preset))
+            self._update(image=image_size(firmware, firmware.preset))
         if flash is not None:
             how = dataclasses.replace(flash, image=firmware.image) if firmware else flash
             wanted = FlashRequest(
                 request.board, self.directory.path, how, request.port, self.result.unit
             )
-            return flashed(stack, wanted, self.stages)
+            return flash_and_open(stack, wanted, self.stages)
         target = stack.enter_context(start_target(self.board, firmware, port=request.port))
         return target, firmware.build_id if firmware else None
 
-    def judge(self, trace: Trace, budget_file: Path | None) -> None:
-        self._learn(failure=None)
-        path = self.directory.path
-        self._judged = judged(
-            *(shown(path), trace, self.result, budget_file, path), history=self.request.against
-        )
-        verdict = recorded(self._judged)
-        self._learn(verdict=verdict, exit_code=0 if verdict.passed else 1)
-
-    @property
-    def reported(self) -> JudgedRun:
-        """What there is to report of it."""
-        path = self.directory.path
-        unjudged = JudgedRun(shown(path), None, Verdict(()), directory=path)
-        return with_evidence(dataclasses.replace(self._judged or unjudged, result=self.result))
-
-    def fail(self, failure: Failure, exit_code: int) -> None:
-        self._learn(failure=failure, exit_code=exit_code)
-
-    def finish(self) -> HostError | None:
-        """Write what is left to write; what cannot be is said, and returned."""
-        self._learn(
-            duration_s=round(time.monotonic() - self.began, 3),
-            console_left_out=self.console.left_out,
-        )
-        # The console first, as the result is the last file of a run; but it is worth less.
-        console = self._keep("console", lambda: self.directory.write(CONSOLE, bytes(self.console)))
-        result = self._keep("result", self._finish_directory)
-        return result or console
-
-    def _finish_directory(self) -> None:
-        self.result = self.directory.finish(self.result)
-
-    def _keep(self, what: str, write: Callable[[], None]) -> HostError | None:
-        try:
-            with _of_this_host(f"the {what} of the run in {self.request.output} is not kept"):
-                write()
-        except HostError as error:
-            _log.error("%s", error.message)
-            return error
-        return None
-
-    def _learn(self, **facts: object) -> None:
-        self.result = replace(self.result, **facts)
+    def _connect(self, session: Session, build_id: str | None) -> TargetInfo:
+        """Wait for HELLO, check that the target is the expected one, and raise the baud rate."""
+        info = session.hello(self.board.deadlines.boot_s)
+        self._update(target=describe_target(info))
+        check_identity(info, self.board, build_id)
+        self._raise_baud(session, info)
+        _log.info("%s answers, firmware %s", info.board, info.build_id)
+        return info
 
     def _raise_baud(self, session: Session, info: TargetInfo) -> None:
-        """Move to the rate that was asked for, or to the best that its unit or board file lists."""
+        """Move to the requested rate, or to the best rate that its unit or board file lists."""
         target, wanted = self.board.target, self.request.baud
         if wanted is None:
             listed = target.bauds if isinstance(target, SerialTarget) else ()
             unit = self.request.leased
-            self._learn(baud=session.raise_baud(unit.rates(listed) if unit else listed))
+            self._update(baud=session.raise_baud(unit.rates(listed) if unit else listed))
             return
         if wanted not in info.bauds:
-            rates = ", ".join(map(str, info.bauds)) or "one rate only"
-            raise UsageError(f"{info.board} cannot do {wanted} baud", hint=f"it has {rates}")
-        self._learn(baud=session.raise_baud([wanted]))
+            rates = ", ".join(map(str, info.bauds)) or "its default rate only"
+            raise UsageError(
+                f"{info.board} does not support {wanted} baud", hint=f"supported: {rates}"
+            )
+        self._update(baud=session.raise_baud([wanted]))
         if not self.result.baud:
             raise UsageError(
-                f"the connection to {info.board} has no rate that could be changed to {wanted} "
-                "baud",
-                hint="omit --baud, or have its server speak rfc2217://",
+                f"the connection to {info.board} has no baud rate to change to {wanted}",
+                hint="omit --baud, or connect through rfc2217://",
             )
         if self.result.baud != wanted:
             raise LinkError(
-                f"{info.board} could not be heard at {wanted} baud, only at {self.result.baud}",
-                hint="omit --baud, or ask for less: the adapter or the cable may not carry it",
+                f"{info.board} does not answer at {wanted} baud, only at {self.result.baud}",
+                hint="omit --baud, or use a lower rate: the adapter or cable may limit it",
             )
-
-    def _restore_baud(self, session: Session) -> None:
-        """Leave the board where a monitor or the next run finds it at once."""
-        try:
-            session.restore_baud()
-        except InfrastructureError as error:
-            # Everything has been brought over, and the board will go back by itself.
-            _log.warning("%s", error.message)
 
     def _load(self, session: Session, info: TargetInfo) -> ModelInfo:
         if len(self.model) > info.model_capacity:
             raise TargetError(
                 f"{self.request.model} is too large for {info.board}: {len(self.model)} bytes, "
-                f"it takes models of up to {info.model_capacity} bytes"
+                f"its limit is {info.model_capacity} bytes"
             )
         try:
-            return session.load_model(
+            loaded = session.load_model(
                 self.model,
                 method=self.request.method,
                 progress=lambda done, total: self.stages("uploading", done, total),
@@ -392,19 +339,21 @@ class _Run:
             if error.status == Status.NO_METHOD:
                 raise UsageError(
                     f"cannot run {self.request.model}: {error.message}",
-                    hint="choose one of its methods with --method",
+                    hint="select another method with --method",
                 ) from error
             if error.status == Status.BAD_PROGRAM:
                 raise FormatError(
-                    f"{self.request.model} is not a whole ExecuTorch program: {error.message}",
+                    f"{self.request.model} is not a complete ExecuTorch program: {error.message}",
                     offset=error.detail,
                     hint="export it again, or copy it again and compare sizes",
                 ) from error
             raise
+        _log.info("loaded %s, %d bytes", self.request.model, len(self.model))
+        return loaded
 
-    def _feed(self, session: Session, info: ModelInfo) -> None:
+    def _set_inputs(self, session: Session, info: ModelInfo) -> None:
         wanted = (len(info.outputs), self.request.rtol, self.request.atol)
-        self._learn(reference=keep_references(self.directory, self.references, *wanted))
+        self._update(reference=save_references(self.directory, self.references, *wanted))
         arrays = read_inputs(self.request.inputs, info.inputs, self.request.seed)
         inputs = []
         for index, (array, tensor) in enumerate(zip(arrays, info.inputs, strict=True)):
@@ -413,7 +362,7 @@ class _Run:
             file = self.directory.write_tensor(f"inputs/{index}.npy", array)
             inputs.append(TensorRecord(tensor.scalar_type, array.shape, array.nbytes, file))
         method = read_method(self.model, self.request.method)
-        self._learn(
+        self._update(
             model=Model(
                 file=shown(self.request.model),
                 sha256=hashlib.sha256(self.model).hexdigest(),
@@ -428,15 +377,25 @@ class _Run:
             )
         )
 
-    def _execute(self, session: Session, timeout_s: float) -> RunOutcome:
-        """Run; what had come of a streamed log is kept when that fails."""
+    def _execute(self, session: Session) -> tuple[RunOutcome, Ping | None]:
+        """Run the model between two series of pings; return the restart of its clock, too."""
+        self._update(pings=record_pings(session))
+        outcome = self._run_model(session)
+        self._update(runs_completed=outcome.completed)
+        after = record_pings(session)
+        restart = record_restart(outcome, after)
+        self._update(pings=self.result.pings + after, restart=restart)
+        return outcome, restart
+
+    def _run_model(self, session: Session) -> RunOutcome:
+        """Run the model; save the received part of a streamed log if that fails."""
         chunks = LogChunks()
         try:
             return session.run(
                 self.request.runs,
                 self.request.options,
                 chunks=chunks,
-                timeout_s=timeout_s,
+                timeout_s=self.board.deadlines.execute_s,
                 progress=lambda done, total: self.stages("running", done, total),
             )
         except (HarnessError, KeyboardInterrupt):
@@ -444,7 +403,7 @@ class _Run:
                 self.directory.write(PARTIAL, b"".join(whole))
             raise
 
-    def _keep_outputs(self, session: Session, info: ModelInfo) -> None:
+    def _read_outputs(self, session: Session, info: ModelInfo) -> None:
         outputs = []
         for index, declared in enumerate(info.outputs):
             tensor = session.output_info(index, declared)
@@ -452,4 +411,73 @@ class _Run:
             file = self.directory.write_tensor(f"outputs/{index}.npy", array)
             outputs.append(TensorRecord(tensor.scalar_type, tensor.sizes, tensor.nbytes, file))
         if self.result.model is not None:
-            self._learn(model=replace(self.result.model, outputs=tuple(outputs)))
+            self._update(model=replace(self.result.model, outputs=tuple(outputs)))
+
+    def _pull(
+        self, session: Session, info: TargetInfo, outcome: RunOutcome, restart: Ping | None
+    ) -> Trace:
+        """Pull the trace, put it on its time scales, and rate its clock."""
+        trace, summary = pull_trace(
+            session,
+            info,
+            self.directory,
+            lambda done, total: self.stages("pulling", done, total),
+            outcome.chunks,
+        )
+        trace = on_time_scales(trace, self.result.time_scales, self.result.model)
+        quality = quality_of_run(trace, self.result.pings, restart, steadiness_of(self.board))
+        self._update(trace=summary, clock_quality=quality)
+        return trace
+
+    def _restore_baud(self, session: Session) -> None:
+        """Return to the default rate, where a monitor or the next run finds the board at once."""
+        try:
+            session.restore_baud()
+        except InfrastructureError as error:
+            # All data has been transferred, and the board falls back to its default rate by itself.
+            _log.warning("%s", error.message)
+
+    def evaluate(self, trace: Trace, budget_file: Path | None) -> None:
+        self._update(failure=None)
+        path = self.directory.path
+        self._judged = evaluate_run(
+            *(shown(path), trace, self.result, budget_file, path), history=self.request.against
+        )
+        verdict = verdict_record(self._judged)
+        self._update(verdict=verdict, exit_code=0 if verdict.passed else 1)
+
+    @property
+    def judged_run(self) -> JudgedRun:
+        """The run for reports; without checks if it failed."""
+        path = self.directory.path
+        failed = JudgedRun(shown(path), None, Verdict(()), directory=path)
+        return with_evidence(dataclasses.replace(self._judged or failed, result=self.result))
+
+    def fail(self, failure: Failure, exit_code: int) -> None:
+        self._update(failure=failure, exit_code=exit_code)
+
+    def finish(self) -> HostError | None:
+        """Write the console and the result; log and return an error, None if both are written."""
+        self._update(
+            duration_s=round(time.monotonic() - self.began, 3),
+            console_left_out=self.console.left_out,
+        )
+        # The result comes last, because it records the other files. An error of the result wins.
+        console = self._write("console", lambda: self.directory.write(CONSOLE, bytes(self.console)))
+        result = self._write("result", self._finish_directory)
+        return result or console
+
+    def _finish_directory(self) -> None:
+        self.result = self.directory.finish(self.result)
+
+    def _write(self, name: str, write: Callable[[], None]) -> HostError | None:
+        try:
+            with _as_host_error(f"the {name} of the run in {self.request.output} was not saved"):
+                write()
+        except HostError as error:
+            _log.error("%s", error.message)
+            return error
+        return None
+
+    def _update(self, **facts: object) -> None:
+        self.result = replace(self.result, **facts)

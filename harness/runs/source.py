@@ -1,4 +1,4 @@
-"""Finds the traces behind a path, and reads them with the clocks and time scales that were given.
+"""Reads the traces of a path, on the clocks and time scales of its run or of the caller.
 
 A path is a run directory, a device log, ED00 files or a console capture.
 """
@@ -35,14 +35,14 @@ __all__ = ["Source", "counts_of", "is_device_log", "load_source", "read_trace"]
 
 @dataclass(frozen=True)
 class Source:
-    """What was found.
+    """The traces of a path.
 
     Attributes:
         dumps: Traces in the order of the file, each with its debug buffer.
-        result: The result of the run when a run directory stands behind it.
-        damage: What was left out of them because it is damaged.
-        damaged: A file of the run directory is not as its run left it, so that no verdict may rest
-            on these traces; None when all are. Only ever there when they were salvaged.
+        result: The result of the run directory; None for a file outside a run directory.
+        damage: Damaged parts that were left out.
+        damaged: The error for a damaged file of the run directory, which rules out a verdict on
+            these traces; None if all files are intact. Only set with ``salvage``.
     """
 
     dumps: tuple[Dump, ...]
@@ -51,10 +51,10 @@ class Source:
     damaged: DamagedError | None = None
 
     def require_sound(self) -> Source:
-        """Return the same.
+        """Return self unless a file of the run directory is damaged.
 
         Raises:
-            DamagedError: It was salvaged from a run directory whose files are not as recorded.
+            DamagedError: The traces were salvaged from a damaged run directory.
         """
         if self.damaged is not None:
             raise self.damaged
@@ -62,26 +62,26 @@ class Source:
 
     @cached_property
     def trace(self) -> Trace:
-        """All events of all dumps, one dump behind the other."""
+        """The events of all dumps, concatenated."""
         return _joined([dump.trace for dump in self.dumps])
 
     @property
     def later_dumps(self) -> tuple[int, ...]:
-        """Rows of ``trace`` at which all dumps but the first begin."""
+        """Rows of ``trace`` at which the second and later dumps begin."""
         return tuple(accumulate(len(dump.trace) for dump in self.dumps[:-1]))
 
     @property
     def debug_buffer(self) -> bytes | None:
-        """The bytes of logged tensors, or None when they were not found.
+        """The bytes of logged tensors; None without a debug buffer.
 
         Raises:
-            UsageError: There are several, one for each of several dumps.
+            UsageError: There are several dumps, each with a debug buffer of its own.
         """
         buffers = [dump.debug_buffer for dump in self.dumps if dump.debug_buffer is not None]
         if buffers and len(self.dumps) > 1:
             raise UsageError(
-                f"there are {len(self.dumps)} dumps, each with a debug buffer of its own",
-                hint="take one of them: Source.dumps has the trace and the buffer of each",
+                f"the source has {len(self.dumps)} dumps, each with a debug buffer of its own",
+                hint="choose one in Source.dumps, which has the trace and the buffer of each",
             )
         return buffers[0] if buffers else None
 
@@ -93,28 +93,27 @@ def load_source(
     salvage: bool = False,
     debug_buffer: Path | None = None,
 ) -> Source:
-    """Read all traces in a file, a run directory or some bytes; their content says what they are.
+    """Read all traces of a run directory, a file or bytes; the content determines the format.
 
-    A run directory is read from its device log, which holds more than its ED00 copy; without a log
+    A run directory is read from its device log, which has more than its ED00 copy; without a log
     the ED00 file is what the device sent. For a file inside a run directory the clocks come from
-    the result beside it. ``clock`` overrides them; an ED00 file says nothing about its clock and
+    the result beside it. ``clock`` overrides them; an ED00 file does not record its clock and
     is taken as nanoseconds, as ExecuTorch does.
 
-    Every load of a run passes here, so here its files are held against ``result.json``: length and
-    digest of each (of a single file of a run directory and its debug buffer), and what is counted
-    in the log.
+    Every load of a run passes here, so its files are verified here by ``result.json``: length and
+    digest of each (for a single file: its own and its debug buffer's), and the counts of the log.
 
     Args:
-        source: A run directory, a file, or what a file holds.
-        clock: What the ticks count.
-        salvage: Read what is intact, and say what is not, instead of failing.
-        debug_buffer: A file with the bytes of logged tensors. Without it they come from the run
-            directory or the console capture, if that has them.
+        source: A run directory, a file, or the content of a file.
+        clock: Clock of the ticks.
+        salvage: Read the intact part and report the damage, instead of failing.
+        debug_buffer: File with the bytes of logged tensors; by default those of the run directory
+            or the console capture.
 
     Raises:
-        UsageError: There is nothing at the path, or a directory that no run made.
-        DamagedError: A file of a run is not as its result records it.
-        FormatError: The file is not what it should be.
+        UsageError: The path does not exist, or is a directory that is not a run directory.
+        DamagedError: A file of a run is damaged.
+        FormatError: The file is invalid.
     """
     result: Result | None = None
     file: Path | None = None
@@ -131,7 +130,7 @@ def load_source(
     except FormatError as error:
         if damaged is None:
             raise
-        raise damaged from error  # which says why it cannot be read
+        raise damaged from error  # the damage explains why it cannot be read
     dumps = found.dumps
     if debug_buffer is not None:
         dumps = (_with_buffer(dumps, debug_buffer),)
@@ -149,8 +148,61 @@ def load_source(
     return replace(loaded, damage=damage, damaged=damaged)
 
 
+def load_with_options(path: Path, given: ReadOptions) -> Source:
+    """Read the traces of ``path`` with the clock, width and time scales of ``given``.
+
+    Raises:
+        UsageError: The path does not exist, or a time scale or the width does not fit.
+        FormatError: The file is invalid.
+    """
+    source = load_source(path, given.clock, salvage=given.salvage, debug_buffer=given.debug_buffer)
+    if given.clock_bits is not None:
+        dumps = (
+            replace(dump, trace=with_width(dump.trace, given.clock_bits)) for dump in source.dumps
+        )
+        source = replace(source, dumps=tuple(dumps))
+    if not given.time_scales and (source.result is None or not source.result.time_scales):
+        return source
+    return on_scales(source, given.time_scales)
+
+
+def on_scales(source: Source, scales: Mapping[str, str]) -> Source:
+    """Put a source on these time scales, and on those its run recorded for other patterns.
+
+    Raises:
+        UsageError: A time scale is invalid, or does not fit the trace.
+    """
+    recorded = source.result.time_scales if source.result is not None else {}
+    others = {pattern: scale for pattern, scale in recorded.items() if pattern not in scales}
+    model = source.result.model if source.result is not None else None
+    whole = on_time_scales(source.trace, {**scales, **others}, model)
+    dumps, end = [], 0
+    for dump in source.dumps:
+        rows = slice(end, end := end + len(dump.trace))
+        columns = {name: getattr(whole, name)[rows] for name in ("clock", "start", "end")}
+        trace = replace(dump.trace, clocks=whole.clocks, **columns)
+        dumps.append(replace(dump, trace=trace))
+    return replace(source, dumps=tuple(dumps))
+
+
+def on_time_scales(trace: Trace, scales: Mapping[str, str], model: Model | None) -> Trace:
+    """Put delegate events on the clocks of time scales; see ``harness.analyze.converters``.
+
+    Args:
+        trace: The trace.
+        scales: Time scales by pattern.
+        model: The model that ran, for the names of its delegates; None if unknown.
+
+    Raises:
+        UsageError: A time scale is invalid, or does not fit the trace.
+    """
+    calls = model.delegates if model is not None else ()
+    backends = {(call.chain, call.instruction): call.backend for call in calls}
+    return rescale(trace, parse_time_scales(scales), backends)
+
+
 def counts_of(trace: Trace) -> dict[str, int]:
-    """What a result records of a log that can be counted in it, by field of ``TraceSummary``."""
+    """Return the counts of a log that a result records, by field of ``TraceSummary``."""
     losses, executions = trace.losses, 0
     if EXECUTION in trace.names:
         named = trace.name == trace.names.index(EXECUTION)
@@ -170,31 +222,31 @@ def counts_of(trace: Trace) -> dict[str, int]:
 
 
 def read_trace(data: bytes, clocks: Sequence[ClockDomain]) -> Trace:
-    """Decode a device log or an ED00 file, whichever it is.
+    """Decode a device log or an ED00 file.
 
     Raises:
-        FormatError: It is neither, or contradicts itself.
+        FormatError: The data is neither, or is inconsistent.
     """
     return _joined([dump.trace for dump in read_dumps(data, clocks).dumps])
 
 
 def _miscounted(file: Path, result: Result, trace: Trace) -> DamagedError | None:
-    """What a result says otherwise of the log of its run; None for nothing, or another file."""
+    """Return an error if the counts of a run's log differ from its result; None for other files."""
     if result.trace is None or file != RunDirectory(file.parent).trace_file:
         return None
     for name, found in counts_of(trace).items():
         recorded = getattr(result.trace, name)
         if recorded not in (found, None):
-            what = name.replace("_", " ")
+            count = name.replace("_", " ")
             return DamagedError(
-                f"{file}: damaged: it has {found:,} {what}, {RESULT} records {recorded:,}",
-                hint="is one of them of another run? Restore both, or run again",
+                f"{file}: damaged: it has {found:,} {count}, {RESULT} records {recorded:,}",
+                hint="one of them may be from another run: restore both, or run again",
             )
     return None
 
 
 def _file(path: Path) -> tuple[Path, Result | None, DamagedError | None]:
-    """The file that holds the trace, the result of its run, and how files differ from that."""
+    """Return the trace file of a path, the result of its run, and the error for damaged files."""
     if path.is_dir():
         run = RunDirectory(path)
         result, damaged = run.examine()
@@ -203,7 +255,7 @@ def _file(path: Path) -> tuple[Path, Result | None, DamagedError | None]:
         if damaged is not None:
             raise damaged
         ended = f": {result.failure.message}" if result.failure else ""
-        raise UsageError(f"{path} holds no trace, its run did not get that far{ended}")
+        raise UsageError(f"{path} has no trace: its run ended before that{ended}")
     around, damaged = _examined_alone(path)
     if path.is_file():
         return path, around, damaged
@@ -213,7 +265,7 @@ def _file(path: Path) -> tuple[Path, Result | None, DamagedError | None]:
 
 
 def _buffer_of(file: Path | None, result: Result | None) -> Path | None:
-    """The debug buffer that a run left beside its trace."""
+    """Return the debug buffer beside a run's trace; None without one."""
     if file is None or result is None or file.name not in (LOG, ETDUMP):
         return None
     beside = file.parent / DEBUG_BUFFER
@@ -221,7 +273,7 @@ def _buffer_of(file: Path | None, result: Result | None) -> Path | None:
 
 
 def _examined_alone(path: Path) -> tuple[Result | None, DamagedError | None]:
-    """The result beside a file, and how the file and its debug buffer differ from that."""
+    """Return the result beside a file, and the error if the file or its debug buffer is damaged."""
     run = RunDirectory(path.parent)
     if not run.is_one:
         return None, None
@@ -230,17 +282,17 @@ def _examined_alone(path: Path) -> tuple[Result | None, DamagedError | None]:
 
 def _with_buffer(dumps: Sequence[Dump], path: Path) -> Dump:
     if not path.is_file():
-        raise UsageError(f"{path}: no such file", hint="name a file with --debug-buffer")
+        raise UsageError(f"debug buffer {path} not found", hint="name a file with --debug-buffer")
     if len(dumps) != 1:
         raise UsageError(
             f"{path} cannot be the debug buffer of {len(dumps)} dumps",
-            hint="give a file with the one dump that it belongs to",
+            hint="give a file with only the dump that it belongs to",
         )
     return replace(dumps[0], debug_buffer=path.read_bytes())
 
 
 def _joined(traces: Sequence[Trace]) -> Trace:
-    """Put the traces of several dumps one behind the other, their events numbered on."""
+    """Concatenate the traces of several dumps, with consecutive record numbers."""
     if len(traces) == 1:
         return traces[0]
     ends = np.cumsum([len(trace) for trace in traces]).tolist()
@@ -256,56 +308,3 @@ def _clocks_of(result: Result | None) -> list[ClockDomain]:
     if result is None or result.target is None:
         return []
     return [to_clock_domain(clock) for clock in result.target.clocks]
-
-
-def on_time_scales(trace: Trace, scales: Mapping[str, str], model: Model | None) -> Trace:
-    """Put delegates' events on the clocks that scales say; see ``harness.analyze.converters``.
-
-    Args:
-        trace: What was logged.
-        scales: Patterns, and what the ticks of the events that they mean are.
-        model: What ran, if that is known: for the names of its delegates.
-
-    Raises:
-        UsageError: A scale is none, or does not fit.
-    """
-    calls = model.delegates if model is not None else ()
-    backends = {(call.chain, call.instruction): call.backend for call in calls}
-    return rescale(trace, parse_time_scales(scales), backends)
-
-
-def on_scales(source: Source, scales: Mapping[str, str]) -> Source:
-    """Put what was found on these time scales, and on those that its run recorded for all else.
-
-    Raises:
-        UsageError: A scale is none, or does not fit.
-    """
-    recorded = source.result.time_scales if source.result is not None else {}
-    others = {pattern: scale for pattern, scale in recorded.items() if pattern not in scales}
-    model = source.result.model if source.result is not None else None
-    whole = on_time_scales(source.trace, {**scales, **others}, model)
-    dumps, end = [], 0
-    for dump in source.dumps:
-        rows = slice(end, end := end + len(dump.trace))
-        columns = {name: getattr(whole, name)[rows] for name in ("clock", "start", "end")}
-        trace = replace(dump.trace, clocks=whole.clocks, **columns)
-        dumps.append(replace(dump, trace=trace))
-    return replace(source, dumps=tuple(dumps))
-
-
-def load_given(path: Path, given: ReadOptions) -> Source:
-    """Read what is at ``path``, on the time scales given and those that its run recorded.
-
-    Raises:
-        UsageError: There is nothing at the path, or a time scale or the width does not fit.
-        FormatError: The file is not what it should be.
-    """
-    source = load_source(path, given.clock, salvage=given.salvage, debug_buffer=given.debug_buffer)
-    if given.clock_bits is not None:
-        dumps = (
-            replace(dump, trace=with_width(dump.trace, given.clock_bits)) for dump in source.dumps
-        )
-        source = replace(source, dumps=tuple(dumps))
-    if not given.time_scales and (source.result is None or not source.result.time_scales):
-        return source
-    return on_scales(source, given.time_scales)

@@ -1,4 +1,4 @@
-"""Tensors between files, arrays and the bytes a device takes; outputs compared with references."""
+"""Converts tensors between files, arrays and device bytes; reads outputs with their references."""
 
 from __future__ import annotations
 
@@ -22,12 +22,10 @@ def dtype_of(scalar_type: int) -> np.dtype[Any]:
     """Return the NumPy dtype of an ExecuTorch scalar type.
 
     Raises:
-        TargetError: NumPy has none.
+        TargetError: NumPy has no such type.
     """
     if scalar_type not in NUMPY_TYPES:
-        raise TargetError(
-            f"the model has a tensor of scalar type {scalar_type}, not supported here"
-        )
+        raise TargetError(f"unsupported scalar type {scalar_type} of a tensor of the model")
     return little_endian(NUMPY_TYPES[scalar_type])
 
 
@@ -35,7 +33,7 @@ def read_inputs(paths: Sequence[Path], wanted: Sequence[TensorInfo], seed: int) 
     """Return the model's inputs: from ``.npy`` files, or random with ``seed`` when none are given.
 
     Raises:
-        UsageError: A file is missing, is no array, or does not have the input's shape and type.
+        UsageError: A file is missing or not an array, or has another shape or type than the input.
     """
     if not paths:
         generator = np.random.default_rng(seed)
@@ -54,7 +52,7 @@ def from_bytes(data: bytes, info: TensorInfo) -> np.ndarray:
     """Return the array that ``to_bytes`` made ``data`` from.
 
     Raises:
-        TargetError: The number of bytes is not the tensor's.
+        TargetError: The number of bytes does not match the tensor.
     """
     if len(data) != info.nbytes:
         raise TargetError(f"the device sent {len(data)} bytes for a tensor of {info.nbytes}")
@@ -68,15 +66,78 @@ def read_npy(path: Path) -> np.ndarray:
     """Read an array from a ``.npy`` file.
 
     Raises:
-        UsageError: The file is missing, or is no array.
+        UsageError: The file is missing, or is not an array.
     """
     try:
         array = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise UsageError(f"{path}: not a readable .npy file: {error}") from error
     if not isinstance(array, np.ndarray):
-        raise UsageError(f"{path}: an archive of arrays", hint="give a .npy file with one array")
+        raise UsageError(f"{path}: contains several arrays", hint="give a .npy file with one array")
     return array
+
+
+def read_references(paths: Sequence[Path]) -> list[np.ndarray]:
+    """Read the references; called before a run, so that a bad file is reported first.
+
+    Raises:
+        UsageError: A file is missing, or is not an array.
+    """
+    return [read_npy(path) for path in paths]
+
+
+def save_references(
+    directory: RunDirectory,
+    references: Sequence[np.ndarray],
+    outputs: int,
+    rtol: float | None,
+    atol: float | None,
+) -> ReferenceRecord | None:
+    """Write the references into a run directory, and return their record; None without any.
+
+    Args:
+        directory: The run directory.
+        references: One reference per output, or ().
+        outputs: Number of outputs of the model.
+        rtol: Relative tolerance; None for the default of the type.
+        atol: Absolute tolerance; None for the default of the type.
+
+    Raises:
+        UsageError: The number of references is not the number of outputs.
+    """
+    if not references:
+        return None
+    if len(references) != outputs:
+        raise UsageError(
+            f"the model has {outputs} outputs, but {len(references)} references were given",
+            hint="give --reference once per output, in their order",
+        )
+    files = tuple(
+        directory.write_tensor(f"reference/{index}.npy", array)
+        for index, array in enumerate(references)
+    )
+    return ReferenceRecord(files, rtol, atol)
+
+
+def compared_outputs(result: Result, directory: Path | None) -> tuple[ModelOutput, ...]:
+    """Return the outputs of a run with their references; () without references.
+
+    Raises:
+        UsageError: A file that the result names is missing, or is not an array.
+    """
+    reference, model = result.reference, result.model
+    if reference is None or model is None or directory is None or not model.outputs:
+        return ()
+    return tuple(
+        ModelOutput(
+            output.file,
+            read_npy(directory / output.file),
+            read_npy(directory / file),
+            reference.rtol,
+            reference.atol,
+        )
+        for output, file in zip(model.outputs, reference.files, strict=True)
+    )
 
 
 def _load(path: Path, info: TensorInfo, index: int) -> np.ndarray:
@@ -87,7 +148,7 @@ def _load(path: Path, info: TensorInfo, index: int) -> np.ndarray:
         most = " at most" if info.dynamic else ""
         raise UsageError(
             f"{path}: input {index} must be {dtype}{list(info.sizes)}{most}, "
-            f"but the file holds {found}"
+            f"but the file has {found}"
         )
     return array
 
@@ -106,66 +167,3 @@ def _random(info: TensorInfo, generator: np.random.Generator) -> np.ndarray:
         return generator.integers(0, 2, info.sizes).astype(dtype)
     limits = np.iinfo(dtype)
     return generator.integers(limits.min, limits.max, info.sizes, dtype, endpoint=True)
-
-
-def read_references(paths: Sequence[Path]) -> list[np.ndarray]:
-    """Read the references, before anything runs for them.
-
-    Raises:
-        UsageError: A file is missing, or is no array.
-    """
-    return [read_npy(path) for path in paths]
-
-
-def keep_references(
-    directory: RunDirectory,
-    references: Sequence[np.ndarray],
-    outputs: int,
-    rtol: float | None,
-    atol: float | None,
-) -> ReferenceRecord | None:
-    """Write the references into a run directory, and say what a result records of them.
-
-    Args:
-        directory: Where to.
-        references: One per output, or none at all.
-        outputs: How many the model has.
-        rtol: Relative tolerance, None for what the type allows.
-        atol: Absolute tolerance, likewise.
-
-    Raises:
-        UsageError: There are more or fewer than outputs.
-    """
-    if not references:
-        return None
-    if len(references) != outputs:
-        raise UsageError(
-            f"the model has {outputs} outputs, but {len(references)} references were given",
-            hint="give --reference once per output, in their order",
-        )
-    files = tuple(
-        directory.write_tensor(f"reference/{index}.npy", array)
-        for index, array in enumerate(references)
-    )
-    return ReferenceRecord(files, rtol, atol)
-
-
-def compared_outputs(result: Result, directory: Path | None) -> tuple[ModelOutput, ...]:
-    """Outputs of a run beside their references; none where there are no references.
-
-    Raises:
-        UsageError: A file that the result names is missing, or is no array.
-    """
-    reference, model = result.reference, result.model
-    if reference is None or model is None or directory is None or not model.outputs:
-        return ()
-    return tuple(
-        ModelOutput(
-            output.file,
-            read_npy(directory / output.file),
-            read_npy(directory / file),
-            reference.rtol,
-            reference.atol,
-        )
-        for output, file in zip(model.outputs, reference.files, strict=True)
-    )

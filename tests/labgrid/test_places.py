@@ -102,7 +102,7 @@ def test_what_a_parent_holds_is_read_or_refused(
     fake: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ETHARNESS_PLACES", "[]")
-    with pytest.raises(UsageError, match="ETHARNESS_PLACES is not what a parent"):
+    with pytest.raises(UsageError, match=r"invalid \$ETHARNESS_PLACES"):
         hold_place(UNIT, 0).__enter__()
 
 
@@ -194,10 +194,12 @@ def test_a_coordinator_that_was_started_again_has_forgotten_and_that_is_said(
     with ExitStack() as stack:
         held = stack.enter_context(hold_place(UNIT, 0))
         coordinator.stop()
-        with pytest.raises(InfrastructureError, match=f"{coordinator.address} cannot be") as away:
+        with pytest.raises(
+            InfrastructureError, match=f"cannot reach .* {coordinator.address}"
+        ) as away:
             held.check()
         coordinator.restart()
-        with pytest.raises(LostPlaceError, match="dropped our acquisition of place one") as caught:
+        with pytest.raises(LostPlaceError, match="lost labgrid place one") as caught:
             stack.close()
     assert "LG_COORDINATOR" in away.value.hint
     assert "run it again" in caught.value.hint

@@ -30,8 +30,6 @@ def test_the_wheel_holds_boards_schemas_and_firmware(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {
         "harness/py.typed",
-        "harness/history/migrations/env.py",
-        "harness/history/migrations/versions/v0001_results.py",
         "harness/report/html/templates/page.html.j2",
         "harness/report/html/templates/script.js",
         "harness/_data/boards/native.toml",

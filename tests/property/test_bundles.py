@@ -27,10 +27,10 @@ from harness.runs import archive
 from harness.runs.archive import pack, unpack
 from harness.runs.bundle import Manifest, Packed, write_bundle
 from harness.runs.directory import RunDirectory
-from harness.runs.evaluation import judged_path
+from harness.runs.evaluation import evaluate_path
 from harness.runs.judged_run import JudgedRun, ReadOptions
-from harness.runs.replay import Replayed, open_bundle, replay, unpack_into
-from harness.runs.source import load_given
+from harness.runs.replay import Replayed, extract_bundle, open_bundle, replay
+from harness.runs.source import load_with_options
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.records import EDGE, graph, node, write_record
@@ -103,13 +103,13 @@ def foreign(name: str, size: int = 3, times: int = 1) -> bytes:
 def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="nothing was unpacked"):
         unpack(foreign(name), "x.zip")
-    with pytest.raises(UsageError, match="cannot be put into an archive"):
+    with pytest.raises(UsageError, match="cannot archive"):
         pack({name: b""})
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_name_twice_is_refused() -> None:
-    with pytest.raises(FormatError, match="which is there twice"):
+    with pytest.raises(FormatError, match="which is duplicated"):
         unpack(foreign("x", times=2), "x.zip")
 
 
@@ -118,7 +118,7 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(archive, "MOST_BYTES", 9_999_999)
     with pytest.raises(FormatError, match="would unpack to 1 files of 10,000,000 bytes"):
         unpack(bomb, "x.zip")
-    with pytest.raises(UsageError, match="too much for an archive"):
+    with pytest.raises(UsageError, match="exceed the limits"):
         pack({"x": bytes(10_000_000)})
 
 
@@ -157,7 +157,7 @@ RULES = st.sampled_from(
 def replayed(file: Path) -> Replayed:
     with tempfile.TemporaryDirectory() as scratch:
         bundle = open_bundle(file)
-        unpack_into(bundle, Path(scratch))
+        extract_bundle(bundle, Path(scratch))
         return replay(bundle, Path(scratch))
 
 
@@ -182,11 +182,11 @@ def test_what_a_bundle_says_is_said_again(
             budget.parent.mkdir()
             budget.write_text("schema = 1\nextends = '../budget.toml'\n")
         how = ReadOptions(day=date(2026, 11, 21))
-        run = judged_path(path, lambda where: load_given(where, how), budget, how)
+        run = evaluate_path(path, lambda where: load_with_options(where, how), budget, how)
         write_report(home / "bundle.zip", [run])
         again = replayed(home / "bundle.zip")
         assert again.same, again.difference()
-        assert again.said.exit_code == (not run.passed)
+        assert again.judgement.exit_code == (not run.passed)
         assert b"home" not in again.then
         sources = {check.source for check in run.verdict.checks if check.code != "B05"}
         expected = "../budget.toml:" if extended else "budget.toml:"
@@ -200,7 +200,9 @@ def small() -> bytes:
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "trace.etdp"
         path.write_bytes(write_ed00(trace_of(RunSpec([EventSpec("relu", 10, 20, instruction=1)]))))
-        run = judged_path(path, lambda where: load_given(where, ReadOptions()), given=ReadOptions())
+        run = evaluate_path(
+            path, lambda where: load_with_options(where, ReadOptions()), given=ReadOptions()
+        )
         return write_bundle([run])
 
 
@@ -216,11 +218,15 @@ def with_files(change: Callable[[dict[str, bytes]], None], tmp_path: Path) -> Pa
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
-        ("verdict.json", b"{}", "changed.zip: verdict.json has the digest"),
-        ("trace/trace.etdp", None, "changed.zip lacks trace/trace.etdp, which its manifest lists"),
-        ("more", b"", "changed.zip holds more, which its manifest does not list"),
-        ("manifest.json", None, "manifest.json is not that of a bundle of this version"),
-        ("manifest.json", b'{"schema": 2}', "manifest.json is not that of a bundle"),
+        ("verdict.json", b"{}", "changed.zip: verdict.json is damaged: its digest is"),
+        (
+            "trace/trace.etdp",
+            None,
+            "changed.zip: trace/trace.etdp is missing, but its manifest lists it",
+        ),
+        ("more", b"", "changed.zip contains more, which its manifest does not list"),
+        ("manifest.json", None, "invalid manifest.json"),
+        ("manifest.json", b'{"schema": 2}', "invalid manifest.json"),
     ],
 )
 def test_a_file_that_was_exchanged_is_named(
@@ -254,7 +260,7 @@ def repacked(tmp_path: Path, files: dict[str, bytes], **facts: Any) -> Path:
 @pytest.mark.parametrize("field", ["judged", "budget", "etrecord", "debug_buffer"])
 @pytest.mark.parametrize("name", ["/etc/passwd", "../../etc/passwd", "run", "trace"])
 def test_nothing_is_read_that_is_not_in_the_bundle(field: str, name: str, tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match=f"lacks '{name}', which its manifest names"):
+    with pytest.raises(FormatError, match=f"'{name}' is missing, but its manifest names it"):
         open_bundle(repacked(tmp_path, unpack(small(), "x"), **{field: name}))
 
 
@@ -318,7 +324,7 @@ def test_what_a_bundle_lacks_is_said(tmp_path: Path) -> None:
 
 
 def test_a_bundle_is_of_one_run_whose_files_are_there(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="a bundle is of one run, not of 2"):
+    with pytest.raises(UsageError, match="a bundle contains one run, not 2"):
         write_bundle([reported(), reported()])
     gone = JudgedRun(str(tmp_path / "gone"), None, reported().verdict)
     with pytest.raises(UsageError, match=r"cannot bundle .*gone: No such file"):
@@ -336,7 +342,7 @@ def test_a_budget_of_an_earlier_place_is_not_asked_for(tmp_path: Path) -> None:
     budget = tmp_path / "budget.toml"
     budget.write_text("schema = 1\n")
     how = ReadOptions()
-    run = judged_path(tmp_path / "run", lambda path: load_given(path, how), budget, how)
+    run = evaluate_path(tmp_path / "run", lambda path: load_with_options(path, how), budget, how)
     write_report(tmp_path / "b.zip", [run])
     budget.unlink()
     assert replayed(tmp_path / "b.zip").same
@@ -393,8 +399,8 @@ def test_a_file_of_a_run_directory_brings_all_of_it(etharness: Etharness, tmp_pa
 def test_names_that_do_not_fit_into_an_archive_are_said(tmp_path: Path) -> None:
     trace = tmp_path / "a:b.etdp"
     trace.write_bytes(write_ed00(trace_of(RunSpec([EventSpec("relu", 10, 20)]))))
-    run = judged_path(trace, lambda path: load_given(path, ReadOptions()))
-    with pytest.raises(UsageError, match=r"'trace/a:b\.etdp' cannot be put into an archive"):
+    run = evaluate_path(trace, lambda path: load_with_options(path, ReadOptions()))
+    with pytest.raises(UsageError, match=r"cannot archive 'trace/a:b\.etdp'"):
         write_bundle([run])
 
 

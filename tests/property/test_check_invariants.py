@@ -16,7 +16,7 @@ from harness.records.trace import Trace
 from harness.report.junit import junit_report
 from harness.report.markdown import markdown_report
 from harness.report.results import report_document
-from harness.runs.evaluation import judged
+from harness.runs.evaluation import evaluate_run
 from harness.strategies import Execution, arbitrary_traces, executions, traces
 from tests.support.logs import profile_trace
 from tests.support.sound import METHOD, PLANNED, TEMPORARY, Logged, Sound, sound
@@ -179,7 +179,7 @@ def test_damage_is_told_by_its_own_check_alone(
 @given(trace=st.one_of(arbitrary_traces(), traces()))
 @settings(max_examples=80)
 def test_any_trace_can_be_judged_and_reported(trace: Trace) -> None:
-    run = judged("any trace", trace)
+    run = evaluate_run("any trace", trace)
     assert "B05" in {check.code for check in run.verdict.checks}
     assert all(check.reason and check.rule and check.subject for check in run.verdict.checks)
     assert evaluate(Subject(trace, probe=Fraction(3), arena_capacity=100)).checks

@@ -24,7 +24,7 @@ from harness.check.history.samples import History, Series
 from harness.errors import FormatError, NotComparableError, UsageError
 from harness.history import open_store
 from harness.history.entries import Selection, entry_of, provenance_of
-from harness.history.history_json import read_copy, write_copy
+from harness.history.history_json import decode_history, encode_history
 from harness.history.store import Store
 from harness.records.clock_domain import ClockDomain
 from harness.records.timestamps import microseconds
@@ -273,10 +273,10 @@ def test_a_copy_of_a_history_is_the_same(items: list[Made], description: str) ->
         ),
         description=description,
     )
-    assert read_copy(write_copy(history), "history.json") == history
+    assert decode_history(encode_history(history), "history.json") == history
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"results": 1}'])
 def test_what_is_no_copy_of_a_history_is_named(data: bytes) -> None:
     with pytest.raises(FormatError, match=r"x/history\.json: not a history of this version"):
-        read_copy(data, "x/history.json")
+        decode_history(data, "x/history.json")

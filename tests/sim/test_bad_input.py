@@ -82,8 +82,7 @@ def test_model_too_large(etharness: Etharness, tmp_path: Path) -> None:
     code, _, err = etharness(*run_arguments(tmp_path, model))
     assert code == 4
     assert err == (
-        f"error: {model} is too large for native: 4194305 bytes, "
-        "it takes models of up to 4194304 bytes\n"
+        f"error: {model} is too large for native: 4194305 bytes, its limit is 4194304 bytes\n"
     )
     assert failure(tmp_path)["exit_code"] == 4
 
@@ -94,7 +93,7 @@ def test_model_truncated(etharness: Etharness, tmp_path: Path) -> None:
     model.write_bytes(whole[: len(whole) // 2])
     code, _, err = etharness(*run_arguments(tmp_path, model))
     assert code == 2
-    assert err.startswith(f"error: {model} is not a whole ExecuTorch program: ")
+    assert err.startswith(f"error: {model} is not a complete ExecuTorch program: ")
     assert " at byte " in err
     assert "  try: export it again, or copy it again and compare sizes" in err
 

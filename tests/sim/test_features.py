@@ -57,7 +57,7 @@ def test_an_input_beyond_its_bound_is_refused_with_the_bound(
         np.save(index, np.zeros(shape[0], np.int64))
         done = etharness(*arguments, "--input", rows, "--input", index)
         assert done.code == code
-        assert code == 0 or "must be float32[8, 6] at most, but the file holds" in done.err
+        assert code == 0 or "must be float32[8, 6] at most, but the file has" in done.err
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["model"]["inputs"][0]["sizes"] == [3, 6]
     assert result["model"]["outputs"][0]["sizes"] == [3]

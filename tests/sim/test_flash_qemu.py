@@ -176,7 +176,7 @@ def test_an_image_of_another_board_is_refused_though_its_build_is_the_same(
     assert record["build_id_after"] == record["build_id"]
     assert record["failure"]["kind"] == "WrongBoardError"
     assert len(record["attempts"]) == 1
-    assert "the target says it is 'qemu-mps2-an386'" in result.err
+    assert "the target is board 'qemu-mps2-an386'" in result.err
 
 
 @pytest.mark.parametrize("share", [0.3, 0.99])

@@ -13,8 +13,7 @@ import pytest
 
 from harness.config.unit import Unit, UsbPort, find_unit
 from harness.errors import Owner
-from harness.lab.health import examine
-from harness.lab.health import repair as heal
+from harness.lab.health import examine, heal
 from harness.lab.health.line_test import best_rate
 from harness.lab.leases import hold
 from harness.records.health import Health, RateQuality
@@ -136,7 +135,7 @@ def test_what_a_crash_has_left_is_told_and_stays(board: str) -> None:
             assert parts(health) == WELL | {"crash": "warn"}
             assert health.healthy
             [crash] = [each for each in health.findings if each.part == "crash"]
-            assert crash.said.startswith("it has crashed before: ")
+            assert crash.said.startswith("the board has the postmortem of a crash: ")
             assert crash.owner is Owner.PRODUCT
             assert health.rates[0].down_bytes_s is None, "a run would make it forget"
 
@@ -264,7 +263,7 @@ def test_a_unit_with_other_firmware_is_flashed(
     assert health["owner"] == "flash"
     code, out, _ = etharness(*ask, "--heal")
     assert code == 0, out
-    assert f"flash: {image} was flashed with command; it was well then" in out
+    assert f"flash: {image} flashed with command; it was well then" in out
     nothing = tmp_path / "nothing.elf"
     nothing.write_bytes(b"\x7fELF" + bytes(100))
     assert etharness(*ask[:-1], nothing).code == 2
@@ -275,7 +274,7 @@ def test_a_board_that_answers_is_reset_before_its_power_is_taken(tmp_path: Path)
         unit = Unit("n", board_file(tmp_path, hz=8_000_000), port=port)
         healed = heal(unit, examine(unit))
     assert [step.step for step in healed.healing] == ["open again", "reset"]
-    assert healed.healing[1].said == "it was told to restart, and answers again"
+    assert healed.healing[1].said == "board reset, and answers again"
     assert not healed.healthy
 
 

@@ -167,7 +167,7 @@ def test_ended_by_a_signal_it_ends_its_children_and_can_go_on(
         check=False,
     )
     assert other.returncode == 75
-    assert "another process is at the night" in other.stderr
+    assert "already in use by another process" in other.stderr
     second.send_signal(signal.SIGTERM)
     second.communicate(timeout=60)
     await_nobody(tmp_path)

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from harness.history import open_store
-from harness.nightly import store_results as keeping
+from harness.nightly import previous
 from harness.nightly.journal import JOURNAL, Stored, read_journal
 from harness.resources import data_directory
 from tests.conftest import CommandResult
@@ -101,7 +101,7 @@ def results(folder: Path) -> list[str]:
 
 
 def test_two_nights(plan: Path, etharness: Etharness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "_WAIT_S", 0.0)
+    monkeypatch.setattr(previous, "_WAIT_S", 0.0)
     # The first night finds no history where one should be, and keeps its results.
     store = plan.parent / "runs.sqlite"
     store.write_bytes(b"this is no database" * 100)
@@ -129,7 +129,7 @@ def test_two_nights(plan: Path, etharness: Etharness, monkeypatch: pytest.Monkey
     document = json.loads(second.out)
     assert document == json.loads((new / "night.json").read_text())
     assert not document["troubles"]
-    assert f"the results of {old.name} are in the history now" in document["notes"]
+    assert f"added the results of {old.name} to the history" in document["notes"]
     assert_follows_its_schema(document)
     assert_sides(document["sides"])
     assert_reports(new, document)
@@ -143,7 +143,7 @@ def test_two_nights(plan: Path, etharness: Etharness, monkeypatch: pytest.Monkey
 def test_a_server_that_is_away_has_all_results_later_and_once(
     plan: Path, etharness: Etharness, monkeypatch: pytest.MonkeyPatch, postgresql: Server
 ) -> None:
-    monkeypatch.setattr(keeping, "_WAIT_S", 0.0)
+    monkeypatch.setattr(previous, "_WAIT_S", 0.0)
     url = postgresql.new_database()
     plan.write_text(PLAN.replace("runs.sqlite", url))
     only = ("--units", plan.parent / "units.toml", "--only", "a/small_int8")
@@ -154,13 +154,13 @@ def test_a_server_that_is_away_has_all_results_later_and_once(
     finally:
         postgresql.start()
     assert away.code == 71, away.out + away.err
-    assert "2 results are not all in the history" in away.out + away.err
+    assert "2 results were not all added to the history" in away.out + away.err
     of_both = sorted(id_ for folder in nights(plan) for id_ in results(folder))
     directories = [file.parent for file in plan.parent.glob("out/*/runs/**/result.json")]
 
     # It comes back while somebody tries to add them.
     postgresql.stop()
-    notes, trouble = keeping.keep_results(url, directories, lambda _: postgresql.start())
+    notes, trouble = previous.store_results(url, directories, lambda _: postgresql.start())
     assert (notes, trouble) == ([], None)
     assert etharness("nightly", plan, *only).code == 0
     with open_store(url) as store:

@@ -12,7 +12,6 @@ from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
-import alembic.command  # noqa: F401 - see tests.support.inner_pytest
 import pytest
 import scipy.stats  # noqa: F401
 from msgspec.structs import replace
@@ -216,7 +215,7 @@ def test_a_run_that_fails_fails_its_tests_without_a_stack_once(project: pytest.P
     reason = [line for line in result.outlines if line.startswith("UsageError: cannot run ")]
     assert len(reason) == 3
     assert "no such method; there are forward" in reason[0]
-    assert result.outlines.count("  try: choose one of its methods with --method") == 3
+    assert result.outlines.count("  try: select another method with --method") == 3
     assert result.outlines.count(f"kept in: {base}/etharness/{kept}") == 3
     assert not any("/harness/" in line for line in result.outlines if str(base) not in line)
 
@@ -442,8 +441,8 @@ def test_a_history_that_is_not_there_is_said_without_a_stack(project: pytest.Pyt
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         [
-            "E       harness.errors.UsageError: there is no history at none.sqlite",
-            "E       try: `etharness history add DIRECTORY` makes one",
+            "E       harness.errors.UsageError: history none.sqlite not found",
+            "E       try: `etharness history add DIRECTORY` creates it",
             "E       harness.errors.UsageError: 'v1' says no baseline",
         ]
     )

@@ -100,7 +100,7 @@ def test_a_rate_for_a_port_without_one_is_the_users_mistake(
             *("-o", tmp_path / "run", "--baud", "921600"),
         )
     assert code == 2
-    assert "has no rate that could be changed to 921600 baud" in err
+    assert "has no baud rate to change to 921600" in err
     assert "rfc2217://" in err
 
 

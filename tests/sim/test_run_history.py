@@ -45,8 +45,8 @@ def test_a_history_that_fails_does_not_lose_the_run(tmp_path: Path, etharness: E
     code, out, err = etharness(*RUN, "-o", directory, "--history", url)
     assert code == 75
     assert "PASS" in out
-    assert "the result is not in the history: " in err
-    assert f"the run is kept in {directory}" in err
+    assert "cannot add the result to the history: " in err
+    assert f"the run is saved in {directory}" in err
     assert f"`etharness history add {directory}`" in err
     assert "secret" not in err
     later = tmp_path / "h.sqlite"

@@ -61,7 +61,7 @@ def test_a_history_needs_a_result(etharness: Etharness, tmp_path: Path) -> None:
     file = Path(__file__).parents[1] / "fixtures/kws_f32_executorch.etdp"
     code, _, err = etharness("check", file, "--history", str(tmp_path / "h.sqlite"))
     assert code == 2
-    assert "has no result to hold against a history" in err
+    assert "has no result to compare with a history" in err
 
 
 def test_a_baseline_that_is_not_there_is_said_before_anything_runs(

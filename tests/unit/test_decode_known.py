@@ -87,7 +87,7 @@ def test_documents_hold_origins_and_arguments(etharness: Command, etrecord: Path
     ("arguments", "code", "message"),
     [
         (["--by", "module"], 2, "--etrecord"),
-        (["--model", MODELS / "nothing.pte"], 2, "no such file"),
+        (["--model", MODELS / "nothing.pte"], 2, "not found"),
         (["--model", MODELS / "methods.pte"], 2, "encode, forward"),
         (["--model", MODELS / "ad_f32.pte", "--method", "forward"], 3, "other operators"),
         (["--model", MODEL, "--method", "encode"], 2, "no method 'encode'"),

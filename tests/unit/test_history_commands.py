@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from harness.errors import UsageError
-from harness.history import open_store
+from harness.history import default_history, open_store
 from harness.history.exporting import TYPES
-from harness.history.location import default_history
 from harness.records.result import Failure, encode
 from tests.conftest import CommandResult
 from tests.support.documents import document
@@ -52,7 +51,7 @@ def test_directories_are_found_and_added_once(tmp_path: Path, history: Any) -> N
         **{"run0": "added", "run1": "added", "failed": "added"},
         **{"damaged": "refused", "empty": "refused"},
     }
-    assert found["failed"]["reason"] == "its run left no trace"
+    assert found["failed"]["reason"] == "the run has no trace"
     assert "is no run directory" in found["empty"]["reason"]
     again = history("add", tmp_path / "deep/er", tmp_path / "deep/failed")
     assert again.code == 0
@@ -130,7 +129,7 @@ def test_what_is_asked_for_must_be_one_thing(tmp_path: Path, history: Any) -> No
     history("add", tmp_path)
     code, _, err = history("show", "a")
     assert code == 2
-    assert "results of 2 kinds: kws.pte forward on native; kws.pte forward on other" in err
+    assert "results of 2 combinations: kws.pte forward on native; kws.pte forward on other" in err
     assert history("show", "a", "--board", "other").code == 0
     assert history("show", "a", "--board", "none").code == 3
     assert history("show", "a", "--board", "other", "--baseline", "name:v1").code == 3
@@ -218,7 +217,7 @@ def test_all_numbers_are_written_as_a_table(tmp_path: Path, history: Any, suffix
 def test_asking_makes_no_history(tmp_path: Path, history: Any, command: str) -> None:
     code, _, err = history(command)
     assert code == 2
-    assert "there is no history at" in err
+    assert "not found" in err
     assert "etharness history add" in err
     assert not (tmp_path / "h.sqlite").exists()
 

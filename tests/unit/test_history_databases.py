@@ -1,4 +1,4 @@
-"""What a history's database does that is not as it should be, and whose fault that is."""
+"""Databases that are damaged, full, locked, read-only, foreign, or of another version."""
 
 from __future__ import annotations
 
@@ -12,21 +12,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import inspect, text
+from sqlalchemy import Connection, inspect, text
 
 from harness.errors import FormatError, HarnessError, InfrastructureError, UsageError
 from harness.history import open_store
 from harness.history.database import Database, file_system, parse_url, refuse_network
-from harness.history.migrating import (
-    REVISION,
-    VERSION_TABLE,
-    bring_up_to_date,
-    configuration,
-    migrate,
-)
+from harness.history.schema import MIGRATIONS, VERSION, VERSION_TABLE, ensure_schema
 from harness.history.store import Store
 from harness.history.tables import METADATA
 from tests.support.postgresql import Server
@@ -39,30 +30,55 @@ def database(url: str) -> Database:
     return Database(parse_url(url), 30, create=True)
 
 
-def test_migrations_make_the_tables_that_the_package_means(empty_url: str) -> None:
+def test_a_new_store_has_the_tables_and_a_version(empty_url: str) -> None:
     base = database(empty_url)
-    bring_up_to_date(base)
+    ensure_schema(base)
     with base.reading() as connection:
-        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
-        assert compare_metadata(context, METADATA) == []
-        script = ScriptDirectory.from_config(configuration(connection))
-        assert script.get_heads() == [REVISION]
+        tables = set(inspect(connection).get_table_names())
+        version = connection.scalar(text("SELECT version_num FROM etharness_history"))
+    base.close()
+    assert tables == {*METADATA.tables, VERSION_TABLE.name}
+    assert version == VERSION
+
+
+def _add_column(connection: Connection) -> None:
+    connection.execute(text("ALTER TABLE result ADD COLUMN added INTEGER DEFAULT 7"))
+
+
+def test_an_older_store_is_migrated_step_by_step_and_keeps_its_results(
+    empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(empty_url) as store:
+        store.add(ONE.result, ONE.subject)
+    monkeypatch.setitem(MIGRATIONS, VERSION, ("v0002", lambda _: None))
+    monkeypatch.setitem(MIGRATIONS, "v0002", ("v0003", _add_column))
+    monkeypatch.setattr("harness.history.schema.VERSION", "v0003")
+    for _ in range(2):
+        with open_store(empty_url) as store:
+            assert [entry.provenance.id for entry in store.results()] == ["one"]
+            assert store.info().version == "v0003"
+    base = database(empty_url)
+    with base.reading() as connection:
+        assert connection.scalar(text("SELECT added FROM result")) == 7
     base.close()
 
 
-@pytest.mark.parametrize("filled", [False, True])
-def test_migrations_go_back_and_forth(empty_url: str, filled: bool) -> None:
+def test_a_migration_that_fails_changes_nothing(
+    empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(empty_url):
+        pass
+
+    def fail(connection: Connection) -> None:
+        _add_column(connection)
+        connection.execute(text("SELECT 1 FROM nowhere"))
+
+    with monkeypatch.context() as newer:
+        newer.setitem(MIGRATIONS, VERSION, ("v0002", fail))
+        newer.setattr("harness.history.schema.VERSION", "v0002")
+        with pytest.raises(HarnessError, match="nowhere"):
+            open_store(empty_url)
     with open_store(empty_url) as store:
-        if filled:
-            store.add(ONE.result, ONE.subject)
-            store.set_baseline("v1", ["one"])
-    base = database(empty_url)
-    migrate(base, "base")
-    with base.reading() as connection:
-        assert set(inspect(connection).get_table_names()) == {VERSION_TABLE}
-    base.close()
-    with open_store(empty_url) as store:
-        assert store.results() == []
         assert store.add(ONE.result, ONE.subject)
 
 
@@ -70,7 +86,7 @@ def test_a_newer_version_is_refused(empty_url: str) -> None:
     with open_store(empty_url):
         pass
     base = database(empty_url)
-    base.write(lambda c: c.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = 'v9000'")))
+    base.write(lambda c: c.execute(VERSION_TABLE.update().values(version_num="v9000")))
     base.close()
     with pytest.raises(UsageError, match="version v9000, which is newer than v") as raised:
         open_store(empty_url)
@@ -81,16 +97,8 @@ def test_a_database_of_something_else_is_refused(empty_url: str) -> None:
     base = database(empty_url)
     base.write(lambda c: c.execute(text("CREATE TABLE result (mine INTEGER)")))
     base.close()
-    with pytest.raises(UsageError, match=r"tables by the names of a history's .*: result"):
+    with pytest.raises(UsageError, match=r"tables with our names that are not ours: result"):
         open_store(empty_url)
-
-
-def test_opening_again_needs_no_alembic(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_store(empty_url):
-        pass
-    monkeypatch.setitem(__import__("sys").modules, "alembic.command", None)
-    with open_store(empty_url) as store:
-        assert store.results() == []
 
 
 def test_making_a_history_says_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -101,7 +109,7 @@ def test_making_a_history_says_nothing(tmp_path: Path, caplog: pytest.LogCapture
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(b"no database" * 100, "is damaged or no history"), (b"SQLite format 3\0" * 90, "damaged")],
+    [(b"no database" * 100, "is damaged or not a history"), (b"SQLite format 3\0" * 90, "damaged")],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, content: bytes, said: str) -> None:
     file = tmp_path / "h.sqlite"
@@ -136,7 +144,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     with open_store(str(file)) as store:
         store.add(ONE.result, ONE.subject)
         store._database.write(lambda c: c.exec_driver_sql("PRAGMA max_page_count = 100"))
-        with pytest.raises(InfrastructureError, match="no room is left"):
+        with pytest.raises(InfrastructureError, match="no space left"):
             add_all(store)
         there = {entry.provenance.id for entry in store.results()}
     assert 2 <= len(there) < len(items)
@@ -155,8 +163,8 @@ def test_what_may_only_be_read_can_be_asked(
     monkeypatch.setattr(os, "access", lambda *_: False)
     with open_store(str(file)) as store:
         assert [entry.provenance.id for entry in store.results()] == ["one"]
-        assert store.place == str(file)
-        with pytest.raises(UsageError, match=r"what.* may not be written"):
+        assert store.location == str(file)
+        with pytest.raises(UsageError, match=r"what.* is not writable"):
             store.set_baseline("v1", ["one"])
     assert not file.with_name(f"{file.name}-wal").exists()
 
@@ -167,7 +175,7 @@ def test_a_file_of_another_is_not_written(tmp_path: Path) -> None:
     with open_store(str(file)) as store:
         store.add(ONE.result, ONE.subject)
         store._database.write(lambda c: c.exec_driver_sql("PRAGMA query_only = 1"))
-        with pytest.raises(UsageError, match="may not be written") as raised:
+        with pytest.raises(UsageError, match="is not writable") as raised:
             store.set_baseline("v1", ["one"])
     assert "--history" in raised.value.hint
 
@@ -176,9 +184,9 @@ def test_places_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a directory"):
         open_store(str(tmp_path))
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot make"):
+    with pytest.raises(UsageError, match="cannot create"):
         open_store(str(tmp_path / "file/h.sqlite"))
-    with pytest.raises(UsageError, match="there is no history at"):
+    with pytest.raises(UsageError, match=r"history .*none\.sqlite not found"):
         open_store(str(tmp_path / "none.sqlite"), create=False)
 
 
@@ -218,11 +226,11 @@ def test_a_server_that_refuses_will_refuse_again(postgresql: Server) -> None:
     postgresql.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader", name)
     with open_store(url.replace("postgres@", "reader@")) as store:
         assert len(store.results()) == 1
-        with pytest.raises(UsageError, match="may not be written"):
+        with pytest.raises(UsageError, match="is not writable"):
             store.set_baseline("v1", ["one"])
 
 
-def test_a_lock_that_lasts_is_told(postgresql: Server) -> None:
+def test_a_lock_that_lasts_is_reported(postgresql: Server) -> None:
     import psycopg
 
     url = postgresql.new_database()
@@ -230,7 +238,7 @@ def test_a_lock_that_lasts_is_told(postgresql: Server) -> None:
     with open_store(url, deadline_s=0.2) as store:
         with psycopg.connect(postgresql.url(name)) as holder:
             holder.execute("LOCK TABLE name IN ACCESS EXCLUSIVE MODE")
-            with pytest.raises(InfrastructureError, match="to themselves"):
+            with pytest.raises(InfrastructureError, match="stayed locked"):
                 store.add(ONE.result, ONE.subject)
         assert store.add(ONE.result, ONE.subject)
 
@@ -248,13 +256,13 @@ def test_file_systems_of_networks_are_known(
     assert file_system(Path("/mnt/a share/local/h.sqlite"), mounts) == "tmpfs"
     assert file_system(Path("/mnt/h.sqlite"), mounts) == "ext4"
     assert file_system(Path("/h.sqlite"), []) == ""
-    told = tmp_path / "mounts"
-    told.write_text(f"lab:/runs {tmp_path} nfs rw 0 0\n")
-    monkeypatch.setattr("harness.history.database._MOUNTS", told)
-    with pytest.raises(UsageError, match=r"is on a network \(nfs\)") as raised:
+    mounts_file = tmp_path / "mounts"
+    mounts_file.write_text(f"lab:/runs {tmp_path} nfs rw 0 0\n")
+    monkeypatch.setattr("harness.history.database._MOUNTS", mounts_file)
+    with pytest.raises(UsageError, match=r"is on a network file system \(nfs\)") as raised:
         open_store(str(tmp_path / "h.sqlite"))
     assert "postgresql://" in raised.value.hint
-    told.unlink()
+    mounts_file.unlink()
     refuse_network(tmp_path / "h.sqlite")  # nobody knows
 
 

@@ -186,21 +186,21 @@ def test_a_password_may_stand_in_a_file(
     monkeypatch.setenv("PGPASSFILE", str(file))
     url = f"postgresql://lab@127.0.0.1:{far.port}/{database}"
     with open_store(url) as store:
-        assert store.place == url
+        assert store.location == url
         assert store.add(ONE.result, ONE.subject)
 
 
 def test_who_may_not_is_told_why(far: Server, database: str) -> None:
     url = far.url_of("lab", "secret", database)
-    with pytest.raises(UsageError, match=r"lets nobody in by this name.*password") as caught:
+    with pytest.raises(UsageError, match=r"authentication failed.*password") as caught:
         open_store(far.url_of("lab", "wrong", database))
     assert "wrong" not in caught.value.message
-    with pytest.raises(UsageError, match=r"lets nobody in by this name.*no password"):
+    with pytest.raises(UsageError, match=r"authentication failed.*no password"):
         open_store(far.url_of("lab", "", database))
     with pytest.raises(UsageError, match=r'database "nowhere" does not exist'):
         open_store(far.url_of("lab", "secret", "nowhere"))
     with pytest.raises(
-        UsageError, match=r"is empty, this package's is v.* and it may not be written"
+        UsageError, match=r"is empty, this package needs version v.* and the database is read-only"
     ):
         open_store(far.url_of("guest", "secret", database))  # nobody has made the tables
     with open_store(url) as store:
@@ -210,5 +210,5 @@ def test_who_may_not_is_told_why(far: Server, database: str) -> None:
     far.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO guest", database)
     with open_store(far.url_of("guest", "secret", database)) as store:
         assert len(store.results()) == 1
-        with pytest.raises(UsageError, match="may not be written"):
+        with pytest.raises(UsageError, match="is not writable"):
             store.add(made("two").result)

@@ -65,7 +65,7 @@ def test_a_result_takes_the_place_of_what_was_added_while_its_run_went_on(store_
         assert store.add(begun)
         assert not store.add(begun)
         assert store.has("one")
-        assert not store.has("one", over=True)
+        assert not store.has("one", finished=True)
         assert store.add(whole.result, whole.subject)
         assert not store.add(begun)
         assert store.results() == [entry_of(whole.result, whole.subject)[0]]
@@ -146,7 +146,7 @@ def test_a_baseline_may_be_a_commit(store_url: str) -> None:
         assert of("commit:abc1230") == ["r0", "r1"]
         assert of("commit:abc1230-dirty") == ["r3"]
         assert of("commit:abc1239") == ["r2"]
-        with pytest.raises(UsageError, match="may be any of 2 commits: abc1230, abc1239"):
+        with pytest.raises(UsageError, match="matches 2 commits: abc1230, abc1239"):
             of("commit:abc123")
 
 
@@ -207,7 +207,7 @@ def test_baselines_are_replaced_and_forgotten(store_url: str) -> None:
         store.set_baseline("ß\0", ["r00", "r01"])
         store.set_baseline("ß\0", ["r02"])
         assert store.baseline_results("ß\0") == ["r02"]
-        with pytest.raises(UsageError, match="no result r9"):
+        with pytest.raises(UsageError, match="result r9 not found"):
             store.set_baseline("ß\0", ["r02", "r9"])
         with pytest.raises(UsageError, match="would have no results"):
             store.set_baseline("v2", [])

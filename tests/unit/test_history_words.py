@@ -21,7 +21,7 @@ from harness.history import open_store
 from harness.history.database import Database, parse_url
 from harness.history.entries import entry_of
 from harness.history.interning import Interned
-from harness.history.migrating import bring_up_to_date, migrate
+from harness.history.schema import ensure_schema
 from harness.history.writing import add
 from harness.records.result import Failure, TraceSummary
 from harness.records.timestamps import microseconds
@@ -93,7 +93,7 @@ def test_an_id_that_is_none_is_refused(tmp_path: Path, own_id: str) -> None:
     item = made(own_id)
     directory = run_directory(tmp_path / "run", item, {"a": [1]})
     with open_store(str(tmp_path / "h.sqlite")) as store:
-        with pytest.raises(FormatError, match="is no id of a result"):
+        with pytest.raises(FormatError, match="invalid result id"):
             store.add(item.result, item.subject)
         added = add_directory(store, directory)
         assert (added.state, added.id) == ("refused", own_id)
@@ -121,7 +121,7 @@ def test_times_of_all_zones_are_one_order() -> None:
 def test_another_writer_may_be_first(tmp_path: Path) -> None:
     """Between the look and the insertion; on SQLite nothing comes between, on a server it may."""
     database = Database(parse_url(str(tmp_path / "h.sqlite")), 5, create=True)
-    bring_up_to_date(database)
+    ensure_schema(database)
     item = made("x")
     entry, kept = entry_of(item.result, item.subject)
     assert database.write(lambda c: add(c, entry, kept, Interned())) is not None
@@ -129,18 +129,14 @@ def test_another_writer_may_be_first(tmp_path: Path) -> None:
     database.close()
 
 
-def test_an_earlier_version_that_may_not_be_written_is_refused(
+def test_an_empty_database_that_is_read_only_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = str(tmp_path / "h.sqlite")
-    with open_store(file):
-        pass
-    database = Database(parse_url(file), 5, create=True)
-    migrate(database, "base")
-    database.close()
+    file = tmp_path / "h.sqlite"
+    file.touch()
     monkeypatch.setattr("os.access", lambda *_: False)
-    with pytest.raises(UsageError, match=r"is empty, .* it may not be written"):
-        open_store(file)
+    with pytest.raises(UsageError, match=r"is empty, .* the database is read-only"):
+        open_store(str(file))
 
 
 def test_what_is_damaged_is_added_with_what_can_be_read(tmp_path: Path) -> None:
@@ -163,7 +159,7 @@ def test_a_failed_run_with_an_unreadable_trace_is_added_without_it(tmp_path: Pat
         added = add_directory(store, directory)
         [entry] = store.results()
     assert added.state == "added"
-    assert added.reason.startswith("its trace cannot be read: ")
+    assert added.reason.startswith("cannot read its trace: ")
     assert (entry.failure, entry.sound) == ("LinkError", False)
 
 

@@ -258,7 +258,7 @@ def test_device_logs_and_run_directories_are_read(tmp_path: Path) -> None:
     for wrong in ({}, {"etdump_path": "a", "etdump_data": b""}):
         with pytest.raises(ValueError, match="exactly one"):
             Inspector(**wrong)
-    with pytest.raises(UsageError, match="no such file"):
+    with pytest.raises(UsageError, match="not found"):
         Inspector(recorded, debug_buffer_path=tmp_path / "nothing")
     with pytest.raises(TypeError, match="etrecord"):
         Inspector(recorded, etrecord=3)

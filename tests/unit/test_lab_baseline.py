@@ -12,7 +12,7 @@ from harness.check.history.samples import History, Provenance
 from harness.check.history.settings import HistoryLimits
 from harness.errors import FormatError, NotComparableError, UsageError
 from harness.records.trace import OPERATOR_CALL
-from harness.runs.baseline import HistoryRef, keep_history, kept_history
+from harness.runs.baseline import HistoryRef, load_history, save_history
 from tests.support.histories import HistoryBuilder, operator, provenance
 
 LIMITS = HistoryLimits()
@@ -81,9 +81,9 @@ def test_a_store_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
 
 
 def test_a_history_is_kept_whole(tmp_path: Path, store: FakeStore) -> None:
-    assert kept_history(tmp_path) is None
-    keep_history(tmp_path, store.kept)
-    assert kept_history(tmp_path) == store.kept
+    assert load_history(tmp_path) is None
+    save_history(tmp_path, store.kept)
+    assert load_history(tmp_path) == store.kept
     (tmp_path / "history.json").write_text("[]")
     with pytest.raises(FormatError, match="not a history of this version"):
-        kept_history(tmp_path)
+        load_history(tmp_path)

@@ -74,7 +74,7 @@ def test_units_are_listed_with_where_they_are(etharness: Etharness, host: FakeHo
     assert [unit["power"] for unit in units] == [
         *("port 3 of hub 1-4", "plug", "relay on /dev/relay", "")
     ]
-    assert units[3]["problem"] == "started here"
+    assert units[3]["problem"] == "runs on this host"
     shown = etharness("units").out
     assert f"ada on {HERE} until 20" in shown
     assert "(soldering)" in shown
@@ -130,7 +130,7 @@ def test_what_is_leased_is_released(etharness: Etharness, monkeypatch: pytest.Mo
     monkeypatch.setenv("ETHARNESS_OWNER", "bob")
     code, _, err = etharness("lease", "shelf-1", "--for=1s")
     assert code == 75
-    assert f"unit 'shelf-1' is held by ada on {HERE} since " in err
+    assert f"unit 'shelf-1' is already in use by ada on {HERE} since " in err
     code, _, err = etharness("release", "shelf-1")
     assert code == 75
     assert "--force" in err

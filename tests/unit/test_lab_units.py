@@ -66,11 +66,11 @@ def test_without_a_unit_of_the_lab_a_name_is_only_a_name(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("board", "unit", "port", "message"),
     [
-        (None, None, None, "it is not said which board"),
+        (None, None, None, "no board selected"),
         (None, "shelf-2", None, "no such unit: 'shelf-2'"),
-        ("native", "shelf-1", None, "unit 'shelf-1' is a ours, but --board says native"),
+        ("native", "shelf-1", None, "unit 'shelf-1' is a ours, but --board is native"),
         ("nativ", "shelf-1", None, "no such board: 'nativ'"),
-        (None, "far", "/dev/ttyACM0", "on socket://bench-2:4001, but --port says /dev/ttyACM0"),
+        (None, "far", "/dev/ttyACM0", "on socket://bench-2:4001, but --port is /dev/ttyACM0"),
         (None, "twin", "/dev/ttyACM0", "unit 'twin' is on no port"),
     ],
 )

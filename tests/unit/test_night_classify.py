@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from harness.errors import Owner
 from harness.nightly.child import Ending
-from harness.nightly.classify import Cause, Examined, cause_of, command_failed, refined
+from harness.nightly.classify import Cause, Examined, cause_of, command_failed, refine
 from harness.records.result import Failure, Result, VerdictRecord
 from tests.support.reported import unmet
 from tests.support.results import made
@@ -59,7 +59,7 @@ def test_every_ending_has_an_owner(
     assert not cause.passed
     assert not cause.stopped
     assert cause.owner is owner
-    assert cause.asks is asks
+    assert cause.ask_board is asks
     assert cause.message
     assert cause.kind
 
@@ -68,11 +68,11 @@ def test_a_complete_result_is_believed_whatever_became_of_its_process() -> None:
     assert cause_of(ending(0), RESULT, 60.0) == Cause(passed=True)
     late = cause_of(ending(75), RESULT, 60.0)
     assert late.passed
-    assert late.evidence == ("its result was complete when its process ended with exit 75",)
+    assert late.evidence == ("the result was complete before the process ended with exit 75",)
     assert cause_of(ending(-9, expired=True), RESULT, 60.0).passed
     found = cause_of(None, RESULT, 0.0)
     assert found.passed
-    assert found.evidence == ("its result was found when the night went on",)
+    assert found.evidence == ("the result was found when the nightly run resumed",)
 
 
 def test_checks_that_failed_are_told() -> None:
@@ -83,7 +83,7 @@ def test_checks_that_failed_are_told() -> None:
     assert cause.owner is Owner.PRODUCT
     assert cause.kind == "B01"
     assert "B01 one: " in cause.message
-    assert "and 1 checks more" in cause.message
+    assert "and 1 more check" in cause.message
 
 
 @pytest.mark.parametrize("result", [None, UNFINISHED])
@@ -97,11 +97,11 @@ def test_what_was_under_way_when_the_night_ended_is_nobodys(result: Result | Non
 def test_what_a_command_printed_is_told() -> None:
     cause = cause_of(ending(2, "noise\nerror: no such model\n  try: another\n"), None, 60.0)
     assert (cause.message, cause.hint) == ("no such model", "another")
-    assert "memory may have run out" in cause_of(ending(-9), None, 60.0).hint
+    assert "run out of memory" in cause_of(ending(-9), None, 60.0).hint
     assert cause_of(ending(-99), None, 60.0).kind == "signal 99"
 
 
-ASKED = Cause(owner=Owner.LINK, asks=True, message="silence")
+ASKED = Cause(owner=Owner.LINK, ask_board=True, message="silence")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ ASKED = Cause(owner=Owner.LINK, asks=True, message="silence")
     ],
 )
 def test_the_board_says_the_rest(first: Owner, examined: Examined, owner: Owner) -> None:
-    cause = refined(Cause(owner=first, asks=True, message="silence"), examined, 2)
+    cause = refine(Cause(owner=first, ask_board=True, message="silence"), examined, 2)
     assert cause.owner is owner
     assert "after 2 power cycles" in cause.evidence[-1]
     assert cause.message == "silence"
@@ -142,7 +142,7 @@ def test_flashing_fails_by_its_owner(how: Ending, owner: Owner) -> None:
     assert cause is not None
     assert cause.owner is owner
     assert cause.message.startswith("flashing x.elf")
-    assert not cause.asks
+    assert not cause.ask_board
 
 
 def test_flashing_that_worked_or_was_stopped_is_no_failure() -> None:

@@ -128,10 +128,12 @@ def health(*findings: HealthFinding, owner: Owner | None = None) -> bytes:
 
 def test_a_unit_that_is_well_may_have_something_to_say(effects: Both, prepared: Prepared) -> None:
     night, fake = effects
-    fake.answer = health(HealthFinding("crash", "warn", "it has crashed before", 0.1))
+    fake.answer = health(
+        HealthFinding("crash", "warn", "the board has the postmortem of a crash", 0.1)
+    )
     examined = night.examine(prepared.units[0])
     assert examined.well
-    assert examined.message == "it has crashed before"
+    assert examined.message == "the board has the postmortem of a crash"
     assert fake.calls[0][0] == "health"
     assert "a" in fake.calls[0]
 

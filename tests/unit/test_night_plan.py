@@ -48,17 +48,21 @@ def test_units_of_the_lab_are_chosen(tmp_path: Path, chosen: str, units: list[st
     ("old", "new", "said"),
     [
         ("schema = 1", "schema = 1\nrepeat = 2", "plan.toml:3:1: Object contains unknown field"),
-        ('"small_int8.pte"', '"none.pte"', r"plan.toml:6:1: no such file: .*none.pte"),
-        ('"small_int8.pte"', '"small_int8.pte"\nbudget = "b.toml"', "no such file: b.toml"),
+        ('"small_int8.pte"', '"none.pte"', r"plan.toml:6:1: file not found: .*none.pte"),
+        ('"small_int8.pte"', '"small_int8.pte"\nbudget = "b.toml"', "file not found: b.toml"),
         ('"native"', '"nativ"', "no such board"),
         ('"native"', '"native"\nunits = ["x"]', "plan.toml:4:1: no such unit: 'x'"),
-        ('"native"', '"native"\nunits = ["c"]', "c is no native"),
-        ('"native"', '"native"\nfixtures = ["x"]', "no unit of this lab is a native with x"),
-        ('"native"', '"native"\ncount = 2\nunits = ["a"]', "count makes simulated units"),
+        ('"native"', '"native"\nunits = ["c"]', "c is not a native"),
+        ('"native"', '"native"\nfixtures = ["x"]', "no unit of type native with x"),
+        ('"native"', '"native"\ncount = 2\nunits = ["a"]', "count is for simulated units"),
         ('"native"', '"native"\nimage = "plan.toml"', "native cannot be flashed"),
-        ('"native"', '"native"\n[[board]]\nboard = "native"', "native-1 would work twice at once"),
-        ("schema = 1", 'schema = 1\nbaseline = "last:20"', "plan.toml:3:1: there is no history"),
-        ('"small_int8.pte"', '"small_int8.pte"\nboards = ["x"]', "no unit of this plan is a x"),
+        ('"native"', '"native"\n[[board]]\nboard = "native"', "native-1 selected by several"),
+        (
+            "schema = 1",
+            'schema = 1\nbaseline = "last:20"',
+            "plan.toml:3:1: a baseline needs a history",
+        ),
+        ('"small_int8.pte"', '"small_int8.pte"\nboards = ["x"]', "no unit of type x"),
         ("[[board]]", '[[variant]]\nlabel = "a"\n[[board]]', None),
         (
             "[[board]]",
@@ -69,9 +73,9 @@ def test_units_of_the_lab_are_chosen(tmp_path: Path, chosen: str, units: list[st
             "[[board]]",
             '[[variant]]\nlabel = "a"\ncommit = "c1"\n[[variant]]\nlabel = "b"\ncommit = "c1"\n'
             "[[board]]",
-            "two variants have the commit 'c1'",
+            "duplicate commit 'c1'",
         ),
-        ("[[model]]", '[[model]]\nfile = "small_int8.pte"\n[[model]]', "two models are called"),
+        ("[[model]]", '[[model]]\nfile = "small_int8.pte"\n[[model]]', "duplicate model"),
     ],
 )
 def test_what_is_wrong_with_a_plan_is_said(

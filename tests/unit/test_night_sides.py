@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.nightly.arms import compare_sides
+from harness.nightly.arms import compare_arms
 from harness.records.nightly import ArmComparison, Attempt, NightlyStep, StepOutcome
 from tests.support.results import made, run_directory, trace_with
 
@@ -32,7 +32,7 @@ def night(home: Path, times: Mapping[str, Sequence[int]]) -> list[StepOutcome]:
 
 def compared(home: Path, old: Sequence[int], new: Sequence[int]) -> ArmComparison:
     outcomes = night(home, {"old": old, "new": new})
-    [sides] = compare_sides(home, outcomes, ["old", "new"], None, [])
+    [sides] = compare_arms(home, outcomes, ["old", "new"], None, [])
     return sides
 
 
@@ -67,7 +67,7 @@ def test_what_did_not_change_is_said(tmp_path: Path) -> None:
 def test_few_repeats_say_too_little(tmp_path: Path) -> None:
     sides = compared(tmp_path, [10_000, 10_500], [12_000, 12_100])
     assert sides.passed
-    assert "too little is known" in sides.said
+    assert "too few samples" in sides.said
 
 
 def test_a_side_without_any_whole_run_is_said(tmp_path: Path) -> None:
@@ -77,11 +77,11 @@ def test_a_side_without_any_whole_run_is_said(tmp_path: Path) -> None:
         else outcome
         for outcome in night(tmp_path, {"old": BEFORE, "new": BEFORE})
     ]
-    [sides] = compare_sides(tmp_path, outcomes, ["old", "new"], None, [])
+    [sides] = compare_arms(tmp_path, outcomes, ["old", "new"], None, [])
     assert sides.passed
     assert "nothing to compare" in sides.said
 
 
 def test_one_variant_alone_is_held_against_nothing(tmp_path: Path) -> None:
     outcomes = night(tmp_path, {"old": BEFORE})
-    assert [*compare_sides(tmp_path, outcomes, ["old"], None, [])] == []
+    assert [*compare_arms(tmp_path, outcomes, ["old"], None, [])] == []

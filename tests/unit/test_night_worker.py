@@ -192,7 +192,7 @@ def test_a_board_that_never_answers_again_is_benched(tmp_path: Path, how: str) -
     done = Done(tmp_path, dying(how, cures=False))
     outcome = first(done)
     assert outcome.owner is Owner.BOARD
-    assert "not well after 1 power cycle: no answer" in outcome.attempts[0].evidence[-1]
+    assert "not healthy after 1 power cycle: no answer" in outcome.attempts[0].evidence[-1]
     assert done.row.state == "benched"
     assert done.row.not_run == (1 if done.outcomes[0] == outcome else 0)
     assert done.exit_code == 4
@@ -203,7 +203,7 @@ def test_a_dead_board_is_dead_wherever_the_night_was_killed(tmp_path: Path, kill
     """Also between the end of the run and the question to the board."""
     done = Done(tmp_path, dying("link", cures=False), kill_at=kill_at)
     outcome = first(done)
-    assert outcome.attempts[-1].evidence[-1].startswith("the board is not well after 1 power")
+    assert outcome.attempts[-1].evidence[-1].startswith("the board is not healthy after 1 power")
     assert outcome.owner is Owner.BOARD
     assert done.row.state == "benched"
     assert not done.night.progress.under_way
@@ -221,7 +221,7 @@ def test_a_board_that_is_not_well_at_first_runs_nothing(tmp_path: Path) -> None:
     done = Done(tmp_path, sick)
     assert done.row.state == "benched"
     assert done.row.not_run == 2
-    assert "not well after 1 power cycles: no answer" in done.row.why
+    assert "not healthy after 1 power cycles: no answer" in done.row.why
     assert done.did("run") == 0
     assert done.exit_code == 4
 
@@ -386,7 +386,7 @@ def test_a_stuck_unit_delays_no_other(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [each.outcome for each in outcomes if each.step.unit == "b"] == ["pass", "pass"]
     stuck = next(each for each in outcomes if each.step.unit == "a")
     assert stuck.outcome == "fail"
-    assert "did not end within" in stuck.why
+    assert "timed out after" in stuck.why
 
 
 def test_a_journal_that_cannot_be_kept_ends_the_night(

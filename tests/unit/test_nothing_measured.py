@@ -21,7 +21,7 @@ from harness.records.check_codes import CODES
 from harness.records.clock_domain import HOST_NANOSECONDS
 from harness.records.trace import Block, Kind, Trace
 from harness.runs.directory import LOG, RunDirectory
-from harness.runs.evaluation import judged
+from harness.runs.evaluation import evaluate_run
 from tests.conftest import CommandResult
 from tests.support.logs import CompactLog, profile_trace
 from tests.support.results import log_with, made, run_directory, trace_with
@@ -81,7 +81,7 @@ def test_a_file_without_an_execution_fails(name: str, etharness: Etharness, tmp_
 
     found = etharness("check", path, "--suggest", tmp_path / "new.toml")
     assert found.code == 2
-    assert "holds no execution" in found.err
+    assert "contains no execution" in found.err
     assert not (tmp_path / "new.toml").exists()
 
 
@@ -97,7 +97,7 @@ def test_what_executed_has_no_such_check() -> None:
 def test_a_run_of_no_executions_fails(etharness: Etharness, tmp_path: Path) -> None:
     """Whatever its result claims."""
     nothing = made("nothing", blocks(), runs_requested=0, runs_completed=0)
-    verdict = judged("nothing", blocks(), nothing.result).verdict
+    verdict = evaluate_run("nothing", blocks(), nothing.result).verdict
     assert {check.code for check in verdict.failures} == {"I12", "I13"}
     [ended] = [check for check in verdict.checks if check.code == "I12"]
     assert ended.reason == "0 of 0 runs ended"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.runs.provenance import current_commit
+from harness.runs.request import current_commit
 
 VARIABLES = ("ETHARNESS_COMMIT", "GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT")
 

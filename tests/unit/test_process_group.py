@@ -87,7 +87,7 @@ def test_when_a_tool_is_ended_all_it_started_is_gone(tmp_path: Path) -> None:
 
 
 def test_when_a_power_program_is_ended_all_it_started_is_gone(tmp_path: Path) -> None:
-    with pytest.raises(PowerError, match="had not ended after 4 s; it said: all"):
+    with pytest.raises(PowerError, match="timed out after 4 s: all"):
         run(starter(tmp_path), 4.0)
     assert left_of(tmp_path) == []
 

@@ -16,7 +16,7 @@ from harness.config.unit import load_units
 from harness.files import absolute, resolve_word, shown
 from harness.flash.image import Image, ImageFormat, Segment
 from harness.flash.tools import TOOLS
-from harness.history.location import default_history
+from harness.history import default_history
 from harness.target.build import build_root
 from harness.target.lease.holding import lock_directory
 from tests.conftest import CommandResult

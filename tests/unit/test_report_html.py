@@ -34,7 +34,7 @@ from harness.report.formats import check_report_file, write_report
 from harness.report.html import html_report, page
 from harness.report.html.curve import axis, thinned
 from harness.report.html.formatting import Limits
-from harness.runs.evaluation import judged_path
+from harness.runs.evaluation import evaluate_path
 from harness.runs.judged_run import JudgedRun
 from harness.runs.source import load_source
 from tests.conftest import FIXTURES
@@ -54,7 +54,7 @@ def page_of(*runs: JudgedRun) -> Page:
 
 def test_a_trace_alone_has_a_page_with_its_operators_tree_and_checks(tmp_path: Path) -> None:
     file = tmp_path / "report.html"
-    write_report(file, [judged_path(ETDUMP, load_source)])
+    write_report(file, [evaluate_path(ETDUMP, load_source)])
     found = Page(file.read_bytes())
     found.assert_sound()
     assert found.text(found.all("title")[0]).startswith("PASS: ")

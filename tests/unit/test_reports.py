@@ -119,7 +119,7 @@ def test_check_of_a_failed_run_reports_it_and_says_that_there_is_no_trace(
     run = run_directory(tmp_path / "run", result, trace=None)
     code, _, err = etharness("check", run, "--report", tmp_path / "r.json")
     assert code == 2
-    assert "holds no trace" in err
+    assert "has no trace" in err
     assert "port gone" in (tmp_path / "r.json").read_text()
 
 

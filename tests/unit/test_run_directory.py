@@ -75,8 +75,8 @@ def test_files_that_no_run_made_are_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as raised:
         RunDirectory.create(tmp_path)
     assert raised.value.message == (
-        f"{tmp_path} holds console.log, inputs/0.npy, which a run would replace, "
-        "but it is no run directory"
+        f"{tmp_path} is not a run directory, but has files that a run would replace: "
+        "console.log, inputs/0.npy"
     )
     assert files_of(tmp_path) == ["console.log", "inputs/0.npy"]
 
@@ -88,7 +88,7 @@ def test_a_file_is_no_directory(tmp_path: Path) -> None:
 
 
 def test_a_directory_without_a_result_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"is no run directory: it has no result\.json"):
+    with pytest.raises(UsageError, match=r"is not a run directory: it has no result\.json"):
         RunDirectory(tmp_path).read_result()
 
 

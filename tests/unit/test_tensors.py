@@ -49,7 +49,7 @@ def test_wrong_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as raised:
         read_inputs([path], wanted, 0)
     assert raised.value.message == (
-        f"{path}: input 0 must be float32[2, 3], but the file holds float32[3, 2]"
+        f"{path}: input 0 must be float32[2, 3], but the file has float32[3, 2]"
     )
     with pytest.raises(UsageError, match="the model has 1 inputs, but 2 files were given"):
         read_inputs([path, path], wanted, 0)

@@ -29,7 +29,7 @@ def command(paths: tuple[Path, ...], url: str | None, output: OutputOptions) -> 
         for done, directory in enumerate(directories):
             stages("adding", done, len(directories))
             found.append(add_directory(store, directory))
-        place = store.place
+        place = store.location
     if output.json:
         from harness.report.history import added_document
 

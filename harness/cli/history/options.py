@@ -30,8 +30,7 @@ def history_option(function: _F) -> _F:
 
 def opened(url: str | None, *, create: bool = False) -> Store:
     """Open the history that was asked for; it is only made where something is added to it."""
-    from harness.history import open_store
-    from harness.history.location import default_history
+    from harness.history import default_history, open_store
 
     return open_store(url or default_history(), create=create)
 

@@ -74,11 +74,9 @@ def command(
     PATTERN says which operators, allocators or sizes, such as 'native_call_*' or log_bytes. Of a
     single one every result is shown, of several what became of each.
     """
-    from harness.history.selection import the_one
-
     with opened(url) as store:
         found = store.history(
-            *the_one(store.tested(), board, model, method),
+            *store.only_tested(board, model, method),
             unit=unit,
             statistics=[statistic],
             executions=executions,

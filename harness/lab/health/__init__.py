@@ -1,7 +1,6 @@
-"""Health: whether a unit is what its file says, answers, and has a line that carries.
+"""Health: whether a unit matches its files, answers, and has a reliable line.
 
-It is asked part by part, until one fails; what comes after that cannot be told then. Whose a
-failure is, the evidence says (``evidence.py``).
+Parts are examined in order until one fails; the parts after it cannot be examined then.
 """
 
 from harness.lab.health.examination import examine

@@ -1,22 +1,22 @@
-"""Examines a unit part by part, and attributes what it finds to an owner.
+"""Examines a unit part by part, and attributes each failure to an owner.
 
-| found | owner |
+| finding | owner |
 |---|---|
-| no such device on USB, or its name is gone from ``/dev`` | board, its cable or its supply |
-| several devices match ``units.toml`` | test: the file has to say more |
-| the port exists, and another program has it, or we may not open it | host |
-| the server of a port does not answer, or hangs up | link |
-| the port opens, and nothing arrives | board |
-| text arrives, and never a frame | flash: other firmware is on it |
-| something else arrives | link: noise, or another rate |
-| it is another board than it should be, or has another clock | board |
-| it runs other firmware | flash |
-| it crashed or died while it was asked | product |
-| it keeps a postmortem (a warning) | product |
-| the line loses frames, or the board's UART loses bytes | link |
+| device not on USB, or its name gone from ``/dev`` | board, its cable or its supply |
+| several devices match ``units.toml`` | test: the entry is ambiguous |
+| port in use by another program, or permission denied | host |
+| server of the port does not answer, or hangs up | link |
+| port opens, no bytes arrive | board |
+| text arrives, but no frames | flash: other firmware |
+| other bytes arrive | link: noise, or another baud rate |
+| other board, or other clock | board |
+| other firmware | flash |
+| board crashed or stopped during the examination | product |
+| board has a postmortem (a warning) | product |
+| line loses frames, or the board's UART loses bytes | link |
 
-A silent board is asked again after a power cycle where that is possible (``repair``); if it answers
-then, the program that ran on it had hung.
+A silent board is examined again after a power cycle if its power can be switched (``repair``); if
+it answers then, its firmware had hung.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from harness.formatting import printable
 from harness.lab.health.line_test import GOOD_LOSS, WORST_LOSS, best_rate, measure, measure_rates
 from harness.lab.leases import hold_if
 from harness.lab.postmortem import fetch
-from harness.lab.target_identity import refuse_other_target
+from harness.lab.units import check_identity
 from harness.link.answers import TargetInfo
 from harness.link.session import Session
 from harness.link.statistics import LinkStatistics
@@ -55,36 +55,45 @@ from harness.target import Target, start_target
 from harness.target.build import Firmware, build_firmware
 from harness.target.ports import describe, list_ports
 
-_LOSS_CODE = 75
+_LOSS_CODE: Final = 75
+"""Exit code when the line loses too many frames."""
+
+_HOST_ERRORS: Final = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EAGAIN)
+_MISSING_DEVICE: Final = (errno.ENOENT, errno.ENODEV, errno.ENXIO)
+
+_PRINTABLE: Final = string.printable.encode()
+_TEXT_SHARE: Final = 0.9
+"""Share of printable bytes above which output is text: a third of noise is printable, and nearly
+all output of a program, but for color codes."""
 
 
 def examine(
     unit: Unit, *, goodput: bool = False, rates: bool = False, image: Path | None = None
 ) -> Health:
-    """Examine a unit, and hold it meanwhile; that somebody else does is a finding, too.
+    """Examine a unit while holding its lease; a unit in use by somebody else is a finding.
 
-    Nothing on the board is changed, unless its line is to be measured: a model and a trace that it
-    had are lost then, while what it keeps of a crash is not.
+    The board is left unchanged, except that ``goodput`` and ``rates`` replace its model and trace.
+    A postmortem is kept in any case.
 
     Args:
-        unit: Which.
-        goodput: Bring a model up and a trace down, at the rate that a run would use.
-        rates: The same at all rates that the board offers.
-        image: The firmware that it should run, by the build id that stands in it; None for any, or
-            for what is built where the board is started here.
+        unit: The unit.
+        goodput: Measure the upload of a model and the download of a trace at the rate of a run.
+        rates: Measure all rates that the board supports.
+        image: The firmware expected on the board, compared by build id; None for any, or for the
+            firmware built here if the board is simulated.
 
     Raises:
-        UsageError: Its board is none, or the image is none or says no build id.
+        UsageError: The unit's board is unknown, or the image is invalid or has no build id.
     """
     build_id = read_image(image).build_id() if image is not None else None
     if image is not None and build_id is None:
-        raise UsageError(f"{image} does not say its build id, so no board can be held against it")
+        raise UsageError(f"{image} has no build id, so the firmware of a board cannot be verified")
     examination = _Examination(unit, load_board(unit.board)[0], goodput=goodput, rates=rates)
     return examination.health(build_id)
 
 
 class _Examination:
-    """What is known of a unit so far."""
+    """An examination in progress: its findings so far, and who owns a failure of the next step."""
 
     def __init__(self, unit: Unit, board: Board, *, goodput: bool, rates: bool) -> None:
         self._unit, self._board = unit, board
@@ -98,18 +107,20 @@ class _Examination:
         self._exit_code = 0
 
     def health(self, build_id: str | None) -> Health:
-        """Ask all there is to ask; the firmware should be of that build, if one is given."""
+        """Examine all parts, and return the findings; ``build_id`` is the expected firmware."""
         try:
             unit_s = self._board.deadlines.unit_s
             with hold_if(self._unit, reason="health", timeout_s=unit_s) as found:
-                # With the port that a coordinator says it has, where one is asked.
+                # With the port that a labgrid coordinator reports.
                 self._unit = found or self._unit
                 firmware = self._firmware()
                 with self._opened(firmware) as target:
-                    self._ask(target, build_id or (firmware.build_id if firmware else None))
+                    self._examine_board(
+                        target, build_id or (firmware.build_id if firmware else None)
+                    )
         except HarnessError as error:
             self._exit_code = error.exit_code
-            self._found("fail", error.message, self._owner(error), error.hint)
+            self._add("fail", error.message, self._owner(error), error.hint)
         port = self._unit.port
         failures = (each for each in self._findings if each.state == "fail")
         return Health(
@@ -129,25 +140,25 @@ class _Examination:
         self._owner = owner or (lambda error: error.owner)
         self._began = time.monotonic()
 
-    def _found(
+    def _add(
         self,
         state: Literal["ok", "warn", "fail"],
-        said: str,
+        message: str,
         owner: Owner | None = None,
         hint: str = "",
     ) -> None:
         took = round(time.monotonic() - self._began, 3)
-        # Boards and their ports may say anything.
-        texts = printable(said), printable(hint)
+        # Messages may quote arbitrary bytes from the board.
+        texts = printable(message), printable(hint)
         self._findings.append(HealthFinding(self._part, state, texts[0], took, owner, texts[1]))
 
     def _firmware(self) -> Firmware | None:
-        """Build what is to be started here."""
+        """Build the firmware of a simulated board."""
         if isinstance(self._board.target, SerialTarget):
             return None
         self._begin("firmware")
         firmware = build_firmware(self._board)
-        self._found("ok", f"builds: {firmware.image}")
+        self._add("ok", f"builds: {firmware.image}")
         return firmware
 
     @contextmanager
@@ -155,13 +166,13 @@ class _Examination:
         port = self._unit.port
         self._begin("port", lambda error: owner_of_port(error, port))
         with start_target(self._board, firmware, port=port) as target:
-            self._found("ok", f"opens: {target.description}")
+            self._add("ok", f"opens: {target.description}")
             yield target
 
-    def _ask(self, target: Target, build_id: str | None) -> None:
+    def _examine_board(self, target: Target, build_id: str | None) -> None:
         if self._unit.health == "none":
             self._begin("answer")
-            self._found("ok", "not asked, as its file says")
+            self._add("ok", 'skipped: health = "none" in units.toml')
             return
         deadlines = self._board.deadlines
         session = Session(
@@ -175,11 +186,11 @@ class _Examination:
             lambda error: owner_of_silence(error, session.statistics, self._console.kept),
         )
         info = session.hello(deadlines.boot_s)
-        self._found("ok", f"answers after {time.monotonic() - self._began:.2f} s")
+        self._add("ok", f"answers after {time.monotonic() - self._began:.2f} s")
         self._begin("identity")
-        refuse_other_target(info, self._board, build_id)
+        check_identity(info, self._board, build_id)
         clock = info.clocks[0]
-        self._found(
+        self._add(
             "ok",
             f"{info.board} on {info.cpu}, firmware {info.build_id}, a clock of {clock.hz} Hz and "
             f"{clock.bits} bits",
@@ -188,26 +199,26 @@ class _Examination:
         self._measure(session, info)
 
     def _look_for_crash(self, session: Session) -> None:
-        """See whether it keeps a postmortem, and leave it there."""
+        """Check for a postmortem, and leave it on the board."""
         self._begin("crash")
         try:
             kept = fetch(session)
         except FormatError as error:
-            said = f"it keeps something of a crash that cannot be read: {error.message}"
-            self._found("warn", said, Owner.PRODUCT)
+            message = f"the board has an unreadable postmortem: {error.message}"
+            self._add("warn", message, Owner.PRODUCT)
             return
         if kept is None:
-            self._found("ok", "it keeps nothing of a crash")
+            self._add("ok", "no postmortem")
             return
-        self._found(
+        self._add(
             "warn",
-            f"it has crashed before: {kept.document.message}",
+            f"the board has the postmortem of a crash: {kept.document.message}",
             Owner.PRODUCT,
-            "`etharness postmortem` says more, and --clear makes it forget",
+            "`etharness postmortem` shows it; with --clear it is also removed from the board",
         )
 
     def _measure(self, session: Session, info: TargetInfo) -> None:
-        """Measure the line: at all rates, or at the one that a run would take."""
+        """Measure the line: at all rates, or at the one that a run would use."""
         self._begin("line")
         deadlines, target = self._board.deadlines, self._board.target
         listed = target.bauds if isinstance(target, SerialTarget) else ()
@@ -221,43 +232,30 @@ class _Examination:
             quality = measure(session, info, baud, deadlines.execute_s, goodput=self._goodput)
             self._rates.append(quality)
             session.restore_baud()
-        self._judge_line()
+        self._evaluate_line()
 
-    def _judge_line(self) -> None:
-        """Judge the line by the best rate that was measured: one is enough."""
+    def _evaluate_line(self) -> None:
+        """Evaluate the line by the best measured rate: one good rate is enough."""
         best = min(self._rates, key=lambda rate: (not rate.heard, rate.loss, rate.overruns))
-        said = f"{best.loss:.2%} of {best.frames} frames were lost or damaged"
-        said += f" at {best.baud} baud" if best.baud else ""
+        message = f"{best.loss:.2%} of {best.frames} frames were lost or damaged"
+        message += f" at {best.baud} baud" if best.baud else ""
         if best.overruns:
-            said += f", and the board's UART lost bytes {best.overruns} times"
-        unheard = [str(rate.baud) for rate in self._rates if not rate.heard]
-        if unheard:
-            said += f"; nothing is heard at {', '.join(unheard)} baud"
-        hint = "look at cable, adapter and ground; --rates tries slower rates"
+            message += f", and the board's UART lost bytes {best.overruns} times"
+        silent = [str(rate.baud) for rate in self._rates if not rate.heard]
+        if silent:
+            message += f"; no answer at {', '.join(silent)} baud"
+        hint = "check cable, adapter and ground; --rates tries slower rates"
         if best.loss > WORST_LOSS:
             self._exit_code = _LOSS_CODE
-            self._found("fail", said, Owner.LINK, hint)
-        elif best.loss > GOOD_LOSS or best.overruns or unheard:
-            self._found("warn", said, Owner.LINK, hint)
+            self._add("fail", message, Owner.LINK, hint)
+        elif best.loss > GOOD_LOSS or best.overruns or silent:
+            self._add("warn", message, Owner.LINK, hint)
         else:
-            self._found("ok", said)
-
-
-_OURS_TO_USE: Final = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EAGAIN)
-
-
-_GONE: Final = (errno.ENOENT, errno.ENODEV, errno.ENXIO)
-
-
-_PRINTABLE: Final = string.printable.encode()
-
-
-_TEXT_SHARE: Final = 0.9
-"""Of what comes: noise is text by a third, and what a program prints is, but for some colours."""
+            self._add("ok", message)
 
 
 def owner_of_port(error: HarnessError, port: UsbPort | str | None) -> Owner:
-    """Whose it is that a port could not be opened."""
+    """Return the owner of a failure to open a port."""
     if not isinstance(error, PortError):
         return error.owner
     if isinstance(port, UsbPort):
@@ -265,15 +263,15 @@ def owner_of_port(error: HarnessError, port: UsbPort | str | None) -> Owner:
         if matching != 1:
             return Owner.TEST if matching else Owner.BOARD
     number = getattr(error.__cause__, "errno", None)
-    if number in _OURS_TO_USE:
+    if number in _HOST_ERRORS:
         return Owner.HOST
-    # A server that is not there is no device that is gone.
+    # A missing server is a fault of the link, not of the board.
     local = not isinstance(port, str) or "://" not in port
-    return Owner.BOARD if local and number in _GONE else error.owner
+    return Owner.BOARD if local and number in _MISSING_DEVICE else error.owner
 
 
 def owner_of_silence(error: HarnessError, heard: LinkStatistics, console: bytes) -> Owner:
-    """Whose it is that nobody answered as the firmware does."""
+    """Return the owner of a failed HELLO, given the bytes that arrived."""
     if not isinstance(error, LinkError) or isinstance(error, TransportClosedError):
         return error.owner
     if not heard.bytes_received:

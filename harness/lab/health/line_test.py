@@ -1,4 +1,4 @@
-"""What the line to a board carries: round trips, goodput both ways, and what is lost."""
+"""Measures the line to a board: round trips, goodput both ways, and lost frames."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from harness.resources import data_directory
 
 PINGS: Final = 20
 GOOD_LOSS: Final = 0.001
-"""Up to this share of the frames a line is good; above, somebody should look at it."""
+"""Largest share of lost frames on a good line; above it, the line gets a warning."""
 WORST_LOSS: Final = 0.05
-"""Above this share a line is no good: transfers take far longer, and may fail."""
+"""Largest share of lost frames on a usable line; above it, transfers are slow and may fail."""
 
 _FASTER: Final = 1.2
-"""So much more has another rate to carry to be faster."""
+"""Ratio of goodput from which a rate counts as faster than another."""
 
 _MODEL: Final = "small_int8.pte"
 _UP: Final = 16_384
-"""Bytes of the model, filled up behind its end: more than a second of the slowest usual line."""
+"""Bytes to upload, the model padded with zeros: over a second on the slowest usual line."""
 _RUNS: Final = 40
-"""Executions that are logged: some ten thousand bytes to bring back."""
+"""Executions to log: some ten thousand bytes to download."""
 
 
 def measure(
     session: Session, info: TargetInfo, baud: int, execute_s: float, *, goodput: bool = True
 ) -> RateQuality:
-    """Measure the line as it is: answers to PING, a model up, and a trace down.
+    """Measure the line at its current rate: PING, upload of a model, download of a trace.
 
-    A board that keeps something of a crash is not made to run, which would make it forget that.
+    On a board with a postmortem nothing is executed, because that would remove the postmortem.
 
     Args:
-        session: With a board that has been greeted.
-        info: What it said then.
-        baud: The rate that the line has, bits per second; 0 for none.
+        session: A session after HELLO.
+        info: The board's answer to HELLO.
+        baud: Current rate of the line, bits per second; 0 for a line without a rate.
         execute_s: Longest wait for an execution, seconds.
-        goodput: With model and trace; those that the board had are lost then.
+        goodput: Transfer model and trace; they replace those on the board.
 
     Raises:
-        LinkError: The line is no good at all.
-        TargetError: The board crashed, or died.
+        LinkError: The line is unusable.
+        TargetError: The board crashed or stopped.
     """
-    session.status()  # for what the device has counted so far
+    session.status()  # updates the counters of the device's side
     before = copy.deepcopy(session.statistics)
     pings = [session.ping() for _ in range(PINGS)]
     times = [(ping.host_after_ns - ping.host_before_ns) / 1000 for ping in pings]
@@ -72,18 +72,18 @@ def measure(
 def measure_rates(
     session: Session, info: TargetInfo, bauds: Sequence[int], timeout_s: float, execute_s: float
 ) -> list[RateQuality]:
-    """Measure the line at each rate, and leave it at the first one.
+    """Measure the line at each rate, and restore the first rate.
 
     Args:
-        session: With a board that has been greeted.
-        info: What it said then.
+        session: A session after HELLO.
+        info: The board's answer to HELLO.
         bauds: The rates, bits per second.
-        timeout_s: Longest wait for a board that was lost at a rate to be back at the first.
+        timeout_s: Longest wait for a board that does not answer at a rate to return to the first.
         execute_s: Longest wait for an execution, seconds.
 
     Raises:
-        LinkError: At the first rate nothing is heard any more, either.
-        TargetError: The board crashed, or died.
+        LinkError: The board does not answer at the first rate any more.
+        TargetError: The board crashed or stopped.
     """
     measured = []
     for baud in bauds:
@@ -101,29 +101,29 @@ def measure_rates(
 
 
 def best_rate(rates: Sequence[RateQuality]) -> int | None:
-    """The rate that carries most of those that lose next to nothing.
+    """Return the rate with the highest goodput among the good ones.
 
-    None if there is no choice: only one was tried, none is good, or none is faster than the first,
-    as on a simulated line.
+    None if there is nothing to choose: one rate was measured, no rate is good, or no rate is faster
+    than the first, as on a simulated line.
     """
     good = [rate for rate in rates if rate.heard and rate.loss <= GOOD_LOSS and not rate.overruns]
     if len(rates) < 2 or not good:
         return None
-    best = max(good, key=_carried)
-    if len(good) > 1 and _carried(best) < _FASTER * _carried(good[0]):
+    best = max(good, key=_bytes_per_s)
+    if len(good) > 1 and _bytes_per_s(best) < _FASTER * _bytes_per_s(good[0]):
         return None
     return best.baud
 
 
-def _carried(rate: RateQuality) -> float:
-    """Bytes per second down, or up where nothing could be brought down."""
+def _bytes_per_s(rate: RateQuality) -> float:
+    """Return bytes per second down, or up if nothing was downloaded."""
     return rate.down_bytes_s or rate.up_bytes_s or 0.0
 
 
 def _goodput(
     session: Session, info: TargetInfo, execute_s: float
 ) -> tuple[float | None, float | None]:
-    """Bytes per second up and down; None where none could be brought over."""
+    """Return bytes per second up and down; None for a direction that could not be measured."""
     program = (data_directory("firmware_stub") / "models" / _MODEL).read_bytes()
     model = program.ljust(_UP, b"\0")[: info.model_capacity]
     if len(model) < len(program):
@@ -132,7 +132,7 @@ def _goodput(
     try:
         inputs = session.load_model(model).inputs
     except DeviceRefusedError:
-        # It was brought over, and is the one that was sent: only its kernels are missing here.
+        # The upload is complete and verified; the board refuses it for its missing kernels.
         return _rate(len(model), time.monotonic() - began), None
     up = _rate(len(model), time.monotonic() - began)
     if info.postmortem:

@@ -1,4 +1,4 @@
-"""Makes a unit well, step by step, as far as that can be done from here."""
+"""Repairs a unit step by step: reopen its port, flash it, reset it, power-cycle it."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ def heal(
     examine_: Callable[[Unit], Health] = examine,
     image: Path | None = None,
 ) -> Health:
-    """Take steps until a unit is well, the mildest first.
+    """Take repair steps until a unit is healthy, the mildest first.
 
-    Its port is opened anew; other firmware is replaced; a board that answers is told to restart;
-    its power is taken away and given back, where its file says how. After each it is examined
-    again. What its file says wrong, none of them heals.
+    The steps: reopen the port; flash the image if the board runs other firmware; reset a board that
+    answers; power-cycle a unit whose file describes its power. The unit is examined after each.
+    No step repairs a wrong entry in ``units.toml``.
 
     Args:
-        unit: Which.
-        health: How it is.
+        unit: The unit.
+        health: Its current health.
         examine_: Examines it again.
-        image: The firmware that it should have; None to flash nothing.
+        image: The firmware that it should run; None to skip flashing.
 
     Returns:
-        How it is then, with all steps that were taken.
+        The health after the last step, with all steps taken.
 
     Raises:
-        BusyError: Somebody else holds it.
+        BusyError: The unit is in use by somebody else.
     """
     healing: list[Healing] = []
     unit_s = load_board(unit.board)[0].deadlines.unit_s
@@ -59,22 +59,22 @@ def heal(
                 break
             began = time.monotonic()
             try:
-                said = act()
+                outcome = act()
             except HarnessError as error:
-                said = error.message
-            _log.info("%s: %s: %s", unit.id, step, said)
+                outcome = error.message
+            _log.info("%s: %s: %s", unit.id, step, outcome)
             health = examine_(unit)
             took = round(time.monotonic() - began, 3)
-            healing.append(Healing(step, said, health.healthy, took))
+            healing.append(Healing(step, outcome, health.healthy, took))
     return replace(health, healing=tuple(healing))
 
 
 def _steps(
     unit: Unit, health: Health, image: Path | None
 ) -> Iterator[tuple[Step, Callable[[], str]]]:
-    yield "open again", lambda: "its port was closed and opened"
+    yield "open again", lambda: "port closed and reopened"
     if health.owner is Owner.FLASH and image is not None:
-        # It runs what it was not given: neither a reset nor its power changes that.
+        # The board runs other firmware: neither a reset nor a power cycle changes that.
         yield "flash", lambda: _flash(unit, image)
     if any(each.part == "answer" and each.state == "ok" for each in health.findings):
         yield "reset", lambda: _reset(unit)
@@ -88,17 +88,17 @@ def _flash(unit: Unit, image: Path) -> str:
         record = flash_board(
             FlashRequest(unit.board, Path(output), how, port=unit.port, unit=unit.id, leased=unit)
         )
-    return f"{record.image} was flashed with {record.tool}"
+    return f"{record.image} flashed with {record.tool}"
 
 
 def _reset(unit: Unit) -> str:
-    """Have the firmware restart, and see it come back; one that is started here does anyway."""
+    """Reset the board and wait for HELLO; a simulated board restarts with every command."""
     board = load_board(unit.board)[0]
     if unit.port is None:
-        return "its firmware is started anew each time"
+        return "simulated board: restarts with every command"
     with start_target(board, None, port=unit.port) as target:
         session = Session(target.transport, deadline_s=board.deadlines.request_s)
         session.hello(board.deadlines.boot_s)
         session.reset(Reset.REBOOT)
         session.hello(board.deadlines.boot_s)
-    return "it was told to restart, and answers again"
+    return "board reset, and answers again"

@@ -1,5 +1,5 @@
-"""Boards of several hosts, which a labgrid coordinator hands out (docs/labgrid.md).
+"""Boards of several hosts, managed by a labgrid coordinator (docs/labgrid.md).
 
-labgrid is another project's program with an environment of its own: it is only ever called, never
+labgrid runs from an environment of its own: its client program is called, its library never
 imported.
 """

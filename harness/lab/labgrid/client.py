@@ -1,7 +1,10 @@
-"""labgrid's client program: what it is asked, and what it means when it fails.
+"""Calls labgrid's client program, and parses its output.
 
-Its exit code is 1 for nearly everything, so what happened is found by asking for the state
-afterwards, not by its messages. Each call takes some 0.4 s, and ends at a deadline of its own.
+The program instead of labgrid's gRPC stubs: these belong to its library, which pins grpcio and does
+not promise them, while this package must install without it.
+
+Its exit code is 1 for nearly every failure, so the state is queried afterwards rather than taken
+from its messages. A call takes some 0.4 s, and has a deadline of its own.
 """
 
 from __future__ import annotations
@@ -21,25 +24,81 @@ PROGRAM_VARIABLE: Final = "ETHARNESS_LABGRID"
 """Environment variable that names the client program."""
 
 COORDINATOR_VARIABLE: Final = "LG_COORDINATOR"
-"""labgrid's own."""
+"""labgrid's own variable."""
 
 _DEFAULT_COORDINATOR: Final = "127.0.0.1:20408"
 _PROGRAM: Final = "labgrid-client"
 _NOT_PASSED_ON: Final = ("PYTHONPATH", "PYTHONHOME", "LG_ENV", "LG_PLACE", "LG_STATE", "LG_TOKEN")
-"""Variables that would have it load our libraries, or mean another place than the one we name."""
+"""Variables that would make it load our libraries, or use another place than the named one."""
+
+_CHECK_COORDINATOR: Final = (
+    "check that labgrid-coordinator runs there, and that the address is right "
+    f"(${COORDINATOR_VARIABLE}, or `coordinator` of the unit)"
+)
 
 
 class RefusedError(InfrastructureError):
-    """The coordinator, or the client itself, did not do what it was asked for."""
+    """The coordinator or the client program refused a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabgridPlace:
+    """A place, as the coordinator reports it.
+
+    Attributes:
+        name: Its name.
+        tags: Tags for reservations, and for units that match by tag.
+        acquired: Who has acquired it, as HOST/USER; "" if it is free.
+        allowed: Who else may use it; our entries also tell until when it is acquired.
+        changed: When it was last acquired, released or changed, in this host's local time.
+        reserved: Token of the reservation for it; "" without a reservation.
+    """
+
+    name: str
+    tags: dict[str, str] = field(default_factory=dict)
+    acquired: str = ""
+    allowed: tuple[str, ...] = ()
+    changed: str = ""
+    reserved: str = ""
+
+    @property
+    def identity(self) -> Identity | None:
+        """The identity that acquired it, if it is one of this package's."""
+        return Identity.parse(self.acquired)
+
+    def matches(self, tags: dict[str, str]) -> bool:
+        """Whether it has all of these tags."""
+        return self.tags.items() >= tags.items()
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A resource that an exporter offers at a place.
+
+    Attributes:
+        name: Its name at the place.
+        kind: labgrid's class, such as ``NetworkSerialPort``.
+        params: Its parameters.
+        extra: Further parameters from the exporter.
+        acquired: The place it is acquired for; "" if it is not.
+        available: Whether the exporter reports it as present.
+    """
+
+    name: str
+    kind: str
+    params: dict[str, Any]
+    extra: dict[str, Any]
+    acquired: str
+    available: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """The client program, and the coordinator that it asks.
+    """The client program for one coordinator.
 
     Attributes:
-        coordinator: Its address, HOST:PORT.
-        deadline_s: How long one call may take, seconds.
+        coordinator: Address of the coordinator, HOST:PORT.
+        deadline_s: Timeout of a call, seconds.
     """
 
     coordinator: str
@@ -47,23 +106,23 @@ class Client:
 
     @classmethod
     def of(cls, coordinator: str = "") -> Client:
-        """The client of a coordinator; by default the one that labgrid asks."""
+        """Return the client for a coordinator; by default labgrid's own default."""
         configured = os.environ.get(COORDINATOR_VARIABLE, "").strip()
         return cls(coordinator or configured or _DEFAULT_COORDINATOR)
 
     def places(self) -> list[LabgridPlace]:
-        """All places of the coordinator.
+        """Return all places of the coordinator.
 
         Raises:
-            InfrastructureError: It does not answer.
+            InfrastructureError: The coordinator does not answer.
         """
         return read_places(self._call("-v", "places"))
 
     def place(self, name: str) -> LabgridPlace:
-        """The place of this name.
+        """Return the place of this name.
 
         Raises:
-            UsageError: There is none; the hint lists what there is.
+            UsageError: There is no such place; the hint lists the places.
             InfrastructureError: The coordinator does not answer.
         """
         places = {place.name: place for place in self.places()}
@@ -75,7 +134,7 @@ class Client:
         return places[name]
 
     def resources(self, place: str) -> list[Resource]:
-        """What is connected at a place.
+        """Return the resources of a place.
 
         Raises:
             InfrastructureError: The coordinator does not answer, or there is no such place.
@@ -86,22 +145,22 @@ class Client:
         """Acquire a place.
 
         Raises:
-            RefusedError: It could not be: it is another's, or what is connected there is gone.
+            RefusedError: The place is acquired already, or its resources are gone.
             InfrastructureError: The coordinator does not answer; the place may be acquired or not.
         """
         self._call("-p", place, "acquire", identity=identity)
 
     def prolong(self, place: str, identity: Identity, until: int) -> None:
-        """Say until when a place stays acquired, as seconds since 1970.
+        """Extend an acquisition until ``until``, seconds since 1970.
 
         Raises:
-            RefusedError: It is no longer acquired by this identity.
+            RefusedError: The place is no longer acquired by this identity.
             InfrastructureError: The coordinator does not answer.
         """
         self._call("-p", place, "allow", identity.prolonged(until), identity=identity)
 
     def release(self, place: str, identity: Identity) -> None:
-        """Release a place if it is acquired by this identity, else do nothing, in one step.
+        """Release a place if this identity has acquired it, in one atomic step.
 
         Raises:
             InfrastructureError: The coordinator does not answer, or there is no such place.
@@ -113,7 +172,7 @@ class Client:
                 raise
 
     def _call(self, *arguments: str, identity: Identity | None = None) -> str:
-        """Call the program; return what it printed."""
+        """Call the program; return its standard output."""
         name = os.environ.get(PROGRAM_VARIABLE, "").strip() or _PROGRAM
         program = shutil.which(name)
         if program is None:
@@ -126,91 +185,34 @@ class Client:
         environment[COORDINATOR_VARIABLE] = self.coordinator
         if identity is not None:
             environment |= {"LG_HOSTNAME": identity.host, "LG_USERNAME": identity.user}
-        what = " ".join(arguments)
+        command = " ".join(arguments)
         try:
             done = run_program([program, *arguments], self.deadline_s, env=environment)
         except OSError as error:
             raise InfrastructureError(f"cannot start {program}: {error}") from error
         if done.code is None:
             raise InfrastructureError(
-                f"the labgrid coordinator at {self.coordinator} did not answer `{what}` within "
+                f"the labgrid coordinator at {self.coordinator} did not answer `{command}` within "
                 f"{self.deadline_s:g} s{done.remains}",
-                hint=_IS_IT_RUNNING,
+                hint=_CHECK_COORDINATOR,
             )
         if done.code == 0:
             return done.stdout.decode("utf-8", "replace")
         errors = done.stderr.decode("utf-8", "replace").splitlines()
-        said = [line for line in errors if line.strip()]
-        last = said[-1].removeprefix(f"{_PROGRAM}: ").removeprefix("Error: ") if said else ""
+        lines = [line for line in errors if line.strip()]
+        last = lines[-1].removeprefix(f"{_PROGRAM}: ").removeprefix("Error: ") if lines else ""
         if "coordinator" in last and "connect" in last:
             raise InfrastructureError(
-                f"the labgrid coordinator at {self.coordinator} cannot be reached",
-                hint=_IS_IT_RUNNING,
+                f"cannot reach the labgrid coordinator at {self.coordinator}",
+                hint=_CHECK_COORDINATOR,
             )
         raise RefusedError(
-            f"labgrid's client failed at `{what}` with exit code {done.code}: "
-            f"{last or 'it said nothing'}"
+            f"labgrid's client failed at `{command}` with exit code {done.code}: "
+            f"{last or 'no output'}"
         )
 
 
-_IS_IT_RUNNING: Final = (
-    f"does labgrid-coordinator run there, and is that its address (${COORDINATOR_VARIABLE}, or "
-    "`coordinator` of the unit)?"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class LabgridPlace:
-    """A place, as the coordinator has it.
-
-    Attributes:
-        name: Its name.
-        tags: What a reservation, or a unit, may choose it by.
-        acquired: Who has it, as HOST/USER; "" if nobody.
-        allowed: Who else may use it, and until when ours is acquired.
-        changed: When it was last acquired, released or changed, by the clock of this host.
-        reserved: Token of the reservation that it is kept for; "" if it is not.
-    """
-
-    name: str
-    tags: dict[str, str] = field(default_factory=dict)
-    acquired: str = ""
-    allowed: tuple[str, ...] = ()
-    changed: str = ""
-    reserved: str = ""
-
-    @property
-    def identity(self) -> Identity | None:
-        """Who has it, if that is one of us."""
-        return Identity.parse(self.acquired)
-
-    def matches(self, tags: dict[str, str]) -> bool:
-        """Whether it has all of these tags."""
-        return self.tags.items() >= tags.items()
-
-
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """Something that an exporter offers at a place.
-
-    Attributes:
-        name: Its name at the place.
-        kind: labgrid's class, such as ``NetworkSerialPort``.
-        params: What describes it.
-        extra: What the exporter says beside that.
-        acquired: The place it is acquired for; "" for none.
-        available: Whether the exporter believes it is there.
-    """
-
-    name: str
-    kind: str
-    params: dict[str, Any]
-    extra: dict[str, Any]
-    acquired: str
-    available: bool
-
-
-# A comment may hold lines of its own; it ends where all that follows is as it should be.
+# A comment may span lines; it ends where the rest of the pattern matches.
 _PLACE: Final = re.compile(
     r"""Place\ '(?P<name>[^\n]*)':\n
     (?:\ \ aliases:\ [^\n]*\n)?
@@ -233,34 +235,34 @@ _RESOURCE: Final = re.compile(
 
 
 def read_places(text: str) -> list[LabgridPlace]:
-    """Read what ``labgrid-client -v places`` prints.
+    """Parse the output of ``labgrid-client -v places``.
 
     Raises:
-        InfrastructureError: It printed something else.
+        InfrastructureError: The output has an unknown form.
     """
     found, at = [], 0
     while at < len(text):
         match = _PLACE.match(text, at)
         if match is None:
-            raise _not_understood(text[at:])
+            raise _unknown_output(text[at:])
         found.append(_place(match))
         at = match.end()
     return found
 
 
 def read_resources(text: str) -> list[Resource]:
-    """Read what ``labgrid-client -p PLACE show`` prints behind the place.
+    """Parse the resources in the output of ``labgrid-client -p PLACE show``.
 
     Raises:
-        InfrastructureError: It printed something else.
+        InfrastructureError: The output has an unknown form.
     """
     place = _PLACE.match(text)
     if place is None:
-        raise _not_understood(text)
+        raise _unknown_output(text)
     rest = text[place.end() :]
     found = [_resource(match) for match in _RESOURCE.finditer(rest)]
     if _RESOURCE.sub("", rest).strip():
-        raise _not_understood(rest)
+        raise _unknown_output(rest)
     return found
 
 
@@ -294,11 +296,11 @@ def _resource(match: re.Match[str]) -> Resource:
             available=bool(data["avail"]),
         )
     except (ValueError, SyntaxError, KeyError, TypeError):
-        raise _not_understood(match[0]) from None
+        raise _unknown_output(match[0]) from None
 
 
-def _not_understood(text: str) -> InfrastructureError:
+def _unknown_output(text: str) -> InfrastructureError:
     return InfrastructureError(
-        f"labgrid's client printed what this version does not understand: {text[:200]!r}",
-        hint="this is tested with labgrid 26.0",
+        f"unknown output of labgrid's client: {text[:200]!r}",
+        hint="use labgrid 26.0, the tested version",
     )

@@ -1,4 +1,4 @@
-"""Who holds the places of a coordinator that units may be, for people who ask."""
+"""Lists who holds the labgrid places of a unit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.records.lease import HolderDocument
 
 
 def holders(unit: Unit) -> list[HolderDocument]:
-    """Who holds the place of a unit, or those that it may be.
+    """Return the holders of a unit's place, or of all places that match its tags.
 
     Raises:
         UsageError: There is no such place, or labgrid is not installed.
@@ -23,7 +23,7 @@ def holders(unit: Unit) -> list[HolderDocument]:
 
 
 def whereabouts(unit: Unit) -> str:
-    """Where a coordinator is asked for a unit, for people."""
+    """Return the place or tags of a unit, for people."""
     tags = ",".join(f"{key}={value}" for key, value in unit.match.items())
     return f"labgrid: {tags or unit.place or unit.id}"
 
@@ -32,10 +32,10 @@ def _holders(unit: Unit, places: list[LabgridPlace]) -> Iterator[HolderDocument]
     for place in places:
         identity = place.identity
         host, _, user = place.acquired.partition("/")
-        what = f"labgrid place {place.name}"
+        name = f"labgrid place {place.name}"
         if identity is not None:
             yield HolderDocument(
-                *(what, unit.id, "process" if identity.pid else "person", 0, identity.user),
+                *(name, unit.id, "process" if identity.pid else "person", 0, identity.user),
                 host=identity.node,
                 pid=identity.pid or None,
                 command="",
@@ -47,7 +47,7 @@ def _holders(unit: Unit, places: list[LabgridPlace]) -> Iterator[HolderDocument]
             )
         elif place.acquired or place.reserved:
             yield HolderDocument(
-                *(what, unit.id, "person", 0, user or f"reservation {place.reserved}", host),
+                *(name, unit.id, "person", 0, user or f"reservation {place.reserved}", host),
                 pid=None,
                 command="",
                 since_utc=_utc(place.changed),
@@ -59,7 +59,7 @@ def _holders(unit: Unit, places: list[LabgridPlace]) -> Iterator[HolderDocument]
 
 
 def _utc(local: str) -> str:
-    """What labgrid prints as this host's time; "" if it is none."""
+    """Convert a local time that labgrid prints to UTC; "" if it is not a time."""
     try:
         moment = datetime.fromisoformat(local).astimezone(UTC)
     except ValueError:

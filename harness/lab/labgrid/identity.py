@@ -1,9 +1,9 @@
-"""Under which name we acquire a place, and what that name tells others.
+"""The identity under which a place is acquired: it encodes process, host and expiry.
 
 labgrid knows a holder as HOST/USER, has no expiry, and cannot tell processes of one host apart. So
-each of our acquisitions has a HOST of its own, which says which process made it and until when it
-is for; longer terms are added as users who may use the place, which labgrid forgets at its release.
-All of it is therefore at the coordinator, with the acquisition itself, for every host to see.
+each acquisition uses a HOST of its own, which encodes the process and the expiry. Extensions are
+stored as users who are allowed to use the place, which labgrid clears at the release. All of it is
+stored at the coordinator with the acquisition, where every host can see it.
 """
 
 from __future__ import annotations
@@ -29,22 +29,23 @@ _OURS: Final = re.compile(
 _PROLONGED: Final = re.compile(rf"{_MARK}~until~(\d{{1,12}})/")
 
 CLOCKS_DIFFER_S: Final = 60
-"""How far the clocks of two hosts may be apart before one takes the other's places."""
+"""Clock difference between two hosts up to which neither takes a place of the other too early."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """One acquisition of ours.
+    """The identity of one acquisition.
 
     Attributes:
-        node: The computer that made it.
-        user: Its user.
-        pid: The process; 0 when it is nobody's and only ends with its time.
-        started: When that began, in ticks of its system: tells it from a later one of its number.
-        system: Which boot of which system counts the processes.
+        node: The host that made it.
+        user: The user who made it.
+        pid: The process that holds it; 0 for a lease without a process.
+        started: Start time of that process in clock ticks; distinguishes it from a later process
+            with the same pid.
+        system: Identifies the boot and pid namespace that the pid belongs to.
         since: When it was made, seconds since 1970.
-        until: When it ends, seconds since 1970, unless it is prolonged.
-        nonce: Tells the acquisitions of a process apart.
+        until: When it expires unless extended, seconds since 1970.
+        nonce: Distinguishes the acquisitions of a process.
     """
 
     node: str
@@ -58,7 +59,7 @@ class Identity:
 
     @classmethod
     def new(cls, term_s: float, *, outlives_process: bool = False) -> Identity:
-        """A new one for so many seconds from now, or until this process ends if that is sooner."""
+        """Return an identity valid for ``term_s`` seconds, at most until this process ends."""
         pid = 0 if outlives_process else os.getpid()
         return cls(
             node=re.sub(r"[/~\s]", "-", socket.gethostname()) or "host",
@@ -73,7 +74,7 @@ class Identity:
 
     @classmethod
     def parse(cls, acquired: str) -> Identity | None:
-        """Read who has acquired a place; None if that is none of us."""
+        """Parse the holder of a place; None if it is not an identity of this package."""
         match = _OURS.fullmatch(acquired)
         if match is None:
             return None
@@ -90,7 +91,7 @@ class Identity:
 
     @property
     def host(self) -> str:
-        """What labgrid is told as the host."""
+        """The host name to pass to labgrid."""
         return (
             f"{self.node}~{_MARK}~{self.pid}~{self.started}~{self.system}~{self.since}"
             f"~{self.until}~{self.nonce}"
@@ -100,59 +101,62 @@ class Identity:
         return f"{self.host}/{self.user}"
 
     def prolonged(self, until: int) -> str:
-        """The name that says, among those who may use a place, that ours is ours until then."""
+        """Return the allowed user that records an extension until ``until``."""
         return f"{_MARK}~until~{until}/{self.user}"
 
     def ends(self, allowed: Iterable[str]) -> int:
-        """When it ends, seconds since 1970, given who may use the place."""
-        told = [int(match[1]) for name in allowed if (match := _PROLONGED.match(name))]
-        return max(self.until, *told) if told else self.until
+        """Return the expiry with extensions, seconds since 1970, given the allowed users."""
+        extensions = [int(match[1]) for name in allowed if (match := _PROLONGED.match(name))]
+        return max([self.until, *extensions])
 
     @property
     def lives(self) -> bool | None:
-        """Whether its process is there still; None for that of another system, or for none."""
+        """Whether its process is alive; None without a process, or for one of another system."""
         if not self.pid or self.system != _this_system():
             return None
         return _start_of(self.pid) == self.started
 
     def is_over(self, allowed: Iterable[str]) -> str:
-        """Why nobody needs it any more, "" if somebody may: provably, or it counts as needed."""
+        """Return why the place can be released; "" unless the holder has provably ended."""
         if self.lives is False:
             return f"process {self.pid} has ended"
         ends = self.ends(allowed)
         if ends + CLOCKS_DIFFER_S < time.time():
-            return f"it was for the time until {utc(ends)}"
+            return f"it expired at {utc(ends)}"
         return ""
 
     def describe(self, allowed: Iterable[str] = ()) -> str:
-        """Who that is, for people."""
+        """Return process, user, host and times, for messages."""
         process = f"process {self.pid} of " if self.pid else ""
         times = f"since {utc(self.since)}, until {utc(self.ends(allowed))}"
         return f"{process}{self.user} on {self.node}, {times}"
 
 
 def utc(seconds: int) -> str:
-    """A time in seconds since 1970, ISO 8601."""
+    """Format a time in seconds since 1970 as ISO 8601."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(min(seconds, 253_402_300_799)))
 
 
 def _start_of(pid: int) -> int | None:
-    """When a process began, in ticks since the system did; None if there is none."""
+    """Return the start time of a process in ticks since boot; None if it is not running."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    fields = stat.rpartition(b")")[2].split()  # behind its name, which may hold anything
+    fields = stat.rpartition(b")")[2].split()  # after its name, which may contain any characters
     return None if fields[0] in b"ZX" else int(fields[19])
 
 
 @cache
 def _this_system() -> str:
-    """Tells systems apart that count processes on their own: boots, and containers."""
+    """Return an id of this boot and pid namespace: pids of other systems cannot be checked."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
         container = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
-        boot, container = secrets.token_hex(8), ""  # nothing can be proved there
+        boot, container = (
+            secrets.token_hex(8),
+            "",
+        )  # not Linux: no process of another run can be checked
     parts = (socket.gethostname(), boot, container)
     return blake2b("\0".join(parts).encode(), digest_size=6).hexdigest()

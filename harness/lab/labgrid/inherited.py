@@ -1,4 +1,4 @@
-"""Which places this thread holds already, or whoever started this process holds for it."""
+"""Places that this thread holds already, or that a parent process holds for this one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 from harness.errors import UsageError
 
 VARIABLE: Final = "ETHARNESS_PLACES"
-"""Environment variable: what a parent holds for its children, as JSON."""
+"""Environment variable: the places that a parent holds for its children, as JSON."""
 
 
 class Inherited(msgspec.Struct, frozen=True):
@@ -22,7 +22,7 @@ class Inherited(msgspec.Struct, frozen=True):
     Attributes:
         place: Its name.
         port: Address of its serial port.
-        identity: As whom it is held.
+        identity: The identity that acquired it.
         pid: The process that holds it.
     """
 
@@ -42,12 +42,12 @@ _environment = threading.Lock()
 
 
 def held_already(key: str) -> Inherited | None:
-    """What this thread, or another process for us, holds by the name of ``key``; None: nothing.
+    """Return the place that this thread, or a parent process for it, holds as ``key``; else None.
 
-    What another thread of this process holds is not ours: threads exclude each other, too.
+    A place held by another thread does not count: threads exclude each other, too.
 
     Raises:
-        UsageError: The environment variable holds something else.
+        UsageError: The environment variable is invalid.
     """
     if key in _of_thread.places:
         return _of_thread.places[key]
@@ -57,7 +57,7 @@ def held_already(key: str) -> Inherited | None:
 
 @contextmanager
 def held_for_children(keys: Collection[str], held: Inherited) -> Iterator[None]:
-    """Let this thread and processes that it starts have what is held, for as long as this lasts."""
+    """Share a held place with this thread and the processes it starts, inside a ``with`` block."""
     known = dict.fromkeys(keys, held)
     _of_thread.places.update(known)
     _publish(known)
@@ -73,13 +73,13 @@ def _published() -> dict[str, Inherited]:
     try:
         return msgspec.json.decode(os.environ.get(VARIABLE) or "{}", type=dict[str, Inherited])
     except msgspec.DecodeError as error:
-        raise UsageError(f"${VARIABLE} is not what a parent leaves there: {error}") from error
+        raise UsageError(f"invalid ${VARIABLE}: {error}") from error
 
 
 def _publish(more: dict[str, Inherited], without: Collection[str] = ()) -> None:
     with _environment:
-        told = {key: held for key, held in _published().items() if key not in without} | more
-        if told:
-            os.environ[VARIABLE] = msgspec.json.encode(told).decode()
+        places = {key: held for key, held in _published().items() if key not in without} | more
+        if places:
+            os.environ[VARIABLE] = msgspec.json.encode(places).decode()
         else:
             os.environ.pop(VARIABLE, None)

@@ -1,4 +1,4 @@
-"""A place of a labgrid coordinator, held: acquired with a deadline, kept, and released again."""
+"""Holds a place of a labgrid coordinator: acquires it, extends the acquisition, and releases it."""
 
 from __future__ import annotations
 
@@ -27,27 +27,31 @@ from harness.lab.labgrid.inherited import Inherited, held_already, held_for_chil
 _log = logging.getLogger(__name__)
 
 TERM_S: Final = 900.0
-"""How long a place stays ours after we last said so, seconds. A holder that dies on another host
-keeps its place so long; one that dies on the host of whoever asks next loses it at once."""
+"""Time from the last extension until an acquisition expires, seconds. A holder that dies on another
+host blocks the place this long; one that died on the same host is noticed at once."""
 
 _PAUSE_S: Final = (0.5, 5.0)
-"""The first pause between two attempts, and the longest."""
+"""First and longest pause between two attempts."""
 _ATTEMPTS: Final = 3
-"""How often a free place may refuse before it counts as broken, and not as just taken."""
+"""Number of refusals after which a free place counts as broken, and not as taken by another."""
+
+_KIND: Final = "NetworkSerialPort"
+_START_S: Final = 3.0
+"""Longest wait until a ser2net that an exporter has just started listens."""
 
 
 class LostPlaceError(BusyError):
-    """A place that was ours is not any more."""
+    """A place is no longer acquired by this process."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldPlace:
-    """A place that is ours.
+    """A place held by this process or by one that started it.
 
     Attributes:
         name: Its name.
         port: Address of its serial port, as ``harness.link`` opens it.
-        identity: As whom it is held, by this process or by one that started it.
+        identity: The identity that acquired it.
         wanted: The unit that it is held for.
     """
 
@@ -59,26 +63,26 @@ class HeldPlace:
 
     @property
     def unit(self) -> Unit:
-        """The unit as it is there: of several places that it may be, results tell which it was."""
+        """The unit with its port; if it matched by tags, also with the id of the place."""
         if not self.wanted.match:
             return replace(self.wanted, port=self.port)
         return replace(self.wanted, id=self.name, place=self.name, match={}, port=self.port)
 
     def check(self) -> None:
-        """Do nothing while it is ours.
+        """Check that the place is still acquired.
 
         Raises:
-            LostPlaceError: The coordinator was started again, or somebody has released it.
+            LostPlaceError: The coordinator restarted, or somebody released the place.
             InfrastructureError: The coordinator does not answer.
         """
         _check_ours(self._client, self.name, self.identity)
 
 
 def labgrid_places(unit: Unit) -> list[LabgridPlace]:
-    """The places that a unit may be.
+    """Return the places that a unit may use: the named one, or all that match its tags.
 
     Raises:
-        UsageError: There is none.
+        UsageError: There is no such place.
         InfrastructureError: The coordinator does not answer.
     """
     client = Client.of(unit.coordinator)
@@ -91,14 +95,14 @@ def labgrid_places(unit: Unit) -> list[LabgridPlace]:
         raise UsageError(
             f"the labgrid coordinator at {client.coordinator} has no place with the tags "
             f"{_tags(unit)}",
-            hint=f"tags of its places: {', '.join(tags) or 'none'}; `labgrid-client -p PLACE "
-            "set-tags board=BOARD` adds one",
+            hint=f"existing tags: {', '.join(tags) or 'none'}; add one with "
+            "`labgrid-client -p PLACE set-tags board=BOARD`",
         )
     return found
 
 
 def holder_of(place: LabgridPlace) -> str:
-    """Who has a place, for people; "" if it is free."""
+    """Return who holds a place, for messages; "" if it is free."""
     if place.reserved and not place.acquired:
         return f"reservation {place.reserved}"
     identity = place.identity
@@ -110,19 +114,19 @@ def holder_of(place: LabgridPlace) -> str:
 
 @contextmanager
 def hold_place(unit: Unit, timeout_s: float, *, term_s: float = TERM_S) -> Iterator[HeldPlace]:
-    """Hold the place of a unit, or one of those that it may be.
+    """Hold the place of a unit, or one that matches its tags, inside a ``with`` block.
 
-    Within each other, in one thread and in processes that are started meanwhile, it is the same.
+    Nested calls in the same thread, and in processes started in the block, get the same place.
 
     Args:
         unit: The unit.
-        timeout_s: Longest wait for whoever has it, seconds.
-        term_s: How long it stays ours after this process has last said so, seconds.
+        timeout_s: Longest wait for the current holder, seconds.
+        term_s: Time from the last extension until the acquisition expires, seconds.
 
     Raises:
-        BusyError: It was not free in time; the message says who has it.
-        PortError: Nothing is connected there, or what is there has no serial port.
-        LostPlaceError: At the end: it was no longer ours.
+        BusyError: The place was not free in time; the message names the holder.
+        PortError: The place has no serial port, or the port is not connected.
+        LostPlaceError: At the end of the block: the place was lost in the meantime.
         UsageError: There is no such place, or labgrid is not installed.
         InfrastructureError: The coordinator does not answer.
     """
@@ -130,7 +134,7 @@ def hold_place(unit: Unit, timeout_s: float, *, term_s: float = TERM_S) -> Itera
     key = _key(unit, client)
     if (known := held_already(key)) is not None:
         held = HeldPlace(known.place, known.port, known.identity, unit, client)
-        if known.pid != os.getpid():  # whoever it is may not have noticed
+        if known.pid != os.getpid():  # the parent may not have noticed a loss
             held.check()
         yield held
         return
@@ -141,7 +145,7 @@ def hold_place(unit: Unit, timeout_s: float, *, term_s: float = TERM_S) -> Itera
         port = port_at(client.resources(name), name, unit.port)
         held = HeldPlace(name, port, str(identity), unit, client)
         inherited = Inherited(name, port, held.identity, os.getpid())
-        # By either name: as what was looked for, and as what was found.
+        # Under both keys: the unit as configured, and the unit with the place that was found.
         with held_for_children({key, _key(held.unit, client)}, inherited):
             yield held
     finally:
@@ -150,10 +154,10 @@ def hold_place(unit: Unit, timeout_s: float, *, term_s: float = TERM_S) -> Itera
 
 
 def release_all(unit: Unit) -> list[str]:
-    """Release what nobody needs any more of the places of a unit: of ours, dead or expired.
+    """Release the places of a unit that dead or expired holders of this package still hold.
 
     Returns:
-        Whose they were, for people.
+        The released places with their holders, for messages.
     """
     client = Client.of(unit.coordinator)
     return [
@@ -164,7 +168,7 @@ def release_all(unit: Unit) -> list[str]:
 
 
 class _Search:
-    """Looks for a place that can be acquired, and remembers what came of it."""
+    """Searches for a place that can be acquired, and remembers refusals."""
 
     def __init__(self, client: Client, unit: Unit, term_s: float) -> None:
         self.places: Sequence[LabgridPlace] = ()
@@ -173,16 +177,16 @@ class _Search:
         self._refused: dict[str, list[RefusedError]] = {}
 
     def attempt(self) -> tuple[str, Identity] | None:
-        """Acquire one of the places that are free now, if there is one.
+        """Acquire one of the free places; return None if all are in use.
 
         Raises:
-            PortError: All of them are free and refuse, again and again.
+            PortError: All places are free, and each has refused several times.
         """
         self.places = labgrid_places(self._unit)
         for place in self.places:
             identity = self._tried.get(place.name)
             if identity is not None and place.acquired == str(identity):
-                return place.name, identity  # though the client failed afterwards
+                return place.name, identity  # acquired, although the client reported a failure
         for place in random.sample(self.places, len(self.places)):
             free = not place.reserved and not place.acquired
             if (free or _free_if_over(self._client, place)) and (taken := self._take(place.name)):
@@ -196,12 +200,12 @@ class _Search:
         try:
             self._client.acquire(name, identity)
         except RefusedError as error:
-            if "already acquired" not in error.message:  # another was quicker
+            if "already acquired" not in error.message:  # another client was faster
                 self._refused.setdefault(name, []).append(error)
             return None
         except InfrastructureError:
             with contextlib.suppress(HarnessError):
-                self._client.release(name, identity)  # it may have got through
+                self._client.release(name, identity)  # the request may have been executed
             raise
         return identity
 
@@ -221,18 +225,18 @@ def _acquire(client: Client, unit: Unit, timeout_s: float, term_s: float) -> tup
 
 
 def _free_if_over(client: Client, place: LabgridPlace) -> bool:
-    """Release a place if one of us had it who does not need it any more."""
+    """Release a place if its holder is of this package, and has ended or expired."""
     identity = place.identity
     over = identity.is_over(place.allowed) if identity is not None else ""
     if identity is None or not over:
         return False
-    _log.warning("releasing place %s, which was held by %s: %s", place.name, holder_of(place), over)
+    _log.warning("releasing place %s, held by %s: %s", place.name, holder_of(place), over)
     client.release(place.name, identity)
     return True
 
 
 def _give_back(client: Client, name: str, identity: Identity) -> None:
-    """Release a place; complain if it was not ours any more, unless something else went wrong."""
+    """Release a place; raise if it was lost in the meantime, unless another error is raised."""
     failing = sys.exc_info()[0] is not None
     try:
         _check_ours(client, name, str(identity))
@@ -244,7 +248,7 @@ def _give_back(client: Client, name: str, identity: Identity) -> None:
 
 
 class _Keeper(threading.Thread):
-    """Says again and again that a place is still ours."""
+    """Thread that extends the acquisition of a place."""
 
     def __init__(self, client: Client, place: str, identity: Identity, term_s: float) -> None:
         super().__init__(name=f"keeps {place}", daemon=True)
@@ -253,18 +257,18 @@ class _Keeper(threading.Thread):
         self._ended = threading.Event()
 
     def run(self) -> None:
-        """Until it ends, or is lost."""
+        """Extend the acquisition until stopped, or until the place is lost."""
         while not self._ended.wait(self._term_s / 3):
             try:
                 self._client.prolong(self._place, self._identity, int(time.time() + self._term_s))
             except RefusedError as error:
-                _log.warning("place %s is no longer ours: %s", self._place, error.message)
+                _log.warning("place %s is lost: %s", self._place, error.message)
                 return
             except HarnessError as error:
-                _log.warning("place %s is not prolonged: %s", self._place, error.message)
+                _log.warning("place %s could not be extended: %s", self._place, error.message)
 
     def stop(self) -> None:
-        """End it, and wait for the call that is under way."""
+        """Stop the thread, and wait for its current call."""
         self._ended.set()
         self.join()
 
@@ -276,10 +280,9 @@ def _check_ours(client: Client, name: str, identity: str) -> None:
         return
     other = f": it is held by {printable(holder_of(now))}" if now and now.acquired else ""
     raise LostPlaceError(
-        f"the labgrid coordinator at {client.coordinator} has dropped our acquisition of place "
-        f"{name}{other}",
-        hint="it was started again, or somebody released the place; others may have used the board "
-        "meanwhile, so run it again",
+        f"lost labgrid place {name} at the coordinator {client.coordinator}{other}",
+        hint="the coordinator restarted, or somebody released the place; others may have used the "
+        "board in the meantime, so run again",
     )
 
 
@@ -297,16 +300,16 @@ def _busy(
     return BusyError(
         f"{which} {was} free within {timeout_s:g} s at the labgrid coordinator "
         f"{client.coordinator}: {printable(held)}",
-        hint="wait for that to end; `labgrid-client release --kick` takes a place by force",
+        hint="wait until it is free; `labgrid-client release --kick` takes a place by force",
     )
 
 
 def _unusable(broken: dict[str, RefusedError]) -> PortError:
     why = "; ".join(f"{name}: {error.message}" for name, error in broken.items())
     return PortError(
-        f"labgrid has no board to give, though nobody holds one: {printable(why)}",
-        hint="is labgrid-exporter running on the host of the board, and is the board plugged in? "
-        "`labgrid-client resources` lists what there is",
+        f"labgrid refuses all free places: {printable(why)}",
+        hint="check that labgrid-exporter runs on the host of the board and that the board is "
+        "connected; `labgrid-client resources` lists the resources",
     )
 
 
@@ -319,32 +322,25 @@ def _tags(unit: Unit) -> str:
     return ", ".join(f"{key}={value}" for key, value in unit.match.items())
 
 
-_KIND: Final = "NetworkSerialPort"
-
-
-_START_S: Final = 3.0
-"""How long a ser2net that an exporter has just started may take to listen."""
-
-
 def port_at(resources: Sequence[Resource], place: str, port: UsbPort | str | None) -> str:
-    """The address of the serial port of a place that is ours.
+    """Return the address of the serial port of an acquired place.
 
     Args:
-        resources: What is connected there.
-        place: Its name.
-        port: What the unit says: the name of one of several, an address to be used as it is, or
-            None for the only one.
+        resources: The resources of the place.
+        place: Name of the place.
+        port: ``port`` of the unit: the name of one of several ports, an address to use unchanged,
+            or None for the only port.
 
     Raises:
-        UsageError: There are several, or none of that name, or it cannot be reached from here.
-        PortError: There is none, or nobody listens at it.
+        UsageError: The place has several ports, or the port cannot be reached from this host.
+        PortError: The place has no such port, or nothing listens at it.
     """
     if isinstance(port, str) and ("/" in port or "://" in port):
         return port
     if isinstance(port, UsbPort):
         raise UsageError(
-            f"place {place} is labgrid's, which knows its serial port",
-            hint="leave `port` out of the unit, or name one of several there",
+            f"place {place}: labgrid finds the serial port, but the unit sets a USB port",
+            hint="remove `port` from the unit, or set it to the name of one of the place's ports",
         )
     found = [item for item in resources if item.kind == _KIND and port in (None, item.name)]
     names = ", ".join(f"{item.name} ({item.kind})" for item in resources) or "nothing"
@@ -352,12 +348,12 @@ def port_at(resources: Sequence[Resource], place: str, port: UsbPort | str | Non
         called = "" if port is None else f" called {port!r}"
         raise PortError(
             f"place {place} has no serial port{called}; it has {names}",
-            hint="`labgrid-client -p PLACE add-match EXPORTER/GROUP/NetworkSerialPort` adds one",
+            hint="add one: `labgrid-client -p PLACE add-match EXPORTER/GROUP/NetworkSerialPort`",
         )
     if len(found) > 1:
         raise UsageError(
             f"place {place} has several serial ports: {names}",
-            hint="name one of them as `port` of the unit",
+            hint="set `port` of the unit to the name of one of them",
         )
     return _address(found[0], place)
 
@@ -366,25 +362,25 @@ def _address(resource: Resource, place: str) -> str:
     params, extra = resource.params, resource.extra
     if extra.get("proxy_required"):
         raise UsageError(
-            f"the serial port of place {place} is only to be reached through "
-            f"{extra.get('proxy')} by ssh",
+            f"the serial port of place {place} is only reachable through {extra.get('proxy')} by "
+            "ssh",
             hint="start its labgrid-exporter without --isolated",
         )
     host, port = params.get("host"), params.get("port")
     if not resource.available or not host or not port:
         raise PortError(
-            f"the serial port of place {place} is not there, says its exporter",
-            hint="is the board plugged in?",
+            f"the exporter reports the serial port of place {place} as unavailable",
+            hint="check that the board is connected",
         )
     if extra.get("path"):
         _wait_for_listener(place, str(host), int(port))
-    # Where nothing is said labgrid means RFC 2217, which it tells ser2net, too.
+    # RFC 2217 is labgrid's default, which its exporter also passes to ser2net.
     scheme = "socket" if params.get("protocol") == "raw" else "rfc2217"
     return f"{scheme}://{host}:{port}"
 
 
 def _wait_for_listener(place: str, host: str, port: int) -> None:
-    """Wait until the exporter's ser2net listens: it does not look, and it says so all the same."""
+    """Wait until ser2net listens: the exporter reports the port without checking that."""
     deadline = time.monotonic() + _START_S
     while True:
         try:
@@ -394,9 +390,9 @@ def _wait_for_listener(place: str, host: str, port: int) -> None:
                 time.sleep(0.1)
                 continue
             raise PortError(
-                f"nobody listens at the serial port of place {place}, {host}:{port}, though its "
-                f"exporter says that it is available: {error.strerror or error}",
-                hint="its ser2net has ended or cannot open the board's port; acquiring the place "
-                "again starts another, and the exporter's log says why it ended",
+                f"nothing listens at the serial port of place {place}, {host}:{port}, although "
+                f"its exporter reports it as available: {error.strerror or error}",
+                hint="ser2net has ended or cannot open the board's port: see the exporter's log, "
+                "and acquire the place again, which starts ser2net again",
             ) from error
         return

@@ -1,10 +1,10 @@
-"""The power of a unit: taken away, given back, and whether the board came back with it."""
+"""Switches the power of a unit, and waits until the board is back."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import msgspec
 
@@ -18,34 +18,52 @@ from harness.lab.power.usb_hub import UsbHubSwitch
 from harness.link.ports import open_port, parse_address
 from harness.target.ports import describe, device_of
 
-_LOOK_EVERY_S = 0.1
-_ANY_BAUD = 9600
-"""A port is opened only to see that it can be."""
+_POLL_S: Final = 0.1
+_ANY_BAUD: Final = 9600
+"""The port is only opened to see whether it exists."""
+
+Action = Literal["on", "off", "cycle"]
+
+
+class Switched(msgspec.Struct, frozen=True):
+    """The document of ``etharness power --json``.
+
+    ``steps`` are the actions taken, in order. ``went`` is whether the port disappeared with the
+    power: a board that is powered from another line keeps running; null if that is unknown, or if
+    the power was not switched off. ``back_s`` is the time from power-on until the port was back,
+    seconds; null if the board has no port to wait for. ``duration_s`` is the total time, seconds.
+    """
+
+    unit: str
+    action: Action
+    steps: tuple[str, ...]
+    went: bool | None
+    back_s: float | None
+    duration_s: float
 
 
 class Switch(Protocol):
-    """Something that takes away power and gives it back."""
+    """A power switch."""
 
     def set(self, on: bool) -> str:
-        """Switch; return what was done, for people.
+        """Switch the power on or off; return a description of the action.
 
         Raises:
-            UsageError: What it needs is not installed.
-            InfrastructureError: It could not be done.
+            UsageError: A program that the switch needs is not installed.
+            InfrastructureError: Switching failed.
         """
         ...
 
 
 def switch(unit: Unit, action: Action) -> Switched:
-    """Switch the power of a unit, and hold it meanwhile; ``cycle`` is off, a wait and on.
+    """Switch the power of a unit while holding its lease; ``cycle`` is off, a pause and on.
 
-    After ``on`` and ``cycle`` its port must be there again, within the time that its board's file
-    allows for that.
+    After ``on`` and ``cycle`` the port has to come back within ``reopen_s`` of the board file.
 
     Raises:
-        UsageError: The unit has no power control, or what that needs is not installed.
-        BusyError: Somebody else holds the unit.
-        PowerError: It could not be switched.
+        UsageError: The unit has no power control, or a program for it is not installed.
+        BusyError: The unit is in use by somebody else.
+        PowerError: The power could not be switched.
         NotBackError: The port did not come back.
         InfrastructureError: The port of a relay cannot be used.
     """
@@ -60,7 +78,7 @@ def switch(unit: Unit, action: Action) -> Switched:
         if action != "on":
             steps.append(switch_.set(False))
             time.sleep(unit.off_s)
-            went = _went(unit.port)
+            went = _port_disappeared(unit.port)
         if action != "off":
             steps.append(switch_.set(True))
             back_s = _await_port(unit, deadlines.reopen_s)
@@ -69,10 +87,10 @@ def switch(unit: Unit, action: Action) -> Switched:
 
 
 def switch_of(unit: Unit) -> Switch:
-    """What switches the power of a unit.
+    """Return the power switch of a unit.
 
     Raises:
-        UsageError: Nothing does.
+        UsageError: The unit has no power control.
     """
     match unit.power:
         case UsbHubPower() as hub:
@@ -82,14 +100,14 @@ def switch_of(unit: Unit) -> Switch:
         case RelayPower() as relay:
             return RelaySwitch(relay)
     raise UsageError(
-        f"nothing can switch the power of unit {unit.id!r}",
-        hint='say what does in its units.toml, such as power = { kind = "usb-hub", hub = "1-4", '
-        "port = 3 } (docs/lab.md)",
+        f"unit {unit.id!r} has no power control",
+        hint='add it to units.toml, such as power = { kind = "usb-hub", hub = "1-4", port = 3 } '
+        "(docs/lab.md)",
     )
 
 
-def _went(port: UsbPort | str | None) -> bool | None:
-    """Whether a port has gone; None where that says nothing."""
+def _port_disappeared(port: UsbPort | str | None) -> bool | None:
+    """Whether a port has disappeared; None without a port, or for a network address."""
     if port is None or (isinstance(port, str) and parse_address(port) is not None):
         return None
     try:
@@ -99,7 +117,7 @@ def _went(port: UsbPort | str | None) -> bool | None:
 
 
 def _await_port(unit: Unit, reopen_s: float) -> float | None:
-    """Wait until the board has settled, and its port can be opened; None if it has no port."""
+    """Wait until the board's port can be opened; return the seconds, None without a port."""
     began = time.monotonic()
     time.sleep(unit.settle_s)
     if unit.port is None:
@@ -111,31 +129,11 @@ def _await_port(unit: Unit, reopen_s: float) -> float | None:
         except InfrastructureError as error:
             if time.monotonic() >= give_up_at:
                 raise NotBackError(
-                    f"unit {unit.id!r} has its power back, but after {unit.settle_s:g} s and "
-                    f"{reopen_s:g} s more its port {describe(unit.port)} is not: {error.message}",
-                    hint="look at the board, its cable and its supply; settle_s in units.toml is "
-                    "how long it takes to be there, reopen_s in its board file how long to wait",
+                    f"unit {unit.id!r}: port {describe(unit.port)} did not come back within "
+                    f"{unit.settle_s + reopen_s:g} s of power-on: {error.message}",
+                    hint="check the board, its cable and its supply, or wait longer: settle_s in "
+                    "units.toml is the time to boot, reopen_s in the board file the time after it",
                 ) from error
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_POLL_S)
             continue
         return round(time.monotonic() - began, 3)
-
-
-Action = Literal["on", "off", "cycle"]
-
-
-class Switched(msgspec.Struct, frozen=True):
-    """What ``etharness power --json`` prints.
-
-    ``steps`` are what was done, in order. ``went`` says whether the port went away with the power:
-    a board that takes it from another line goes on; null where that cannot be told, or power was
-    not taken. ``back_s`` is how long after its power the port was back, seconds; null if nobody
-    waited. ``duration_s`` is how long all of it took, seconds.
-    """
-
-    unit: str
-    action: Action
-    steps: tuple[str, ...]
-    went: bool | None
-    back_s: float | None
-    duration_s: float

@@ -1,4 +1,4 @@
-"""Power by a relay board on a serial port, which takes a few bytes."""
+"""Power switch: a relay board on a serial port."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from harness.target.lease.lock_keys import port_key
 from harness.target.ports import describe, device_of
 
 _WAIT_S: Final = 30.0
-"""Longest wait for another process that switches another of its relays."""
+"""Longest wait for another process that switches another relay of the board."""
 _WRITE_S: Final = 5.0
 
 
 class RelaySwitch:
-    """Sends a relay board what it takes; it has nothing to say."""
+    """Sends the bytes of the unit's file to a relay board; the board sends no answer."""
 
     def __init__(self, power: RelayPower) -> None:
         self._power = power
 
     def set(self, on: bool) -> str:
-        """Switch; return what was sent where.
+        """Switch; return the bytes sent and the port.
 
         Raises:
-            BusyError: Another process has not let the relay board go.
+            BusyError: Another process holds the relay board.
             LinkError: Its port cannot be found, opened or written to.
         """
         data = bytes.fromhex(self._power.on if on else self._power.off)

@@ -1,4 +1,4 @@
-"""Power by a USB hub that can switch its ports, through ``uhubctl``."""
+"""Power switch: a port of a USB hub, through ``uhubctl``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HUB: Final = re.compile(r"^(Current|New) status for hub (\S+) ")
 
 
 class UsbHubSwitch:
-    """Switches a port of a hub, and reads what the hub says of it then."""
+    """Switches a port of a hub, and verifies the state that the hub reports."""
 
     def __init__(self, power: UsbHubPower) -> None:
         self._power = power
@@ -27,16 +27,15 @@ class UsbHubSwitch:
 
         Raises:
             UsageError: uhubctl is not installed.
-            PowerError: The hub is not there, cannot switch, or says that it has not.
+            PowerError: The hub is missing, cannot switch its ports, or reports the wrong state.
         """
         action = "on" if on else "off"
         hub, port = self._power.hub, self._power.port
-        # In Debian it is beside the programs of administrators.
+        # Debian installs it where PATH of a user does not look.
         program = shutil.which(PROGRAM) or shutil.which(PROGRAM, path="/usr/sbin:/sbin")
         if program is None:
             raise UsageError(
-                f"port {port} of the USB hub {hub} is switched by {PROGRAM}, which is not "
-                "installed",
+                f"{PROGRAM} is not installed; it switches port {port} of the USB hub {hub}",
                 hint=f"on Debian or Ubuntu: apt-get install {PROGRAM}",
             )
         command = [PROGRAM, "-l", hub, "-p", str(port), "-a", action]
@@ -46,16 +45,18 @@ class UsbHubSwitch:
         states = states_of_port(ended.output, port)
         if not states:
             raise PowerError(
-                f"{PROGRAM} says nothing of port {port} of the USB hub {hub}: {ended.last_lines}",
-                hint=f"has the hub that port? `{PROGRAM} -l {hub}` lists them",
+                f"{PROGRAM} reports no state of port {port} of the USB hub {hub}: "
+                f"{ended.last_lines}",
+                hint=f"check the port number: `{PROGRAM} -l {hub}` lists the ports of the hub",
             )
-        # A hub that is USB 2 and USB 3 is two hubs, which both have the port: power of either is
-        # power, and to be off both must be.
+        # A USB 3 hub appears as two hubs with the same port: the port has power if either one
+        # powers it, and is off only if both are off.
         if any(states.values()) != on:
             raise PowerError(
-                f"the USB hub {hub} was told to switch port {port} {action}, and says that it is "
-                f"{'off' if on else 'on'}: {ended.last_lines}",
-                hint="not every hub that says it can switch does; docs/lab.md says which do",
+                f"port {port} of the USB hub {hub} is still {'off' if on else 'on'} after "
+                f"switching it {action}: {ended.last_lines}",
+                hint="some hubs claim to switch their ports but do not; docs/lab.md lists hubs "
+                "that do",
             )
         return " ".join(command)
 
@@ -63,20 +64,20 @@ class UsbHubSwitch:
         hub = self._power.hub
         if "permission" in ended.output.lower():
             return PowerError(
-                f"{PROGRAM} may not use the USB hub {hub}: {ended.last_lines}",
-                hint="give your user the right by a udev rule, which uhubctl's manual has",
+                f"{PROGRAM}: permission denied for the USB hub {hub}: {ended.last_lines}",
+                hint="add the udev rule of uhubctl's manual for your user",
             )
         if "No compatible devices" in ended.output:
             return PowerError(
-                f"there is no USB hub at {hub} that can switch its ports",
-                hint=f"`{PROGRAM}` lists those there are; a hub that was plugged in elsewhere has "
-                "another place",
+                f"no USB hub that can switch its ports at {hub}",
+                hint=f"`{PROGRAM}` lists the switchable hubs; a hub changes its location when it "
+                "is plugged in elsewhere",
             )
-        return PowerError(f"{PROGRAM} ended with {ended.code}; it said: {ended.last_lines}")
+        return PowerError(f"{PROGRAM} failed with exit code {ended.code}: {ended.last_lines}")
 
 
 def states_of_port(output: str, port: int) -> dict[str, bool]:
-    """Whether a port has power, by hub, as uhubctl said of it last."""
+    """Return whether a port has power, by hub, from the last state in uhubctl's output."""
     states: dict[str, bool] = {}
     hub = ""
     for line in output.splitlines():

@@ -18,7 +18,7 @@ def command(name: str, url: str | None, output: OutputOptions) -> None:
     with opened(url) as store:
         if not store.remove_baseline(name):
             raise UsageError(
-                f"no baseline has the name {name!r}", hint="`etharness history baseline list`"
+                f"baseline {name!r} not found", hint="`etharness history baseline list`"
             )
         left = store.baselines()
     if output.json:
