@@ -81,8 +81,8 @@ class Unit(Strict, frozen=True):
         probe: Its debug probe as VID:PID:Serial, hexadecimal; "" if it has none.
         port: Its serial port: what to find it by, a device name, or the address of one on another
             host (``socket://host:port``, ``rfc2217://host:port``); None for a simulated board.
-        baud: The best rate of its line, bits per second, as `etharness health --rates` measured it;
-            None for the best that its board's file lists.
+        baud: The best rate of its line, bits per second, as `etharness lab health --rates` measured
+            it; None for the best that its board's file lists.
         power: How to take its power away and give it back; None if that needs a hand.
         fixtures: What is connected to it, for plans to choose by.
         health: What it is asked before it is trusted: whether it answers, or nothing.

@@ -105,7 +105,7 @@ def lease(units: Sequence[Unit], seconds: float, *, reason: str = "") -> list[Le
                     book.release(each, known_tokens())
                 raise BusyError(
                     f"unit {unit.id!r} is held by {got.said}",
-                    hint="wait for that to end, or ask them; `etharness who` says more",
+                    hint="wait for that to end, or ask them; `etharness lab who` says more",
                 )
             done.append(place)
             until = day(got.until or got.since)

@@ -171,7 +171,7 @@ class Commands:
         owner: Owner,
         output: Path | None = None,
     ) -> Examined:
-        command = [what, *self._units, *arguments]
+        command = ["lab", what, *self._units, *arguments]
         try:
             ending = self._call(command, deadline_s, self._log(unit, what), output=output)
         except OSError as error:

@@ -96,7 +96,7 @@ def _chosen(planned: PlannedBoards, board: Board, lab: tuple[Unit, ...], where: 
         )
         raise UsageError(
             f"{where}: no unit of this lab is a {kind}",
-            hint="`etharness units` lists them; docs/lab.md says how to add one",
+            hint="`etharness lab units` lists them; docs/lab.md says how to add one",
         )
     return chosen
 

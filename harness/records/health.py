@@ -62,7 +62,7 @@ class Healing(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """What ``etharness health --json`` prints of a unit.
+    """What ``etharness lab health --json`` prints of a unit.
 
     ``exit_code`` and ``owner`` are those of the failure, 0 and null if there is none. ``rates`` are
     those that were measured; ``advised_baud`` is which of several is best, null when there was no

@@ -8,7 +8,7 @@ import msgspec
 
 
 class HolderDocument(msgspec.Struct, frozen=True):
-    """What ``etharness who --json`` prints of each who holds something.
+    """What ``etharness lab who --json`` prints of each who holds something.
 
     ``unit`` is the lab's name for it, null where it has none. A ``process`` holds it until it ends,
     a ``person`` until ``until_utc`` or a release. ``level`` 0 holds it itself, 1 what that has
@@ -33,7 +33,7 @@ class HolderDocument(msgspec.Struct, frozen=True):
 
 
 class PortDocument(msgspec.Struct, frozen=True):
-    """What ``etharness ports --json`` prints of each serial port of this host.
+    """What ``etharness lab ports --json`` prints of each serial port of this host.
 
     Numbers are null where it is not on USB. ``unit`` is the one of the lab that is on it.
     """
@@ -50,7 +50,7 @@ class PortDocument(msgspec.Struct, frozen=True):
 
 
 class UnitDocument(msgspec.Struct, frozen=True):
-    """What ``etharness units --json`` prints of each unit of the lab.
+    """What ``etharness lab units --json`` prints of each unit of the lab.
 
     ``port`` is what it is found by, ``device`` what that is now; ``problem`` why there is none.
     """
@@ -68,7 +68,10 @@ class UnitDocument(msgspec.Struct, frozen=True):
 
 
 class LeasedDocument(msgspec.Struct, frozen=True):
-    """What ``etharness lease --json`` prints of each unit: ``$ETHARNESS_LEASE`` takes the token."""
+    """What ``etharness lab lease --json`` prints of each unit.
+
+    ``$ETHARNESS_LEASE`` takes the token.
+    """
 
     unit: str
     token: str
@@ -77,7 +80,7 @@ class LeasedDocument(msgspec.Struct, frozen=True):
 
 
 class ReleasedDocument(msgspec.Struct, frozen=True):
-    """What ``etharness release --json`` prints of each unit: who held it."""
+    """What ``etharness lab release --json`` prints of each unit: who held it."""
 
     unit: str
     ended: list[str]

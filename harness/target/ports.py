@@ -100,7 +100,7 @@ def find_port(wanted: UsbPort, root: Path | None = None) -> str:
     there = _listed([port for port in ports if port.vid is not None])
     raise PortError(
         f"no serial port is {describe(wanted)}; on USB there is {there or 'none'}",
-        hint="is it plugged in, and has it power? `etharness ports` lists what there is",
+        hint="is it plugged in, and has it power? `etharness lab ports` lists what there is",
     )
 
 

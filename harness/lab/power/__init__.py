@@ -125,7 +125,7 @@ Action = Literal["on", "off", "cycle"]
 
 
 class Switched(msgspec.Struct, frozen=True):
-    """What ``etharness power --json`` prints.
+    """What ``etharness lab power --json`` prints.
 
     ``steps`` are what was done, in order. ``went`` says whether the port went away with the power:
     a board that takes it from another line goes on; null where that cannot be told, or power was

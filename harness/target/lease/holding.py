@@ -116,7 +116,7 @@ class Lease:
             if lost := grip.lost():
                 raise BusyError(
                     f"your lease of {grip.place.name} is lost: {lost}",
-                    hint="`etharness who` says who holds what",
+                    hint="`etharness lab who` says who holds what",
                 )
 
     def glance(self) -> None:
