@@ -20,12 +20,17 @@ from harness.records.trace import Trace
 from harness.runs.directory import RunDirectory
 from harness.runs.source import Source
 
-_FORMATS = "\n".join(f"  {name:<12}{format_.description}" for name, format_ in FORMATS.items())
+
+class _ExportCommand(PanelCommand):
+    """The command, whose help ends with a list of the formats."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Formats (docs/exports.md)"):
+            formatter.write_dl([(name, known.description) for name, known in FORMATS.items()])
 
 
-@click.command(
-    name="export", cls=PanelCommand, epilog=f"\b\nFormats (docs/exports.md):\n{_FORMATS}"
-)
+@click.command(name="export", cls=_ExportCommand)
 @click.argument("path", type=FilePath())
 @panel(
     "Format",

@@ -112,8 +112,8 @@ Examples:
         show_default=True,
         metavar="VALUES",
         type=click.Choice(list(VALUES)),
-        help="Values to log: none, the outputs of the method, or also the intermediate results "
-        "of every instruction (intermediate).",
+        help="Values to log: none, outputs (of the method), or intermediate (of every instruction "
+        "too).",
     ),
     option(
         "--stream",
@@ -126,8 +126,7 @@ Examples:
         show_default=True,
         metavar="ACTION",
         type=click.Choice(list(WHEN_FULL)),
-        help="When the log is full, stop logging (stop) or drop the oldest executions "
-        "(drop-oldest).",
+        help="Action when the log is full: stop (logging), or drop-oldest (executions).",
     ),
     option(
         "--trace-limit",

@@ -81,7 +81,7 @@ def test_runs_pulls_and_postmortems(
     assert done.code == 0, done.err
     assert json.loads(Path("pulled/result.json").read_text())["unit"] == "one"
     done = etharness("postmortem", "--unit", "fixed")
-    assert (done.code, done.out) == (0, "fixed has nothing to tell\n"), done.err
+    assert (done.code, done.out) == (0, "fixed has no crash record\n"), done.err
 
 
 def test_a_place_that_is_taken_is_told_in_the_result(

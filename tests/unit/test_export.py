@@ -61,7 +61,7 @@ def test_nothing_is_replaced_without_force(etharness: Etharness, tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        (("-f", "json", "-o", "."), "is not a file"),
+        (("-f", "json", "-o", "."), "is not a regular file"),
         (("-f", "json", "-o", "no/such/place"), "is not a directory"),
         (("-f", "json", "-o", "x", "--flavour", "vanilla"), "has no flavour 'vanilla'"),
         (("-f", "gif", "-o", "x"), "'gif' is not one of"),
@@ -174,7 +174,7 @@ def test_one_of_several_dumps_can_be_chosen(etharness: Etharness, tmp_path: Path
     assert read_json(out.read_bytes()) == read_ed00(DUMP.read_bytes())
     missing = etharness("export", both, "-f", "json", "-o", out, "--force", "--dump", "3")
     assert missing.code == 2
-    assert "there is no dump 3" in missing.err
+    assert "dump 3 not found: the file has" in missing.err
 
 
 def test_what_salvage_left_out_is_said(etharness: Etharness, tmp_path: Path) -> None:

@@ -47,4 +47,4 @@ def command(
         click.echo(pruned_document(removed, left, dry_run=dry_run), nl=False)
         return
     verb = "would be removed" if dry_run else "removed"
-    click.echo(f"{removed:,} results {verb}, {left:,} left")
+    click.echo(f"{removed:,} results {verb}; the history has {left:,}")

@@ -11,7 +11,7 @@ from harness.cli.board_options import units_option
 from harness.cli.completers import complete_units
 from harness.cli.options import output_options
 from harness.cli.output import OutputOptions
-from harness.cli.panels import PanelCommand, option
+from harness.cli.panels import PanelCommand, option, panel
 from harness.cli.paths import FilePath
 
 if TYPE_CHECKING:
@@ -22,23 +22,30 @@ if TYPE_CHECKING:
 @click.command(name="health", cls=PanelCommand)
 @click.argument("names", nargs=-1, metavar="[UNIT]...", shell_complete=complete_units)
 @units_option
-@option(
-    "--line", is_flag=True, help="Measure the throughput of the line at the rate that a run uses."
-)
-@option(
-    "--rates", is_flag=True, help="Measure the throughput at every rate and report the best one."
-)
-@option(
-    "--image",
-    metavar="FILE",
-    type=FilePath(),
-    help="Check that the units run this firmware; with --heal, flash it if they do not.",
-)
-@option(
-    "--heal",
-    "healing",
-    is_flag=True,
-    help="If a unit fails, reopen its port, reset it and power-cycle it, then check it again.",
+@panel(
+    "Checks",
+    option(
+        "--line",
+        is_flag=True,
+        help="Measure the throughput of the line at the rate that a run uses.",
+    ),
+    option(
+        "--rates",
+        is_flag=True,
+        help="Measure the throughput at every rate and report the best one.",
+    ),
+    option(
+        "--image",
+        metavar="FILE",
+        type=FilePath(),
+        help="Check that the units run this firmware; with --heal, flash it if they do not.",
+    ),
+    option(
+        "--heal",
+        "healing",
+        is_flag=True,
+        help="If a unit fails, reopen its port, reset it and power-cycle it, then check it again.",
+    ),
 )
 @output_options
 def command(
