@@ -85,7 +85,7 @@ def _share(_: click.Context, parameter: click.Parameter, text: str) -> float:
         show_default=True,
         metavar="PERCENT",
         callback=_share,
-        help="Margin of each suggested limit above the measured value.",
+        help="Margin of each suggested limit above the measured value; 0% is exact.",
     ),
     option(
         "--own-limit",

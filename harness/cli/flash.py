@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         show_default=True,
         metavar="N",
         type=click.IntRange(1, 100),
-        help="Maximum number of attempts after infrastructure failures.",
+        help="Maximum number of attempts when infrastructure fails.",
     ),
     option(
         "--if-needed",

@@ -114,7 +114,8 @@ def inspector_options(function: _F) -> _F:
         option(
             "--method",
             metavar="NAME",
-            help="Executed method of the model.  [default: the one that matches the trace]",
+            help="Executed method of the model.  [default: the recorded one, or the one "
+            "that matches the trace]",
         ),
     )
     inspector = panel(
@@ -130,7 +131,7 @@ def inspector_options(function: _F) -> _F:
             "--target-time-scale",
             metavar="SCALE",
             type=scales,
-            help="Unit of the printed times.  [default: by their size]",
+            help="Unit of the printed times.  [default: by magnitude]",
         ),
         option(
             "--tsv",

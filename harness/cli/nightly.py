@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     option(
         "--quarantine-status",
         is_flag=True,
-        help="Print the state of each quarantine entry; exit with 1 if one is obsolete.",
+        help="Print the state of each quarantine entry; exit with 1 if one should be removed.",
     ),
     option(
         "--fresh",

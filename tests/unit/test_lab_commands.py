@@ -138,8 +138,8 @@ def test_what_is_leased_is_released(etharness: Etharness, monkeypatch: pytest.Mo
     assert "export ETHARNESS_LEASE=" in etharness("lab", "lease", "shelf-1", "--for=90m").out
     code, out, _ = etharness("lab", "release", "shelf-1", "twin")
     assert code == 0
-    assert f"shelf-1: ended the lease of bob on {HERE} since " in out
-    assert "twin: not leased" in out
+    assert f"shelf-1 was held by bob on {HERE} since " in out
+    assert "twin was not leased" in out
     [released] = document(
         "lab-release", etharness("lab", "release", "shelf-1", "--force", "--json").out
     )

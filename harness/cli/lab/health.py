@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     option(
         "--line",
         is_flag=True,
-        help="Measure the throughput of the line at the rate that a run uses.",
+        help="Measure throughput and losses of the line at the rate that a run uses.",
     ),
     option(
         "--rates",
         is_flag=True,
-        help="Measure the throughput at every rate and report the best one.",
+        help="Measure the same at every rate and report the best rate.",
     ),
     option(
         "--image",

@@ -12,7 +12,7 @@ from harness.cli.board_options import units_option
 from harness.cli.completers import complete_units
 from harness.cli.options import output_options
 from harness.cli.output import OutputOptions
-from harness.cli.panels import PanelCommand, option
+from harness.cli.panels import PanelCommand, option, panel
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -29,15 +29,20 @@ def _duration(_: click.Context, __: click.Parameter, text: str) -> Any:
 
 @click.command(name="lease", cls=PanelCommand)
 @click.argument("names", metavar="UNIT...", nargs=-1, required=True, shell_complete=complete_units)
-@option(
-    "--for",
-    "seconds",
-    required=True,
-    metavar="TIME",
-    callback=_duration,
-    help="Duration of the lease: 2h, 90m, 1d or 1h30m.",
+@panel(
+    "Lease",
+    option(
+        "--for",
+        "seconds",
+        required=True,
+        metavar="TIME",
+        callback=_duration,
+        help="Duration of the lease: 2h, 90m, 1d or 1h30m.",
+    ),
+    option(
+        "--reason", default="", metavar="TEXT", help="Reason, shown to others who want the unit."
+    ),
 )
-@option("--reason", default="", metavar="TEXT", help="Reason shown to others who want the unit.")
 @units_option
 @output_options
 def command(

@@ -35,6 +35,6 @@ def command(names: tuple[str, ...], force: bool, units: Path | None, output: Out
     console = output.console()
     for unit in released if output.verbosity >= 0 else ():
         if not unit.ended:
-            show_line(console, f"{unit.unit}: not leased")
+            show_line(console, f"{unit.unit} was not leased")
         for holder in unit.ended:
-            show_line(console, f"{unit.unit}: ended the lease of {holder}")
+            show_line(console, f"{unit.unit} was held by {holder}")
