@@ -9,40 +9,43 @@ import click
 from harness.cli.completers import complete_boards, complete_models, complete_units
 from harness.cli.options import output_options
 from harness.cli.output import OutputOptions
-from harness.cli.panels import PanelCommand, option
+from harness.cli.panels import SELECTION, PanelCommand, option, panel
 from harness.cli.paths import FilePath
 from harness.errors import UsageError
 
 
 @click.command(name="budget", cls=PanelCommand)
 @click.argument("file", required=False, type=FilePath())
-@option(
-    "--board",
-    default="",
-    metavar="BOARD",
-    shell_complete=complete_boards,
-    help="Show the rules for this board: a name or a board file.",
-)
-@option(
-    "--model",
-    default="",
-    metavar="MODEL",
-    shell_complete=complete_models,
-    help="Show the rules for this model: a file or a name.",
-)
-@option(
-    "--unit",
-    default="",
-    metavar="UNIT",
-    shell_complete=complete_units,
-    help="Show the rules for this lab unit.",
+@panel(
+    SELECTION,
+    option(
+        "--board",
+        default="",
+        metavar="BOARD",
+        shell_complete=complete_boards,
+        help="Show the rules for this board: a name or a board file.",
+    ),
+    option(
+        "--model",
+        default="",
+        metavar="MODEL",
+        shell_complete=complete_models,
+        help="Show the rules for this model: a file or a name.",
+    ),
+    option(
+        "--unit",
+        default="",
+        metavar="UNIT",
+        shell_complete=complete_units,
+        help="Show the rules for this lab unit.",
+    ),
 )
 @output_options
 def command(file: Path | None, board: str, model: str, unit: str, output: OutputOptions) -> None:
     """Show the rules of a budget that apply to a board and model.
 
-    Each field is printed with the file it comes from. Without FILE, show the budget that the board file
-    names.
+    Each field is printed with the file it comes from. Without FILE, show the budget that the
+    board file names.
     """
     from harness.check.budget import load_budget
     from harness.check.subject import model_name

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.inspector_options import InspectorFiles, inspector_options
+from harness.cli.inspector_options import InspectorOptions, inspector_options
 from harness.cli.options import ReadingOptions, output_options, reading_options
 from harness.cli.output import OutputOptions
 from harness.cli.panels import PanelCommand, option, panel
@@ -49,7 +49,7 @@ def command(
     tree: bool,
     with_memory: bool,
     by: str | None,
-    files: InspectorFiles,
+    options: InspectorOptions,
     reading: ReadingOptions,
     output: OutputOptions,
 ) -> None:
@@ -57,10 +57,10 @@ def command(
 
     PATH is a run directory, a device log, an ED00 file or a console capture.
     """
-    reading = files.on_scale(reading)
+    reading = options.on_scale(reading)
     source = reading.load(path)
-    known = files.metadata(source)
-    found = files.inspect(source)
+    known = options.metadata(source)
+    found = options.inspect(source)
     comparisons = [(item.run, item.output, item.metrics) for item in found]
     pools = _pools(known) if with_memory else []
     if output.json:
@@ -96,7 +96,7 @@ def command(
         lives = _memory(source.trace, pools)
         print_memory(console, source.trace, lives, pools, detailed=detailed)
     if by is not None or not (tree or with_memory):
-        unit = unit_of(files.target_time_scale)
+        unit = unit_of(options.target_time_scale)
         if by == "module":
             print_modules(console, source.trace, known.symbols, unit)
         else:

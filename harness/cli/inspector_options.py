@@ -28,7 +28,7 @@ _SCALES = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1, "cycles": None}
 
 
 @dataclass(frozen=True, slots=True)
-class InspectorFiles:
+class InspectorOptions:
     """Values of the options; each field is the option of its name."""
 
     etrecord: Path | None
@@ -89,11 +89,11 @@ class InspectorFiles:
 
 
 def inspector_options(function: _F) -> _F:
-    """Add the options and pass them as one ``files`` argument."""
+    """Add the options and pass them as one ``options`` argument."""
 
     def collect(*args: Any, **kwargs: Any) -> Any:
-        given = {field.name: kwargs.pop(field.name) for field in fields(InspectorFiles)}
-        return function(*args, files=InspectorFiles(**given), **kwargs)
+        given = {field.name: kwargs.pop(field.name) for field in fields(InspectorOptions)}
+        return function(*args, options=InspectorOptions(**given), **kwargs)
 
     scales = click.Choice(list(_SCALES))
     file = FilePath(dir_okay=False)
