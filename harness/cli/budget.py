@@ -44,8 +44,8 @@ from harness.errors import UsageError
 def command(file: Path | None, board: str, model: str, unit: str, output: OutputOptions) -> None:
     """Show the rules of a budget that apply to a board and model.
 
-    Each field is printed with the file it comes from. Without FILE, show the budget that the
-    board file names.
+    Each field is printed with the file and line that sets it. Without FILE, show the budget that
+    the board file names.
     """
     from harness.check.budget import load_budget
     from harness.check.subject import model_name

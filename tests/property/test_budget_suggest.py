@@ -208,4 +208,4 @@ def test_the_effective_rules_are_shown_with_their_places(
     boards_own = etharness("budget", "--board", "native").out
     assert "default.toml:7" in boards_own
     unclear = etharness("budget")
-    assert (unclear.code, "which budget is meant" in unclear.err) == (2, True)
+    assert (unclear.code, "no budget is selected" in unclear.err) == (2, True)

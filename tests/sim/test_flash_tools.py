@@ -387,7 +387,7 @@ def test_an_image_without_a_build_id_needs_to_be_allowed(
     allowed = etharness(*arguments, "--no-identity")
     assert allowed.code == 0, allowed.err
     assert record_of(tmp_path / "out")["build_id_after"] is None
-    assert "was not asked what it runs" in allowed.out
+    assert "was not asked for its build id" in allowed.out
 
 
 def test_a_board_without_a_port_cannot_be_asked(etharness: Etharness, tmp_path: Path) -> None:

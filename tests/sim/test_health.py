@@ -13,8 +13,7 @@ import pytest
 
 from harness.config.unit import Unit, UsbPort, find_unit
 from harness.errors import Owner
-from harness.lab.health import examine
-from harness.lab.health import repair as heal
+from harness.lab.health import examine, heal
 from harness.lab.health.line_test import best_rate
 from harness.lab.leases import hold
 from harness.records.health import Health, RateQuality
