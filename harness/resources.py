@@ -23,10 +23,15 @@ def data_directory(name: str) -> Path:
     return packaged if packaged.is_dir() else _PACKAGE.parent / _CHECKOUT.get(name, name)
 
 
+def packaged_models() -> dict[str, Path]:
+    """Return the paths of the packaged models by name, such as ``kws_int8``."""
+    models = data_directory("firmware_stub") / "models"
+    return {path.stem: path for path in sorted(models.glob("*.pte"))}
+
+
 def packaged_model(name: str) -> Path | None:
     """Return the path of a packaged model such as ``kws_int8``, or None."""
-    models = data_directory("firmware_stub") / "models"
-    return {path.stem: path for path in models.glob("*.pte")}.get(name)
+    return packaged_models().get(name)
 
 
 def find_model(model: Path) -> Path:

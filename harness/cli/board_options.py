@@ -1,4 +1,4 @@
-"""The options that say which board a command is for."""
+"""Options that select the board or unit of a command."""
 
 from __future__ import annotations
 
@@ -8,27 +8,45 @@ from typing import Any, TypeVar
 
 import click
 
-from harness.cli.common import with_options
+from harness.cli.completers import complete_boards, complete_units
+from harness.cli.options import with_options
+from harness.cli.panels import TARGET, option, panel
 from harness.cli.paths import FilePath, absolute_name
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-units_option = click.option(
+_units = option(
     "--units",
     metavar="FILE",
     type=FilePath(),
-    help="The lab's units.  [default: $ETHARNESS_UNITS, ./units.toml, or "
+    is_eager=True,  # completion of --unit reads this file
+    help="Unit file of the lab.  [default: $ETHARNESS_UNITS, ./units.toml, or "
     "~/.config/etdump-harness/units.toml]",
 )
 
+units_option = panel(TARGET, _units)
+"""``--units``, passed as the path ``units``, or None for the lab's own file."""
 
-def chosen_options(function: _F) -> _F:
-    """Add ``--board --unit --units --port``, and pass what they choose as one ``chosen``."""
+baud_option = panel(
+    TARGET,
+    option(
+        "--baud",
+        metavar="RATE",
+        type=click.IntRange(min=1),
+        help="Switch the serial line to this rate, bits per second.  [default: the best rate of "
+        "the unit or board file]",
+    ),
+)
+"""``--baud``, passed as a number, or None."""
+
+
+def target_options(function: _F) -> _F:
+    """Add ``--board --unit --units --port``; pass the selected board as ``chosen``."""
     return _with_chosen(function, needed=True)
 
 
-def optional_chosen_options(function: _F) -> _F:
-    """The same for a command that may do without a board: None when none of them is given."""
+def optional_target_options(function: _F) -> _F:
+    """Add the same options; ``chosen`` is None if no board is selected."""
     return _with_chosen(function, needed=False)
 
 
@@ -44,27 +62,38 @@ def _with_chosen(function: _F, *, needed: bool) -> _F:
     ) -> Any:
         from harness.lab.units import choose
 
-        said = needed or any((board, unit, port))
-        return function(*args, chosen=choose(board, unit, port, units) if said else None, **kwargs)
+        selected = needed or any((board, unit, port))
+        chosen = choose(board, unit, port, units) if selected else None
+        return function(*args, chosen=chosen, **kwargs)
 
     return with_options(
         function,
         collect,
-        click.option(
-            "-p",
-            "--port",
-            callback=absolute_name,
-            help="Serial port of the board, if its unit does not say.",
-        ),
-        units_option,
-        click.option(
-            "--unit",
-            help="A unit of the lab (see `etharness units`), which says board and port; or, with "
-            "--board, what results call it.  [default: its port]",
-        ),
-        click.option(
-            "--board",
-            callback=absolute_name,
-            help="Board name (see `etharness boards`) or board file, if no unit of the lab says.",
+        panel(
+            TARGET,
+            option(
+                "--board",
+                metavar="BOARD",
+                callback=absolute_name,
+                shell_complete=complete_boards,
+                help="Board type: a name (see `etharness boards`) or a board file.  [default: the "
+                "unit's]",
+            ),
+            option(
+                "--unit",
+                metavar="UNIT",
+                shell_complete=complete_units,
+                help="Lab unit (see `etharness lab units`); sets board and port. With --board it "
+                "only labels results.  [default: the port]",
+            ),
+            _units,
+            option(
+                "-p",
+                "--port",
+                metavar="PORT",
+                callback=absolute_name,
+                help="Serial port of the board: a device or a URL (docs/remote.md).  [default: "
+                "the unit's]",
+            ),
         ),
     )

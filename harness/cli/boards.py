@@ -1,10 +1,12 @@
-"""``etharness boards``: what can be named with --board."""
+"""``etharness boards``: the supported board types."""
 
 from __future__ import annotations
 
 import click
 
-from harness.cli.common import OutputOptions, output_options
+from harness.cli.options import output_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import PanelCommand
 from harness.config.board import (
     BoardMemory,
     NativeTarget,
@@ -17,21 +19,22 @@ from harness.config.board import (
 _RUNS = {NativeTarget: "on this host", QemuTarget: "simulated", SerialTarget: "real"}
 
 
-@click.command(name="boards")
+@click.command(name="boards", cls=PanelCommand)
 @output_options
 def command(output: OutputOptions) -> None:
-    """List the boards that can be named with --board."""
+    """List the supported boards.
+
+    Their names are values of --board, which also takes the path of a board file.
+    """
     boards = [load_board(name)[0] for name in board_names()]
     if output.json:
-        from harness.records.result import encode
-
-        click.echo(encode(boards), nl=False)
+        output.print_json(boards)
         return
     from harness.report.terminal import show_table
 
     show_table(
         output.console(),
-        ("board", "core", "RAM", "flash", "timer", "runs", "what it is", "tested"),
+        ("board", "core", "RAM", "flash", "timer", "runs", "description", "tested"),
         [
             (
                 board.name,
@@ -40,7 +43,7 @@ def command(output: OutputOptions) -> None:
                 f"{board.timer.hz} Hz, {board.timer.bits} bits",
                 _RUNS[type(board.target)],
                 board.description,
-                "UNTESTED: nobody has run it on the board" if board.untested else board.tested,
+                "UNTESTED on real hardware" if board.untested else board.tested,
             )
             for board in boards
         ],
@@ -48,7 +51,7 @@ def command(output: OutputOptions) -> None:
 
 
 def _memory(memory: BoardMemory | None) -> tuple[str, str]:
-    """RAM and flash in KiB or MiB."""
+    """Return the sizes of RAM and flash as text; empty if unknown."""
     if memory is None:
         return "", ""
     return _size(memory.ram), _size(memory.code) if memory.code else "in RAM"

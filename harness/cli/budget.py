@@ -1,4 +1,4 @@
-"""``etharness budget``: the rules for one board and model, and where each comes from."""
+"""``etharness budget``: the rules for one board and model."""
 
 from __future__ import annotations
 
@@ -6,21 +6,46 @@ from pathlib import Path
 
 import click
 
-from harness.cli.common import OutputOptions, output_options
+from harness.cli.completers import complete_boards, complete_models, complete_units
+from harness.cli.options import output_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import SELECTION, PanelCommand, option, panel
 from harness.cli.paths import FilePath
 from harness.errors import UsageError
 
 
-@click.command(name="budget")
+@click.command(name="budget", cls=PanelCommand)
 @click.argument("file", required=False, type=FilePath())
-@click.option("--board", default="", help="Board name, or board file, that the rules are for.")
-@click.option("--model", default="", help="The model that they are for: its file, or its name.")
-@click.option("--unit", default="", help="The board of this type that they are for.")
+@panel(
+    SELECTION,
+    option(
+        "--board",
+        default="",
+        metavar="BOARD",
+        shell_complete=complete_boards,
+        help="Show the rules for this board: a name or a board file.",
+    ),
+    option(
+        "--model",
+        default="",
+        metavar="MODEL",
+        shell_complete=complete_models,
+        help="Show the rules for this model: a file or a name.",
+    ),
+    option(
+        "--unit",
+        default="",
+        metavar="UNIT",
+        shell_complete=complete_units,
+        help="Show the rules for this lab unit.",
+    ),
+)
 @output_options
 def command(file: Path | None, board: str, model: str, unit: str, output: OutputOptions) -> None:
-    """Show a budget's rules for a board and model, and where each is from.
+    """Show the rules of a budget that apply to a board and model.
 
-    Without FILE it is the budget that the board file names.
+    Each field is printed with the file and line that sets it. Without FILE, show the budget that
+    the board file names.
     """
     from harness.check.budget import load_budget
     from harness.check.subject import model_name
@@ -34,8 +59,8 @@ def command(file: Path | None, board: str, model: str, unit: str, output: Output
             file = path.parent / description.budget
     if file is None:
         raise UsageError(
-            "it is not clear which budget is meant",
-            hint="name a FILE, or a --board whose board file names one",
+            "no budget is selected",
+            hint="name a budget FILE, or a --board whose board file names one",
         )
     budget = load_budget(file, name, model_name(model), unit)
     from harness.report.budget import budget_document, print_budget

@@ -1,4 +1,4 @@
-"""``etharness build``: the firmware of a board, and how large it is."""
+"""``etharness build``: build the firmware of a board and show its size."""
 
 from __future__ import annotations
 
@@ -7,25 +7,39 @@ from pathlib import Path
 
 import click
 
-from harness.cli.common import OutputOptions, output_options
+from harness.cli.completers import complete_boards
+from harness.cli.options import output_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import PanelCommand, option
 from harness.cli.paths import FilePath
-from harness.config.board import load_board
-from harness.target.build import build_firmware
-from harness.target.size import firmware_sizes
 
 
-@click.command(name="build")
-@click.option("--board", required=True, help="Board name (see `etharness boards`) or board file.")
-@click.option(
+@click.command(name="build", cls=PanelCommand)
+@option(
+    "--board",
+    required=True,
+    metavar="BOARD",
+    shell_complete=complete_boards,
+    help="Board name (see `etharness boards`) or board file.",
+)
+@option(
     "-o",
     "--output",
     "destination",
+    metavar="FILE",
     type=FilePath(),
-    help="Copy the image here; without it, only its place in the build cache is printed.",
+    help="Copy the image to this file.  [default: leave it in the build cache]",
 )
 @output_options
 def command(board: str, destination: Path | None, output: OutputOptions) -> None:
-    """Build the firmware of a board."""
+    """Build the firmware of a board.
+
+    Prints the path of the image, its build id, and the size of each part.
+    """
+    from harness.config.board import load_board
+    from harness.target.build import build_firmware
+    from harness.target.size import firmware_sizes
+
     description, _ = load_board(board)
     firmware = build_firmware(description)
     sizes = list(firmware_sizes(firmware, firmware.preset))
@@ -34,10 +48,9 @@ def command(board: str, destination: Path | None, output: OutputOptions) -> None
         shutil.copy2(image, destination)
         image = destination
     if output.json:
-        from harness.records.result import encode
         from harness.report.document import BuildDocument
 
-        click.echo(encode(BuildDocument(str(image), firmware.build_id, sizes)), nl=False)
+        output.print_json(BuildDocument(str(image), firmware.build_id, sizes))
         return
     click.echo(f"{image} (build {firmware.build_id})")
     if output.verbosity >= 0:

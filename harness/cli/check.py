@@ -1,85 +1,103 @@
-"""``etharness check``: a trace against a budget."""
+"""``etharness check``: check a trace against invariants, a budget and a baseline."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from harness.check.history.baseline import BaselineRef
-from harness.cli.baseline_options import baseline_option, history_ref
-from harness.cli.common import (
-    OutputOptions,
-    ReadingOptions,
-    output_options,
-    reading_options,
-    report_option,
-    write_reports,
-)
+from harness.cli.completers import complete_boards, complete_models
+from harness.cli.history_options import baseline_option, history_ref
+from harness.cli.options import ReadingOptions, output_options, reading_options, report_option
+from harness.cli.output import OutputOptions, write_reports
+from harness.cli.panels import OUTPUT, VERDICT, PanelCommand, option, panel
 from harness.cli.paths import FilePath, absolute_history
 from harness.errors import UsageError
 
+if TYPE_CHECKING:
+    from harness.check.history.baseline import BaselineRef
+
 
 def _share(_: click.Context, parameter: click.Parameter, text: str) -> float:
-    """A percentage as a share."""
+    """Return a percentage as a share of 1."""
     try:
         percent = float(text.removesuffix("%"))
     except ValueError:
         percent = math.nan
     if not 0 <= percent < math.inf:
-        raise click.BadParameter(f"{text!r} is no percentage: write 20%", param=parameter)
+        raise click.BadParameter(f"{text!r} is not a percentage; write 20%", param=parameter)
     return percent / 100
 
 
-@click.command(name="check")
+@click.command(name="check", cls=PanelCommand)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH", type=FilePath())
-@click.option(
-    "--budget",
-    type=FilePath(),
-    help="Budget file.  [default: the one the run directory was checked against, if any]",
+@panel(
+    VERDICT,
+    option(
+        "--budget",
+        metavar="FILE",
+        type=FilePath(),
+        help="Budget file.  [default: the one the run was checked against, if any]",
+    ),
+    option(
+        "--board",
+        default="",
+        metavar="BOARD",
+        shell_complete=complete_boards,
+        help="Apply the budget rules of this board; for a trace without result.json.",
+    ),
+    option(
+        "--model",
+        default="",
+        metavar="MODEL",
+        shell_complete=complete_models,
+        help="Apply the budget rules of this model, a file or a name; likewise.",
+    ),
+    option(
+        "--etrecord",
+        metavar="FILE",
+        type=FilePath(dir_okay=False),
+        help="ETRecord of the model; required by limits on modules.",
+    ),
+    option(
+        "--history",
+        callback=absolute_history,
+        metavar="URL",
+        help="Compare with this history: an SQLite file or postgresql:// URL.  [default with "
+        "--baseline: $ETHARNESS_HISTORY, or .etharness/history.sqlite near the project]",
+    ),
+    baseline_option,
 )
-@click.option(
-    "--etrecord",
-    metavar="FILE",
-    type=FilePath(dir_okay=False),
-    help="What the model's exporter knew: limits on modules need it.",
-)
-@click.option("--board", default="", help="Board whose rules count, for a trace without a result.")
-@click.option("--model", default="", help="Model whose rules count, likewise; its file or name.")
-@click.option(
-    "--history",
-    callback=absolute_history,
-    metavar="URL",
-    help="Hold the run against a history: SQLite file or postgresql:// URL.  "
-    "[default with --baseline: $ETHARNESS_HISTORY, or .etharness/history.sqlite near the project]",
-)
-@baseline_option
-@report_option()
-@click.option(
-    "--suggest",
-    "suggested",
-    metavar="FILE",
-    type=FilePath(dir_okay=False),
-    help="Write a first budget from what was measured instead; takes several PATHs.",
-)
-@click.option(
-    "--margin",
-    default="20%",
-    show_default=True,
-    metavar="PERCENT",
-    callback=_share,
-    help="With --suggest, how much more than what was measured is allowed; 0% is exact.",
-)
-@click.option(
-    "--own-limit",
-    default="5%",
-    show_default=True,
-    metavar="PERCENT",
-    callback=_share,
-    help="With --suggest, the share of the time that gives an operator a limit of its own.",
+@panel(
+    "Suggested budget",
+    option(
+        "--suggest",
+        "suggested",
+        metavar="FILE",
+        type=FilePath(dir_okay=False),
+        help="Write a first budget from the measured values instead; accepts several PATHs.",
+    ),
+    option(
+        "--margin",
+        default="20%",
+        show_default=True,
+        metavar="PERCENT",
+        callback=_share,
+        help="Margin of each suggested limit above the measured value; 0% is exact.",
+    ),
+    option(
+        "--own-limit",
+        default="5%",
+        show_default=True,
+        metavar="PERCENT",
+        callback=_share,
+        help="Share of the total time from which an operator gets its own limit.",
+    ),
 )
 @reading_options
+@panel(OUTPUT, report_option())
 @output_options
 def command(
     paths: tuple[Path, ...],
@@ -96,16 +114,16 @@ def command(
     reading: ReadingOptions,
     output: OutputOptions,
 ) -> int:
-    """Check a run or an ETDump: what always holds, a budget, and earlier results.
+    """Check a trace against invariants, a budget and a baseline.
 
-    A run that was held against a history before is held against the same again, which its
-    directory keeps, unless --history or --baseline is given.
+    PATH is a run directory, a device log or an ED00 file. A run that was compared with a baseline
+    before is compared with the same results again, unless --history or --baseline is given.
     """
     if suggested is not None:
         return _suggest(suggested, paths, margin, own_limit, reading, output)
     if len(paths) > 1:
         raise UsageError(
-            f"check takes one PATH, not {len(paths)}", hint="`etharness report` judges several"
+            f"check takes one PATH, not {len(paths)}", hint="`etharness report` evaluates several"
         )
     (path,) = paths
     from harness.runs.evaluation import evaluate_path, verdict_record
@@ -115,11 +133,9 @@ def command(
     run = evaluate_path(path, reading.load, budget, given, against)
     write_reports(reports, [run])
     if run.subject is None:
-        reading.load(path)  # raises what there is to say of a run without a trace
+        reading.load(path)  # a run without a trace: raises the reason
     if output.json:
-        from harness.records.result import encode
-
-        click.echo(encode(verdict_record(run)), nl=False)
+        output.print_json(verdict_record(run))
     else:
         from harness.report.against import print_against
         from harness.report.terminal import print_verdict, show_line
@@ -129,7 +145,7 @@ def command(
             print_against(console, run.comparison, detailed=output.verbosity > 0)
         print_verdict(console, run.verdict, verbosity=output.verbosity)
         if run.failure is not None:
-            text = f"FAIL: the run did not end: {run.failure.kind}: {run.failure.message}"
+            text = f"FAIL: the run failed: {run.failure.kind}: {run.failure.message}"
             show_line(console, text, style="bold red")
     return 0 if run.passed else 1
 
@@ -148,10 +164,8 @@ def _suggest(
     checks = write_suggestion(file, paths, reading.load, Wishes(margin, own_limit))
     unmet = sum(not check.passed for check in checks)
     if output.json:
-        from harness.records.result import encode
-
-        click.echo(encode(checks), nl=False)
+        output.print_json(checks)
     elif output.verbosity >= 0:
-        held = f"{unmet} do not hold" if unmet else "all hold"
-        click.echo(f"{file}: {len(checks)} checks of what was measured, {held}")
+        passed = f"{unmet} failed" if unmet else "all passed"
+        click.echo(f"{file}: {len(checks)} checks of the measured values, {passed}")
     return 1 if unmet else 0

@@ -1,4 +1,4 @@
-"""``etharness compare``: two traces op by op."""
+"""``etharness compare``: compare two traces operator by operator."""
 
 from __future__ import annotations
 
@@ -7,27 +7,33 @@ from pathlib import Path
 import click
 
 from harness.analyze.compare import EXECUTIONS, STATISTICS, Executions, Statistic, compare
-from harness.cli.common import OutputOptions, ReadingOptions, output_options, reading_options
+from harness.cli.options import ReadingOptions, output_options, reading_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import PanelCommand, option, panel
 from harness.cli.paths import FilePath
 from harness.files import shown
 
 
-@click.command(name="compare")
+@click.command(name="compare", cls=PanelCommand)
 @click.argument("before", type=FilePath())
 @click.argument("after", type=FilePath())
-@click.option(
-    "--statistic",
-    type=click.Choice(STATISTICS),
-    default="p50",
-    show_default=True,
-    help="What of an operator's times is compared.",
-)
-@click.option(
-    "--executions",
-    type=click.Choice(EXECUTIONS),
-    default="all",
-    show_default=True,
-    help="Cold: the first execution after loading; warm: later ones.",
+@panel(
+    "Comparison",
+    option(
+        "--statistic",
+        type=click.Choice(STATISTICS),
+        metavar="NAME",
+        default="p50",
+        show_default=True,
+        help=f"Statistic of an operator's times to compare: {', '.join(STATISTICS)}.",
+    ),
+    option(
+        "--executions",
+        type=click.Choice(EXECUTIONS),
+        default="all",
+        show_default=True,
+        help="Executions to compare: all, the first after loading (cold), or later ones (warm).",
+    ),
 )
 @reading_options
 @output_options
@@ -41,8 +47,8 @@ def command(
 ) -> None:
     """Compare two traces operator by operator.
 
-    The operator that became slower by most comes first. BEFORE and AFTER are what decode takes: run
-    directories, device logs, ED00 files.
+    The largest slowdown comes first. BEFORE and AFTER are run directories, device logs or ED00
+    files.
     """
     sources = [reading.load(path) for path in (before, after)]
     traces = [source.trace for source in sources]

@@ -1,4 +1,4 @@
-"""``etharness decode``: what a trace holds."""
+"""``etharness decode``: show a trace."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.common import OutputOptions, ReadingOptions, output_options, reading_options
-from harness.cli.inspector_options import InspectorFiles, beside_options
+from harness.cli.inspector_options import InspectorOptions, inspector_options
+from harness.cli.options import ReadingOptions, output_options, reading_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import PanelCommand, option, panel
 from harness.cli.paths import FilePath
 
 if TYPE_CHECKING:
@@ -16,33 +18,49 @@ if TYPE_CHECKING:
 
     from harness.analyze.memory import Memory
     from harness.analyze.planned_memory import PlannedPool
+    from harness.formatting import DisplayUnit
     from harness.records.trace import Trace
     from harness.runs.model_metadata import ModelMetadata
     from harness.runs.source import Source
 
 
-@click.command(name="decode")
+@click.command(name="decode", cls=PanelCommand)
 @click.argument("path", type=FilePath())
-@click.option("--tree", is_flag=True, help="Print the call tree, with total and self times.")
-@click.option(
-    "--memory", "with_memory", is_flag=True, help="Print memory over time: peaks and who was live."
+@panel(
+    "View",
+    option("--tree", is_flag=True, help="Print the call tree with total and self times."),
+    option(
+        "--memory",
+        "with_memory",
+        is_flag=True,
+        help="Print memory over time: each peak and the tensors live at that moment.",
+    ),
+    option(
+        "--by",
+        type=click.Choice(["module"]),
+        help="Group times by module, each operator counted once; needs --etrecord.",
+    ),
 )
-@beside_options
+@inspector_options
 @reading_options
 @output_options
 def command(
     path: Path,
     tree: bool,
     with_memory: bool,
-    beside: InspectorFiles,
+    by: str | None,
+    options: InspectorOptions,
     reading: ReadingOptions,
     output: OutputOptions,
 ) -> None:
-    """Print what an ETDump, a console capture, a log or a run directory holds."""
-    reading = beside.on_scale(reading)
+    """Show a trace: times, call tree, memory.
+
+    PATH is a run directory, a device log, an ED00 file or a console capture.
+    """
+    reading = options.on_scale(reading)
     source = reading.load(path)
-    known = beside.load_metadata(source)
-    found = beside.inspect(source)
+    known = options.metadata(source)
+    found = options.inspect(source)
     comparisons = [(item.run, item.output, item.metrics) for item in found]
     pools = _pools(known) if with_memory else []
     if output.json:
@@ -58,12 +76,13 @@ def command(
             damage=source.damage,
             symbols=known.symbols,
             arguments=known.arguments,
-            by_module=beside.by == "module",
+            by_module=by == "module",
             comparisons=comparisons,
         )
         click.echo(document, nl=False)
         return
-    from harness.report.symbols import print_comparisons, print_sources
+    from harness.formatting import unit_of
+    from harness.report.symbols import print_comparisons, print_modules, print_sources
     from harness.report.terminal import print_damage
 
     console, detailed = output.console(), output.verbosity > 0
@@ -76,33 +95,32 @@ def command(
 
         lives = _memory(source.trace, pools)
         print_memory(console, source.trace, lives, pools, detailed=detailed)
-    if beside.by is not None or not (tree or with_memory):
-        _print_operators(console, source, known, beside, detailed=detailed)
+    if by is not None or not (tree or with_memory):
+        unit = unit_of(options.target_time_scale)
+        if by == "module":
+            print_modules(console, source.trace, known.symbols, unit)
+        else:
+            _print_operators(console, source, known, unit, detailed=detailed)
     if detailed:
         print_sources(console, source.trace, known.symbols)
     print_comparisons(console, comparisons)
     print_damage(console, source.damage, detailed=detailed)
     if len(source.dumps) > 1:
-        click.echo(f"{len(source.dumps)} dumps, one behind the other in the file")
+        click.echo(f"the file holds {len(source.dumps)} dumps, one after the other")
 
 
 def _print_operators(
     console: Console,
     source: Source,
     known: ModelMetadata,
-    beside: InspectorFiles,
+    unit: DisplayUnit | None,
     *,
     detailed: bool,
 ) -> None:
-    """Print the run, or its times by module."""
-    from harness.formatting import unit_of
-    from harness.report.symbols import known_columns, print_modules
+    """Print the run with its table of operators."""
+    from harness.report.symbols import known_columns
     from harness.report.terminal import print_run
 
-    unit = unit_of(beside.target_time_scale)
-    if beside.by == "module":
-        print_modules(console, source.trace, known.symbols, unit)
-        return
     print_run(
         console,
         source.trace,

@@ -1,32 +1,41 @@
-"""``etharness doctor``: what this machine can do and what it lacks."""
+"""``etharness doctor``: the tools that this host has and lacks."""
 
 from __future__ import annotations
 
 import click
 
-from harness.cli.common import OutputOptions, output_options
+from harness.cli.completers import complete_boards
+from harness.cli.options import output_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import PanelCommand, option
 from harness.config.board import SerialTarget, board_names, load_board
 from harness.flash.doctor import examine as flash_tools
 from harness.target.doctor import ProgramFinding, examine
 
 
-@click.command(name="doctor")
-@click.option("--board", help="Only what this board needs; exit code 2 if any of it is missing.")
+@click.command(name="doctor", cls=PanelCommand)
+@option(
+    "--board",
+    metavar="BOARD",
+    shell_complete=complete_boards,
+    help="List only the tools for this board; exit with 2 if one is missing.",
+)
 @output_options
 def command(board: str | None, output: OutputOptions) -> int:
-    """Say what this machine can do and what it lacks."""
+    """List the tools that this host has and lacks.
+
+    A missing tool is printed with the boards that need it and the command that installs it.
+    """
     boards = [load_board(name)[0] for name in ([board] if board else board_names())]
     needed, tools = examine(boards), flash_tools(boards)
     findings = needed + tools
     if output.json:
-        from harness.records.result import encode
-
-        click.echo(encode(findings), nl=False)
+        output.print_json(findings)
     else:
         if needed:
             _show(needed, output)
         if tools:
-            _show(tools, output, "To flash with, one is enough")
+            _show(tools, output, "Flashing tools (one is enough)")
     lacks = any(finding.version is None for finding in needed)
     if any(isinstance(item.target, SerialTarget) for item in boards):
         lacks = lacks or all(tool.version is None for tool in tools)

@@ -1,19 +1,22 @@
-"""``etharness explain``: what a check means."""
+"""``etharness explain``: the pages about checks."""
 
 from __future__ import annotations
 
 import click
 
-from harness.cli.common import OutputOptions, output_options
+from harness.cli.completers import complete_codes
+from harness.cli.options import output_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import PanelCommand
 
 
-@click.command(name="explain")
-@click.argument("codes", nargs=-1)
+@click.command(name="explain", cls=PanelCommand)
+@click.argument("codes", nargs=-1, shell_complete=complete_codes)
 @output_options
 def command(codes: tuple[str, ...], output: OutputOptions) -> None:
-    """Say what checks mean, by the codes that a verdict gives.
+    """Explain check codes.
 
-    Without CODES all there are are listed.
+    CODES are those that a verdict prints, such as B01. Without CODES, list all checks.
     """
     from harness.check.pages import explain
     from harness.records.check_codes import CODES

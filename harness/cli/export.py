@@ -1,4 +1,4 @@
-"""``etharness export``: a trace in another tool's format."""
+"""``etharness export``: write a trace in another tool's format."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import click
 
 from harness.analyze.clock_width import suspected_widths
 from harness.analyze.inputs import find_method
-from harness.cli.common import OutputOptions, ReadingOptions, output_options, reading_options
+from harness.cli.options import ReadingOptions, output_options, reading_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import MODEL, OUTPUT, PanelCommand, option, panel
 from harness.cli.paths import FilePath
 from harness.decode.pte import read_program
 from harness.errors import UsageError
@@ -18,39 +20,65 @@ from harness.records.trace import Trace
 from harness.runs.directory import RunDirectory
 from harness.runs.source import Source
 
-_FORMATS = "\n".join(f"  {name:<12}{format_.description}" for name, format_ in FORMATS.items())
+
+class _ExportCommand(PanelCommand):
+    """The command, whose help ends with a list of the formats."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Formats (docs/exports.md)"):
+            formatter.write_dl([(name, known.description) for name, known in FORMATS.items()])
 
 
-@click.command(name="export", epilog=f"\b\nFormats (docs/exports.md):\n{_FORMATS}")
+@click.command(name="export", cls=_ExportCommand)
 @click.argument("path", type=FilePath())
-@click.option(
-    "-f",
-    "--format",
-    "name",
-    required=True,
-    type=click.Choice(list(FORMATS)),
-    metavar="FORMAT",
-    help="One of those below.",
+@panel(
+    "Format",
+    option(
+        "-f",
+        "--format",
+        "name",
+        required=True,
+        type=click.Choice(list(FORMATS)),
+        metavar="FORMAT",
+        help="Format to write; see the list below.",
+    ),
+    option("--flavour", metavar="NAME", help="Variant of the format."),
+    option(
+        "--dump",
+        metavar="N",
+        type=click.IntRange(1),
+        help="Write only this dump of a file that holds several.",
+    ),
 )
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    required=True,
-    type=FilePath(),
-    metavar="FILE",
-    help="What to write.",
+@panel(
+    MODEL,
+    option(
+        "--model",
+        metavar="FILE",
+        type=FilePath(exists=True, dir_okay=False),
+        help="Executed .pte file; adds operands, data dependencies and names of delegates.",
+    ),
+    option(
+        "--method",
+        metavar="NAME",
+        help="Executed method of the model.  [default: the one that matches the trace]",
+    ),
 )
-@click.option("--flavour", help="A variant of the format.")
-@click.option(
-    "--model",
-    type=FilePath(exists=True, dir_okay=False),
-    help="The .pte that was executed: operands, data dependencies, names of delegates.",
-)
-@click.option("--method", help="Its method; by default the one that fits the trace.")
-@click.option("--dump", type=click.IntRange(1), help="Only this one of several dumps in a file.")
-@click.option("--force", is_flag=True, help="Replace the file if it is there.")
 @reading_options
+@panel(
+    OUTPUT,
+    option(
+        "-o",
+        "--output",
+        "file",
+        required=True,
+        type=FilePath(),
+        metavar="FILE",
+        help="File to write.",
+    ),
+    option("--force", is_flag=True, help="Replace an existing file."),
+)
 @output_options
 def command(
     path: Path,
@@ -64,7 +92,10 @@ def command(
     reading: ReadingOptions,
     output: OutputOptions,
 ) -> None:
-    """Write a trace in another tool's format."""
+    """Write a trace in another tool's format.
+
+    PATH is a run directory, a device log or an ED00 file.
+    """
     _refuse_to_replace(file, force)
     source = reading.load(path)
     trace, notes = _chosen(source, dump)
@@ -88,18 +119,20 @@ def command(
 
 def _refuse_to_replace(file: Path, force: bool) -> None:
     if file.is_file() and not force:
-        raise UsageError(f"{file} is there already", hint="replace it with --force")
+        raise UsageError(f"{file} already exists", hint="replace it with --force")
     if file.exists() and not file.is_file():
-        raise UsageError(f"{file} is not a file", hint="name a file with -o")
+        raise UsageError(f"{file} is not a regular file", hint="name a file with -o")
     if not file.parent.is_dir():
-        raise UsageError(f"{file.parent} is not a directory", hint="make it, or name another file")
+        raise UsageError(
+            f"{file.parent} is not a directory", hint="create it, or name another file with -o"
+        )
 
 
 def _chosen(source: Source, dump: int | None) -> tuple[Trace, tuple[str, ...]]:
-    """The trace to write, and what is not as it should be about it."""
+    """Return the trace to write, and notes about its defects."""
     count = len(source.dumps)
     if dump is not None and dump > count:
-        raise UsageError(f"there is no dump {dump}, the file has {count}")
+        raise UsageError(f"dump {dump} not found: the file has {count}")
     notes = tuple(
         f"damaged: {item.reason}" + (f"; {item.events} events lost" if item.events else "")
         for item in source.damage
@@ -107,5 +140,5 @@ def _chosen(source: Source, dump: int | None) -> tuple[Trace, tuple[str, ...]]:
     if dump is not None:
         return source.dumps[dump - 1].trace, notes
     if count > 1:
-        notes += (f"{count} dumps, taken to be of one clock; --dump writes one of them",)
+        notes += (f"{count} dumps, assumed to share one clock; --dump N writes a single one",)
     return source.trace, notes

@@ -1,58 +1,77 @@
-"""``etharness flash``: firmware onto a board, and proof that it runs there."""
+"""``etharness flash``: flash firmware onto a board and verify that it runs."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.board_options import chosen_options
-from harness.cli.common import OutputOptions, output_options
+from harness.cli.board_options import target_options
+from harness.cli.options import output_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import FLASHING, OUTPUT, PanelCommand, option, panel
 from harness.cli.paths import FilePath
-from harness.lab.flash_plan import FlashRequest, FlashSteps, HowToFlash, plan
-from harness.lab.flashing import flash_board
-from harness.lab.units import Chosen
-from harness.records.flash_record import FlashRecord
+
+if TYPE_CHECKING:
+    from harness.lab.flash_plan import FlashSteps
+    from harness.lab.units import Chosen
+    from harness.records.flash_record import FlashRecord
 
 
-@click.command(name="flash")
-@chosen_options
-@click.option(
-    "--image",
-    type=FilePath(),
-    help="What to write: ELF, Intel HEX, UF2 or .bin.  [default: the board's firmware, built here]",
+@click.command(name="flash", cls=PanelCommand)
+@target_options
+@panel(
+    FLASHING,
+    option(
+        "--image",
+        metavar="FILE",
+        type=FilePath(),
+        help="Image to flash: ELF, Intel HEX, UF2 or .bin.  [default: the board's firmware, built "
+        "here]",
+    ),
+    option(
+        "--tool",
+        metavar="NAME",
+        help="Flashing tool.  [default: the first installed one that the board file lists]",
+    ),
+    option(
+        "--probe",
+        default="",
+        metavar="PROBE",
+        help="Debug probe as VID:PID:Serial, hexadecimal, or VID:PID if only one matches.  "
+        "[default: the unit's, or the only one]",
+    ),
+    option(
+        "--attempts",
+        default=3,
+        show_default=True,
+        metavar="N",
+        type=click.IntRange(1, 100),
+        help="Maximum number of attempts when infrastructure fails.",
+    ),
+    option(
+        "--if-needed",
+        is_flag=True,
+        help="Ask the board for its build id first; skip flashing if it matches.",
+    ),
+    option("--no-identity", is_flag=True, help="Do not ask the board for its build id afterwards."),
+    option("--dry-run", is_flag=True, help="Print the commands without running them."),
 )
-@click.option("--tool", help="Flashing tool.  [default: the board file's first that is here]")
-@click.option(
-    "--probe",
-    default="",
-    metavar="VID:PID:Serial",
-    help="Debug probe to use, hexadecimal; VID:PID if there is only one such.",
+@panel(
+    OUTPUT,
+    option(
+        "-o",
+        "--output",
+        "directory",
+        default=Path("out/flash"),
+        show_default=True,
+        metavar="DIR",
+        type=FilePath(),
+        help="Directory for the tool's log and flash.json.",
+    ),
 )
-@click.option(
-    "-o",
-    "--output",
-    "directory",
-    default=Path("out/flash"),
-    show_default=True,
-    type=FilePath(),
-    help="Directory for the tool's log and flash.json.",
-)
-@click.option(
-    "--attempts",
-    default=3,
-    show_default=True,
-    type=click.IntRange(1, 100),
-    help="How often to try when infrastructure fails.",
-)
-@click.option(
-    "--if-needed", is_flag=True, help="Ask the board first, and leave it when it runs that build."
-)
-@click.option(
-    "--no-identity", is_flag=True, help="Do not ask the board afterwards which build it runs."
-)
-@click.option("--dry-run", is_flag=True, help="Print the commands, and run none of them.")
 @output_options
 def command(
     chosen: Chosen,
@@ -66,9 +85,12 @@ def command(
     dry_run: bool,
     output: OutputOptions,
 ) -> None:
-    """Bring firmware onto a board, and see that the board runs it."""
+    """Flash firmware onto a board and verify that the board runs it."""
+    from harness.lab.flash_plan import FlashRequest, HowToFlash, plan
+    from harness.lab.flashing import flash_board
+
     if if_needed and no_identity:
-        raise click.UsageError("--if-needed asks the board what --no-identity is not to ask")
+        raise click.UsageError("--if-needed needs the build id, so it excludes --no-identity")
     request = FlashRequest(
         board=chosen.board,
         output=directory,
@@ -89,18 +111,16 @@ def command(
 
 def _show_plan(output: OutputOptions, planned: FlashSteps) -> None:
     if output.json:
-        from harness.records.result import encode
-
-        click.echo(encode(planned.document()), nl=False)
+        output.print_json(planned.document())
         return
     for step in planned.steps():
         for path, content in step.files.items():
-            click.echo(f"# {path}, {len(content)} bytes, is made first{_lines(content)}")
+            click.echo(f"# first writes {path}, {len(content)} bytes{_lines(content)}")
         click.echo(shlex.join(step.argv))
 
 
 def _lines(content: bytes) -> str:
-    """A short script, as comments."""
+    """Return a short script as comments; nothing for other content."""
     text = content[:2000].decode("utf-8", errors="replace")
     if len(content) > len(text) or not text.replace("\n", "").isprintable() or text[:1] == ":":
         return ""
@@ -109,30 +129,28 @@ def _lines(content: bytes) -> str:
 
 def _show(output: OutputOptions, record: FlashRecord) -> None:
     if output.json:
-        from harness.records.result import encode
-
-        click.echo(encode(record), nl=False)
+        output.print_json(record)
         return
     from harness.report.terminal import show_line
 
     console = output.console()
-    for line in _told(record) if output.verbosity >= 0 else ():
+    for line in _summary(record) if output.verbosity >= 0 else ():
         show_line(console, line)
 
 
-def _told(record: FlashRecord) -> list[str]:
+def _summary(record: FlashRecord) -> list[str]:
     image = f"{record.image} ({record.image_bytes:,} bytes)"
     if record.skipped:
-        return [f"{record.unit} runs build {record.build_id} already: nothing was written"]
+        return [f"{record.unit} already runs build {record.build_id}; not flashed"]
     version = f" {record.version}" if record.version else ""
     lines = [f"flashed {record.unit} with {record.tool}{version}, {record.why}: {image}"]
-    lines += [f"not with {tool}: {why}" for tool, why in record.others.items()]
+    lines += [f"skipped {tool}: {why}" for tool, why in record.others.items()]
     lines += [
         f"attempt {at}: {one.failure}" for at, one in enumerate(record.attempts, 1) if one.failure
     ]
-    compared = "read back and the same" if record.verified else "not read back"
+    verified = "verified by reading back" if record.verified else "not read back"
     if record.build_id_after is None:
-        lines.append(f"memory: {compared}; the board was not asked what it runs")
+        lines.append(f"memory: {verified}; the board was not asked for its build id")
     else:
-        lines.append(f"memory: {compared}; the board runs build {record.build_id_after}")
+        lines.append(f"memory: {verified}; the board runs build {record.build_id_after}")
     return lines

@@ -1,4 +1,4 @@
-"""Options of ``decode`` about what stands beside a trace, and of ExecuTorch's Inspector."""
+"""Options of ``decode`` about the model and ExecuTorch's Inspector."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.cli.common import ReadingOptions, with_options
+from harness.cli.options import ReadingOptions, with_options
+from harness.cli.panels import MODEL, option, panel
 from harness.cli.paths import FilePath
 from harness.errors import UsageError
 from harness.records.clock_domain import ClockDomain
@@ -23,17 +24,16 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _SCALES = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1, "cycles": None}
-"""Units by name: how many make a second."""
+"""Ticks per second by the name of a time scale; cycles have no rate."""
 
 
 @dataclass(frozen=True, slots=True)
-class InspectorFiles:
-    """What the options say; each field is the option of its name."""
+class InspectorOptions:
+    """Values of the options; each field is the option of its name."""
 
     etrecord: Path | None
     model: Path | None
     method: str | None
-    by: str | None
     source_time_scale: str | None
     target_time_scale: str | None
     tsv: Path | None
@@ -41,33 +41,35 @@ class InspectorFiles:
     bundled_input: int | None
 
     def on_scale(self, reading: ReadingOptions) -> ReadingOptions:
-        """Read ticks as those of the source's time scale.
+        """Return ``reading`` with the rate of ``--source-time-scale``.
 
         Raises:
-            UsageError: The rate is given twice, or only one scale is cycles.
+            UsageError: The rate is given twice, or only one of the two scales is cycles.
         """
         source = self.source_time_scale
         if (source == "cycles") != (self.target_time_scale == "cycles"):
             raise UsageError(
-                "cycles have no length, so nothing else can be made of them",
+                "cycles cannot be converted to or from a unit of time",
                 hint="give both --source-time-scale cycles and --target-time-scale cycles",
             )
         if source is None:
             return reading
         if reading.clock is not None:
-            raise UsageError("--source-time-scale and --clock-hz both say what a tick is")
+            raise UsageError(
+                "--source-time-scale and --clock-hz both set the tick rate", hint="leave out one"
+            )
         rate = _SCALES[source]
         hz = None if rate is None else Fraction(rate)
         return replace(reading, clock=ClockDomain("given", hz, 64))
 
-    def load_metadata(self, source: Source) -> ModelMetadata:
-        """Join the trace with what the files say."""
+    def metadata(self, source: Source) -> ModelMetadata:
+        """Read the metadata of the files for the events of a trace."""
         from harness.runs.model_metadata import load_metadata
 
         return load_metadata(source, etrecord=self.etrecord, model=self.model, method=self.method)
 
     def inspect(self, source: Source) -> list[OutputComparison]:
-        """Do what an Inspector does: write its table, compare outputs, as far as asked for."""
+        """Write the Inspector's table with ``--tsv``; return the output comparisons, if any."""
         if not (self.tsv or self.compare_results):
             return []
         from harness.inspector import Inspector, TimeScale
@@ -86,62 +88,67 @@ class InspectorFiles:
         return compare_runs(inspector) if self.compare_results else []
 
 
-def beside_options(function: _F) -> _F:
-    """Add the options and pass them as one ``beside`` argument."""
+def inspector_options(function: _F) -> _F:
+    """Add the options and pass them as one ``options`` argument."""
 
     def collect(*args: Any, **kwargs: Any) -> Any:
-        given = {field.name: kwargs.pop(field.name) for field in fields(InspectorFiles)}
-        return function(*args, beside=InspectorFiles(**given), **kwargs)
+        given = {field.name: kwargs.pop(field.name) for field in fields(InspectorOptions)}
+        return function(*args, options=InspectorOptions(**given), **kwargs)
 
     scales = click.Choice(list(_SCALES))
     file = FilePath(dir_okay=False)
-    return with_options(
-        function,
-        collect,
-        click.option(
-            "--bundled-input",
-            metavar="N",
-            type=click.IntRange(0),
-            help="The ETRecord's case that ran, where the file does not say.",
-        ),
-        click.option(
-            "--compare-results",
-            is_flag=True,
-            help="Hold the outputs against the ETRecord's reference outputs.",
-        ),
-        click.option(
-            "--tsv",
-            metavar="FILE",
-            type=file,
-            help="Write the table of ExecuTorch's Inspector, too, with tabs between columns.",
-        ),
-        click.option(
-            "--target-time-scale",
-            type=scales,
-            help="The unit of times.  [default: what reads best]",
-        ),
-        click.option(
-            "--source-time-scale",
-            type=scales,
-            help="What the ticks of a file are that does not say.  [default: ns]",
-        ),
-        click.option(
-            "--by",
-            type=click.Choice(["module"]),
-            help="Print times by module, each operator counted once.",
-        ),
-        click.option("--method", help="The method that ran, where there are several."),
-        click.option(
-            "--model",
-            metavar="FILE",
-            type=file,
-            help="The .pte that was executed: what operators were given; with --memory, what it "
-            "plans and what it needs of that.",
-        ),
-        click.option(
+    model = panel(
+        MODEL,
+        option(
             "--etrecord",
             metavar="FILE",
             type=file,
-            help="What the model's exporter knew: operators, modules; with -v stack traces.",
+            help="ETRecord of the model; adds operators, modules and, with -v, stack traces.",
+        ),
+        option(
+            "--model",
+            metavar="FILE",
+            type=file,
+            help="Executed .pte file; adds operator arguments and, with --memory, planned memory.",
+        ),
+        option(
+            "--method",
+            metavar="NAME",
+            help="Executed method of the model.  [default: the recorded one, or the one "
+            "that matches the trace]",
         ),
     )
+    inspector = panel(
+        "ExecuTorch Inspector",
+        option(
+            "--source-time-scale",
+            metavar="SCALE",
+            type=scales,
+            help="Tick unit for files that do not record one: ns, us, ms, s or cycles.  "
+            "[default: ns]",
+        ),
+        option(
+            "--target-time-scale",
+            metavar="SCALE",
+            type=scales,
+            help="Unit of the printed times.  [default: by magnitude]",
+        ),
+        option(
+            "--tsv",
+            metavar="FILE",
+            type=file,
+            help="Also write the Inspector's table as tab-separated values.",
+        ),
+        option(
+            "--compare-results",
+            is_flag=True,
+            help="Compare the outputs with the reference outputs of the ETRecord.",
+        ),
+        option(
+            "--bundled-input",
+            metavar="N",
+            type=click.IntRange(0),
+            help="Test case of the ETRecord that ran.  [default: the recorded one]",
+        ),
+    )
+    return with_options(function, collect, lambda collected: model(inspector(collected)))

@@ -1,4 +1,4 @@
-"""``etharness nightly``: models on all boards of a shelf, by a plan."""
+"""``etharness nightly``: run a plan of models on the boards of a rack."""
 
 from __future__ import annotations
 
@@ -9,28 +9,39 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.board_options import units_option
-from harness.cli.common import OutputOptions, output_options
+from harness.cli.options import output_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import PanelCommand, option, panel
 from harness.cli.paths import FilePath
 
 if TYPE_CHECKING:
     from harness.nightly.orchestrator import Prepared
 
 
-@click.command(name="nightly")
+@click.command(name="nightly", cls=PanelCommand)
 @click.argument("plan", type=FilePath())
 @units_option
-@click.option(
-    "--only",
-    "patterns",
-    multiple=True,
-    metavar="UNIT/MODEL",
-    help="Only what this pattern means, such as 'h743-*/kws*'. May be given several times.",
+@panel(
+    "Plan",
+    option(
+        "--only",
+        "patterns",
+        multiple=True,
+        metavar="UNIT/MODEL",
+        help="Run only steps that match this pattern, such as 'h743-*/kws*'. Repeatable.",
+    ),
+    option("--dry-run", is_flag=True, help="Print the steps in their order without running them."),
+    option(
+        "--quarantine-status",
+        is_flag=True,
+        help="Print the state of each quarantine entry; exit with 1 if one should be removed.",
+    ),
+    option(
+        "--fresh",
+        is_flag=True,
+        help="Start a new nightly run, even if the last one is unfinished.",
+    ),
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be done, in which order.")
-@click.option(
-    "--quarantine-status", is_flag=True, help="Say how the entries of its quarantine stand."
-)
-@click.option("--fresh", is_flag=True, help="Begin a new night, also if one is not finished.")
 @output_options
 def command(
     plan: Path,
@@ -41,11 +52,10 @@ def command(
     fresh: bool,
     output: OutputOptions,
 ) -> int:
-    """Run models on all boards of a shelf, by a plan.
+    """Run models on all boards of a rack, according to a plan.
 
-    A night that was not finished goes on where it was. The exit code says whose the worst failure
-    is: 0 nothing failed; 1 the product's; 2 the test's; 4 a board's; 74 flashing; 76 a link's;
-    71 this host's; 130 interrupted.
+    An unfinished nightly run is resumed. The exit code names the owner of the worst failure:
+    0 none; 1 product; 2 test; 4 board; 74 flashing; 76 link; 71 this host; 130 interrupted.
     """
     from harness.nightly.orchestrator import prepare
     from harness.report.night_terminal import ProgressPrinter, show_night, show_schedule
@@ -60,37 +70,33 @@ def command(
     from harness.nightly.journal import Ended, OfUnit, Record
     from harness.report import formats
 
-    teller = ProgressPrinter(len(prepared.all_steps), quiet=output.json or output.verbosity < 0)
+    printer = ProgressPrinter(len(prepared.all_steps), quiet=output.json or output.verbosity < 0)
 
-    def on_record(record: Record) -> None:
+    def show(record: Record) -> None:
         if isinstance(record, Ended):
-            teller.ended(record.step, record.attempt)
+            printer.ended(record.step, record.attempt)
         elif isinstance(record, OfUnit):
-            teller.happened(record.event)
+            printer.happened(record.event)
 
     document = run_nightly(
-        prepared, units, formats, fresh=fresh, on_record=on_record, on_message=teller.say
+        prepared, units, formats, fresh=fresh, on_record=show, on_message=printer.say
     )
     if output.json:
-        from harness.records.result import encode
-
-        click.echo(encode(document), nl=False)
+        output.print_json(document)
     else:
         show_night(output.console(), document, verbosity=output.verbosity)
     return document.exit_code
 
 
 def _quarantine_status(prepared: Prepared, output: OutputOptions) -> int:
-    """Say how the entries stand; 1 when one of them should be removed."""
+    """Print the state of each quarantine entry; return 1 if one should be removed, else 0."""
     from harness.nightly.finish import quarantine_of
     from harness.report.night_tables import quarantine_table
     from harness.report.terminal import show_table
 
     entries = quarantine_of(prepared, datetime.now(UTC).date())
     if output.json:
-        from harness.records.result import encode
-
-        click.echo(encode(entries), nl=False)
+        output.print_json(entries)
     else:
         table = quarantine_table(entries)
         show_table(output.console(), table.headers, table.rows, title=table.title)

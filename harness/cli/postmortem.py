@@ -1,33 +1,53 @@
-"""``etharness postmortem``: what a board was doing when it crashed."""
+"""``etharness postmortem``: show what a board was doing when it crashed."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.board_options import optional_chosen_options
-from harness.cli.common import OutputOptions, output_options
+from harness.cli.board_options import baud_option, optional_target_options
+from harness.cli.options import output_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import OUTPUT, PanelCommand, option, panel
 from harness.cli.paths import FilePath
-from harness.config.board import load_board
 from harness.errors import UsageError
-from harness.lab.postmortem import ExaminedPostmortem, Lookup, symbols_of_board, symbols_of_image
-from harness.lab.units import Chosen
-from harness.runs.postmortem import postmortem_of_board, postmortem_of_path
-from harness.target.ports import describe
+
+if TYPE_CHECKING:
+    from harness.lab.postmortem import ExaminedPostmortem, Lookup
+    from harness.lab.units import Chosen
 
 
-@click.command(name="postmortem")
+@click.command(name="postmortem", cls=PanelCommand)
 @click.argument("path", required=False, type=FilePath())
-@optional_chosen_options
-@click.option("--baud", type=click.IntRange(min=1), help="Instead of the board file's.")
-@click.option(
-    "--image",
-    type=FilePath(),
-    help="ELF file to look up functions and lines in, instead of the board's firmware.",
+@optional_target_options
+@baud_option
+@panel(
+    "Crash record",
+    option(
+        "--image",
+        metavar="FILE",
+        type=FilePath(),
+        help="ELF file with the symbols of the firmware.  [default: the board's firmware]",
+    ),
+    option(
+        "--clear",
+        is_flag=True,
+        help="Erase the crash record on the board; the next run erases it too.",
+    ),
 )
-@click.option("-o", "--output", "saved", type=FilePath(), help="Save it here, too.")
-@click.option("--clear", is_flag=True, help="Make the board forget it; the next run does anyway.")
+@panel(
+    OUTPUT,
+    option(
+        "-o",
+        "--output",
+        "saved",
+        metavar="FILE",
+        type=FilePath(),
+        help="Also save the crash record to this file.",
+    ),
+)
 @output_options
 def command(
     path: Path | None,
@@ -38,21 +58,19 @@ def command(
     clear: bool,
     output: OutputOptions,
 ) -> None:
-    """Say what a board was doing when it crashed.
+    """Show what a board was doing when it crashed.
 
-    It is read from the board, or from PATH: a run directory, a file that -o saved, or a dump of
-    the device's memory.
+    The crash record is read from the board, or from PATH: a run directory, a file that -o saved,
+    or a dump of the device's memory.
     """
     finding = _find(path, chosen, baud, image, clear=clear)
     if finding is None:
-        click.echo("null" if output.json else f"{_name(chosen)} has nothing to tell")
+        click.echo("null" if output.json else f"{_name(chosen)} has no crash record")
         return
     if saved is not None:
         saved.write_bytes(finding.image)
     if output.json:
-        from harness.records.result import encode
-
-        click.echo(encode(finding.document), nl=False)
+        output.print_json(finding.document)
         return
     if output.verbosity < 0:
         click.echo(finding.document.message)
@@ -70,6 +88,10 @@ def _find(
     *,
     clear: bool,
 ) -> ExaminedPostmortem | None:
+    from harness.config.board import load_board
+    from harness.lab.postmortem import symbols_of_board, symbols_of_image
+    from harness.runs.postmortem import postmortem_of_board, postmortem_of_path
+
     board = load_board(chosen.board)[0] if chosen else None
     on_port = chosen is not None and chosen.is_on_port
     lookup: Lookup | None = None
@@ -82,8 +104,8 @@ def _find(
     if path is None and chosen is not None and on_port and board is not None and lookup:
         return postmortem_of_board(board, chosen, baud, lookup, clear=clear)
     raise UsageError(
-        "it is not clear what to look at",
-        hint="give either PATH, or --unit, or --board and --port, of a board that is running",
+        "no crash record is selected, or more than one",
+        hint="name a PATH, or a running board by --unit or by --board and --port",
     )
 
 
@@ -91,5 +113,7 @@ def _name(chosen: Chosen | None) -> str:
     if chosen is not None and chosen.unit:
         return chosen.unit
     if chosen is None or chosen.port is None:
-        return "it"
+        return "the file"
+    from harness.target.ports import describe
+
     return f"{chosen.board} on {describe(chosen.port)}"

@@ -1,33 +1,43 @@
-"""``etharness pull``: the last trace of a board that is already running."""
+"""``etharness pull``: read the last trace from a running board."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.board_options import chosen_options
-from harness.cli.common import OutputOptions, output_options, show_outcome
+from harness.cli.board_options import baud_option, target_options
+from harness.cli.options import output_options
+from harness.cli.output import OutputOptions, show_outcome
+from harness.cli.panels import OUTPUT, PanelCommand, option, panel
 from harness.cli.paths import FilePath
-from harness.lab.units import Chosen
-from harness.runs.pull import pull
+
+if TYPE_CHECKING:
+    from harness.lab.units import Chosen
 
 
-@click.command(name="pull")
-@chosen_options
-@click.option("--baud", type=click.IntRange(min=1), help="Instead of the board file's.")
-@click.option(
-    "-o",
-    "--output",
-    "directory",
-    default=Path("out/pull"),
-    show_default=True,
-    type=FilePath(),
-    help="Run directory to make.",
+@click.command(name="pull", cls=PanelCommand)
+@target_options
+@baud_option
+@panel(
+    OUTPUT,
+    option(
+        "-o",
+        "--output",
+        "directory",
+        default=Path("out/pull"),
+        show_default=True,
+        metavar="DIR",
+        type=FilePath(),
+        help="Run directory to create.",
+    ),
 )
 @output_options
 def command(chosen: Chosen, baud: int | None, directory: Path, output: OutputOptions) -> None:
     """Read the last trace from a board that is already running."""
+    from harness.runs.pull import pull
+
     with output.stages() as stages:
         outcome = pull(chosen, baud, directory, stages)
     show_outcome(output, outcome, directory)

@@ -1,4 +1,4 @@
-"""``etharness replay``: a bundle judged again."""
+"""``etharness replay``: evaluate an archived run again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.common import OutputOptions, output_options, report_option, write_reports
+from harness.cli.options import output_options, report_option
+from harness.cli.output import OutputOptions, write_reports
+from harness.cli.panels import OUTPUT, PanelCommand, option, panel
 from harness.cli.paths import FilePath
 from harness.errors import NotComparableError
 
@@ -16,23 +18,26 @@ if TYPE_CHECKING:
     from harness.runs.replay import Replayed
 
 
-@click.command(name="replay")
+@click.command(name="replay", cls=PanelCommand)
 @click.argument("bundle", type=FilePath())
-@click.option(
-    "--out",
-    type=FilePath(file_okay=False),
-    metavar="DIRECTORY",
-    help="Unpack it here, too; a directory that is empty or not there yet.",
+@panel(
+    OUTPUT,
+    option(
+        "--out",
+        type=FilePath(file_okay=False),
+        metavar="DIR",
+        help="Also unpack the archive into this directory, which must be empty or new.",
+    ),
+    report_option(),
 )
-@report_option()
 @output_options
 def command(
     bundle: Path, out: Path | None, reports: tuple[Path, ...], output: OutputOptions
 ) -> int:
-    """Judge again what is in a bundle, and compare with what was said then.
+    """Evaluate an archived run again and compare the verdicts.
 
-    Its digests are checked first. The exit code is that of the run, or of its check; 3 when this
-    version judges otherwise.
+    BUNDLE is an archive that --report FILE.zip wrote; its digests are checked first. The exit
+    code is that of the recorded run or check, or 3 if the verdicts differ.
     """
     import tempfile
 
@@ -43,7 +48,7 @@ def command(
         directory = out or Path(scratch)
         extract_bundle(opened, directory)
         replayed = replay(opened, directory)
-        # Not where it was unpacked, which nobody can look at afterwards.
+        # The scratch directory is gone when somebody reads the title.
         run = replace(replayed.run, title=str(bundle), budget=replayed.manifest.budget)
         write_reports(reports, [run])
     if output.json:
@@ -53,8 +58,8 @@ def command(
     if not replayed.same:
         click.echo(replayed.difference(), err=output.json)
         raise NotComparableError(
-            "the verdict is another one than was recorded",
-            hint=f"pip install etdump-harness=={replayed.manifest.tool_version}, which made it",
+            "the verdict differs from the recorded one",
+            hint=f"pip install etdump-harness=={replayed.manifest.tool_version}, which recorded it",
         )
     return replayed.judgement.exit_code
 
@@ -69,10 +74,10 @@ def _show(replayed: Replayed, output: OutputOptions) -> None:
         show_line(console, f"postmortem: {replayed.judgement.postmortem.message}")
     if run.subject is not None:
         print_verdict(console, run.verdict, verbosity=output.verbosity)
-    for what in replayed.manifest.missing:
-        show_line(console, f"the bundle lacks {what}")
+    for name in replayed.manifest.missing:
+        show_line(console, f"missing from the archive: {name}")
     if replayed.same and output.verbosity >= 0:
         show_line(
             console,
-            f"the same, byte for byte, as etdump-harness {replayed.manifest.tool_version} said",
+            f"identical to the verdict of etdump-harness {replayed.manifest.tool_version}",
         )

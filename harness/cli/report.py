@@ -1,4 +1,4 @@
-"""``etharness report``: several runs in one report."""
+"""``etharness report``: one report about several runs."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ from pathlib import Path
 
 import click
 
-from harness.cli.common import (
-    OutputOptions,
-    ReadingOptions,
-    output_options,
-    reading_options,
-    report_option,
-    write_reports,
-)
+from harness.cli.options import ReadingOptions, output_options, reading_options, report_option
+from harness.cli.output import OutputOptions, write_reports
+from harness.cli.panels import OUTPUT, VERDICT, PanelCommand, option, panel
 from harness.cli.paths import FilePath
 
 
-@click.command(name="report")
+@click.command(name="report", cls=PanelCommand)
 @click.argument("paths", nargs=-1, required=True, type=FilePath())
-@report_option("-o", "--output")
-@click.option(
-    "--budget",
-    type=FilePath(),
-    help="Budget file for all.  [default: for each the one it was checked against, if any]",
+@panel(
+    VERDICT,
+    option(
+        "--budget",
+        metavar="FILE",
+        type=FilePath(),
+        help="Budget file for all runs.  [default: the one each run was checked against, if any]",
+    ),
 )
 @reading_options
+@panel(OUTPUT, report_option("-o", "--output"))
 @output_options
 def command(
     paths: tuple[Path, ...],
@@ -34,10 +33,10 @@ def command(
     reading: ReadingOptions,
     output: OutputOptions,
 ) -> int:
-    """Judge runs again and write one report of them.
+    """Evaluate runs again and write one report about them.
 
-    PATHS are what check takes: run directories, device logs, ED00 files. The exit code is 1 when
-    one of them did not pass. Runs that failed are reported, too.
+    PATHS are run directories, device logs or ED00 files. Failed runs are included. The exit code
+    is 1 if a run did not pass.
     """
     from harness.runs.evaluation import evaluate_path
     from harness.runs.judged_run import all_passed
@@ -45,7 +44,7 @@ def command(
     runs = []
     with output.stages() as stages:
         for done, path in enumerate(paths):
-            stages("judging", done, len(paths))
+            stages("evaluating", done, len(paths))
             runs.append(evaluate_path(path, reading.load, budget, reading.given()))
         stages("writing", 0, 0)
         write_reports(reports, runs)

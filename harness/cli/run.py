@@ -1,147 +1,206 @@
-"""``etharness run``: a model on a board, to a verdict."""
+"""``etharness run``: run a model on a board, to a verdict."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from harness.check.history.baseline import BaselineRef
-from harness.cli.baseline_options import baseline_option, history_ref
-from harness.cli.board_options import chosen_options
-from harness.cli.common import (
-    HistoryKeeper,
-    OutputOptions,
-    output_options,
-    report_option,
-    show_outcome,
-    time_scale_option,
-    write_reports,
+from harness.cli.board_options import baud_option, target_options
+from harness.cli.completers import complete_models
+from harness.cli.history_options import HistoryKeeper, baseline_option, history_ref
+from harness.cli.options import output_options, report_option, time_scale_option
+from harness.cli.output import OutputOptions, show_outcome, write_reports
+from harness.cli.panels import (
+    FLASHING,
+    MODEL,
+    OUTPUT,
+    TRACING,
+    VERDICT,
+    PanelCommand,
+    option,
+    panel,
 )
 from harness.cli.paths import FilePath, absolute_history
-from harness.lab.flash_plan import HowToFlash
-from harness.lab.units import Chosen
 from harness.link.options import PROFILES, VALUES, WHEN_FULL
-from harness.runs.judged_run import JudgedRun
-from harness.runs.request import RunRequest
-from harness.runs.run import run_model
+
+if TYPE_CHECKING:
+    from harness.check.history.baseline import BaselineRef
+    from harness.lab.units import Chosen
+    from harness.runs.judged_run import JudgedRun
+
+_EXAMPLES = """\b
+Examples:
+  etharness run --board native --model kws_int8 --runs 20
+  etharness run --unit h743-a --model model.pte --flash --report run.html
+"""
 
 
-@click.command(name="run")
-@chosen_options
-@click.option(
-    "--model",
-    required=True,
-    type=FilePath(),
-    help="The .pte file, or the name of a model that comes with the package, such as kws_int8.",
+@click.command(name="run", cls=PanelCommand, epilog=_EXAMPLES)
+@panel(
+    MODEL,
+    option(
+        "--model",
+        required=True,
+        metavar="FILE",
+        type=FilePath(),
+        shell_complete=complete_models,
+        help="Model file (.pte), or the name of a model of this package, such as kws_int8.",
+    ),
+    option(
+        "--method",
+        default="forward",
+        show_default=True,
+        metavar="NAME",
+        help="Method of the model to execute.",
+    ),
+    option(
+        "--runs",
+        default=1,
+        show_default=True,
+        metavar="N",
+        type=click.IntRange(1, 1_000_000),
+        help="Number of executions.",
+    ),
+    option(
+        "--input",
+        "inputs",
+        multiple=True,
+        metavar="FILE",
+        type=FilePath(),
+        help="Input as a .npy file; repeat it for each input, in order.  [default: random values]",
+    ),
+    option("--seed", default=0, show_default=True, metavar="N", help="Seed of the random inputs."),
 )
-@click.option("--method", default="forward", show_default=True, help="Method of the model to run.")
-@click.option("--runs", default=1, show_default=True, type=click.IntRange(1, 1_000_000))
-@click.option(
-    "-o",
-    "--output",
-    "directory",
-    default=Path("out/run"),
-    show_default=True,
-    type=FilePath(),
-    help="Run directory to make.",
+@target_options
+@baud_option
+@panel(
+    FLASHING,
+    option("--flash", is_flag=True, help="Flash the board before the run."),
+    option(
+        "--image",
+        metavar="FILE",
+        type=FilePath(),
+        help="Firmware image to flash.  [default: the board's firmware, built here]",
+    ),
+    option(
+        "--tool",
+        "flash_tool",
+        metavar="NAME",
+        help="Flashing tool.  [default: the first installed one that the board file lists]",
+    ),
+    option(
+        "--probe",
+        default="",
+        metavar="PROBE",
+        help="Debug probe as VID:PID:Serial, hexadecimal.  [default: the unit's, or the only one]",
+    ),
 )
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    type=FilePath(),
-    help="A .npy file per model input, in order; without any, inputs are random.",
+@panel(
+    TRACING,
+    option(
+        "--profile",
+        default="all",
+        show_default=True,
+        type=click.Choice(list(PROFILES)),
+        help="Events to log: the scopes around the method, or all.",
+    ),
+    option(
+        "--values",
+        default="none",
+        show_default=True,
+        metavar="VALUES",
+        type=click.Choice(list(VALUES)),
+        help="Values to log: none, outputs (of the method), or intermediate (of every instruction "
+        "too).",
+    ),
+    option(
+        "--stream",
+        is_flag=True,
+        help="Send the log while the model runs; its length is then unlimited.",
+    ),
+    option(
+        "--when-full",
+        default="stop",
+        show_default=True,
+        metavar="ACTION",
+        type=click.Choice(list(WHEN_FULL)),
+        help="Action when the log is full: stop (logging), or drop-oldest (executions).",
+    ),
+    option(
+        "--trace-limit",
+        default=0,
+        metavar="BYTES",
+        type=click.IntRange(0, 2**32 - 1),
+        help="Maximum size of the log on the device.  [default: 0, all its log memory]",
+    ),
+    time_scale_option,
 )
-@click.option(
-    "--reference",
-    "references",
-    multiple=True,
-    type=FilePath(),
-    help="A .npy file per model output, in order: what it should be.",
+@panel(
+    VERDICT,
+    option(
+        "--budget",
+        metavar="FILE",
+        type=FilePath(),
+        help="Budget file to check.  [default: the one that the board file names]",
+    ),
+    option(
+        "--reference",
+        "references",
+        multiple=True,
+        metavar="FILE",
+        type=FilePath(),
+        help="Expected output as a .npy file; repeat it for each output, in order.",
+    ),
+    option(
+        "--rtol",
+        metavar="SHARE",
+        type=click.FloatRange(min=0),
+        help="Relative tolerance of outputs.  [default: by data type]",
+    ),
+    option(
+        "--atol",
+        metavar="VALUE",
+        type=click.FloatRange(min=0),
+        help="Absolute tolerance of outputs, added to --rtol.  [default: by data type; "
+        "integers must match exactly]",
+    ),
+    baseline_option,
 )
-@click.option(
-    "--rtol",
-    type=click.FloatRange(min=0),
-    help="How far off an output may be, as a share of its reference.  [default: by its type]",
+@panel(
+    OUTPUT,
+    option(
+        "-o",
+        "--output",
+        "directory",
+        default=Path("out/run"),
+        show_default=True,
+        metavar="DIR",
+        type=FilePath(),
+        help="Run directory to create.",
+    ),
+    report_option(),
+    option(
+        "--history",
+        callback=absolute_history,
+        metavar="URL",
+        envvar="ETHARNESS_HISTORY",
+        help="Add the result to this history: an SQLite file or postgresql:// URL.  "
+        "[default: $ETHARNESS_HISTORY, or none]",
+    ),
+    option(
+        "--session",
+        metavar="NAME",
+        help="Label for results recorded together.  [default: $ETHARNESS_SESSION, or this run "
+        "alone]",
+    ),
+    option(
+        "--commit",
+        metavar="HASH",
+        help="Commit under test.  [default: $ETHARNESS_COMMIT, or the model's checkout]",
+    ),
 )
-@click.option(
-    "--atol",
-    type=click.FloatRange(min=0),
-    help="Plus this much.  [default: by its type; integers are to be exact]",
-)
-@click.option("--seed", default=0, show_default=True, help="Seed of random inputs.")
-@click.option("--flash", is_flag=True, help="Bring firmware onto the board first.")
-@click.option(
-    "--image",
-    type=FilePath(),
-    help="With --flash: what to bring there, instead of what is built here.",
-)
-@click.option("--tool", "flash_tool", help="With --flash: the tool to do it.")
-@click.option(
-    "--probe",
-    default="",
-    metavar="VID:PID:Serial",
-    help="With --flash: the debug probe, if there are several.",
-)
-@click.option(
-    "--budget",
-    type=FilePath(),
-    help="Budget file to check against, instead of the board's own.",
-)
-@click.option(
-    "--trace-limit",
-    default=0,
-    type=click.IntRange(0, 2**32 - 1),
-    help="Bytes of log the device may use; 0: all it has.",
-)
-@click.option(
-    "--baud",
-    type=click.IntRange(min=1),
-    help="Rate to move the line to, instead of the best that the board file lists.",
-)
-@click.option("--stream", is_flag=True, help="Send the log while it runs: it may be any length.")
-@click.option(
-    "--values",
-    default="none",
-    show_default=True,
-    type=click.Choice(list(VALUES)),
-    help="Values to log: what the method returns, or what every instruction computes, too.",
-)
-@click.option(
-    "--profile",
-    default="all",
-    show_default=True,
-    type=click.Choice(list(PROFILES)),
-    help="Events to log: scopes around the method, or all.",
-)
-@click.option(
-    "--when-full",
-    default="stop",
-    show_default=True,
-    type=click.Choice(list(WHEN_FULL)),
-    help="When the log is full: log nothing more, or give up the oldest runs for the newest.",
-)
-@click.option(
-    "--commit",
-    help="The commit that is tested.  [default: $ETHARNESS_COMMIT, or the model's checkout]",
-)
-@click.option(
-    "--session",
-    help="Name of what results have in common that are made together.  [default: "
-    "$ETHARNESS_SESSION, or this run alone]",
-)
-@click.option(
-    "--history",
-    callback=absolute_history,
-    metavar="URL",
-    envvar="ETHARNESS_HISTORY",
-    help="Add the result to a history: SQLite file or postgresql:// URL.  "
-    "[default: $ETHARNESS_HISTORY, or none]",
-)
-@baseline_option
-@report_option()
-@time_scale_option
 @output_options
 def command(
     chosen: Chosen,
@@ -173,9 +232,13 @@ def command(
     time_scales: dict[str, str],
     output: OutputOptions,
 ) -> int:
-    """Run a model on a board, pull its trace and check it."""
+    """Run a model on a board, read its trace and check it."""
+    from harness.lab.flash_plan import HowToFlash
+    from harness.runs.request import RunRequest
+    from harness.runs.run import run_model
+
     if (image or flash_tool or probe) and not flash:
-        raise click.UsageError("--image, --tool and --probe say how to flash, without --flash")
+        raise click.UsageError("--image, --tool and --probe require --flash")
     request = RunRequest(
         board=chosen.board,
         model=model,

@@ -81,8 +81,8 @@ class Unit(Strict, frozen=True):
         probe: Debug probe as VID:PID:Serial, hexadecimal; "" if it has none.
         port: Serial port: a USB device, a device name, or an address on another host
             (``socket://host:port``, ``rfc2217://host:port``); None for a simulated board.
-        baud: Best baud rate of its line, as measured by `etharness health --rates`; None for the
-            best in its board file.
+        baud: Best baud rate of its line, as measured by `etharness lab health --rates`; None for
+            the best in its board file.
         power: How to switch its power; None if it can only be switched by hand.
         fixtures: Names of attached equipment; plans select units by them.
         health: Check before a run: ``hello`` requires an answer, ``none`` skips the check.

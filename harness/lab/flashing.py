@@ -42,7 +42,7 @@ from harness.records.flash_record import FLASH, FLASH_LOG, FlashAttempt, FlashRe
 from harness.records.result import UNFINISHED, Failure, encode
 from harness.target import Target, start_target
 from harness.target.lease.holding import hold
-from harness.target.lease.lock_keys import LockKey, port_key
+from harness.target.lease.lock_keys import LockKey, port_key, probe_key
 from harness.target.ports import describe
 from harness.target.qemu import start_empty
 

@@ -104,7 +104,7 @@ def lease(units: Sequence[Unit], seconds: float, *, reason: str = "") -> list[Le
                     registry.release(each, known_tokens())
                 raise BusyError(
                     f"unit {unit.id!r} is already in use by {got.description}",
-                    hint="wait until it is free, or ask its holder; `etharness who` lists all",
+                    hint="wait until it is free, or ask its holder; `etharness lab who` lists all",
                 )
             locked.append(place)
             until = utc_text(got.until or got.since)

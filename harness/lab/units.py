@@ -68,7 +68,7 @@ def choose(
         if board is None:
             raise UsageError(
                 "no board selected",
-                hint="give --unit (see `etharness units`), or --board (see `etharness boards`)",
+                hint="give --unit (see `etharness lab units`), or --board (see `etharness boards`)",
             )
         return Chosen(board, port, unit, _on_port(port, units))
     if board is not None:

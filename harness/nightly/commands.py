@@ -94,7 +94,7 @@ class Commands:
             self._slots.release()
 
     def examine(self, unit: NightUnit) -> Examined:
-        """Run ``etharness health`` on a unit."""
+        """Run ``etharness lab health`` on a unit."""
         deadline = self._plan.deadlines.health_s
         answer = self._log(unit, "health").with_suffix(".json")
         arguments = [unit.id, "--json"]
@@ -171,7 +171,7 @@ class Commands:
         owner: Owner,
         output: Path | None = None,
     ) -> Examined:
-        command = [what, *self._units, *arguments]
+        command = ["lab", what, *self._units, *arguments]
         try:
             ending = self._call(command, deadline_s, self._log(unit, what), output=output)
         except OSError as error:

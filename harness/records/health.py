@@ -60,7 +60,7 @@ class Healing(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """Health of a unit, as printed by ``etharness health --json``.
+    """Health of a unit, as printed by ``etharness lab health --json``.
 
     ``exit_code`` and ``owner`` are those of the failure, 0 and null without one. ``rates`` are the
     measured baud rates; ``advised_baud`` is the best of several, null if there was no choice or no

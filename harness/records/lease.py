@@ -8,7 +8,7 @@ import msgspec
 
 
 class HolderDocument(msgspec.Struct, frozen=True):
-    """A lease holder, as printed by ``etharness who --json``.
+    """A lease holder, as printed by ``etharness lab who --json``.
 
     ``unit`` is the unit's id, null if the resource belongs to no unit. A ``process`` holds it until
     it ends, a ``person`` until ``until_utc`` or a release. ``level`` is the lock level: 0 for the
@@ -33,7 +33,7 @@ class HolderDocument(msgspec.Struct, frozen=True):
 
 
 class PortDocument(msgspec.Struct, frozen=True):
-    """A serial port of this host, as printed by ``etharness ports --json``.
+    """A serial port of this host, as printed by ``etharness lab ports --json``.
 
     USB ids are null if it is not on USB. ``unit`` is the id of the unit on this port.
     """
@@ -50,7 +50,7 @@ class PortDocument(msgspec.Struct, frozen=True):
 
 
 class UnitDocument(msgspec.Struct, frozen=True):
-    """A unit of the lab, as printed by ``etharness units --json``.
+    """A unit of the lab, as printed by ``etharness lab units --json``.
 
     ``port`` is the port in ``units.toml``, ``device`` its current device name; ``problem`` is the
     reason if it was not found.
@@ -69,7 +69,7 @@ class UnitDocument(msgspec.Struct, frozen=True):
 
 
 class LeasedDocument(msgspec.Struct, frozen=True):
-    """A new lease, printed by ``etharness lease --json``; ``token`` is for ``$ETHARNESS_LEASE``."""
+    """A new lease as ``etharness lab lease --json`` prints it; ``token`` is for $ETHARNESS_LEASE."""
 
     unit: str
     token: str
@@ -78,7 +78,7 @@ class LeasedDocument(msgspec.Struct, frozen=True):
 
 
 class ReleasedDocument(msgspec.Struct, frozen=True):
-    """A released unit and its former holders, as printed by ``etharness release --json``."""
+    """A released unit and its former holders, as printed by ``etharness lab release --json``."""
 
     unit: str
     ended: list[str]

@@ -99,7 +99,7 @@ def find_port(wanted: UsbPort, root: Path | None = None) -> str:
     usb = _list([port for port in ports if port.vid is not None])
     raise PortError(
         f"serial port {describe(wanted)} not found; ports on USB: {usb or 'none'}",
-        hint="check that it is plugged in and has power; `etharness ports` lists all ports",
+        hint="check that it is plugged in and has power; `etharness lab ports` lists all ports",
     )
 
 

@@ -81,7 +81,7 @@ def test_runs_pulls_and_postmortems(
     assert done.code == 0, done.err
     assert json.loads(Path("pulled/result.json").read_text())["unit"] == "one"
     done = etharness("postmortem", "--unit", "fixed")
-    assert (done.code, done.out) == (0, "fixed has nothing to tell\n"), done.err
+    assert (done.code, done.out) == (0, "fixed has no crash record\n"), done.err
 
 
 def test_a_place_that_is_taken_is_told_in_the_result(
@@ -105,20 +105,20 @@ def test_units_and_their_holders_are_shown(
 ) -> None:
     any_ = find_unit("any")
     with hold_if(any_, reason="a test", timeout_s=0):
-        shown = json.loads(etharness("who", "--json").out)
+        shown = json.loads(etharness("lab", "who", "--json").out)
         found = {item["what"]: item for item in shown if item["unit"] == "any"}
         ours, theirs = found["labgrid place one"], found["labgrid place two"]
         assert (ours["kind"], ours["pid"], ours["alive"]) == ("process", os.getpid(), True)
         assert ours["since_utc"] < ours["until_utc"]
         assert (theirs["kind"], theirs["owner"], theirs["host"]) == ("person", "somebody", "bench")
-        assert etharness("who", "fixed").out.count("labgrid place one") == 1
-        units = {item["id"]: item for item in json.loads(etharness("units", "--json").out)}
+        assert etharness("lab", "who", "fixed").out.count("labgrid place one") == 1
+        units = {item["id"]: item for item in json.loads(etharness("lab", "units", "--json").out)}
         assert units["any"]["port"] == "labgrid: board=native"
         assert len(units["any"]["holders"]) == 2
     place.stop()
-    units = {item["id"]: item for item in json.loads(etharness("units", "--json").out)}
+    units = {item["id"]: item for item in json.loads(etharness("lab", "units", "--json").out)}
     assert "cannot be reached" in units["fixed"]["problem"]
-    assert etharness("who").code == 0
+    assert etharness("lab", "who").code == 0
     assert "unit fixed: the labgrid coordinator at 127.0.0.1:1 cannot be reached" in caplog.text
 
 
@@ -126,7 +126,7 @@ def test_units_and_their_holders_are_shown(
 def test_health_is_asked_where_the_board_is(
     etharness: Callable[..., CommandResult],
 ) -> None:
-    done = etharness("health", "any", "--json")
+    done = etharness("lab", "health", "any", "--json")
     assert done.code == 0, done.out
     [health] = json.loads(done.out)
     assert (health["unit"], health["healthy"]) == ("one", True)

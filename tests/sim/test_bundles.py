@@ -46,7 +46,7 @@ def test_a_run_says_the_same_again_where_nothing_of_it_is_left(
     shutil.rmtree(home)
     replayed = etharness("replay", tmp_path / "b.zip")
     assert replayed.code == 1
-    assert "the same, byte for byte" in replayed.out
+    assert "identical to the verdict of" in replayed.out
     assert "Method::execute, instruction 0" in replayed.out
     assert str(tmp_path) not in replayed.out
     again = etharness("replay", tmp_path / "b.zip", "--report", tmp_path / "again.html")
@@ -107,7 +107,7 @@ def test_references_are_held_against_again(etharness: Etharness, tmp_path: Path)
     replayed = etharness("replay", file)
     assert replayed.code == 1
     assert "I11" in replayed.out
-    assert "the same, byte for byte" in replayed.out
+    assert "identical to the verdict of" in replayed.out
 
 
 def test_the_history_that_a_run_was_held_against_is_in_its_bundle(

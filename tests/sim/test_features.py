@@ -91,7 +91,7 @@ def test_scalars_stay_scalars_wherever_they_go(
     shutil.rmtree(home)
     replayed = etharness("replay", tmp_path / "bundle.zip")
     assert replayed.code == 0, replayed.out
-    assert "the same, byte for byte" in replayed.out
+    assert "identical to the verdict of" in replayed.out
 
     wrong = [value + 1 for value in case.outputs]
     for number, array in enumerate(wrong):

@@ -287,7 +287,7 @@ def test_a_board_that_has_that_build_is_left_alone_if_needed(
     assert record["skipped"]
     assert record["attempts"] == []
     assert record["build_id_before"] == record["build_id"] == record["build_id_after"]
-    assert "nothing was written" in result.out
+    assert "not flashed" in result.out
 
 
 def test_a_tool_that_only_says_so_is_found_out_by_the_build_id(
@@ -387,7 +387,7 @@ def test_an_image_without_a_build_id_needs_to_be_allowed(
     allowed = etharness(*arguments, "--no-identity")
     assert allowed.code == 0, allowed.err
     assert record_of(tmp_path / "out")["build_id_after"] is None
-    assert "was not asked what it runs" in allowed.out
+    assert "was not asked for its build id" in allowed.out
 
 
 def test_a_board_without_a_port_cannot_be_asked(etharness: Etharness, tmp_path: Path) -> None:

@@ -103,16 +103,16 @@ WELL = dict.fromkeys(("port", "answer", "identity", "crash", "line"), "ok")
 def test_a_simulated_board_is_built_started_and_asked(etharness: Etharness, tmp_path: Path) -> None:
     units = tmp_path / "units.toml"
     units.write_text('schema = 1\n[[unit]]\nid = "n"\nboard = "native"\n')
-    code, out, err = etharness("health", "--units", units, "--rates", "--json")
+    code, out, err = etharness("lab", "health", "--units", units, "--rates", "--json")
     assert code == 0, err
-    [health] = document("health", out)
+    [health] = document("lab-health", out)
     assert {each["part"]: each["state"] for each in health["findings"]} == WELL | {"firmware": "ok"}
     assert [rate["baud"] for rate in health["rates"]] == [115_200, 921_600, 3_000_000]
     assert all(rate["down_bytes_s"] > 0 and rate["up_bytes_s"] > 0 for rate in health["rates"])
-    shown = etharness("health", "n", "--units", units).out
+    shown = etharness("lab", "health", "n", "--units", units).out
     assert shown.splitlines()[-1] == "n is well"
-    assert etharness("health", "n", "--units", units, "-q").out == "n is well\n"
-    assert etharness("health", "m", "--units", units).code == 2
+    assert etharness("lab", "health", "n", "--units", units, "-q").out == "n is well\n"
+    assert etharness("lab", "health", "m", "--units", units).code == 2
 
 
 def test_a_board_that_is_up_is_left_as_it_was(board: str) -> None:
@@ -243,9 +243,11 @@ def test_a_unit_that_was_unplugged_is_healed_by_its_power(
     units.fault("u02", Kind.UNPLUGGED)
     examine(unit, goodput=True)
     assert not examine(unit).healthy
-    code, out, _ = etharness("health", "u02", "--heal", "--units", units.units_file, "--json")
+    code, out, _ = etharness(
+        "lab", "health", "u02", "--heal", "--units", units.units_file, "--json"
+    )
     assert code == 0
-    [health] = document("health", out)
+    [health] = document("lab-health", out)
     steps = [(step["step"], step["healthy"]) for step in health["healing"]]
     assert steps == [("open again", False), ("power cycle", True)]
 
@@ -256,10 +258,10 @@ def test_a_unit_with_other_firmware_is_flashed(
     image = images_in(units.directory)[Image.RIGHT]
     units.fault("u02", Kind.OLD_FIRMWARE)
     examine(find_unit("u02", units.units_file), goodput=True)
-    ask = ("health", "u02", "--units", units.units_file, "--image", image)
+    ask = ("lab", "health", "u02", "--units", units.units_file, "--image", image)
     code, out, _ = etharness(*ask, "--json")
     assert code == 4
-    [health] = document("health", out)
+    [health] = document("lab-health", out)
     assert health["owner"] == "flash"
     code, out, _ = etharness(*ask, "--heal")
     assert code == 0, out

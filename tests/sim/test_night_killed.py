@@ -60,7 +60,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def held() -> list[object]:
     """Who holds what, as anybody may ask."""
-    command = [sys.executable, "-m", "harness", "who", "--json"]
+    command = [sys.executable, "-m", "harness", "lab", "who", "--json"]
     found: list[object] = json.loads(subprocess.check_output(command))
     return found
 

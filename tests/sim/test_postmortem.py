@@ -139,7 +139,7 @@ def test_a_crash_of_the_native_board_is_told_alike(tmp_path: Path, etharness: Et
         code, out, _ = etharness("postmortem", tmp_path / "saved", "--board", "native", "--json")
         assert json.loads(out) == kept
         etharness(*arguments, "--clear", "-q")
-        assert "has nothing to tell" in etharness(*arguments).out
+        assert "has no crash record" in etharness(*arguments).out
 
 
 def test_a_run_after_a_crash_keeps_what_was_before(tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ CALLS = {
     "postmortem": ("postmortem", "@run"),
     "replay": ("replay", "@r.zip", "--out", "@new/r"),
     "report": ("report", "@run", "@run2", "-o", "@new/r.md"),
-    "units": ("units", "--units", "@units.toml"),
-    "who": ("who", "u", "--units", "@units.toml"),
+    "lab units": ("lab", "units", "--units", "@units.toml"),
+    "lab who": ("lab", "who", "u", "--units", "@units.toml"),
 }
 """Commands that come to the same each time; ``@`` stands before a path."""
 

@@ -113,7 +113,7 @@ def test_a_run_records_the_scales_of_its_board_and_of_its_command_line(
 @pytest.mark.parametrize(
     ("scale", "complaint"),
     [
-        ("npu", "'npu' is no time scale"),
+        ("npu", "invalid time scale 'npu'"),
         ("*=fast", "'fast' is no rate"),
         ("*=@x", "no entry point"),
     ],

@@ -219,7 +219,7 @@ def test_check_and_report_fail_without_the_width_and_pass_with_it(
     assert etharness("report", RECORDED, *right, "-o", bundle).code == 0
     assert etharness("report", RECORDED, *right, "-o", tmp_path / "x.html").code == 0
     assert etharness("report", RECORDED, "-o", tmp_path / "x.html").code == 1
-    assert "the same, byte for byte" in etharness("replay", bundle).out
+    assert "identical to the verdict of" in etharness("replay", bundle).out
 
 
 def test_compare_takes_the_width_for_both(etharness: Etharness, wide: Path, tmp_path: Path) -> None:

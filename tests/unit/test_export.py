@@ -27,10 +27,9 @@ DUMP = FIXTURES / "kws_f32_executorch.etdp"
 
 
 def test_help_names_every_format_with_its_line(etharness: Etharness) -> None:
-    out = etharness("export", "--help").out
+    out = " ".join(etharness("export", "--help").out.split())
     for name, format_ in FORMATS.items():
-        assert f"  {name}  " in out
-        assert format_.description in out
+        assert f" {name} {format_.description}" in out
 
 
 def test_a_file_is_written_and_reported(etharness: Etharness, tmp_path: Path) -> None:
@@ -61,7 +60,7 @@ def test_nothing_is_replaced_without_force(etharness: Etharness, tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        (("-f", "json", "-o", "."), "is not a file"),
+        (("-f", "json", "-o", "."), "is not a regular file"),
         (("-f", "json", "-o", "no/such/place"), "is not a directory"),
         (("-f", "json", "-o", "x", "--flavour", "vanilla"), "has no flavour 'vanilla'"),
         (("-f", "gif", "-o", "x"), "'gif' is not one of"),
@@ -167,14 +166,14 @@ def test_one_of_several_dumps_can_be_chosen(etharness: Etharness, tmp_path: Path
     both.write_bytes(write_ed00(full_trace()) + DUMP.read_bytes())
     out = tmp_path / "x.json"
     joined = etharness("export", both, "-f", "json", "-o", out)
-    assert "2 dumps, taken to be of one clock" in joined.err
+    assert "2 dumps, assumed to share one clock" in joined.err
     assert len(read_json(out.read_bytes())) == len(full_trace()) + len(read_ed00(DUMP.read_bytes()))
     chosen = etharness("export", both, "-f", "json", "-o", out, "--force", "--dump", "2")
     assert chosen.err == ""
     assert read_json(out.read_bytes()) == read_ed00(DUMP.read_bytes())
     missing = etharness("export", both, "-f", "json", "-o", out, "--force", "--dump", "3")
     assert missing.code == 2
-    assert "there is no dump 3" in missing.err
+    assert "dump 3 not found: the file has" in missing.err
 
 
 def test_what_salvage_left_out_is_said(etharness: Etharness, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_options_that_contradict_each_other_are_refused(etharness: Etharness, la
     assert both.code == 2
     alone = etharness("run", "--board", "native", "--model", "m.pte", "--tool", "gdb")
     assert alone.code == 2
-    assert "without --flash" in alone.err
+    assert "require --flash" in alone.err
 
 
 def test_a_board_file_without_flash_says_what_to_add(etharness: Etharness, lab: Path) -> None:

@@ -141,7 +141,7 @@ def test_baselines_are_set_listed_and_removed(tmp_path: Path, history: Any) -> N
     run_directory(tmp_path / "red", made("red", checks=(unmet(),)), {"a": [1]})
     history("add", tmp_path)
     assert history("baseline", "list").out == "no baseline has a name\n"
-    assert history("baseline", "set", "v1", "--board", "native").out == "name:v1 is 3 results\n"
+    assert history("baseline", "set", "v1", "--board", "native").out == "name:v1 has 3 results\n"
     assert history("baseline", "set", "v1", "--board", "native", "--all").out.endswith(
         "4 results\n"
     )
@@ -162,7 +162,7 @@ def test_pruning(tmp_path: Path, history: Any) -> None:
     runs(tmp_path, 4)
     history("add", tmp_path)
     assert history("prune", "--keep", "1", "--dry-run").out == (
-        "3 results would be removed, 4 are there\n"
+        "3 results would be removed; the history has 4\n"
     )
     assert document("history-prune", history("prune", "--keep", "1", "--json").out) == {
         **{"removed": 3, "left": 1, "dry_run": False}

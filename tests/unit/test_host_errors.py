@@ -94,7 +94,7 @@ def test_what_a_command_runs_out_of_is_said(
     monkeypatch.setattr("harness.cli.boards.board_names", fails)
     said = etharness("boards")
     assert said.code == 75
-    assert "this host cannot go on" in said.err
+    assert "the host ran out of a resource" in said.err
 
 
 def test_a_host_error_names_the_file() -> None:

@@ -1,4 +1,4 @@
-"""``units``, ``ports``, ``who``, ``lease`` and ``release``."""
+"""``etharness lab``: ``units``, ``ports``, ``who``, ``lease`` and ``release``."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
 
 
 def test_units_are_listed_with_where_they_are(etharness: Etharness, host: FakeHost) -> None:
-    code, out, err = etharness("units")
+    code, out, err = etharness("lab", "units")
     assert code == 0, err
     lines = {line.split()[0]: line for line in out.splitlines() if line}
     assert f"{host.root}/dev/ttyACM0" in lines["shelf-1"]
@@ -67,15 +67,15 @@ def test_units_are_listed_with_where_they_are(etharness: Etharness, host: FakeHo
     assert "[red]" in lines["shelf-1"]
     assert "serial port 0483:374e:0025 not found" in lines["shelf-2"]
     assert "socket://bench-2:4001" in lines["far"]
-    assert etharness("lease", "shelf-1", "--for=1h30m", "--reason=soldering").code == 0
-    units = document("units", etharness("units", "--json").out)
+    assert etharness("lab", "lease", "shelf-1", "--for=1h30m", "--reason=soldering").code == 0
+    units = document("lab-units", etharness("lab", "units", "--json").out)
     [holder] = units[0]["holders"]
     assert (holder["owner"], holder["kind"], holder["reason"]) == ("ada", "person", "soldering")
     assert [unit["power"] for unit in units] == [
         *("port 3 of hub 1-4", "plug", "relay on /dev/relay", "")
     ]
     assert units[3]["problem"] == "runs on this host"
-    shown = etharness("units").out
+    shown = etharness("lab", "units").out
     assert f"ada on {HERE} until 20" in shown
     assert "(soldering)" in shown
 
@@ -83,9 +83,9 @@ def test_units_are_listed_with_where_they_are(etharness: Etharness, host: FakeHo
 def test_ports_are_listed_with_whose_they_are(etharness: Etharness, host: FakeHost) -> None:
     device = f"{host.root}/dev/ttyACM0"
     with another_process(device, ETHARNESS_OWNER="bob") as process:
-        code, out, err = etharness("ports")
+        code, out, err = etharness("lab", "ports")
         assert code == 0, err
-        [ours, other] = document("ports", etharness("ports", "--json").out)
+        [ours, other] = document("lab-ports", etharness("lab", "ports", "--json").out)
     line = next(line for line in out.splitlines() if device in line)
     assert f"bob on {HERE} since 20" in line
     assert "usb-ST" in line
@@ -97,15 +97,15 @@ def test_ports_are_listed_with_whose_they_are(etharness: Etharness, host: FakeHo
     assert (other["unit"], other["holders"]) == (None, [])
     host.unplug("ttyACM0")
     host.unplug("ttyACM1")
-    assert etharness("ports").out == "no serial ports\n"
+    assert etharness("lab", "ports").out == "no serial ports\n"
 
 
 def test_who_says_who_holds_what(etharness: Etharness, host: FakeHost) -> None:
-    assert etharness("who").out == "nobody holds anything\n"
-    assert etharness("lease", "shelf-1", "twin", "--for", "2h", "--reason", "demo").code == 0
+    assert etharness("lab", "who").out == "nobody holds anything\n"
+    assert etharness("lab", "lease", "shelf-1", "twin", "--for", "2h", "--reason", "demo").code == 0
     with another_process("socket://bench-2:4001", "socket://bench-2:4001") as process:
-        held = document("who", etharness("who", "--json").out)
-        code, out, _ = etharness("who", "far")
+        held = document("lab-who", etharness("lab", "who", "--json").out)
+        code, out, _ = etharness("lab", "who", "far")
         assert code == 0
     assert {(each["unit"], each["kind"], each["level"]) for each in held} == {
         *(("shelf-1", "person", 0), ("twin", "person", 0)),
@@ -113,40 +113,42 @@ def test_who_says_who_holds_what(etharness: Etharness, host: FakeHost) -> None:
     }
     assert f"{process.pid} -c" in out
     assert "alive" in out
-    code, out, _ = etharness("who", "shelf-1")
+    code, out, _ = etharness("lab", "who", "shelf-1")
     assert out.count("ada") == 1  # once, although both its name and its port are held
     assert "not needed" in out
     for note in (host.root / "locks").glob("unit-twin*.person.json"):
         note.write_text("{")
-    [damaged] = document("who", etharness("who", "twin", "--json").out)
+    [damaged] = document("lab-who", etharness("lab", "who", "twin", "--json").out)
     assert (damaged["owner"], damaged["pid"]) == ("", None)
-    assert "unknown" in etharness("who", "twin").out
-    assert "unknown" in etharness("units").out
-    assert etharness("who", "shelf-9").code == 2
+    assert "unknown" in etharness("lab", "who", "twin").out
+    assert "unknown" in etharness("lab", "units").out
+    assert etharness("lab", "who", "shelf-9").code == 2
 
 
 def test_what_is_leased_is_released(etharness: Etharness, monkeypatch: pytest.MonkeyPatch) -> None:
-    [leased] = document("lease", etharness("lease", "shelf-1", "--for=1d", "--json").out)
+    [leased] = document("lab-lease", etharness("lab", "lease", "shelf-1", "--for=1d", "--json").out)
     monkeypatch.setenv("ETHARNESS_OWNER", "bob")
-    code, _, err = etharness("lease", "shelf-1", "--for=1s")
+    code, _, err = etharness("lab", "lease", "shelf-1", "--for=1s")
     assert code == 75
     assert f"unit 'shelf-1' is already in use by ada on {HERE} since " in err
-    code, _, err = etharness("release", "shelf-1")
+    code, _, err = etharness("lab", "release", "shelf-1")
     assert code == 75
     assert "--force" in err
     monkeypatch.setenv("ETHARNESS_LEASE", leased["token"])
-    assert "export ETHARNESS_LEASE=" in etharness("lease", "shelf-1", "--for=90m").out
-    code, out, _ = etharness("release", "shelf-1", "twin")
+    assert "export ETHARNESS_LEASE=" in etharness("lab", "lease", "shelf-1", "--for=90m").out
+    code, out, _ = etharness("lab", "release", "shelf-1", "twin")
     assert code == 0
     assert f"shelf-1 was held by bob on {HERE} since " in out
-    assert "twin was held by nobody" in out
-    [released] = document("release", etharness("release", "shelf-1", "--force", "--json").out)
+    assert "twin was not leased" in out
+    [released] = document(
+        "lab-release", etharness("lab", "release", "shelf-1", "--force", "--json").out
+    )
     assert released == {"unit": "shelf-1", "ended": []}
 
 
 @pytest.mark.parametrize("how_long", ["", "2", "h", "2 hours", "-1h", "0h"])
 def test_how_long_is_said_with_a_unit_of_time(etharness: Etharness, how_long: str) -> None:
-    assert etharness("lease", "shelf-1", "--for", how_long).code == 2
+    assert etharness("lab", "lease", "shelf-1", "--for", how_long).code == 2
 
 
 def test_a_run_waits_for_a_leased_unit_by_any_of_its_names(
@@ -156,7 +158,7 @@ def test_a_run_waits_for_a_leased_unit_by_any_of_its_names(
     text = (Path(__file__).parents[2] / "boards/native.toml").read_text()
     text = text.replace('kind = "native"', 'kind = "serial"').replace("budget =", "# budget =")
     (tmp_path / "native.toml").write_text(text.replace("{ boot_s = 10", "{ unit_s = 0.1"))
-    assert etharness("lease", "shelf-1", "--for=2h").code == 0
+    assert etharness("lab", "lease", "shelf-1", "--for=2h").code == 0
     monkeypatch.setenv("ETHARNESS_OWNER", "bob")
     board = f"--board={tmp_path}/native.toml"
     host.unplug("ttyACM0")
@@ -207,21 +209,21 @@ def test_what_is_no_file_among_leases_is_passed_over(
             check=False,
         )
 
-    for words in (["who"], ["who", "twin"], ["units"]):
+    for words in (["lab", "who"], ["lab", "who", "twin"], ["lab", "units"]):
         done = command(*words)
         assert done.returncode == 0, done.stderr
         assert f"{strange[0]}: not a regular file" in done.stderr
-    assert f"{strange[3]}: not a regular file" in command("who").stderr
+    assert f"{strange[3]}: not a regular file" in command("lab", "who").stderr
     if kind != "a folder":  # which nothing can be put in the place of
-        leased = command("lease", "twin", "--for", "1h")
+        leased = command("lab", "lease", "twin", "--for", "1h")
         assert leased.returncode == 0, leased.stderr
         assert strange[0].is_file()
-        assert "ada" in command("who", "twin").stdout
-        released = command("release", "twin")
+        assert "ada" in command("lab", "who", "twin").stdout
+        released = command("lab", "release", "twin")
         assert released.returncode == 0, released.stderr
     strange[0].rmdir() if kind == "a folder" else strange[0].unlink(missing_ok=True)
     (locks / f"{twin}.0.lock").unlink(missing_ok=True)
     MAKERS[kind](locks / f"{twin}.0.lock")
-    refused = command("lease", "twin", "--for", "1h")
+    refused = command("lab", "lease", "twin", "--for", "1h")
     assert refused.returncode == 75
     assert f"cannot lock {locks}/{twin}.0.lock: not a regular file" in refused.stderr

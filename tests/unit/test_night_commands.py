@@ -134,7 +134,7 @@ def test_a_unit_that_is_well_may_have_something_to_say(effects: Both, prepared: 
     examined = night.examine(prepared.units[0])
     assert examined.well
     assert examined.message == "the board has the postmortem of a crash"
-    assert fake.calls[0][0] == "health"
+    assert fake.calls[0][:2] == ["lab", "health"]
     assert "a" in fake.calls[0]
 
 
@@ -162,7 +162,7 @@ def test_one_whose_answer_cannot_be_read_is_judged_by_its_exit_code(
 def test_power_that_cannot_be_switched_is_the_hosts(effects: Both, prepared: Prepared) -> None:
     night, fake = effects
     assert night.power_cycle(prepared.units[0]).well
-    assert fake.calls[0][0] == "power"
+    assert fake.calls[0][:2] == ["lab", "power"]
     assert fake.calls[0][-2:] == ["a", "cycle"] or "cycle" in fake.calls[0]
     fake.code = 75
     assert night.power_cycle(prepared.units[0]).owner is Owner.HOST

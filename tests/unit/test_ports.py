@@ -91,7 +91,7 @@ def test_a_port_that_is_not_there_is_answered_with_what_is(host: FakeHost) -> No
         f"{host.root}/dev/ttyACM0 (0483:374e:0099 interface 2 at 1-4.3)"
     )
     assert caught.value.owner is Owner.LINK
-    assert "etharness ports" in caught.value.hint
+    assert "etharness lab ports" in caught.value.hint
     host.unplug("ttyACM0")
     with pytest.raises(PortError, match="ports on USB: none"):
         find_port(STLINK)

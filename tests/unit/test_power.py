@@ -316,16 +316,18 @@ def test_the_command(
         'power = { kind = "usb-hub", hub = "1-4", port = 3 }\n'
         '[[unit]]\nid = "b"\nboard = "there.toml"\n'
     )
-    code, out, err = etharness("power", "a", "cycle", "--units", units, "--json")
+    code, out, err = etharness("lab", "power", "a", "cycle", "--units", units, "--json")
     assert code == 0, err
-    assert document("power", out)["steps"] == [
+    assert document("lab-power", out)["steps"] == [
         "uhubctl -l 1-4 -p 3 -a off",
         "uhubctl -l 1-4 -p 3 -a on",
     ]
-    assert etharness("power", "a", "off", "--units", units).out == (
+    assert etharness("lab", "power", "a", "off", "--units", units).out == (
         "uhubctl -l 1-4 -p 3 -a off\nthe power of a is off\n"
     )
-    assert etharness("power", "a", "on", "--units", units, "-q").out == "the power of a is on\n"
-    assert etharness("power", "b", "off", "--units", units).code == 2
+    assert (
+        etharness("lab", "power", "a", "on", "--units", units, "-q").out == "the power of a is on\n"
+    )
+    assert etharness("lab", "power", "b", "off", "--units", units).code == 2
     uhubctl(off=NONE, code=1)
-    assert etharness("power", "a", "off", "--units", units).code == 75
+    assert etharness("lab", "power", "a", "off", "--units", units).code == 75

@@ -130,7 +130,7 @@ def test_check_of_a_failed_run_with_a_log_ends_with_the_failure(
     code, out, _ = etharness("check", run_directory(tmp_path / "run", result))
     assert code == 1
     assert "I12 runs: every run that was asked for ends: 0 of 2 runs ended" in out
-    assert out.splitlines()[-1] == "FAIL: the run did not end: TargetError: it crashed"
+    assert out.splitlines()[-1] == "FAIL: the run failed: TargetError: it crashed"
 
 
 def test_a_damaged_log_of_a_failed_run_does_not_stop_a_report(

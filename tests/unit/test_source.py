@@ -151,7 +151,7 @@ def test_check_never_passes_what_was_salvaged_silently(
 def test_decode_counts_dumps(etharness: Etharness, tmp_path: Path) -> None:
     path = tmp_path / "trace.etdp"
     path.write_bytes(write_ed00(ONE) + write_ed00(OTHER))
-    assert "2 dumps, one behind the other in the file" in etharness("decode", path).out
+    assert "the file holds 2 dumps, one after the other" in etharness("decode", path).out
     assert json.loads(etharness("decode", "--json", path).out)["dumps"] == 2
 
 

@@ -1,27 +1,27 @@
-"""``etharness history``: results through time, one file per subcommand."""
+"""``etharness history``: stored results, one module per subcommand."""
 
 from __future__ import annotations
 
 import click
 
-from harness.cli.lazy import lazy_group
+from harness.cli.lazy_group import lazy_group
 
 COMMANDS = {
     "add": "Add run directories.",
     "list": "List results.",
-    "show": "Show how what was measured changed.",
-    "baseline": "Give results a name that later ones are held against.",
-    "export": "Write all numbers of results as a table.",
+    "show": "Show how times and sizes changed.",
+    "baseline": "Name results as a baseline for later ones.",
+    "export": "Write all measured values as a table.",
     "prune": "Remove old results.",
-    "info": "Say where the history is and how much it holds.",
+    "info": "Show the location, version and size of the history.",
 }
 
 
-@click.group(name="history", cls=lazy_group(__name__, COMMANDS))
+@click.group(name="history", cls=lazy_group(__name__, {"Commands": COMMANDS}))
 def command() -> None:
-    """Keep results, and see how they changed.
+    """Store results and show how they changed.
 
-    The history is an SQLite file, `.etharness/history.sqlite` near the project, or what --history
-    or $ETHARNESS_HISTORY says: a path, or postgresql://USER@HOST/DATABASE (docs/history.md). Every
-    subcommand takes --history, and --json.
+    The history is the SQLite file `.etharness/history.sqlite` near the project, unless --history
+    or $ETHARNESS_HISTORY names another file or postgresql://USER@HOST/DATABASE (docs/history.md).
+    Every subcommand takes --history and --json.
     """

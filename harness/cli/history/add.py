@@ -1,4 +1,4 @@
-"""``etharness history add``: run directories into the history."""
+"""``etharness history add``: add run directories to the history."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ from pathlib import Path
 
 import click
 
-from harness.cli.common import OutputOptions, output_options
 from harness.cli.history.options import history_option, opened
+from harness.cli.options import output_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import PanelCommand
 from harness.cli.paths import FilePath
 
 
-@click.command(name="add")
+@click.command(name="add", cls=PanelCommand)
 @click.argument("paths", nargs=-1, required=True, type=FilePath())
 @history_option
 @output_options
 def command(paths: tuple[Path, ...], url: str | None, output: OutputOptions) -> int:
     """Add run directories.
 
-    PATHS are run directories, or folders with some anywhere below. A result that is there already
-    is left as it is. The exit code is 2 when one of them cannot be added.
+    PATHS are run directories, or directories with run directories anywhere below. A result that
+    the history already has stays unchanged. The exit code is 2 if a result cannot be added.
     """
     from harness.runs.add_results import add_directory, run_directories
 

@@ -1,4 +1,4 @@
-"""``etharness history export``: all numbers as a table."""
+"""``etharness history export``: write all measured values as a table."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.common import OutputOptions, output_options
 from harness.cli.history.options import history_option, opened, selection_options
+from harness.cli.options import output_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import OUTPUT, PanelCommand, option, panel
 from harness.cli.paths import FilePath
 from harness.errors import UsageError
 
@@ -16,33 +18,36 @@ if TYPE_CHECKING:
     from harness.history.entries import Selection
 
 
-@click.command(name="export")
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    required=True,
-    type=FilePath(dir_okay=False),
-    metavar="FILE",
-    help="What to write: .csv, .tsv, .json or .parquet.",
-)
-@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+@click.command(name="export", cls=PanelCommand)
 @selection_options
 @history_option
+@panel(
+    OUTPUT,
+    option(
+        "-o",
+        "--output",
+        "file",
+        required=True,
+        type=FilePath(dir_okay=False),
+        metavar="FILE",
+        help="File to write; the suffix selects the format: .csv, .tsv, .json or .parquet.",
+    ),
+    option("--force", is_flag=True, help="Replace an existing file."),
+)
 @output_options
 def command(
     file: Path, force: bool, selection: Selection, url: str | None, output: OutputOptions
 ) -> None:
-    """Write all numbers of results as a table.
+    """Write all measured values as a table.
 
-    A row is an operator of a result with all statistics of all, cold or warm executions, or one
-    other number; docs/history.md says what the columns are.
+    Each row has the statistics of one operator in one result, over all, cold or warm executions,
+    or one other value. docs/history.md lists the columns.
     """
     from harness.export.chunked_writer import check_suffix
 
     check_suffix(file)
     if file.exists() and not force:
-        raise UsageError(f"{file} is there already", hint="replace it with --force")
+        raise UsageError(f"{file} already exists", hint="replace it with --force")
     with opened(url) as store:
         rows = store.export(file, selection)
     if output.json:

@@ -1,29 +1,29 @@
-"""``etharness history info``: where it is and how much it holds."""
+"""``etharness history info``: location, version and size of the history."""
 
 from __future__ import annotations
 
 import click
 
-from harness.cli.common import OutputOptions, output_options
 from harness.cli.history.options import history_option, opened
+from harness.cli.options import output_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import PanelCommand
 
 
-@click.command(name="info")
+@click.command(name="info", cls=PanelCommand)
 @history_option
 @output_options
 def command(url: str | None, output: OutputOptions) -> None:
-    """Say where the history is and how much it holds.
+    """Show the location, version and size of the history.
 
-    As every command, this brings a history of an earlier version to this one.
+    Like every command, this upgrades a history of an earlier version.
     """
     with opened(url) as store:
         info = store.info()
     if output.json:
-        from harness.records.result import encode
-
-        click.echo(encode(info), nl=False)
+        output.print_json(info)
         return
     from harness.report.terminal import print_header
 
-    rows = {what: f"{count:,}" for what, count in info.rows.items()}
+    rows = {table: f"{count:,}" for table, count in info.rows.items()}
     print_header(output.console(), {"history": info.place, "version": info.version, **rows})

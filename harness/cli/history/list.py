@@ -1,4 +1,4 @@
-"""``etharness history list``: which results there are."""
+"""``etharness history list``: list the stored results."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.common import OutputOptions, output_options
 from harness.cli.history.options import history_option, opened, selection_options
+from harness.cli.options import output_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import PanelCommand
 
 if TYPE_CHECKING:
     from harness.history.entries import Selection
 
 
-@click.command(name="list")
+@click.command(name="list", cls=PanelCommand)
 @selection_options
 @history_option
 @output_options

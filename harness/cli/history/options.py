@@ -1,4 +1,4 @@
-"""What subcommands of ``etharness history`` share: which history, and which results of it."""
+"""Options that the subcommands of ``etharness history`` share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.cli.common import with_options
+from harness.cli.completers import complete_boards, complete_models, complete_units
+from harness.cli.options import with_options
+from harness.cli.panels import SELECTION, option, panel
 from harness.cli.paths import absolute_history
 
 if TYPE_CHECKING:
@@ -17,26 +19,29 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def history_option(function: _F) -> _F:
-    """Add ``--history``, passed as the text ``url``, or None for the default place."""
-    return click.option(
-        "--history",
-        "url",
-        callback=absolute_history,
-        metavar="URL",
-        help="SQLite file or postgresql:// URL.  [default: $ETHARNESS_HISTORY, or "
-        ".etharness/history.sqlite near the project]",
+    """Add ``--history``, passed as the text ``url``, or None for the default history."""
+    return panel(
+        SELECTION,
+        option(
+            "--history",
+            "url",
+            callback=absolute_history,
+            metavar="URL",
+            help="History: an SQLite file or postgresql:// URL.  [default: $ETHARNESS_HISTORY, or "
+            ".etharness/history.sqlite near the project]",
+        ),
     )(function)
 
 
 def opened(url: str | None, *, create: bool = False) -> Store:
-    """Open the history that was asked for; it is only made where something is added to it."""
+    """Open a history, the default one if ``url`` is None; create it only with ``create``."""
     from harness.history import default_history, open_store
 
     return open_store(url or default_history(), create=create)
 
 
 def selection_options(function: _F) -> _F:
-    """Add options that choose results, and pass them as a ``Selection`` called ``selection``."""
+    """Add options that select results, passed as a ``Selection`` called ``selection``."""
 
     def collect(
         *args: Any,
@@ -67,14 +72,36 @@ def selection_options(function: _F) -> _F:
     return with_options(
         function,
         collect,
-        click.option("--last", "newest", type=click.IntRange(1), help="Only so many, the newest."),
-        click.option("--verdict", type=click.Choice(["pass", "fail"]), help="By their verdict."),
-        click.option("--before", metavar="TIME", help="That began before: 2026-11-21T23:00."),
-        click.option("--since", metavar="TIME", help="That began then or later."),
-        click.option("--commit", metavar="PREFIX", help="Of commits that begin like this."),
-        click.option("--session", help="That were made together."),
-        click.option("--method", help="Of this method."),
-        click.option("--model", metavar="FILE", help="Of this model, named without its folder."),
-        click.option("--unit", help="Of this board of its type."),
-        click.option("--board", help="Of this type of board."),
+        panel(
+            SELECTION,
+            option(
+                "--board", metavar="NAME", shell_complete=complete_boards, help="Only this board."
+            ),
+            option(
+                "--unit", metavar="UNIT", shell_complete=complete_units, help="Only this lab unit."
+            ),
+            option(
+                "--model",
+                metavar="FILE",
+                shell_complete=complete_models,
+                help="Only this model file, named without its directory.",
+            ),
+            option("--method", metavar="NAME", help="Only this method."),
+            option("--session", metavar="NAME", help="Only results recorded with this label."),
+            option("--commit", metavar="PREFIX", help="Only commits that begin like this."),
+            option("--since", metavar="TIME", help="Only runs started at or after this time."),
+            option(
+                "--before",
+                metavar="TIME",
+                help="Only runs started before this time, such as 2026-11-21T23:00.",
+            ),
+            option("--verdict", type=click.Choice(["pass", "fail"]), help="Only this verdict."),
+            option(
+                "--last",
+                "newest",
+                metavar="N",
+                type=click.IntRange(1),
+                help="Only the newest N results.",
+            ),
+        ),
     )

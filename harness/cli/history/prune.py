@@ -1,4 +1,4 @@
-"""``etharness history prune``: less of it."""
+"""``etharness history prune``: remove old results."""
 
 from __future__ import annotations
 
@@ -6,21 +6,27 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.common import OutputOptions, output_options
 from harness.cli.history.options import history_option, opened, selection_options
+from harness.cli.options import output_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import PanelCommand, option, panel
 
 if TYPE_CHECKING:
     from harness.history.entries import Selection
 
 
-@click.command(name="prune")
-@click.option(
-    "--keep",
-    type=click.IntRange(0),
-    required=True,
-    help="How many results stay, the newest, of each board, unit, model and method.",
+@click.command(name="prune", cls=PanelCommand)
+@panel(
+    "Removal",
+    option(
+        "--keep",
+        type=click.IntRange(0),
+        required=True,
+        metavar="N",
+        help="Keep the newest N results of each board, unit, model and method.",
+    ),
+    option("--dry-run", is_flag=True, help="Print the number of results without removing them."),
 )
-@click.option("--dry-run", is_flag=True, help="Only say how many would go.")
 @selection_options
 @history_option
 @output_options
@@ -29,8 +35,8 @@ def command(
 ) -> None:
     """Remove old results.
 
-    Those of baselines with a name stay. With --board and the like only these are looked at, and
-    --keep counts among them.
+    Results of named baselines stay. Options such as --board limit the command to the selected
+    results; --keep then counts among them.
     """
     with opened(url) as store:
         removed = store.prune(keep, selection, dry_run=dry_run)
@@ -41,4 +47,4 @@ def command(
         click.echo(pruned_document(removed, left, dry_run=dry_run), nl=False)
         return
     verb = "would be removed" if dry_run else "removed"
-    click.echo(f"{removed:,} results {verb}, {left:,} are there")
+    click.echo(f"{removed:,} results {verb}; the history has {left:,}")

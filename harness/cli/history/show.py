@@ -1,57 +1,80 @@
-"""``etharness history show``: what was measured, through time."""
+"""``etharness history show``: show measured values over time."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from harness.analyze.compare import EXECUTIONS, Executions
 from harness.check.history.measure import TIME_STATISTICS
-from harness.cli.common import OutputOptions, output_options
+from harness.cli.completers import complete_boards, complete_models, complete_units
 from harness.cli.history.options import history_option, opened
+from harness.cli.history_options import baseline_of
+from harness.cli.options import output_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import SELECTION, PanelCommand, option, panel
 
 if TYPE_CHECKING:
     from harness.check.history.baseline import BaselineRef
 
 
-def _baseline(_: click.Context, __: click.Parameter, text: str | None) -> Any:
-    from harness.check.history.baseline import parse_baseline
-
-    return None if text is None else parse_baseline(text)
-
-
-@click.command(name="show")
+@click.command(name="show", cls=PanelCommand)
 @click.argument("pattern", default="*")
-@click.option("--board", help="Type of board; need not be said where there is only one.")
-@click.option("--model", metavar="FILE", help="The model's file, without its folder; likewise.")
-@click.option("--method", help="Its method; likewise.")
-@click.option("--unit", help="Only this board of its type.")
-@click.option(
-    "--statistic",
-    default="p50",
-    show_default=True,
-    type=click.Choice(TIME_STATISTICS),
-    help="What of an operator's times is shown.",
+@panel(
+    SELECTION,
+    option(
+        "--board",
+        metavar="NAME",
+        shell_complete=complete_boards,
+        help="Board of the results; required if the history has several.",
+    ),
+    option(
+        "--model",
+        metavar="FILE",
+        shell_complete=complete_models,
+        help="Model file without its directory; required if there are several.",
+    ),
+    option("--method", metavar="NAME", help="Method; required if there are several."),
+    option(
+        "--unit", metavar="UNIT", shell_complete=complete_units, help="Only results of this unit."
+    ),
+    option("--before", metavar="TIME", help="Only runs started before this time."),
+    option(
+        "--last",
+        "window",
+        default=20,
+        show_default=True,
+        metavar="N",
+        type=click.IntRange(1),
+        help="Only the newest N results.",
+    ),
+    option("--all", "unsound", is_flag=True, help="Include results that failed or lost events."),
 )
-@click.option(
-    "--executions",
-    default="all",
-    show_default=True,
-    type=click.Choice(EXECUTIONS),
-    help="Cold: the first execution after loading; warm: later ones.",
+@panel(
+    "View",
+    option(
+        "--statistic",
+        default="p50",
+        show_default=True,
+        metavar="NAME",
+        type=click.Choice(TIME_STATISTICS),
+        help=f"Statistic of an operator's times to show: {', '.join(TIME_STATISTICS)}.",
+    ),
+    option(
+        "--executions",
+        default="all",
+        show_default=True,
+        type=click.Choice(EXECUTIONS),
+        help="Executions to show: all, the first after loading (cold), or later ones (warm).",
+    ),
+    option(
+        "--baseline",
+        callback=baseline_of,
+        metavar="REF",
+        help="Mark the results of this baseline: last:COUNT, name:NAME or commit:PREFIX.",
+    ),
 )
-@click.option(
-    "--last", "window", default=20, show_default=True, type=click.IntRange(1), help="The newest."
-)
-@click.option("--before", metavar="TIME", help="Only results that began before.")
-@click.option(
-    "--baseline",
-    callback=_baseline,
-    metavar="REF",
-    help="Mark the results of name:NAME, commit:PREFIX or last:COUNT.",
-)
-@click.option("--all", "unsound", is_flag=True, help="Results that failed or lost events, too.")
 @history_option
 @output_options
 def command(
@@ -69,10 +92,10 @@ def command(
     url: str | None,
     output: OutputOptions,
 ) -> None:
-    """Show how what was measured changed.
+    """Show how times and sizes changed.
 
-    PATTERN says which operators, allocators or sizes, such as 'native_call_*' or log_bytes. Of a
-    single one every result is shown, of several what became of each.
+    PATTERN selects operators, allocators and sizes by name, such as 'native_call_*' or log_bytes.
+    A single match is shown result by result; of several, the change of each is shown.
     """
     with opened(url) as store:
         found = store.history(

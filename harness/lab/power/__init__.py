@@ -26,7 +26,7 @@ Action = Literal["on", "off", "cycle"]
 
 
 class Switched(msgspec.Struct, frozen=True):
-    """The document of ``etharness power --json``.
+    """The document of ``etharness lab power --json``.
 
     ``steps`` are the actions taken, in order. ``went`` is whether the port disappeared with the
     power: a board that is powered from another line keeps running; null if that is unknown, or if

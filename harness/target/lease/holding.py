@@ -119,7 +119,7 @@ class Lease:
             if loss := held.loss():
                 raise BusyError(
                     f"your lease of {held.key.name} is lost: {loss}",
-                    hint="list all leases and holders with `etharness who`",
+                    hint="list all leases and holders with `etharness lab who`",
                 )
 
     def check_cached(self) -> None:

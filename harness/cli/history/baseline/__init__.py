@@ -1,21 +1,21 @@
-"""``etharness history baseline``: results with names."""
+"""``etharness history baseline``: named baselines, one module per subcommand."""
 
 from __future__ import annotations
 
 import click
 
-from harness.cli.lazy import lazy_group
+from harness.cli.lazy_group import lazy_group
 
 COMMANDS = {
-    "set": "Give results a name.",
-    "list": "List the names.",
-    "remove": "Forget a name, but not its results.",
+    "set": "Name results as a baseline.",
+    "list": "List the named baselines.",
+    "remove": "Remove the name of a baseline, but not its results.",
 }
 
 
-@click.group(name="baseline", cls=lazy_group(__name__, COMMANDS))
+@click.group(name="baseline", cls=lazy_group(__name__, {"Commands": COMMANDS}))
 def command() -> None:
-    """Give results a name that later ones are held against.
+    """Name results as a baseline for later ones.
 
-    A baseline is written as name:NAME, commit:PREFIX or last:COUNT. Every subcommand takes --json.
+    Options such as --baseline then take name:NAME, beside commit:PREFIX and last:COUNT.
     """

@@ -1,18 +1,20 @@
-"""``etharness history baseline list``: which names there are."""
+"""``etharness history baseline list``: list the named baselines."""
 
 from __future__ import annotations
 
 import click
 
-from harness.cli.common import OutputOptions, output_options
 from harness.cli.history.options import history_option, opened
+from harness.cli.options import output_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import PanelCommand
 
 
-@click.command(name="list")
+@click.command(name="list", cls=PanelCommand)
 @history_option
 @output_options
 def command(url: str | None, output: OutputOptions) -> None:
-    """List baselines that have a name."""
+    """List the named baselines."""
     with opened(url) as store:
         found = store.baselines()
     if output.json:

@@ -1,24 +1,27 @@
-"""``etharness history baseline remove``: a name is forgotten."""
+"""``etharness history baseline remove``: remove the name of a baseline."""
 
 from __future__ import annotations
 
 import click
 
-from harness.cli.common import OutputOptions, output_options
 from harness.cli.history.options import history_option, opened
+from harness.cli.options import output_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import PanelCommand
 from harness.errors import UsageError
 
 
-@click.command(name="remove")
+@click.command(name="remove", cls=PanelCommand)
 @click.argument("name")
 @history_option
 @output_options
 def command(name: str, url: str | None, output: OutputOptions) -> None:
-    """Forget a name, but not its results."""
+    """Remove the name of a baseline, but not its results."""
     with opened(url) as store:
         if not store.remove_baseline(name):
             raise UsageError(
-                f"baseline {name!r} not found", hint="`etharness history baseline list`"
+                f"baseline {name!r} not found",
+                hint="`etharness history baseline list` lists the names",
             )
         left = store.baselines()
     if output.json:
@@ -28,4 +31,4 @@ def command(name: str, url: str | None, output: OutputOptions) -> None:
         return
     from harness.formatting import printable
 
-    click.echo(f"{printable(name)} is forgotten; its results are still there")
+    click.echo(f"removed the name {printable(name)}; its results stay in the history")

@@ -1,4 +1,4 @@
-"""``etharness history baseline set``: results get a name."""
+"""``etharness history baseline set``: name results as a baseline."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.common import OutputOptions, output_options
 from harness.cli.history.options import history_option, opened, selection_options
+from harness.cli.options import output_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import SELECTION, PanelCommand, option, panel
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.history.entries import Selection
 
 
-@click.command(name="set")
+@click.command(name="set", cls=PanelCommand)
 @click.argument("name")
 @click.argument("ids", nargs=-1)
-@click.option("--all", "unsound", is_flag=True, help="Results that failed or lost events, too.")
 @selection_options
+@panel(
+    SELECTION,
+    option("--all", "unsound", is_flag=True, help="Include results that failed or lost events."),
+)
 @history_option
 @output_options
 def command(
@@ -29,10 +34,10 @@ def command(
     url: str | None,
     output: OutputOptions,
 ) -> None:
-    """Give results a name, instead of those that had it.
+    """Name results as a baseline; a baseline that had the name is replaced.
 
-    Either IDS say which results, or options do, such as --commit or --last 20 --board native. Of
-    what options choose, results that failed, were cut off or lost events count only with --all.
+    Select the results by IDS, or by options such as --commit or --last 20 --board native. Options
+    select results that failed, were cut off or lost events only with --all.
     """
     from dataclasses import replace
 
@@ -40,7 +45,8 @@ def command(
 
     if bool(ids) == (selection != Selection()):
         raise UsageError(
-            "say which results, by ids or by options", hint="`etharness history list --json`"
+            "no results are selected, or both by IDS and by options",
+            hint="give IDS (see `etharness history list --json`), or options such as --commit",
         )
     with opened(url) as store:
         if not ids:
@@ -55,4 +61,4 @@ def command(
         return
     from harness.formatting import printable
 
-    click.echo(f"name:{printable(name)} is {found.results:,} results")
+    click.echo(f"name:{printable(name)} has {found.results:,} results")

@@ -1,0 +1,69 @@
+"""``etharness lab lease``: reserve units for a person."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness.cli.board_options import units_option
+from harness.cli.completers import complete_units
+from harness.cli.options import output_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import PanelCommand, option, panel
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def _duration(_: click.Context, __: click.Parameter, text: str) -> Any:
+    """Return the seconds of a text such as ``2h`` or ``1h30m``."""
+    if not re.fullmatch(r"(\d{1,6}[smhd])+", text):
+        raise click.BadParameter(f"{text!r} is not a duration; write 2h, 90m, 1d or 1h30m")
+    seconds = sum(int(n) * _SECONDS[unit] for n, unit in re.findall(r"(\d+)([smhd])", text))
+    if not seconds:
+        raise click.BadParameter("the duration must be longer than 0 s")
+    return seconds
+
+
+@click.command(name="lease", cls=PanelCommand)
+@click.argument("names", metavar="UNIT...", nargs=-1, required=True, shell_complete=complete_units)
+@panel(
+    "Lease",
+    option(
+        "--for",
+        "seconds",
+        required=True,
+        metavar="TIME",
+        callback=_duration,
+        help="Duration of the lease: 2h, 90m, 1d or 1h30m.",
+    ),
+    option(
+        "--reason", default="", metavar="TEXT", help="Reason, shown to others who want the unit."
+    ),
+)
+@units_option
+@output_options
+def command(
+    names: tuple[str, ...], seconds: int, reason: str, units: Path | None, output: OutputOptions
+) -> None:
+    """Lease units for some time.
+
+    The lease ends at its time, or with `etharness lab release`. Meanwhile your own commands on
+    this host can use the units; others need the printed token in $ETHARNESS_LEASE.
+    """
+    from harness.config.unit import find_unit
+    from harness.lab.leases import lease
+
+    leased = lease([find_unit(name, units) for name in names], seconds, reason=reason)
+    if output.json:
+        output.print_json(leased)
+        return
+    from harness.report.terminal import show_line
+
+    console = output.console()
+    for unit in leased if output.verbosity >= 0 else ():
+        show_line(console, f"{unit.unit}: leased until {unit.until_utc}")
+    tokens = ",".join(unit.token for unit in leased)
+    show_line(console, f"to use the lease elsewhere: export ETHARNESS_LEASE={tokens}")

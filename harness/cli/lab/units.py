@@ -1,0 +1,29 @@
+"""``etharness lab units``: the units of the lab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from harness.cli.board_options import units_option
+from harness.cli.options import output_options
+from harness.cli.output import OutputOptions
+from harness.cli.panels import PanelCommand
+
+
+@click.command(name="units", cls=PanelCommand)
+@units_option
+@output_options
+def command(units: Path | None, output: OutputOptions) -> None:
+    """List the units of the lab: port, power control and lease holder."""
+    from harness.config.unit import load_units
+    from harness.lab import inventory
+
+    found = inventory.units(load_units(units))
+    if output.json:
+        output.print_json(found)
+        return
+    from harness.report.leases import show_units
+
+    show_units(output.console(), found)

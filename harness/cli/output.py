@@ -1,0 +1,121 @@
+"""How commands print: text or JSON, progress, reports, failures."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.errors import HarnessError
+from harness.files import shown
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from harness.runs.judged_run import JudgedRun
+    from harness.runs.run import FinishedRun
+
+
+@dataclass(frozen=True, slots=True)
+class OutputOptions:
+    """What the user asked a command to print.
+
+    Attributes:
+        json: Print one JSON document instead of text.
+        verbosity: 0 by default; 1 and more add details, -1 and less print failures and the
+            verdict only.
+        progress: Show the progress of long waits, if standard error is a terminal.
+    """
+
+    json: bool
+    verbosity: int
+    progress: bool
+
+    def console(self) -> Console:
+        """Return a console on standard output; it has no colours in a pipe or with NO_COLOR."""
+        from rich.console import Console
+
+        return Console()
+
+    def print_json(self, record: object) -> None:
+        """Print a record or a list of records as one JSON document."""
+        from harness.records.result import encode
+
+        click.echo(encode(record), nl=False)
+
+    @contextlib.contextmanager
+    def stages(self) -> Iterator[Callable[[str, int, int], None]]:
+        """Yield a function that shows the progress of a stage, given (stage, done, total)."""
+        if not self.progress or self.json or self.verbosity < 0 or not sys.stderr.isatty():
+            yield lambda _stage, _done, _total: None
+            return
+        from rich.console import Console
+        from rich.progress import Progress, TaskID
+
+        with Progress(console=Console(stderr=True), transient=True) as bars:
+            tasks: dict[str, TaskID] = {}
+
+            def show(stage: str, done: int, total: int) -> None:
+                if stage not in tasks:
+                    tasks[stage] = bars.add_task(stage, total=None)
+                bars.update(tasks[stage], completed=done, total=total or None)
+
+            yield show
+
+
+def show_outcome(output: OutputOptions, outcome: FinishedRun, directory: Path) -> None:
+    """Print a finished run and the run directory that keeps it."""
+    if output.json:
+        output.print_json(outcome.result)
+        return
+    from harness.report.run import show_run
+
+    show_run(
+        output.console(),
+        outcome.result,
+        outcome.trace,
+        shown(directory),
+        verbosity=output.verbosity,
+        comparison=outcome.comparison,
+    )
+
+
+def write_reports(files: Sequence[Path], runs: Sequence[JudgedRun]) -> None:
+    """Write a report of ``runs`` to every file.
+
+    Raises:
+        HarnessError: A report failed. After a failed run it is only printed, as the run's own
+            failure decides the exit code.
+    """
+    from harness.report.formats import write_report
+
+    for file in files:
+        try:
+            write_report(file, runs)
+        except HarnessError as error:
+            if all(run.failure is None for run in runs):
+                raise
+            report_failure(error)
+
+
+def report_failure(error: HarnessError) -> None:
+    """Print a failure and what to try on standard error."""
+    _print_failure(error.message, error.hint)
+
+
+def report_usage_error(error: click.ClickException) -> None:
+    """Print an error of click's parser as our own errors are printed."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    _print_failure(error.format_message(), f"{context.command_path} --help" if context else "")
+
+
+def _print_failure(message: str, hint: str) -> None:
+    click.echo(f"error: {message}", err=True)
+    if hint:
+        click.echo(f"  try: {hint}", err=True)

@@ -1,0 +1,99 @@
+"""Help of the command line: panels of options, plain text, 80 columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import click
+import pytest
+
+from harness.cli import cli
+from harness.cli.output import OutputOptions
+from tests.conftest import CommandResult
+
+Etharness = Callable[..., CommandResult]
+
+RUN = {
+    "Model": ["--model", "--method", "--runs", "--input", "--seed"],
+    "Target": ["--board", "--unit", "--units", "--port", "--baud"],
+    "Flashing": ["--flash", "--image", "--tool", "--probe"],
+    "Tracing": [
+        *("--profile", "--values", "--stream", "--when-full", "--trace-limit", "--time-scale"),
+    ],
+    "Verdict": ["--budget", "--reference", "--rtol", "--atol", "--baseline"],
+    "Output": [
+        *("--output", "--report", "--history", "--session", "--commit"),
+        *("--json", "--verbose", "--quiet", "--no-progress", "--help"),
+    ],
+}
+
+
+def leaves(group: click.Group, *words: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from leaves(command, *words, name)
+        else:
+            yield (*words, name), command
+
+
+LEAVES = dict(leaves(cli))
+
+
+def panels(text: str) -> dict[str, list[str]]:
+    """Options by the title above them, as a help page shows them."""
+    found: dict[str, list[str]] = {}
+    title = ""
+    for line in text.splitlines():
+        if heading := re.fullmatch(r"([A-Z][\w ]*):", line):
+            title = heading[1]
+        elif option := re.match(r"  (?:-\w, )?(--[\w-]+)", line):
+            found.setdefault(title, []).append(option[1])
+    return found
+
+
+def test_every_option_of_run_is_in_its_panel(etharness: Etharness) -> None:
+    shown = panels(etharness("run", "--help").out)
+    assert shown == RUN
+    options = [param for param in LEAVES["run",].params if isinstance(param, click.Option)]
+    names = {name for option in options for name in option.opts if name.startswith("--")}
+    assert {name for titles in shown.values() for name in titles} == names | {"--help"}
+
+
+@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
+def test_help_pages_are_plain_and_fit_80_columns(
+    words: tuple[str, ...], etharness: Etharness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = etharness(*words, "--help")
+    assert code == 0
+    assert out.isascii()
+    assert "\x1b" not in out
+    assert max(map(len, out.splitlines())) <= 80
+    shown = panels(out)
+    if sum(map(len, shown.values())) > 8:
+        assert "Options" not in shown, "an option is in no panel"
+    # All panels of a page are aligned.
+    columns = {
+        len(line) - len(line[27:].lstrip()) for line in out.splitlines() if line[:27] == " " * 27
+    }
+    assert len(columns) <= 1
+
+
+def test_a_pipe_and_no_color_have_no_colours(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def printed() -> str:
+        OutputOptions(json=False, verbosity=0, progress=True).console().print("x", style="red")
+        return capsys.readouterr().out
+
+    for name in ("FORCE_COLOR", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    assert printed() == "x\n"
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert "\x1b[31m" in printed()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[31m" not in printed()
