@@ -94,7 +94,7 @@ def test_a_device_log_is_recognised_by_its_content(tmp_path: Path) -> None:
         (b'echo "QUJDQUJDQUJDQUJDQUJDQQ" | base64 -d >x', "not a multiple of 4"),
         (b'echo "QUJDQUJDQUJDQUJDQUJD" | sed s/A/B/', "does not decode base64"),
         (b'echo "QUJDQUJDQUJDQUJDQ=JD" | base64 -d >x', "padding within base64"),
-        (command(bytes(30), "etdump.bin"), "no ETDump, and none follows"),
+        (command(bytes(30), "etdump.bin"), "neither an ETDump nor followed"),
         (b"I am a text", "no ED00 identifier"),
     ],
 )
