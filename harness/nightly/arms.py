@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from harness.check.budget import load_budget
-from harness.check.history.compare import NO_LIMITS, hold_against
+from harness.check.history.compare import DEFAULT_LIMITS, compare_with_history
 from harness.check.history.comparison import Compared, HistoryComparison
-from harness.check.history.extract import numbers_of
+from harness.check.history.measure import numbers_of
 from harness.check.history.samples import History, Measured, Metric, Sample, Series
 from harness.check.history.settings import HistoryLimits
 from harness.check.subject import model_name
@@ -96,7 +96,7 @@ def _pile(directory: Path, outcomes: Sequence[StepOutcome]) -> _Pile:
         limits = limits or _limits(result)
         measured.append(Measured(provenance_of(result), numbers_of(subject, limits)))
     measured.sort(key=lambda item: item.provenance.started_utc)
-    return _Pile(tuple(measured), limits or NO_LIMITS)
+    return _Pile(tuple(measured), limits or DEFAULT_LIMITS)
 
 
 def _lossy(losses: Losses) -> bool:
@@ -106,7 +106,7 @@ def _lossy(losses: Losses) -> bool:
 def _limits(result: Result) -> HistoryLimits:
     file = result.verdict.budget if result.verdict else ""
     if not file:
-        return NO_LIMITS
+        return DEFAULT_LIMITS
     model = model_name(result.model.file) if result.model else ""
     return load_budget(Path(file), result.board, model, result.unit).history
 
@@ -127,7 +127,7 @@ def _within(old: _Pile, new: _Pile, label: str) -> HistoryComparison | None:
         baseline=tuple(range(len(old.measured))),
         description=f"{label} of the same night",
     )
-    return hold_against(history, new.measured, new.limits)
+    return compare_with_history(history, new.measured, new.limits)
 
 
 def _earlier(
@@ -137,7 +137,7 @@ def _earlier(
     if not pile.measured:
         return None
     history = baseline.fetch(pile.measured[-1].provenance, pile.limits, also=tonight)
-    return hold_against(history, pile.measured, pile.limits) if history.baseline else None
+    return compare_with_history(history, pile.measured, pile.limits) if history.baseline else None
 
 
 def _sides(names: tuple[str, str, str, str], comparison: HistoryComparison | None) -> ArmComparison:

@@ -23,7 +23,7 @@ import msgspec
 
 from harness import __version__
 from harness.check.budget import read_files
-from harness.check.evaluate import NO_LIMITS
+from harness.check.evaluate import DEFAULT_BUDGET
 from harness.config.board import Board, load_board
 from harness.errors import UsageError
 from harness.history.history_json import write_copy
@@ -127,7 +127,9 @@ def write_bundle(runs: Sequence[JudgedRun]) -> bytes:
     if run.failure is not None and run.subject is None and run.directory is not None:
         # It failed just now, and nobody has judged what it left.
         given = run.given
-        run = judged_path(run.directory, lambda path: load_given(path, given), NO_LIMITS, given)
+        run = judged_path(
+            run.directory, lambda path: load_given(path, given), DEFAULT_BUDGET, given
+        )
     contents = _Contents(run)
     contents.collect()
     return contents.packed()

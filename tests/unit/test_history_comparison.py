@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.check.history.checks import history_checks
-from harness.check.history.compare import hold_against
+from harness.check.history.compare import compare_with_history
 from harness.check.history.comparison import Compared, HistoryComparison
 from harness.check.history.samples import Metric, Sample
 from harness.check.history.settings import HistoryLimits, HistoryOverride
@@ -16,7 +16,7 @@ from tests.support.histories import HistoryBuilder, night, noisy, operator, size
 
 
 def compare(builder: HistoryBuilder, limits: HistoryLimits | None = None) -> HistoryComparison:
-    return hold_against(builder.history(), builder.judged, limits or HistoryLimits())
+    return compare_with_history(builder.history(), builder.judged, limits or HistoryLimits())
 
 
 def checks(builder: HistoryBuilder, limits: HistoryLimits | None = None) -> list[Check]:
@@ -185,7 +185,7 @@ def test_a_flip_between_known_levels_is_none_but_a_new_level_is() -> None:
 def test_modes_within_a_run_are_named() -> None:
     builder = exact([5e4] * 5, 5e4)
     durations = np.array([5e4, 6e4] * 10) + np.arange(20)
-    comparison = hold_against(
+    comparison = compare_with_history(
         builder.history(), builder.judged, durations={operator(statistic=""): durations}
     )
     [number] = comparison.numbers

@@ -8,7 +8,7 @@ import re
 import numpy as np
 from rich.console import Console
 
-from harness.check.history.compare import hold_against
+from harness.check.history.compare import compare_with_history
 from harness.check.history.samples import Metric
 from harness.report.against import print_against
 from tests.support.histories import HistoryBuilder, night, noisy, operator, size
@@ -16,7 +16,7 @@ from tests.support.histories import HistoryBuilder, night, noisy, operator, size
 
 def printed(builder: HistoryBuilder, *, detailed: bool = False) -> str:
     out = io.StringIO()
-    comparison = hold_against(builder.history(), builder.judged)
+    comparison = compare_with_history(builder.history(), builder.judged)
     print_against(Console(file=out, width=200), comparison, detailed=detailed)
     return out.getvalue()
 
