@@ -170,7 +170,7 @@ class TimeLimit(TimeRule, frozen=True):
 
     def problem(self) -> str:
         """Return what is missing, or ""."""
-        return "event missing" if self.event is None else super().problem()
+        return "the key 'event' is missing" if self.event is None else super().problem()
 
 
 class ModuleLimit(TimeRule, frozen=True):
@@ -186,7 +186,7 @@ class ModuleLimit(TimeRule, frozen=True):
 
     def problem(self) -> str:
         """Return what is missing, or ""."""
-        return "module missing" if self.module is None else super().problem()
+        return "the key 'module' is missing" if self.module is None else super().problem()
 
 
 class DelegateLimit(TimeRule, frozen=True):
@@ -202,7 +202,7 @@ class DelegateLimit(TimeRule, frozen=True):
 
     def problem(self) -> str:
         """Return what is missing, or ""."""
-        return "backend missing" if self.backend is None else super().problem()
+        return "the key 'backend' is missing" if self.backend is None else super().problem()
 
 
 class BlockLimit(TimeRule, frozen=True):
@@ -232,7 +232,7 @@ class AllocatorLimit(Rule, frozen=True):
 
     def problem(self) -> str:
         """Return what is missing, or ""."""
-        return "name missing" if self.name is None else super().problem()
+        return "the key 'name' is missing" if self.name is None else super().problem()
 
 
 class _Share(Rule, frozen=True):

@@ -7,7 +7,7 @@ from typing import Final, Literal
 import msgspec
 
 Severity = Literal["error", "warning", "note"]
-"""Effect of a failed check: ``error``: the verdict fails; ``warning``: needs a look, but the verdict
+"""Effect of a failed check: ``error``: the verdict fails; ``warning``: needs a look, the verdict
 stands; ``note``: for information."""
 
 

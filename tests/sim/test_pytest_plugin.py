@@ -444,7 +444,7 @@ def test_a_history_that_is_not_there_is_said_without_a_stack(project: pytest.Pyt
         [
             "E       harness.errors.UsageError: there is no history at none.sqlite",
             "E       try: `etharness history add DIRECTORY` makes one",
-            "E       harness.errors.UsageError: 'v1' says no baseline",
+            "E       harness.errors.UsageError: invalid baseline 'v1'",
         ]
     )
 

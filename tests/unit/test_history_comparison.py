@@ -48,7 +48,7 @@ def test_one_tick_is_shown_where_there_is_no_noise() -> None:
     assert number.change.value == 1.0
     [shown] = [check for check in checks(builder) if check.code == "H05"]
     assert shown.severity == "note"
-    assert "80 us became 80.001; +0.00125 %" in shown.reason
+    assert "80 us -> 80.001 us; +0.00125 %" in shown.reason
 
 
 def test_without_noise_limits_alone_decide() -> None:
@@ -65,7 +65,7 @@ def test_too_few_results_are_not_judged() -> None:
     assert number.judgement == "too little"
     [check] = checks(builder)
     assert (check.code, check.passed, check.failed) == ("H06", False, False)
-    assert "history has 2 sessions of it, its noise takes 5" in check.reason
+    assert "history has 2 sessions of it, 5 are needed" in check.reason
 
 
 def test_no_baseline_is_said() -> None:
@@ -191,7 +191,7 @@ def test_modes_within_a_run_are_named() -> None:
     [number] = comparison.numbers
     assert [mode.weight for mode in number.modes_within] == [0.5, 0.5]
     reasons = [check.reason for check in history_checks(comparison) if check.code == "H08"]
-    assert reasons == ["two levels: op0, instruction 0 (50% at 50.009 us and 50% at 60.01 us)"]
+    assert reasons == ["two modes: op0, instruction 0 (50% at 50.009 us and 50% at 60.01 us)"]
 
 
 def test_a_step_names_the_commits_it_is_between() -> None:
@@ -254,7 +254,7 @@ def test_a_unit_without_a_baseline_is_corrected_or_left_alone() -> None:
 
     known = compare(third(4))
     assert [number.judgement for number in known.numbers] == ["same"]
-    assert "held against one" in known.notes[0]
+    assert "using one" in known.notes[0]
     unknown = compare(third(2))
     assert unknown.numbers == ()
     assert "1 operators are left out" in unknown.notes[1]
@@ -287,5 +287,5 @@ def test_other_numbers_of_executions_leave_sizes_out() -> None:
 def test_results_of_several_commits_are_not_one() -> None:
     builder = exact([5e4] * 5, 5e4)
     builder.now("now", "c", {operator(): 5e4})
-    with pytest.raises(UsageError, match="several commits cannot be judged as one: b, c"):
+    with pytest.raises(UsageError, match="several commits cannot be compared as one: b, c"):
         compare(builder)

@@ -52,11 +52,14 @@ def test_a_baseline_is_read_as_it_is_written(ref: BaselineRef) -> None:
     ("text", "said"),
     [
         *(
-            (text, "says no baseline")
+            (text, "invalid baseline")
             for text in ("", "v1", "20", ":", "name:", "tag:v1", "name: ")
         ),
-        *((f"last:{text}", "is no count") for text in ("0", "-1", "x", "1.5", "\u00b2", "\u0661")),
-        ("commit:abc", "too little of a commit"),
+        *(
+            (f"last:{text}", "invalid count")
+            for text in ("0", "-1", "x", "1.5", "\u00b2", "\u0661")
+        ),
+        ("commit:abc", "commit prefix too short"),
     ],
 )
 def test_what_is_no_baseline_says_how_one_is_written(text: str, said: str) -> None:
