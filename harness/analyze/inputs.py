@@ -154,8 +154,8 @@ def find_method(program: Program, trace: Trace, name: str | None = None) -> Meth
         return method
     fitting = [method for method in program.methods if not disagreements(trace, method)]
     if len(fitting) != 1:
-        found = "several methods" if fitting else "no method"
-        raise UsageError(f"{found} of the model match the trace", hint=f"choose one of {names}")
+        problem = "several methods match" if fitting else "no method matches"
+        raise UsageError(f"{problem} the trace", hint=f"choose one of {names}")
     return fitting[0]
 
 

@@ -60,8 +60,8 @@ def check_suffix(file: Path) -> None:
     """
     if file.suffix.lower() not in SUFFIXES:
         raise UsageError(
-            f"{file}: there is no table with the suffix {file.suffix!r}",
-            hint=f"name a file that ends in one of {', '.join(SUFFIXES)}",
+            f"{file}: unsupported table suffix {file.suffix!r}",
+            hint=f"use one of {', '.join(SUFFIXES)}",
         )
 
 

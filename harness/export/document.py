@@ -41,7 +41,7 @@ def read_json(data: bytes) -> Trace:
     try:
         document = msgspec.json.decode(data, type=EventsDocument)
     except msgspec.DecodeError as error:
-        raise FormatError(f"not the JSON of a trace: {error}") from None
+        raise FormatError(f"not a trace in JSON: {error}") from None
     events = document.events
     table = {name: [getattr(event, name) for event in events] for name in COLUMNS}
     return trace_of(document.header, table)

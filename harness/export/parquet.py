@@ -64,11 +64,11 @@ def read_parquet(data: bytes) -> Trace:
     try:
         table = parquet.read_table(io.BytesIO(data))
     except (pa.ArrowInvalid, OSError) as error:
-        raise FormatError(f"no Parquet file: {error}") from None
+        raise FormatError(f"not a Parquet file: {error}") from None
     beside = (table.schema.metadata or {}).get(_HEADER)
     missing = [name for name in COLUMNS if name not in table.column_names]
     if beside is None or missing:
-        raise FormatError(f"a Parquet file, but of no trace: it lacks {missing or 'the header'}")
+        raise FormatError(f"not a trace: the Parquet file lacks {missing or 'the header'}")
     cells: dict[str, list[Any]] = {name: table.column(name).to_pylist() for name in COLUMNS}
     try:
         parsed = msgspec.json.decode(beside, type=TableHeader)
@@ -77,7 +77,7 @@ def read_parquet(data: bytes) -> Trace:
             for text in cells["value"]
         ]
     except msgspec.DecodeError as error:
-        raise FormatError(f"a Parquet file, but of no trace: {error}") from None
+        raise FormatError(f"not a trace: invalid Parquet content: {error}") from None
     return trace_of(parsed, cells)
 
 

@@ -98,7 +98,7 @@ def test_shares_and_ticks_need_no_rate(tmp_path: Path) -> None:
     assert check.rule == f"p50 of all conv in Execute, relative to {EXECUTION}"
     (check,) = checks(tmp_path, text.replace("40", "40\nof = 'nothing'"), subject(UNKNOWN))
     assert not check.passed
-    assert "there is no 'nothing' in block 'Execute'" in check.reason
+    assert "block 'Execute' has no 'nothing' event" in check.reason
     (check,) = checks(tmp_path, text.replace("limit_percent", "limit_us"), subject(UNKNOWN))
     assert "the rate of clock 'timer' is unknown: use limit_ticks" in check.reason
 

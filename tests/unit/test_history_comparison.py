@@ -257,7 +257,7 @@ def test_a_unit_without_a_baseline_is_corrected_or_left_alone() -> None:
     assert "using one" in known.notes[0]
     unknown = compare(third(2))
     assert unknown.numbers == ()
-    assert "1 operators are left out" in unknown.notes[1]
+    assert "1 operators skipped" in unknown.notes[1]
 
 
 def test_repeats_of_the_night_in_the_history_are_judged_with_it() -> None:
