@@ -74,7 +74,7 @@ def write_perfetto(trace: Trace, method: Method | None = None) -> tuple[bytes, t
     """Return the file, and notes on data of the trace that it lacks.
 
     Args:
-        trace: What was logged.
+        trace: The trace.
         method: The method that was executed, which says what its delegates are called.
 
     Raises:

@@ -33,6 +33,17 @@ _HIDDEN_COLUMNS: Final = (
     "debug_data",
 )
 
+GIVEN: Final = "given"
+"""Name of a clock for which only the rate is known, given by the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenTrace:
+    """A trace with rates for all clocks, and its debug buffer."""
+
+    trace: Trace
+    debug_buffer: bytes | None
+
 
 class Inspector:
     """Performance, values and symbols of a trace.
@@ -262,10 +273,6 @@ class Inspector:
         )
 
 
-def _cell(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def total_for_module(
     blocks: Sequence[EventBlock], trace: Trace, times: Times, table: SymbolTable, name: str
 ) -> float:
@@ -277,18 +284,6 @@ def total_for_module(
         found = module_times(runs, symbols, times.durations)
         total += time_of_module(found, name) / len(block.runs)
     return total
-
-
-GIVEN: Final = "given"
-"""Name of a clock for which only the rate is known, given by the user."""
-
-
-@dataclass(frozen=True, slots=True)
-class GivenTrace:
-    """A trace with rates for all clocks, and its debug buffer."""
-
-    trace: Trace
-    debug_buffer: bytes | None
 
 
 def read_source(
@@ -319,3 +314,7 @@ def _with_rates(trace: Trace, source: TimeScale) -> Trace:
         return of_readings(trace, trace.clocks[0].hz or rate)
     clocks = tuple(replace(clock, hz=rate) if clock.hz is None else clock for clock in trace.clocks)
     return replace(trace, clocks=clocks).sealed()
+
+
+def _cell(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
