@@ -88,17 +88,17 @@ def _compare_unit(unit: UnitHistory, limits: HistoryLimits, notes: list[str]) ->
     differing = _differing_executions(unit)
     if differing:
         old, new = differing
-        counts = f"{old:g} executions in the baseline, {new:g} now"
-        notes.append(f"{unit.unit}: {counts}: metrics that depend on the number are skipped")
+        numbers = f"{old:g} executions in the baseline, {new:g} now"
+        notes.append(f"{unit.unit}: {numbers}; metrics that depend on the number are skipped")
     left_out = 0
     for metric, found in unit.metrics():
         if metric.name == OPERATOR_CALL or (differing and _depends_on_executions(metric)):
             continue
-        one = scale_to_unit(unit, metric, other) if other else found
-        if one is None:
+        samples = scale_to_unit(unit, metric, other) if other else found
+        if samples is None:
             left_out += 1
         else:
-            yield compare_metric(unit, metric, one, limits)
+            yield compare_metric(unit, metric, samples, limits)
     if left_out:
         reason = f"fewer than {MIN_COMMON_COMMITS} commits were measured on both units"
         notes.append(f"{unit.unit}: {left_out} operators skipped: {reason}")
@@ -220,10 +220,10 @@ def _confirmations(
 ) -> tuple[Confirmation, ...]:
     found = []
     for unit in units:
-        one = unit.metric(number.metric)
-        if unit.unit == number.board_unit or not len(one.now):
+        samples = unit.metric(number.metric)
+        if unit.unit == number.board_unit or not len(samples.now):
             continue
-        other = compare_metric(unit, number.metric, one, limits)
+        other = compare_metric(unit, number.metric, samples, limits)
         confirms = exceeds_limits(other) and _increased(other) == _increased(number)
         found.append(Confirmation(unit=unit.unit, change=other.change, confirms=confirms))
     return tuple(found)

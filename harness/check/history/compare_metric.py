@@ -15,32 +15,32 @@ from harness.check.history.settings import HistoryLimits
 
 
 def compare_metric(
-    unit: UnitHistory, metric: Metric, one: MetricHistory, limits: HistoryLimits
+    unit: UnitHistory, metric: Metric, samples: MetricHistory, limits: HistoryLimits
 ) -> Compared:
     """Compare one metric with its baseline, without adjustment for multiple comparisons.
 
     Args:
         unit: All results of the unit.
         metric: The metric.
-        one: Its earlier and current values.
+        samples: Its earlier and current values.
         limits: When a change counts.
     """
     relative, absolute = limits.of(metric)
-    baseline = one.baseline_points
-    modes = modes_of(one.earlier) if metric.kind == "operator" else ()
+    baseline = samples.baseline_points
+    modes = modes_of(samples.earlier) if metric.kind == "operator" else ()
     number = Compared(
         metric=metric,
         board_unit=unit.unit,
         judgement="same",
         baseline_results=len(baseline),
         baseline_sessions=len(np.unique(baseline.sessions)),
-        current_results=len(one.now),
-        current_sessions=len(np.unique(one.now.sessions)),
+        current_results=len(samples.now),
+        current_sessions=len(np.unique(samples.now.sessions)),
         modes=modes,
         relative_limit=relative,
         absolute_limit=absolute,
     )
-    if not len(one.now):
+    if not len(samples.now):
         return replace(
             number,
             judgement="vanished",
@@ -51,22 +51,22 @@ def compare_metric(
         return replace(
             number,
             judgement="appeared",
-            current=float(np.median(one.now.values)),
+            current=float(np.median(samples.now.values)),
             reason="in the result, but not in the baseline",
         )
-    found = _change(metric, one, modes, limits)
-    series = without_modes(one.all, modes)
+    found = _change(metric, samples, modes, limits)
+    series = without_modes(samples.all, modes)
     number = replace(number, steps=steps_in(series, unit.results, (relative, absolute), limits))
     if found is None:
-        sessions = len(np.unique(one.earlier.sessions))
+        sessions = len(np.unique(samples.earlier.sessions))
         return replace(
             number,
             judgement="too little",
-            current=float(np.median(one.now.values)),
+            current=float(np.median(samples.now.values)),
             baseline=_median_interval(baseline),
             reason=f"history has {sessions} sessions of it, {limits.min_results} are needed",
         )
-    return _with_change(number, found, one)
+    return _with_change(number, found, samples)
 
 
 def _median_interval(baseline: Points) -> Interval:
@@ -74,9 +74,9 @@ def _median_interval(baseline: Points) -> Interval:
 
 
 def _change(
-    metric: Metric, one: MetricHistory, modes: tuple[Mode, ...], limits: HistoryLimits
+    metric: Metric, samples: MetricHistory, modes: tuple[Mode, ...], limits: HistoryLimits
 ) -> Estimate | None:
-    baseline, now, earlier = one.baseline_points, one.now, one.earlier
+    baseline, now, earlier = samples.baseline_points, samples.now, samples.earlier
     alike = bool((now.values == now.values[0]).all())
     if metric.kind != "operator" or (alike and is_exact(earlier, limits)):
         return exact_change(baseline, now)
@@ -84,7 +84,7 @@ def _change(
     return estimate(old, new, noise, limits)
 
 
-def _with_change(number: Compared, found: Estimate, one: MetricHistory) -> Compared:
+def _with_change(number: Compared, found: Estimate, samples: MetricHistory) -> Compared:
     level = found.baseline.value
     return replace(
         number,
@@ -95,16 +95,16 @@ def _with_change(number: Compared, found: Estimate, one: MetricHistory) -> Compa
         relative=found.change.value / level if level else None,
         p=None if found.method == "exact" else found.p,
         noise=abs(found.noise / level) if level else None,
-        reason=_mode_shares(number, one),
+        reason=_mode_shares(number, samples),
     )
 
 
-def _mode_shares(number: Compared, one: MetricHistory) -> str:
+def _mode_shares(number: Compared, samples: MetricHistory) -> str:
     if not number.modes:
         return ""
     upper = [
         np.bincount(mode_of(side.values, number.modes), minlength=2)[1] / len(side)
-        for side in (one.baseline_points, one.now)
+        for side in (samples.baseline_points, samples.now)
     ]
     shares = f"{upper[0]:.0%} of the baseline in the upper mode, {upper[1]:.0%} now"
     return f"two modes: {shares}"

@@ -9,7 +9,7 @@ from harness.analyze.call_tree import WRAPPERS
 from harness.check.subject import Subject
 from harness.records.verdict import Check, check
 
-LEAST_COSTS: Final = 1
+MIN_EVENT_COSTS: Final = 1
 """Shortest trusted duration, in durations of an empty event. Below this, the tracer's own cost is
 the larger part of the measurement."""
 
@@ -22,7 +22,7 @@ def precision_checks(subject: Subject) -> Iterator[Check]:
     if not subject.probe or not subject.trace.clocks:
         return
     clock = subject.trace.clocks[0]
-    least = float(subject.probe) * LEAST_COSTS
+    least = float(subject.probe) * MIN_EVENT_COSTS
     operators = [
         item
         for item in subject.operators
