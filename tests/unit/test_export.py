@@ -146,8 +146,8 @@ def contradictory(**change: object) -> Trace:
         ({"block": 2}, "block 1: the rows do not match"),
         ({"kind": "party"}, "PARTY"),
         ({"metadata": "xyz"}, "not hexadecimal"),
-        ({"tracer": -1}, "a cell is not what its column holds"),
-        ({"start": 2**64}, "a cell is not what its column holds"),
+        ({"tracer": -1}, "invalid cell"),
+        ({"start": 2**64}, "invalid cell"),
     ],
 )
 def test_a_table_that_contradicts_itself_is_refused(change: dict[str, object], what: str) -> None:
