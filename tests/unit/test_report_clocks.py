@@ -95,7 +95,7 @@ def test_a_silence_that_nothing_settles_says_what_would() -> None:
     trace = profile_trace([100], [200], narrow)
     [quality] = quality_of_run(trace, [after], restart)
     assert (quality.placed, quality.half_width_ns) == (0, None)
-    assert quality.unknown.endswith("state the rate's tolerance")
+    assert quality.unknown.endswith("declare the clock's tolerance")
     [settled] = quality_of_run(trace, [after], restart, Steadiness(Fraction(50)))
     assert (settled.placed, settled.silent_wraps, settled.unsettled) == (1, 3, 1)
 
