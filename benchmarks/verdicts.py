@@ -33,9 +33,9 @@ from benchmarks.verdict_pool import (
     read_pool,
     write_models,
 )
-from harness.check.history.compare import hold_against
+from harness.check.history.compare import compare_with_history
 from harness.check.history.comparison import Compared, HistoryComparison
-from harness.check.history.extract import numbers_of
+from harness.check.history.measure import numbers_of
 from harness.check.history.samples import (
     Floats,
     History,
@@ -114,7 +114,7 @@ class Nights:
             places,
             "the baseline",
         )
-        return hold_against(history, judged, limits)
+        return compare_with_history(history, judged, limits)
 
     def _samples(self, session: int, variant: str, limits: HistoryLimits) -> dict[Metric, Sample]:
         run = self.run(session, variant)
@@ -309,7 +309,7 @@ def exact(_: Nights) -> Iterator[str]:
             now = run(models[name], name)
             numbers = {
                 number.metric: number.judgement
-                for number in hold_against(history, [now]).numbers
+                for number in compare_with_history(history, [now]).numbers
                 if number.metric.kind == "operator"
             }
             reported = {

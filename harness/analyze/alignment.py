@@ -1,14 +1,13 @@
-"""Alignment: where ticks of one clock lie on another, between bounds that hold.
+"""Alignment: maps ticks of one clock to another, with guaranteed bounds.
 
-The other clock is the host's, in nanoseconds, when pings say what it read around readings of the
-device's; or the CPU's, in ticks, for a delegate's clock. As long as the rate of one against the
-other is steady, a straight line maps them, and every bracket is a gap that the line passes through.
-Every line that does is possible (``harness.analyze.strip``), so at any tick the lowest and the
-highest of them are bounds, and the middle between them has the smallest worst error. Nothing is
-assumed about where in a bracket a reading was taken: an asymmetric link makes bounds wide, never
-wrong.
+The reference is the host's clock in nanoseconds, with pings around readings of the device's clock,
+or the CPU's clock in ticks for a delegate's clock. With a steady rate, a straight line maps one
+clock to the other, and passes through every bracket. All such lines are possible
+(``harness.analyze.strip``), so the lowest and the highest of them are bounds at any tick, and their
+middle has the smallest worst-case error. The position of a reading in its bracket is not assumed:
+an asymmetric link makes bounds wide, never wrong.
 
-Where no line fits, the counter was reset, slept or changed its rate: there an epoch ends.
+If no line fits, the counter was reset, slept or changed its rate, and the epoch ends.
 """
 
 from __future__ import annotations
@@ -34,10 +33,9 @@ class Steadiness:
     """How steady a clock's rate is.
 
     Attributes:
-        tolerance_ppm: How far the rate may be off the declared one, parts per million; None when
-            nothing is known or it is not to be relied on. It narrows the strip.
-        wander_ppm: By how much the rate may change within any window: the largest rate in it is at
-            most so much above the smallest.
+        tolerance_ppm: Largest error of the declared rate in parts per million; None if unknown. It
+            narrows the strip.
+        wander_ppm: Largest change of the rate within any window: maximum over minimum minus 1.
         window_s: Length of these windows in seconds of the other clock; None for whole epochs.
     """
 
@@ -50,7 +48,7 @@ class Steadiness:
             if ppm is not None and not 0 <= ppm < _MILLION:
                 raise ValueError(f"a {name} of {float(ppm):g} ppm is not within 0 to 1,000,000")
         if self.window_s is not None and self.window_s <= 0:
-            raise ValueError(f"a window of {float(self.window_s):g} s is none")
+            raise ValueError(f"a window of {float(self.window_s):g} s is not positive")
 
 
 PERFECTLY = Steadiness()
@@ -62,10 +60,10 @@ class Instants:
     """When readings of a clock were taken, on another clock: shape (n,) each, int64.
 
     Attributes:
-        low: Not before this.
-        mid: In the middle between both, so at most half their distance off.
-        high: Not after this.
-        known: False where nothing bounds them; there the others mean nothing.
+        low: Earliest possible instant.
+        mid: Middle between both; its error is at most half their distance.
+        high: Latest possible instant.
+        known: False for instants without bounds; the other columns are meaningless there.
     """
 
     low: Ints
@@ -75,14 +73,14 @@ class Instants:
 
     @classmethod
     def between(cls, low: Ints, high: Ints) -> Instants:
-        """Instants within these bounds; a bound at the end of the range is none."""
+        """Return instants with these bounds; the smallest and largest int64 mean unbounded."""
         known = (low > _EARLIEST) & (high < _LATEST) & (low <= high)
         mid = np.where(known, low, 0) + (np.where(known, high, 0) - np.where(known, low, 0)) // 2
         return cls(low, mid, high, known)
 
     @property
     def half_width(self) -> int | None:
-        """How far ``mid`` may be off at most where it is known, rounded up; None if nowhere."""
+        """Largest possible error of ``mid``, rounded up; None if no instant is known."""
         widths = self.high[self.known] - self.low[self.known]
         return int((int(widths.max()) + 1) // 2) if len(widths) else None
 
@@ -96,7 +94,7 @@ class LinePiece:
         last: Up to which.
         strip: All lines that fit.
         slack: How far the truth may be from each line, because no rate is perfectly steady.
-        wander: By which part of the time that passes it may be off beyond ``first`` and ``last``.
+        wander: Additional error beyond ``first`` and ``last``, as a share of the elapsed time.
     """
 
     first: int
@@ -106,7 +104,7 @@ class LinePiece:
     wander: Fraction
 
     def bounds(self, ticks: Ints) -> tuple[Ints, Ints]:
-        """Bounds of when each tick was read, which the counter then said until the next one."""
+        """Return bounds of the instant at which each tick was read, up to the next tick."""
         outside = np.maximum(np.maximum(self.first - ticks, ticks - self.last), 0)
         reach = outside.astype(np.float64) * float(self.strip.slopes[1] * self.wander)
         extra = self.slack + np.ceil(reach * (1 + 2.0**-40)).astype(np.int64)
@@ -115,12 +113,12 @@ class LinePiece:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """Readings that one steady rate explains.
+    """Readings that fit one steady rate.
 
     Attributes:
-        stretch: The brackets, and their readings unwrapped.
-        pieces: Strips over windows of them, in order; none when nothing is known.
-        unbounded: Why there are none, else "".
+        stretch: The brackets with unwrapped readings.
+        pieces: Strips over windows of brackets, in order; empty if there are no bounds.
+        unbounded: Why there are no bounds, else "".
     """
 
     stretch: Stretch
@@ -129,12 +127,12 @@ class Epoch:
 
     @property
     def device_epoch(self) -> int | None:
-        """How often the device says its clock had been restarted before; None if it does not."""
+        """Number of restarts of the device's clock; None if not reported."""
         return self.stretch.brackets[0].epoch
 
     @property
     def slopes(self) -> tuple[Fraction, Fraction] | None:
-        """Least and largest length of a tick in units of the other clock; None when unknown."""
+        """Smallest and largest length of a tick in units of the reference; None if unknown."""
         if not self.pieces:
             return None
         slopes = [piece.strip.slopes for piece in self.pieces]
@@ -142,7 +140,7 @@ class Epoch:
 
     @property
     def momentary_slopes(self) -> tuple[Fraction, Fraction] | None:
-        """The same at any moment, rather than of a line through all of an epoch."""
+        """``slopes`` widened by the wander: at any moment, not averaged over the epoch."""
         slopes = self.slopes
         if slopes is None:
             return None
@@ -150,7 +148,7 @@ class Epoch:
         return slopes[0] * (1 - wander), slopes[1] * (1 + wander)
 
     def instants(self, ticks: Ints) -> Instants:
-        """When readings were taken, given as unwrapped ticks of this epoch, shape (n,)."""
+        """Return the instants of readings, given as unwrapped ticks of this epoch, shape (n,)."""
         low, high = np.full(ticks.shape, _EARLIEST), np.full(ticks.shape, _LATEST)
         covered = np.zeros(ticks.shape, np.bool_)
 
@@ -168,7 +166,7 @@ class Epoch:
         return Instants.between(low, high)
 
     def _beyond(self, ticks: Ints) -> Iterator[tuple[LinePiece, npt.NDArray[np.bool_]]]:
-        """The ticks outside each piece to which no other piece is nearer on the same side."""
+        """Yield each piece with True for ticks between its neighboring pieces."""
         for number, piece in enumerate(self.pieces):
             earlier = self.pieces[number - 1].last if number else _EARLIEST
             later = self.pieces[number + 1].first if number + 1 < len(self.pieces) else _LATEST
@@ -177,11 +175,11 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """One clock on another.
+    """One clock aligned with another.
 
     Attributes:
-        domain: The clock whose ticks are placed.
-        reference: The clock they are placed on, which counts nanoseconds for the host's.
+        domain: The aligned clock.
+        reference: The reference clock; nanoseconds for the host's.
         epochs: In order of time.
     """
 
@@ -190,18 +188,18 @@ class Alignment:
     epochs: tuple[Epoch, ...]
 
     def instants(self, ticks: Ints, epoch: int = -1) -> Instants:
-        """Place readings, given as unwrapped ticks of an epoch (the last one), on the reference.
+        """Return the instants on the reference of readings in unwrapped ticks of an epoch.
 
-        Without any epoch nothing is known.
+        Instants are unknown without any epoch.
         """
         if not self.epochs:
             return Instants.between(np.full(ticks.shape, _EARLIEST), np.full(ticks.shape, _LATEST))
         return self.epochs[epoch].instants(ticks)
 
     def lasting(self, ticks: Ints, epoch: int = -1) -> Instants:
-        """How long durations of so many ticks lasted: only the rate counts, no offset.
+        """Return the length of durations in ticks on the reference; depends on the rate only.
 
-        A duration is the difference of two readings, so the truth is within one tick of it.
+        A duration is the difference of two readings, so its error is less than one tick.
         """
         rates = self.epochs[epoch].momentary_slopes if self.epochs else None
         if rates is None:
@@ -214,9 +212,9 @@ class Alignment:
         )
 
     def rate_ppm(self, epoch: int = -1) -> tuple[float, float] | None:
-        """How far the rate is off the declared one at least and at most, parts per million.
+        """Return the smallest and largest deviation from the declared rate, in ppm.
 
-        None when either is unknown. Positive: the clock is fast.
+        None if either rate is unknown. Positive values mean a fast clock.
         """
         slopes = self.epochs[epoch].slopes if self.epochs else None
         if slopes is None or self.domain.hz is None or self.reference.hz is None or not slopes[0]:
@@ -229,12 +227,12 @@ class Alignment:
 def align(
     pings: Iterable[Ping], domain: ClockDomain, steadiness: Steadiness = PERFECTLY
 ) -> Alignment:
-    """Place a device's clock 0 on the host's clock.
+    """Align a device's clock 0 with the host's clock.
 
     Args:
         pings: In the order in which they were sent.
         domain: The device's clock 0.
-        steadiness: What is known of its rate.
+        steadiness: Tolerance and wander of its rate.
     """
     return align_brackets(of_pings(pings), domain, HOST_NANOSECONDS, steadiness)
 
@@ -245,7 +243,7 @@ def align_brackets(
     reference: ClockDomain,
     steadiness: Steadiness = PERFECTLY,
 ) -> Alignment:
-    """Place one clock on another by brackets, which are in order of time."""
+    """Align one clock with another by brackets in order of time."""
     believed = tight = None
     if reference.hz is not None:
         believed = usual_rates(domain, steadiness.tolerance_ppm, reference.hz)
@@ -265,17 +263,16 @@ def align_brackets(
 
 @dataclass(frozen=True, slots=True)
 class _Solver:
-    """Strips of stretches, given what is known of the rate."""
+    """Solves strips of stretches, with the known range of the rate."""
 
     reference: ClockDomain
     steadiness: Steadiness
     slopes: tuple[Fraction, Fraction | None]
 
     def longest(self, stretch: Stretch) -> int:
-        """How many of its brackets, from the first on, one epoch explains: one at least.
+        """Return the length of the longest prefix of brackets that fits one epoch, at least 1.
 
-        Brackets that contradict each other do so with more of them, too, so the place where that
-        begins is found by halving.
+        A contradiction remains with more brackets, so the prefix is found by bisection.
         """
         if self._fits(stretch):
             return len(stretch.ticks)
@@ -307,7 +304,7 @@ class _Solver:
         return Epoch(stretch, tuple(pieces), "" if pieces else unbounded)
 
     def _windows(self, stretch: Stretch) -> Iterator[Stretch]:
-        """Parts as long as a window, each overlapping the one before by half; or all of it."""
+        """Yield windows of the stretch, each overlapping the previous by half; or all of it."""
         window = self.steadiness.window_s
         if window is None or self.reference.hz is None:
             yield stretch
@@ -323,10 +320,10 @@ class _Solver:
             start = min(_first_from(stretch.brackets, start + 1, middle), stop)
 
     def _slack(self, stretch: Stretch) -> int:
-        """A rate that changes by a part p of itself within T leaves some line within p * T / 8.
+        """Return the deviation from the best line for a rate that changes by p within T: p * T / 8.
 
-        The worst is half of the change up for one half of the time and down for the other: a tent
-        of height p * T / 4, which a line halves.
+        The worst case is a rate that is p / 2 higher in one half of the window and lower in the
+        other: a tent of height p * T / 4, which the best line halves.
         """
         length = stretch.brackets[-1].high - stretch.brackets[0].low
         return ceil(self.steadiness.wander_ppm * length / (8 * _MILLION))
@@ -337,17 +334,17 @@ class _Solver:
 
     def _piece(self, stretch: Stretch) -> LinePiece:
         strip = self._strip(stretch)
-        if strip is None:  # a single bracket whose end is before its beginning
+        if strip is None:  # a single bracket that ends before it starts
             raise UnboundedError("the reading contradicts itself")
-        # Beyond the window the rate may differ by the wander from its mean within, and that mean
-        # by 2 * slack / T from the slope of the line that the slack allows for.
+        # Outside the window the rate differs from its mean inside by at most the wander, and the
+        # mean from the slope of the line by at most 2 * slack / T.
         wander = self.steadiness.wander_ppm * Fraction(5, 4) / _MILLION
         last = stretch.ticks[-1][1]
         return LinePiece(stretch.ticks[0][0], last, strip, self._slack(stretch), wander)
 
 
 def _first_from(brackets: Sequence[Bracket], start: int, instant: Fraction) -> int:
-    """Number of the first bracket, from ``start`` on, that ends after an instant."""
+    """Return the index of the first bracket from ``start`` on that ends after an instant."""
     for number in range(start, len(brackets)):
         if brackets[number].high > instant:
             return number

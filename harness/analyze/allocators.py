@@ -1,4 +1,4 @@
-"""Allocator totals: how much was asked of each allocator, and what it refused."""
+"""Allocator totals: allocated bytes, peaks and failures of each allocator."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ class Allocator:
 
     @property
     def label(self) -> str:
-        """A name to show."""
+        """Display name."""
         return f"allocator {self.id}" if self.name is None else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class AllocatorTotals:
-    """What one allocator did over the whole trace.
+    """Totals of one allocator over the whole trace.
 
     Attributes:
         name: As declared, or None for an id that no block declares.
         id: Its id, from 1.
-        count: Allocations that succeeded.
-        total_bytes: Bytes they asked for, minus bytes given back.
-        peak_bytes: The most that this was at any time.
-        largest_bytes: The largest single one.
-        failures: Allocations it refused.
-        failed_bytes: Bytes these asked for.
+        count: Successful allocations.
+        total_bytes: Bytes allocated minus bytes freed.
+        peak_bytes: Largest value of this over time.
+        largest_bytes: Size of the largest allocation.
+        failures: Failed allocations.
+        failed_bytes: Bytes requested by failed allocations.
     """
 
     name: str | None
@@ -54,14 +54,14 @@ class AllocatorTotals:
 
     @property
     def label(self) -> str:
-        """A name to show."""
+        """Display name."""
         return Allocator(self.id, self.name).label
 
 
 def allocator_rows(trace: Trace) -> dict[Allocator, list[int]]:
-    """Rows of each allocator's events in log order, in first-seen order.
+    """Return the rows of each allocator's events in log order.
 
-    Declared allocators without any are there, too.
+    Allocators are in order of first occurrence, including declared ones without events.
     """
     found: dict[Allocator, list[int]] = {}
     for block in trace.blocks:
@@ -78,7 +78,7 @@ def allocator_rows(trace: Trace) -> dict[Allocator, list[int]]:
 
 
 def allocator_totals(trace: Trace) -> list[AllocatorTotals]:
-    """Totals per allocator, declared ones without any allocation included, in first-seen order."""
+    """Return totals per allocator in order of first occurrence, including unused ones."""
     return [_totals(trace, *item) for item in allocator_rows(trace).items()]
 
 

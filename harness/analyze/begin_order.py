@@ -1,8 +1,8 @@
-"""Who is inside whom among events that are known by their begin, on several threads.
+"""Nests events that are recorded when they start, on several threads.
 
-The way of the PyTorch profiler: events are replayed in the order of their starts, and each thread
-has a stack. It serves what records a begin as it happens: profilers on a host, tasks of an RTOS.
-For ETDump logs see ``harness.analyze.postorder_nesting``.
+Uses the algorithm of the PyTorch profiler: events are replayed in the order of their starts, with a
+stack per thread. It applies to recorders of start times, such as profilers on a host and RTOS task
+traces. For ETDump logs see ``harness.analyze.call_tree``.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
 
 NEVER = np.iinfo(np.int64).min
-"""End of an event that was not seen to end."""
+"""End of an event without a recorded end."""
 
 NO_THREAD = 0
-"""Forward thread of an event that has none. Thread 0 cannot be one, as in the PyTorch profiler."""
+"""Forward thread of events without one; thread 0 is reserved, as in the PyTorch profiler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,10 @@ class BeginOrdered:
         start: When it started, in ticks or nanoseconds of one clock.
         end: When it ended, or NEVER.
         thread: The thread or task on which it started.
-        forward_thread: The thread whose work it carries on (the forward pass of a backward one, the
-            task that dispatched it), or NO_THREAD: when nothing is open on its own thread, what is
-            open on that one contains it.
-        end_thread: The thread on which it ended. That need not be the one on which it started, and
-            does not matter to who contains it.
+        forward_thread: The thread whose work it continues (the forward pass of a backward one, the
+            task that dispatched it), or NO_THREAD. If no event is open on its own thread, the
+            innermost open event of this thread is its parent.
+        end_thread: The thread on which it ended, possibly another one; does not affect nesting.
     """
 
     start: _Ints
@@ -52,15 +51,15 @@ class BeginOrdered:
 
 @dataclass(frozen=True, slots=True)
 class BeginTree:
-    """Who is inside whom, and when it is over. Columns in the order of the events.
+    """Nesting and ends of events. Columns in the order of the events.
 
     Attributes:
-        parent: Index of the event around it, -1 for none.
-        end: When it ended. One that was not seen to end inside of another one ended with that; one
-            with nothing around it ended when the last of all did.
-        finished: False where the end was not seen.
-        reversed_events: Events that end before they start, which were taken as instants.
-        moved: Events that ended on another thread than they started on.
+        parent: Index of the enclosing event, -1 without one.
+        end: End of the event. Without a recorded end, an event ends with its parent; without a
+            parent, at the last instant of all events.
+        finished: False for events without a recorded end.
+        reversed_events: Number of events that end before they start; treated as instants.
+        moved: Number of events that ended on another thread than they started on.
     """
 
     parent: _Ints
@@ -71,11 +70,11 @@ class BeginTree:
 
 
 def begin_tree(events: BeginOrdered) -> BeginTree:
-    """Replay ``events`` in the order of their starts; equal starts keep their order.
+    """Nest ``events`` by replaying them in start order; equal starts keep their order.
 
-    An event is inside whatever is open on its thread when it starts; an event that ends in the
-    very tick in which another starts is still open then. An event that ends closes whatever is open
-    within it, on other threads too. Instants contain nothing.
+    The parent of an event is the innermost open event of its thread. An event that ends in the tick
+    in which another starts is still open then. The end of an event closes all events open within
+    it, also on other threads. Instants have no children.
     """
     count = len(events.start)
     replay = _Replay(events)
@@ -85,7 +84,7 @@ def begin_tree(events: BeginOrdered) -> BeginTree:
     end = np.array(replay.end, np.int64)
     finished = events.end != NEVER
     last = int(max(events.start.max(initial=0), end.max(initial=0))) if count else 0
-    # What is open within an event without an end has that one's end, and that one this.
+    # Unfinished events inherited NEVER from unfinished parents: they end at the last instant.
     end[end == NEVER] = last
     return BeginTree(
         parent=np.array(replay.parent, np.int64),
@@ -97,7 +96,7 @@ def begin_tree(events: BeginOrdered) -> BeginTree:
 
 
 class _Replay:
-    """The stacks of all threads: the innermost open event of each, with its parents below it."""
+    """The stacks of all threads: the innermost open event of each, linked to its parents."""
 
     def __init__(self, events: BeginOrdered) -> None:
         self.start = events.start.tolist()
@@ -140,7 +139,7 @@ class _Replay:
             self._closed[inner] = True
             if self.end[inner] == NEVER:
                 self.end[inner] = self.end[self.parent[inner]]
-        # What was open around it is open again, though it may be of another thread.
+        # The parent becomes the innermost open event again, even if it is of another thread.
         if self.parent[row] >= 0:
             self._innermost[thread] = self.parent[row]
         else:

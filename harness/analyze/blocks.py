@@ -1,4 +1,4 @@
-"""What each block of a trace was: which run of its name, cold or warm, and of which sequence."""
+"""Classifies the blocks of a trace: execution or not, cold or warm, and event sequence."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class BlockRun:
     """One block.
 
     Attributes:
-        order: Its place among the blocks of the trace.
+        order: Index of the block in the trace.
         name: Its name.
         tracer: Number of its tracer; 0 for a block without events.
-        index: How many blocks of this name its tracer has before it.
-        signature: Order of the first block with the same name that logged the same profile events,
-            as far as ``SIGNATURE`` tells, in the same sequence, repeats included. Blocks of one
-            name with several signatures are those that ExecuTorch's Inspector takes apart.
+        index: Number of earlier blocks with this name and tracer.
+        signature: Order of the first block with the same name and the same sequence of profile
+            events, compared by the ``SIGNATURE`` columns. ExecuTorch's Inspector splits blocks of
+            one name by this signature.
         events: Number of its events.
-        executes: A method was executed in it.
-        cold: It was the first execution after loading. Warm are those that executed, and were not.
+        executes: Whether a method was executed in it.
+        cold: Whether it is the first execution after loading; other executions are warm.
     """
 
     order: int
@@ -44,16 +44,16 @@ class BlockRun:
 
 
 SIGNATURE: Final = ("name", "chain", "instruction", "delegate_int", "delegate_str", "clock")
-"""Columns in which two events agree that are repeats of one."""
+"""Columns that are equal for repeats of one event."""
 
 
 def block_numbers(trace: Trace) -> npt.NDArray[np.int64]:
-    """Return the block of every event, shape (n,)."""
+    """Return the block number of every event, shape (n,)."""
     return np.repeat(np.arange(len(trace.blocks)), [block.count for block in trace.blocks])
 
 
 def block_names(trace: Trace) -> tuple[list[str], npt.NDArray[np.int64]]:
-    """Return the names that blocks have, first seen first, and each event's number among them."""
+    """Return the distinct block names by first occurrence, and each event's index into them."""
     names = list(dict.fromkeys(block.name for block in trace.blocks))
     number = {name: index for index, name in enumerate(names)}
     of_block = np.array([number[block.name] for block in trace.blocks], np.int64)
@@ -61,11 +61,11 @@ def block_names(trace: Trace) -> tuple[list[str], npt.NDArray[np.int64]]:
 
 
 def runs(trace: Trace, *, without: Collection[str] = ()) -> list[BlockRun]:
-    """List the blocks of ``trace``.
+    """Return the blocks of ``trace``.
 
     Args:
-        trace: What was logged.
-        without: Names of events that do not count for signatures.
+        trace: The trace.
+        without: Names of events to ignore in signatures.
     """
     executed, cold = executions(trace)
     signatures = _signatures(trace, without)
@@ -81,12 +81,11 @@ def runs(trace: Trace, *, without: Collection[str] = ()) -> list[BlockRun]:
 
 
 def executions(trace: Trace) -> tuple[_Bools, _Bools]:
-    """Return per block whether a method was executed in it, and whether for the first time.
+    """Return per block whether it executes a method, and whether it is the cold execution.
 
-    A block executes a method if it holds ``Method::execute``; where no block does, as with a
-    filter, any does that holds profile events and none of loading. The first time is the first
-    after loading. Where runs or chunks of a log are missing nobody knows which that was, and none
-    is called so.
+    A block executes a method if it has a ``Method::execute`` event. If no block has one, as with a
+    filter, blocks with profile events but no loading events count. The cold execution is the first
+    after loading; if runs or chunks of the log are missing, no execution counts as cold.
     """
     loads, executes = _holding(trace, LOADING), _holding(trace, (EXECUTION,))
     if not executes.any():
@@ -111,7 +110,7 @@ def _tracer(trace: Trace, block: Block) -> int:
 
 
 def _holding(trace: Trace, names: tuple[str, ...]) -> _Bools:
-    """Blocks that hold a profile event with one of these names."""
+    """Return True for blocks with a profile event that has one of these names."""
     numbers = [i for i, name in enumerate(trace.names) if name in names]
     rows = (trace.kind == Kind.PROFILE) & np.isin(trace.name, numbers)
     return np.bincount(block_numbers(trace)[rows], minlength=len(trace.blocks)) > 0

@@ -1,7 +1,8 @@
 """Brackets: readings of a counter between two instants of another clock, and their wraps.
 
-A ping is one: the device's counter was read after the host had sent and before it had received. So
-is a call of a delegate on the CPU's clock, around what the delegate's own counter said in it.
+A ping gives a bracket: the device read its counter after the host sent the request and before the
+host received the response. A delegate call gives one, too: readings of the delegate's counter lie
+between start and end of the call on the CPU's clock.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ from harness.analyze.unwrap import does_wrap
 from harness.records.clock_domain import ClockDomain, Ping
 
 Rates = tuple[Fraction, Fraction]
-"""The least and the most ticks that pass per unit of the other clock."""
+"""Smallest and largest number of ticks per unit of the other clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """The counter read ``first`` and, less than one wrap later, ``last``; both within the bracket.
+    """Two readings of a counter, less than one wrap apart, between two instants of another clock.
 
-    All four are readings, which stay the same until the next tick.
+    All four values are readings that stay the same until the next tick.
 
     Attributes:
-        low: The other clock's reading before ``first`` was read.
-        high: The other clock's reading after ``last`` was read.
-        first: Raw reading of the counter.
-        last: Raw reading of the counter.
-        epoch: How often the device says the counter was restarted; None when it does not say.
+        low: Reading of the other clock before ``first``.
+        high: Reading of the other clock after ``last``.
+        first: First raw reading of the counter.
+        last: Last raw reading of the counter.
+        epoch: Number of restarts of the counter, as reported by the device; None if not reported.
     """
 
     low: int
@@ -42,7 +43,7 @@ class Bracket:
 
 
 def of_pings(pings: Iterable[Ping]) -> list[Bracket]:
-    """Brackets on the host's nanoseconds."""
+    """Return the brackets of pings, in host nanoseconds."""
     return [
         Bracket(ping.host_before_ns, ping.host_after_ns, ping.ticks, ping.ticks, ping.epoch)
         for ping in pings
@@ -50,24 +51,24 @@ def of_pings(pings: Iterable[Ping]) -> list[Bracket]:
 
 
 class Break(StrEnum):
-    """Why a stretch of readings begins where it does, and does not go on from the one before."""
+    """Why a stretch of readings begins, instead of continuing the one before."""
 
     FIRST = "first reading"
     RESTARTED = "the device restarted its clock"
-    CONTRADICTION = "no number of wraps fits the time that passed: reset, sleep or another rate"
-    AMBIGUOUS = "several numbers of wraps fit the time that passed: state the rate's tolerance"
+    CONTRADICTION = "no number of wraps fits the elapsed time: reset, sleep or another rate"
+    AMBIGUOUS = "several numbers of wraps fit the elapsed time: declare the clock's tolerance"
     NO_LINE = "no steady rate fits: reset, sleep or another rate"
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Brackets whose readings are on one unwrapped timeline.
+    """Brackets with readings on one unwrapped timeline.
 
     Attributes:
-        begins: Why it begins.
-        first: Number of its first bracket.
-        brackets: Them.
-        ticks: First and last reading of each, unwrapped: ticks since the very first of them.
+        begins: Why the stretch begins.
+        first: Index of its first bracket.
+        brackets: The brackets.
+        ticks: Unwrapped first and last reading of each, in ticks since the first of all.
     """
 
     begins: Break
@@ -76,7 +77,7 @@ class Stretch:
     ticks: tuple[tuple[int, int], ...]
 
     def below(self, slack: int = 0) -> list[Point]:
-        """Points that the line from ticks to the other clock passes above.
+        """Return the points below the line from ticks to the other clock.
 
         ``first`` was read before the next tick, and after ``low``.
         """
@@ -84,12 +85,12 @@ class Stretch:
         return [(first + 1, bracket.low - slack) for (first, _), bracket in pairs]
 
     def above(self, slack: int = 0) -> list[Point]:
-        """Points that the line passes below: ``last`` had been reached before ``high`` was over."""
+        """Return the points above the line: ``last`` was reached before ``high`` ended."""
         pairs = zip(self.ticks, self.brackets, strict=True)
         return [(last, bracket.high + 1 + slack) for (_, last), bracket in pairs]
 
     def part(self, start: int, stop: int, begins: Break | None = None) -> Stretch:
-        """Brackets ``start`` to ``stop`` of it; ticks still count from its first reading."""
+        """Return brackets ``start`` to ``stop``; ticks keep counting from the first reading."""
         return Stretch(
             self.begins if begins is None else begins,
             self.first + start,
@@ -101,13 +102,13 @@ class Stretch:
 def usual_rates(
     domain: ClockDomain, tolerance_ppm: Fraction | None, per_second: Fraction
 ) -> Rates | None:
-    """The rates between which a counter is believed to run; None when nobody knows its rate.
+    """Return the accepted range of a counter's rate; None if its rate is unknown.
 
     Args:
         domain: The counter.
-        tolerance_ppm: How far its declared rate may be off. When that is unknown it is believed to
-            run at most twice as fast as declared, or to stop: then readings settle the number of
-            wraps when they are less than about half a wrap apart.
+        tolerance_ppm: Tolerance of its declared rate. If None, the rate is assumed to be between 0
+            and twice the declared rate; readings less than about half a wrap apart then determine
+            the number of wraps.
         per_second: Units of the other clock per second.
     """
     if domain.hz is None:
@@ -120,11 +121,11 @@ def usual_rates(
 
 
 def follow(brackets: Sequence[Bracket], domain: ClockDomain, rates: Rates | None) -> list[Stretch]:
-    """Put the readings of consecutive brackets on timelines, as long as these can be followed.
+    """Unwrap the readings of consecutive brackets into stretches.
 
-    Between two brackets the counter has passed some ticks, known modulo its range, while on the
-    other clock there passed a time known within both brackets. Where one number of whole wraps fits
-    the rates, the timeline goes on; where none does or several do, a new one begins.
+    Between two brackets, the ticks of the counter are known modulo its range, and the time on the
+    other clock is known to within the brackets. If exactly one number of wraps fits the rates, the
+    stretch continues; otherwise a new one begins.
     """
     stretches: list[Stretch] = []
     start, begins = 0, Break.FIRST
@@ -146,12 +147,12 @@ def follow(brackets: Sequence[Bracket], domain: ClockDomain, rates: Rates | None
 
 
 def passed(domain: ClockDomain, start: int, end: int) -> int:
-    """Ticks from one raw reading to another, less than a wrap."""
+    """Return the ticks from one raw reading to another, less than a wrap."""
     return (start - end if domain.down else end - start) % domain.modulus
 
 
 def _step(before: Bracket, after: Bracket, domain: ClockDomain, rates: Rates | None) -> int | Break:
-    """Ticks from the first reading of one bracket to that of the next."""
+    """Return the ticks between the first readings of two brackets, or why they are unknown."""
     if before.epoch != after.epoch:
         return Break.RESTARTED
     ticks = passed(domain, before.first, after.first)
@@ -168,6 +169,6 @@ def _step(before: Bracket, after: Bracket, domain: ClockDomain, rates: Rates | N
 
 
 def wraps_between(ticks: int, least: int, most: int, domain: ClockDomain) -> range:
-    """Numbers of whole wraps that bring these ticks between ``least`` and ``most``."""
+    """Return the numbers of whole wraps for which ticks are in ``least`` to ``most``."""
     lowest = max(-((ticks - least) // domain.modulus), 0)
     return range(lowest, (most - ticks) // domain.modulus + 1)

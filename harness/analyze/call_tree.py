@@ -1,8 +1,10 @@
-"""The call tree of a trace: which event happened within which, and what each took by itself.
+"""The call tree of a trace: parent, depth and self time of every event.
 
-A trace says nothing about nesting. Events are logged when they end, so what is inside an event
-stands before it in the log (``harness.analyze.postorder_nesting``); delegates may log theirs later,
-with ticks of another clock, and then their place in the log says where they belong.
+A trace does not record nesting. Events are logged when they end, so the children of an event come
+before it in the log, and an event takes as children the preceding events without a parent that
+started no earlier than itself (``nest_postorder``). Events are never sorted by time, which would
+lose the log order if ticks are coarse. Delegates may log their events later, in ticks of another
+clock; their position in the log then determines the parent.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analyze.groups import equal_rows, running_maximum
-from harness.analyze.postorder_nesting import NO_INSTRUCTION, EndOrdered, adopt
 from harness.analyze.ticks import event_nanoseconds, forward
 from harness.analyze.unwrap import Timeline, unwrap
 from harness.records.trace import DELEGATE_CALL, NO_CLOCK, OPERATOR_CALL, Kind, Trace
@@ -24,38 +25,61 @@ _Bools = npt.NDArray[np.bool_]
 _Ticks = npt.NDArray[np.uint64]
 
 WRAPPERS: Final = (OPERATOR_CALL, DELEGATE_CALL)
-"""What ExecuTorch calls the scopes around whatever an instruction does."""
+"""ExecuTorch's names of the scopes around an instruction."""
+
+NO_INSTRUCTION = -1
+"""Instruction of an event outside of instructions, such as the scope of a whole method."""
 
 _MAIN = 0
 """Clock of a tracer's own scopes; delegates bring others."""
 
 _NOWHERE = np.iinfo(np.int64).min
-"""Before everything: the instant of what nothing certain is known of."""
+"""An instant before all others, for events without a known time."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndOrdered:
+    """Events of one or several logs in log order. All columns have shape (n,).
+
+    Attributes:
+        log: Number of the log; events of a log are adjacent. Events of different logs do not nest.
+        start: Start in ticks.
+        end: End in ticks.
+        leaf: True for events without children: instants and logged values.
+        placed: True for events without a time, placed at the start of an enclosing scope.
+        instruction: A number for the instruction it belongs to, or NO_INSTRUCTION.
+        wrapper: True for the runtime's scope around an instruction.
+    """
+
+    log: _Ints
+    start: _Ints
+    end: _Ints
+    leaf: _Bools
+    placed: _Bools
+    instruction: _Ints
+    wrapper: _Bools
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallTree:
-    """Who is inside whom. One entry per row of the trace, allocations and values included.
+    """Nesting of events. One entry per row of the trace, including allocations and values.
 
     Attributes:
-        trace: What was logged.
-        parent: Row of the innermost event around it, -1 for none, int64. That may be a later row
-            or, among events that a delegate logged afterwards, an earlier one.
-        depth: Number of events around it, int64.
-        start: Its start in ticks on the timeline of its clock, int64; -1 without a time. Delegates
-            have timelines of their own, also where a file names only one clock for all.
-        total: Duration in ticks of its own clock, uint64; 0 where the end was read a little before
-            the start.
-        own: Self time in ticks of its own clock: what of its duration no event directly within it
-            on the same clock covers, uint64. What happens within it on another clock takes nothing
-            away, for how much of it that was cannot be told exactly; so the self time of a
-            DELEGATE_CALL includes waiting for a delegate that counts its own ticks. A value that
-            was logged within an event, with its time, takes its time away.
-        ambiguous: True for events that may belong elsewhere: they took less than a tick, or have no
-            time on the clock of what is around them, and neither their instruction nor the log
-            tells whether what follows had begun already. bool.
-        backward: True for events whose end was read a little before their start; their time is 0.
-            bool.
+        trace: The trace.
+        parent: Row of the parent, -1 without one, int64. Usually a later row; among events that a
+            delegate logged afterwards it may be an earlier one.
+        depth: Number of ancestors, int64.
+        start: Start in ticks on the timeline of its clock, int64; -1 without a time. Delegates have
+            timelines of their own, even if a file has only one clock.
+        total: Duration in ticks of its own clock, uint64; 0 if it ends slightly before its start.
+        own: Self time in ticks of its own clock, uint64: the part of its duration not covered by
+            children on the same clock. Children on another clock are not subtracted, because their
+            exact share is unknown; the self time of a DELEGATE_CALL thus includes waiting for a
+            delegate with its own clock. Timed values logged within an event are subtracted.
+        ambiguous: True for events with an uncertain parent: they took less than a tick, or have no
+            time on their parent's clock, and neither instruction nor log tell whether the following
+            event had started. bool.
+        backward: True for events that end slightly before their start; their duration is 0. bool.
     """
 
     trace: Trace
@@ -69,30 +93,29 @@ class CallTree:
 
     @property
     def ambiguous_rows(self) -> _Ints:
-        """Rows of the events that may belong elsewhere."""
+        """Rows of the events with an uncertain parent."""
         return np.flatnonzero(self.ambiguous)
 
     def children(self, row: int) -> _Ints:
-        """Rows directly within ``row`` (-1: within nothing), in log order."""
+        """Return the children of ``row`` (-1: rows without a parent), in log order."""
         return np.flatnonzero(self.parent == row)
 
     def nanoseconds(self, ticks: _Ticks) -> npt.NDArray[np.float64]:
-        """``total`` or ``own`` in nanoseconds, nan where the rate of the clock is unknown."""
+        """Convert ``total`` or ``own`` to nanoseconds; NaN if the clock rate is unknown."""
         return event_nanoseconds(self.trace, ticks)
 
 
 def call_tree(trace: Trace, *, across_blocks: bool = False) -> CallTree:
-    """Find the event around every event of ``trace``.
+    """Return the call tree of ``trace``.
 
-    Each tracer has a tree of its own. An event of a delegate lies within another one of the same
-    delegate call and clock as their times say, else directly within the call: the DELEGATE_CALL of
-    the same chain and instruction that is logged next.
+    Each tracer has a tree of its own. Delegate events nest by their times within events of the same
+    delegate call and clock, otherwise directly in the call: the next logged DELEGATE_CALL with the
+    same chain and instruction.
 
     Args:
-        trace: What was logged.
-        across_blocks: Let an event hold what earlier blocks logged, such as a scope of the
-            application around several executions. Where ticks are coarse, blocks keep apart what
-            times do not.
+        trace: The trace.
+        across_blocks: Allow children from earlier blocks, such as in an application scope around
+            several executions. By default blocks separate events that coarse ticks do not.
     """
     rows = _Rows(trace, across_blocks)
     parent, ambiguous = _place(rows)
@@ -111,7 +134,7 @@ def call_tree(trace: Trace, *, across_blocks: bool = False) -> CallTree:
 
 
 def depths(parent: _Ints) -> _Ints:
-    """Return how many ancestors each row has, in as many steps as the logarithm of the largest."""
+    """Return the number of ancestors of each row; takes O(log depth) vectorized steps."""
     depth = (parent >= 0).astype(np.int64)
     above = parent.copy()
     while (inside := np.flatnonzero(above >= 0)).size:
@@ -122,17 +145,17 @@ def depths(parent: _Ints) -> _Ints:
 
 
 class _Rows:
-    """What placing needs to know of every row of a trace.
+    """Columns for nesting, one entry per row of the trace.
 
     Attributes:
-        log: Which log it is in, for ``EndOrdered``.
-        delegate: True for an event of a delegate.
-        scope: True for a profile event on the tracer's own clock.
-        timed: True for what has a time on it, values and allocations included.
+        log: Number of its log, for ``EndOrdered``.
+        delegate: True for delegate events.
+        scope: True for profile events on the tracer's own clock.
+        timed: True for rows with a time on this clock, including values and allocations.
         instruction: A number per chain and instruction, or NO_INSTRUCTION.
-        start: On the timeline of its clock; delegates have timelines of their own, as a file that
-            names no clocks gives their ticks as the tracer's.
-        end: Likewise.
+        start: Start on the timeline of its clock. Delegates have timelines of their own, because a
+            file without clocks reports their ticks as the tracer's.
+        end: End, likewise.
     """
 
     def __init__(self, trace: Trace, across_blocks: bool) -> None:
@@ -150,36 +173,36 @@ class _Rows:
         self.end = np.where(self.delegate, theirs.end, own.end)
 
     def named(self, *names: str) -> _Bools:
-        """True for scopes with one of these names."""
+        """Return True for scopes with one of these names."""
         numbers = [i for i, name in enumerate(self.trace.names) if name in names]
         chosen: _Bools = self.scope & np.isin(self.trace.name, numbers)
         return chosen
 
 
 def _timeline(trace: Trace, rows: _Bools) -> Timeline:
-    """The timeline of some events, as if there were no others."""
+    """Return the timeline of some events, ignoring all others."""
     return unwrap(replace(trace, clock=np.where(rows, trace.clock, NO_CLOCK).astype(np.uint8)))
 
 
 def _place(rows: _Rows) -> tuple[_Ints, _Bools]:
-    """Parents among scopes, of every row."""
+    """Return the parent scope of every row, and whether it is uncertain."""
     wrapper = rows.named(*WRAPPERS)
     start, placed, unsure = _instants(rows)
     end = np.where(rows.timed, np.maximum(rows.end, start), start)
     events = EndOrdered(rows.log, start, end, ~rows.scope, placed, rows.instruction, wrapper)
-    parent, ambiguous = adopt(events)
+    parent, ambiguous = nest_postorder(events)
     return parent, ambiguous | unsure
 
 
 def _instants(rows: _Rows) -> tuple[_Ints, _Bools, _Bools]:
-    """When each row began, or could have been logged at the earliest.
+    """Return the start of each row, or the earliest time at which it was logged.
 
-    Also returns which rows were placed where a scope of their instruction began, and for which a
-    later scope may have begun already.
+    Also returns which rows were placed at the start of a scope of their instruction, and for which
+    rows a later scope may have started already.
 
-    What is logged is logged after what stands before it in the log. So an event whose own time
-    means nothing here was logged at that moment at the earliest, and whatever was open then
-    contains it. If it is of the instruction of a later scope, that had begun, too.
+    Log order is time order. So a row without a usable time was logged no earlier than the end of
+    the preceding row, and nests in the scopes open at that time. If a later scope belongs to the
+    same instruction, that scope had started, too.
     """
     before = _latest_end_before(rows)
     start = np.where(rows.timed, rows.start, before)
@@ -205,7 +228,7 @@ def _instants(rows: _Rows) -> tuple[_Ints, _Bools, _Bools]:
 
 
 def _latest_end_before(rows: _Rows) -> _Ints:
-    """When the last of what stands before a row in its log ended; _NOWHERE for nothing."""
+    """Return the latest end of the rows before each row in its log; _NOWHERE without one."""
     ends = np.where(rows.timed, rows.end, _NOWHERE)
     first = np.diff(rows.log, prepend=-1) != 0
     return np.where(first, _NOWHERE, np.roll(running_maximum(ends, first), 1))
@@ -215,13 +238,54 @@ def _same_instruction(rows: _Rows) -> _Ints:
     return equal_rows([rows.log, rows.instruction])
 
 
-def next_row(key: _Ints, wanted: _Bools, rows: _Ints) -> _Ints:
-    """The first ``wanted`` row behind each of ``rows`` with the same key, -1 for none.
+def nest_postorder(events: EndOrdered, *, flat: bool = False) -> tuple[_Ints, _Bools]:
+    """Return the parent of every event, -1 without one, and True for uncertain parents.
+
+    Times decide, except for an event that starts and ends in the tick in which a later event
+    starts: it may be inside that event or before it. Then instructions decide, if possible: events
+    of one instruction do not contain events of another, and the wrapper of an instruction contains
+    its other events, never the reverse. Undecided events become children, marked as uncertain.
 
     Args:
-        key: From 0 on, shape (n,).
-        wanted: Which rows may be found, shape (n,).
-        rows: Where to look from, shape (m,), as is what is returned.
+        events: Events in log order.
+        flat: Place undecided events before the later event instead: for logs of consecutive steps.
+    """
+    parent = [-1] * len(events.start)
+    unsure: list[int] = []
+    start, end = events.start.tolist(), events.end.tolist()
+    leaves, instructions = events.leaf.tolist(), events.instruction.tolist()
+    wrappers, placed = events.wrapper.tolist(), events.placed.tolist()
+    free: list[int] = []  # events without a parent so far
+    current = None
+    for row, (log, begin) in enumerate(zip(events.log.tolist(), start, strict=True)):
+        if log != current:
+            current, free = log, []
+        while free and not leaves[row] and start[last := free[-1]] >= begin:
+            if start[last] == begin == end[last] and not placed[last]:
+                known = not leaves[last] or instructions[last] != NO_INSTRUCTION
+                within = instructions[row] != NO_INSTRUCTION
+                same = instructions[last] == instructions[row]
+                if within and known and (not same or (wrappers[last] and not wrappers[row])):
+                    break
+                if not (within and same and wrappers[row] and not wrappers[last]):
+                    unsure.append(last)
+                    if flat:
+                        break
+            parent[last] = row
+            free.pop()
+        free.append(row)
+    ambiguous = np.zeros(len(parent), np.bool_)
+    ambiguous[unsure] = True
+    return np.array(parent, np.int64), ambiguous
+
+
+def next_row(key: _Ints, wanted: _Bools, rows: _Ints) -> _Ints:
+    """Return the first ``wanted`` row after each of ``rows`` with the same key, -1 without one.
+
+    Args:
+        key: Non-negative keys, shape (n,).
+        wanted: Rows to search among, shape (n,).
+        rows: Rows to start from, shape (m,); the result has the same shape.
     """
     count = len(key)
     candidates = np.flatnonzero(wanted)
@@ -235,7 +299,7 @@ def next_row(key: _Ints, wanted: _Bools, rows: _Ints) -> _Ints:
 
 
 def _use_own_times(rows: _Rows, start: _Ints, loose: _Ints, following: _Ints) -> None:
-    """Let events of delegates be where their ticks say if the next scope holds them whole."""
+    """Place delegate events by their own ticks if they fit completely in the next scope."""
     trace = rows.trace
     candidates = rows.delegate[loose] & (trace.clock[loose] == _MAIN) & (following >= 0)
     inner, outer = loose[candidates], following[candidates]
@@ -248,27 +312,27 @@ def _use_own_times(rows: _Rows, start: _Ints, loose: _Ints, following: _Ints) ->
 
 
 def _lead(rows: _Rows, scope: _Ints, delegate: _Ints) -> _Ints:
-    """Ticks from the start of a scope to that of a delegate's event; -1 if it is not all within.
+    """Return the ticks from a scope's start to a delegate event's start; -1 if it does not fit.
 
-    Both are taken to be readings of the tracer's clock, whatever the timeline of either is.
+    Both are treated as raw readings of the tracer's clock, independent of their timelines.
     """
     trace = rows.trace
     ticks = forward(trace.clocks[_MAIN], trace.start[scope], trace.start[delegate])
     room = (rows.end - rows.start)[scope] - (rows.end - rows.start)[delegate]
-    # A room below zero is a huge number here, which the first condition takes care of.
+    # A negative room becomes huge as uint64, so it is tested first.
     inside = (room >= 0) & (ticks <= room.astype(np.uint64))
     return np.where(inside, ticks.astype(np.int64), -1)
 
 
 def _nest_delegates(rows: _Rows, parent: _Ints, ambiguous: _Bools) -> None:
-    """Find parents among the events that a delegate logged in one call on one clock."""
+    """Nest the events that a delegate logged in one call on one clock."""
     trace = rows.trace
     inner = np.flatnonzero(rows.delegate)
     if len(inner) < 2:
         return
     call = equal_rows([rows.log[inner], parent[inner], trace.clock[inner].astype(np.int64)])
     start, end = rows.start[inner], rows.end[inner]
-    # Those that went back in time were logged afterwards: their order in the log means nothing.
+    # Times that go back were logged afterwards, in an order unrelated to time.
     order = np.argsort(call, kind="stable")
     back = (np.diff(end[order]) < 0) & (np.diff(call[order]) == 0)
     late = np.isin(call, call[order][1:][back])
@@ -277,15 +341,15 @@ def _nest_delegates(rows: _Rows, parent: _Ints, ambiguous: _Bools) -> None:
     none = np.zeros(len(inner), np.bool_)
     nothing = np.full(len(inner), NO_INSTRUCTION)
     events = EndOrdered(call[order], start[order], end[order], none, none, nothing, none)
-    # Most delegates log one step after the other.
-    found, unsure = adopt(events, flat=True)
+    # Most delegates log consecutive steps, hence flat.
+    found, unsure = nest_postorder(events, flat=True)
     held = found >= 0
     parent[inner[order[held]]] = inner[order[found[held]]]
     ambiguous[inner[order]] |= unsure
 
 
 def _covered(rows: _Rows, parent: _Ints, total: _Ints) -> _Ints:
-    """Ticks of every row that events directly within it cover, on the same clock, counted once."""
+    """Return the ticks of every row that its children on the same clock cover, without overlap."""
     covered = np.zeros(len(parent), np.int64)
     inner = np.flatnonzero((parent >= 0) & (total > 0))
     inner = inner[rows.trace.clock[inner] == rows.trace.clock[parent[inner]]]
@@ -293,7 +357,7 @@ def _covered(rows: _Rows, parent: _Ints, total: _Ints) -> _Ints:
     called = rows.delegate[inner] & rows.scope[parent[inner]]
     if called.any():
         begin[called] = _lead(rows, parent[inner[called]], inner[called])
-    # Ticks that are none of its caller's, though the file says so, cover nothing.
+    # Ticks outside the caller are of another clock, although the file declares the same one.
     known = ~called | (begin >= 0)
     inner, begin = inner[known], begin[known]
     order = np.lexsort((begin, parent[inner]))

@@ -1,8 +1,8 @@
-"""Counter widths that a file does not say: set by the user, or suspected from the readings.
+"""Counter widths that a file does not record: set by the user, or suspected from the readings.
 
-An ED00 file does not say how wide its counter is, and 64 bits are assumed. On a narrower one that
-wrapped, events then end long before they start. Nothing but the readings tells; they make a
-suspicion, which is reported and not acted upon.
+An ED00 file does not record the width of its counter; 64 bits are assumed. If a narrower counter
+wrapped, events seem to end long before they start. This is only evidence, so a suspected width is
+reported, but not applied.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from harness.records.trace import Kind, Trace
 _Bools = npt.NDArray[np.bool_]
 
 COMMON_WIDTHS: Final = (16, 24, 32, 48)
-"""Widths in bits of counters that microcontrollers have."""
+"""Usual widths of microcontroller counters, in bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuspectedWidth:
-    """Readings that a narrower counter explains than the trace says it has.
+    """Readings that indicate a narrower counter than the trace declares.
 
     Attributes:
         number: Index of the clock domain in ``Trace.clocks``.
         clock: Its name.
-        bits: The width that explains them.
-        reversed_events: Events that end before they start, by more than half of the range.
-        steps: Events that end that much before the one logged before them.
-        delegates: Whether the readings are those of delegates' events.
-        ticks: What all ticks are that such a counter can have read, in words.
+        bits: The suspected width.
+        reversed_events: Events that end before they start by more than half the range.
+        steps: Events that end that much before the previous event in the log.
+        delegates: Whether the readings are of delegate events.
+        ticks: The readings that fit this width, in words.
     """
 
     number: int
@@ -48,7 +48,7 @@ class SuspectedWidth:
 
     @property
     def text(self) -> str:
-        """What was found, and what probably explains it."""
+        """The finding and its probable cause."""
         events = "1 event ends before it starts"
         if self.reversed_events != 1:
             events = f"{self.reversed_events:,} events end before they start"
@@ -61,27 +61,27 @@ class SuspectedWidth:
 
     @property
     def remedy(self) -> str:
-        """The option that reads the trace so."""
+        """The command line option that applies the width."""
         if self.delegates:
             return f"--time-scale '*=1, {self.bits} bits'"
         return f"--clock-bits {self.bits}"
 
     @property
     def advice(self) -> str:
-        """Both in one line."""
+        """Finding and option in one line."""
         return f"{self.text}; try {self.remedy}"
 
 
 def suspected_widths(trace: Trace, later_dumps: Sequence[int] = ()) -> list[SuspectedWidth]:
-    """Find clocks that seem to be narrower than the trace says; only those that cannot wrap.
+    """Return clocks that seem narrower than declared, among those too wide to wrap.
 
-    Events of delegates on a tracer's clock may be of another counter, or, as those of XNNPACK, may
-    have been computed from one reading of it and go on beyond its range. So they are suspected by
-    themselves, and only where the tracer's own events are not.
+    Delegate events on a tracer's clock may come from another counter, or, like those of XNNPACK, be
+    computed from one reading and exceed its range. So they are tested separately, and only if the
+    tracer's own events are not suspected.
 
     Args:
-        trace: What was logged.
-        later_dumps: Rows at which further dumps begin: these need not be later than the one before.
+        trace: The trace.
+        later_dumps: First rows of further dumps; a dump may be older than the one before it.
     """
     found = []
     timed = trace.kind == Kind.PROFILE
@@ -115,7 +115,7 @@ def _suspected(
     fell = (end[1:] < end[:-1]) & (end[:-1] - end[1:] > half)
     steps = int(np.count_nonzero(same & fell))
     if delegates:
-        steps = 0  # they may be logged in any order, and their counter may start with each call
+        steps = 0  # delegates log in any order, and may restart their counter with each call
     if not backward and not steps:
         return None
     name = trace.clocks[number].name
@@ -128,21 +128,22 @@ def _suspected(
 
 
 def with_width(trace: Trace, bits: int) -> Trace:
-    """Return the trace with a counter of ``bits`` for its clock 0, which stamps all that a tracer
-    logs by itself, and delegates' events where the file does not say otherwise.
+    """Return the trace with a width of ``bits`` for clock 0.
+
+    Clock 0 is the clock of the tracer's own events, and of delegate events without another clock.
 
     Raises:
-        UsageError: The trace says that it is narrower, or a tracer's own event has a reading that
-            such a counter does not have. Those of delegates may: XNNPACK adds to a reading without
-            wrapping it.
+        UsageError: The declared width is smaller, or a reading of the tracer's own events exceeds
+            it. Readings of delegate events may exceed it: XNNPACK adds to a reading without
+            wrapping.
     """
     if not trace.clocks:
         return trace
     if bits > trace.clocks[0].bits:
         raise UsageError(
-            f"--clock-bits {bits}: the ticks of the trace have {trace.clocks[0].bits} bits",
-            hint="leave the option out; or, if a result.json is wrong about an ED00 file, give "
-            "--clock-hz, too",
+            f"--clock-bits {bits}: the counter of the trace has {trace.clocks[0].bits} bits",
+            hint="leave out the option; if result.json is wrong about an ED00 file, also give "
+            "--clock-hz",
         )
     own = (trace.clock == 0) & ~trace.delegated
     beyond = np.flatnonzero(own & (np.maximum(trace.start, trace.end) > np.uint64((1 << bits) - 1)))
@@ -151,7 +152,7 @@ def with_width(trace: Trace, bits: int) -> Trace:
         reading = max(int(trace.start[row]), int(trace.end[row]))
         raise UsageError(
             f"--clock-bits {bits}: event {row} has a reading of {reading:,}, beyond 2**{bits}",
-            hint=f"its counter has at least {reading.bit_length()} bits",
+            hint=f"give --clock-bits {reading.bit_length()} or more",
         )
     clocks = (replace(trace.clocks[0], bits=bits), *trace.clocks[1:])
     return replace(trace, clocks=clocks).sealed()

@@ -1,4 +1,4 @@
-"""Two traces op by op: what became slower or quicker, what appeared, what vanished."""
+"""Compares two traces operator by operator: slower, faster, appeared, vanished."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from harness.records.signature import Signature
 from harness.records.trace import Trace
 
 Executions = Literal["all", "cold", "warm"]
-"""Which executions are compared: all events, or those of the first execution after loading, or of
-the later ones."""
+"""Which executions are compared: all, the cold one (first after loading), or the warm ones."""
 
 Statistic = Literal["p50", "avg", "min", "max", "p10", "p90", "total"]
-"""What of a Summary is compared."""
+"""The compared field of a Summary."""
 
 EXECUTIONS: Final[tuple[Executions, ...]] = get_args(Executions)
 STATISTICS: Final[tuple[Statistic, ...]] = get_args(Statistic)
@@ -30,10 +29,10 @@ class Change:
     """A number in both traces.
 
     Attributes:
-        before: In the first, None where there is none.
-        after: In the second.
-        difference: What it grew by, None if one of them is None or they do not compare.
-        ratio: How many times as large it became; None, too, if it was 0.
+        before: Value in the first trace, None if absent.
+        after: Value in the second trace, None if absent.
+        difference: ``after - before``; None if either is None.
+        ratio: ``after / before``; None if either is None or ``before`` is 0.
     """
 
     before: float | None
@@ -43,7 +42,7 @@ class Change:
 
     @classmethod
     def of(cls, before: float | None, after: float | None) -> Change:
-        """The change from ``before`` to ``after``."""
+        """Return the change from ``before`` to ``after``."""
         if before is None or after is None:
             return cls(before, after, None, None)
         return cls(before, after, after - before, after / before if before else None)
@@ -53,11 +52,11 @@ class OperatorChange(Signature, frozen=True):
     """An operator in both traces, or in one of them.
 
     Attributes:
-        unit: ``ns``, or ``ticks`` where the rate of the clock is unknown.
-        time: The statistic that is compared, in this unit. Where one trace knows the rate of the
-            clock and the other does not, that of the first is left out.
-        count: Repeats.
-        per_run: Repeats per block of this name, so that traces of different length compare.
+        unit: ``ns``, or ``ticks`` if the clock rate is unknown.
+        time: The compared statistic, in this unit. If only one trace has a known clock rate, the
+            value of the first trace is left out.
+        count: Number of repeats.
+        per_run: Repeats per block of this name, comparable between traces of different lengths.
     """
 
     unit: Literal["ns", "ticks"]
@@ -72,10 +71,10 @@ class AllocatorChange:
 
     Attributes:
         name: Its name.
-        peak_bytes: The most it held at any time.
-        total_bytes: What it held at the end.
-        count: Allocations that succeeded.
-        failures: Allocations it refused.
+        peak_bytes: Peak use.
+        total_bytes: Use at the end.
+        count: Successful allocations.
+        failures: Failed allocations.
     """
 
     name: str
@@ -90,13 +89,13 @@ class Comparison:
     """What differs between two traces.
 
     Attributes:
-        statistic: Which statistic of times was compared.
-        executions: Of which executions.
-        operators: Those in both traces, the one that became slower by most first: by the difference
-            of the statistic times its repeats per run; those whose times do not compare last.
-        appeared: Those in the second trace only, in its order.
-        vanished: Those in the first trace only, in its order.
-        allocators: In the order of the second trace, then those that it does not have.
+        statistic: The compared statistic of times.
+        executions: The compared executions.
+        operators: Operators in both traces, largest slowdown first: the difference of the statistic
+            times the repeats per run; operators without comparable times last.
+        appeared: Operators in the second trace only, in its order.
+        vanished: Operators in the first trace only, in its order.
+        allocators: In the order of the second trace, then those in the first trace only.
     """
 
     statistic: Statistic
@@ -114,23 +113,24 @@ def compare(
     statistic: Statistic = "p50",
     executions: Executions = "all",
 ) -> Comparison:
-    """Hold ``after`` against ``before``, operator by operator.
+    """Compare ``after`` with ``before``, operator by operator.
 
-    Operators are the same when block name, event name, chain, instruction and delegate ids are the
-    same. Where that is not enough, as events of one name on several clocks, the name of the clock
-    decides; a clock that has another name in the other trace is the same if only one can be meant.
+    Operators match if block name, event name, chain, instruction and delegate ids are equal. If
+    several match, such as events with one name on several clocks, the clock names must match, too;
+    differently named clocks match if there is only one candidate.
 
     Raises:
         NotComparableError: The traces have no operator and no allocator in common.
     """
     sides = [_Side(trace, statistic, executions) for trace in (before, after)]
     matched, vanished, appeared = _match(*sides)
-    changes = sorted((_change(sides, *pair) for pair in matched), key=_badness)
+    changes = sorted((_change(sides, *pair) for pair in matched), key=_slowdown)
     allocators = [{item.label: item for item in allocator_totals(t)} for t in (before, after)]
     if not matched and not allocators[0].keys() & allocators[1].keys():
         raise NotComparableError(
             "the traces have no operator and no allocator in common",
-            hint=f"they are of blocks {sides[0].names} and {sides[1].names}: of the same program?",
+            hint=f"their blocks are {sides[0].names} and {sides[1].names}; compare traces of the "
+            "same model",
         )
     return Comparison(
         statistic=statistic,
@@ -184,7 +184,7 @@ _Pair = tuple[Operator, Operator]
 
 
 def _match(before: _Side, after: _Side) -> tuple[list[_Pair], list[Operator], list[Operator]]:
-    """Pairs of one operator, then those that only the first and only the second trace has."""
+    """Return matching pairs, then the operators of only the first and only the second trace."""
     pairs, old, new = _pair(before.operators, after.operators, _with_clock)
     more, old, new = _pair(old, new, lambda op: op.signature)
     return pairs + more, old, new
@@ -193,7 +193,7 @@ def _match(before: _Side, after: _Side) -> tuple[list[_Pair], list[Operator], li
 def _pair(
     before: list[Operator], after: list[Operator], key: Callable[[Operator], Hashable]
 ) -> tuple[list[_Pair], list[Operator], list[Operator]]:
-    """Pair operators whose key each side has once; and the rest of each side."""
+    """Pair operators whose key is unique on both sides; also return the rest of each side."""
     counts = [Counter(map(key, side)) for side in (before, after)]
     once = {name for name, count in counts[0].items() if count == counts[1][name] == 1}
     partner = {key(op): op for op in after}
@@ -226,8 +226,8 @@ def _unit(op: Operator) -> Literal["ns", "ticks"]:
     return "ticks" if op.clock.hz is None else "ns"
 
 
-def _badness(change: OperatorChange) -> tuple[bool, float]:
-    """Sorts what became slower by most first; ticks and nanoseconds each for themselves."""
+def _slowdown(change: OperatorChange) -> tuple[bool, float]:
+    """Return the sort key: largest slowdown first, unknown times last."""
     if change.time.difference is None or change.per_run.after is None:
         return True, 0.0
     return False, -change.time.difference * change.per_run.after

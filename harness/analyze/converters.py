@@ -1,16 +1,16 @@
-"""Time scales of delegates: what the ticks of their events mean, where the log does not say so.
+"""Time scales of delegates: the clocks of their events, if the log does not record them.
 
-An ED00 file names no clock, so what a delegate counted by itself looks like ticks of the CPU. A
-time scale says for which events that is wrong, and how they count: by a rate, or a function. The
-trace is left alone; ``rescale`` gives another one whose events are on clocks of their own.
+An ED00 file names no clock, so ticks of a delegate's own counter look like ticks of the CPU. A time
+scale selects delegate events and gives their clock, as a rate or a function. ``rescale`` returns a
+new trace with these events on clocks of their own.
 
-A rate is exact: ticks stay, and the clock gets that rate, width and direction. A function has the
-signature of ExecuTorch's ``delegate_time_scale_converter``: of the delegate's debug id as text and
-a time in ticks, it gives the time in some unit. It converts points in time, so a duration is
-``f(start + ticks) - f(start)``, where ``ticks`` is the modular difference and ``start`` is
-unwrapped, counted from where the counter read zero last before the first event. Any ``f`` of the
-form ``a * time + b`` gives right durations and starts, also across a wrap. What ``f`` rounds is
-lost: one that gives milliseconds since 1970 as a float cannot tell 100 ns apart. A rate can.
+A rate is exact: ticks are kept, and the clock gets the rate, width and direction. A function has
+the signature of ExecuTorch's ``delegate_time_scale_converter``: it maps the delegate's debug id as
+text and a time in ticks to a time in some unit. It converts points in time, so a duration is
+``f(start + ticks) - f(start)``; ``ticks`` is the modular difference, and ``start`` is unwrapped,
+counted from the last zero of the counter before the first event. Any ``f(time) = a * time + b``
+gives correct durations and starts, also across a wrap. Rounding in ``f`` is lost: milliseconds
+since 1970 as a float cannot resolve 100 ns. A rate has no such loss.
 """
 
 from __future__ import annotations
@@ -39,8 +39,57 @@ Convert = Callable[[str, Number], Number]
 """ExecuTorch's signature: (debug id as text, time in ticks) to time in some unit."""
 
 UNITS: Final = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+_HERTZ: Final = {"hz": 1, "khz": 10**3, "mhz": 10**6, "ghz": 10**9}
+_NUMBER = r"[0-9][0-9_]*(?:\.[0-9]+)?(?:e[0-9]+)?"
+_RATE: Final = re.compile(
+    rf"\s*({_NUMBER}(?:\s*/\s*{_NUMBER})?)\s*(hz|khz|mhz|ghz)?"
+    r"((?:\s*,\s*(?:[0-9]+ bits?|down|up))*)\s*",
+    re.IGNORECASE,
+)
+
 _PICOSECONDS, _NANOSECONDS = Fraction(10**12), Fraction(10**9)
 _Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Rate, width and direction of a counter, relative to the clock in the log.
+
+    Attributes:
+        value: Ticks per second, or a multiple of the rate of the clock in the log.
+        relative: Whether ``value`` is a multiple.
+        bits: Width of the counter; None for the width of the clock in the log.
+        down: Whether it counts down; None for the direction of the clock in the log.
+    """
+
+    value: Fraction
+    relative: bool = False
+    bits: int | None = None
+    down: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.value <= 0:
+            raise ValueError(f"a rate of {self.value} is not positive")
+        if self.bits is not None and not 8 <= self.bits <= 64:
+            raise ValueError(f"a width of {self.bits} bits is not within 8 to 64")
+
+    def of(self, domain: ClockDomain, name: str) -> ClockDomain:
+        """Return the clock for events that the log has on ``domain``.
+
+        Raises:
+            UsageError: The rate is relative to an unknown rate.
+        """
+        if self.relative and domain.hz is None:
+            raise UsageError(
+                f"the rate is {self.value} times that of clock {domain.name!r}, which is unknown",
+                hint="give the rate in Hz, kHz, MHz or GHz",
+            )
+        return ClockDomain(
+            name,
+            self.value * domain.hz if self.relative and domain.hz is not None else self.value,
+            domain.bits if self.bits is None else self.bits,
+            domain.down if self.down is None else self.down,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +98,9 @@ class Function:
 
     Attributes:
         convert: The function.
-        unit: Unit of what it gives: ns, us, ms or s. ExecuTorch's default target scale is ms.
-        counter: Width and direction of the counter whose ticks it gets, if not those of the clock
-            that the log names; its rate does not matter.
+        unit: Unit of its results: ns, us, ms or s. ExecuTorch's default target scale is ms.
+        counter: Width and direction of the counter of its input ticks, if they differ from the
+            clock in the log; the rate is ignored.
     """
 
     convert: Convert
@@ -60,18 +109,18 @@ class Function:
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
-            raise ValueError(f"unit {self.unit!r} is none of {', '.join(UNITS)}")
+            raise ValueError(f"unknown unit {self.unit!r}: use {', '.join(UNITS)}")
 
 
 @dataclass(frozen=True)
 class DelegateTimeScale:
-    """What the ticks of some delegates' events mean.
+    """The clock of some delegate events.
 
     Attributes:
-        pattern: Which events: an integer debug id; an ``fnmatch`` pattern, case-sensitive, on the
-            debug id as text, the event's name, or the name of the backend where that is known; or
-            a compiled regular expression, which must match the whole of one of these.
-        scale: What their ticks mean.
+        pattern: Selects events: an integer debug id; a case-sensitive ``fnmatch`` pattern on the
+            debug id as text, the event name, or the backend name if known; or a compiled regular
+            expression that must match one of these completely.
+        scale: Rate of their ticks, or function to convert them.
     """
 
     pattern: int | str | re.Pattern[str]
@@ -83,19 +132,19 @@ class DelegateTimeScale:
         return str(self.pattern.pattern if isinstance(self.pattern, re.Pattern) else self.pattern)
 
     def matches(self, name: str) -> bool:
-        """Whether a name is one of those meant. An integer pattern means no name."""
+        """Return whether the pattern matches a name. An integer pattern matches no name."""
         if isinstance(self.pattern, re.Pattern):
             return self.pattern.fullmatch(name) is not None
         return isinstance(self.pattern, str) and fnmatchcase(name, self.pattern)
 
     def events(self, trace: Trace, backends: Mapping[tuple[int, int], str]) -> _Bools:
-        """Which events are meant, shape (n,); only those with a delegate's debug id can be."""
+        """Return True for selected events, shape (n,); only events with a delegate debug id."""
         numbers, inverse = np.unique(trace.delegate_int, return_inverse=True)
         of_number = [
             n != -1 and (self.pattern == n or self.matches(str(n))) for n in numbers.tolist()
         ]
         found: _Bools = np.array(of_number, np.bool_)[inverse]
-        # The last is what NO_NAME (-1) finds.
+        # The last entry is for NO_NAME (-1).
         named = np.array([*(self.matches(name) for name in trace.names), False], np.bool_)
         found |= named[trace.delegate_str] | named[trace.name]
         for (chain, instruction), backend in backends.items():
@@ -107,10 +156,10 @@ class DelegateTimeScale:
 
 
 def time_scale(pattern: int | str | re.Pattern[str], scale: object) -> DelegateTimeScale:
-    """Make a time scale of a rate (``Rate``, text, number: a multiple) or a function.
+    """Return a time scale from a rate (``Rate``, text, or a number as a multiple) or a function.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: ``scale`` is neither.
     """
     if isinstance(scale, str):
         scale = _entry_point(scale[1:]) if scale.startswith("@") else parse_rate(scale)
@@ -120,19 +169,19 @@ def time_scale(pattern: int | str | re.Pattern[str], scale: object) -> DelegateT
         scale = Function(scale)
     if not isinstance(scale, Rate | Function):
         raise UsageError(
-            f"{scale!r} is no time scale",
-            hint="give a rate such as '100 MHz', a fraction, or a function of (id, time)",
+            f"invalid time scale {scale!r}",
+            hint="use a rate such as '100 MHz', a fraction, or a function of (id, time)",
         )
     return DelegateTimeScale(pattern, scale)
 
 
 def parse_time_scales(texts: Mapping[str, str]) -> list[DelegateTimeScale]:
-    """Read patterns and what they mean as text: a rate, or ``@NAME`` for an entry point.
+    """Return time scales from a mapping of patterns to rates, or to ``@NAME`` of an entry point.
 
     A pattern that begins with ``re:`` is a regular expression.
 
     Raises:
-        UsageError: A pattern or a rate is none; the message says which.
+        UsageError: A pattern or a rate is invalid; the message names it.
     """
     scales = []
     for pattern, scale in texts.items():
@@ -140,10 +189,53 @@ def parse_time_scales(texts: Mapping[str, str]) -> list[DelegateTimeScale]:
             compiled = re.compile(pattern[3:]) if pattern.startswith("re:") else pattern
             scales.append(time_scale(compiled, scale))
         except re.error as error:
-            raise UsageError(f"time scale {pattern!r}: no regular expression: {error}") from error
+            raise UsageError(
+                f"time scale {pattern!r}: invalid regular expression: {error}",
+                hint="leave out re: for a pattern with * and ?",
+            ) from error
         except UsageError as error:
             raise UsageError(f"time scale {pattern!r}: {error.message}", hint=error.hint) from error
     return scales
+
+
+def parse_rate(text: str) -> Rate:
+    """Parse a rate: a number with a unit (Hz, kHz, MHz, GHz), or a bare number for a multiple.
+
+    A number is a decimal or a fraction. The width of the counter (``24 bits``) and its direction
+    (``down``, ``up``) may follow, separated by commas.
+
+    Example:
+        >>> parse_rate("100 MHz, 24 bits").value
+        Fraction(100000000, 1)
+        >>> parse_rate("3/8").relative
+        True
+
+    Raises:
+        UsageError: The text is not a rate.
+    """
+    match = _RATE.fullmatch(text)
+    if match is None:
+        raise UsageError(
+            f"invalid rate {text!r}",
+            hint="write '100 MHz', '48e6/1001 Hz, 24 bits, down', or '3/8' for a multiple of the "
+            "rate in the log",
+        )
+    number, unit, options = match.groups()
+    try:
+        parts = [Fraction(part.strip()) for part in number.split("/")]
+        value = parts[0] / parts[1] if len(parts) > 1 else parts[0]
+        bits = re.search(r"([0-9]+) bit", options)
+        direction = re.search(r"down|up", options.lower())
+        return Rate(
+            value * _HERTZ[unit.lower()] if unit else value,
+            relative=unit is None,
+            bits=int(bits[1]) if bits else None,
+            down=direction[0] == "down" if direction else None,
+        )
+    except (ValueError, ZeroDivisionError) as error:
+        raise UsageError(
+            f"invalid rate {text!r}: {error}", hint="write for example '100 MHz, 24 bits'"
+        ) from error
 
 
 def _entry_point(name: str) -> object:
@@ -151,10 +243,10 @@ def _entry_point(name: str) -> object:
 
     found = {point.name: point for point in entry_points(group=GROUP)}
     if name not in found:
-        known = ", ".join(sorted(found)) or "none is installed"
+        known = ", ".join(sorted(found)) or "(empty)"
         raise UsageError(
-            f"no entry point {name!r} in the group {GROUP!r}",
-            hint=f"there are: {known}; a package adds one in its [project.entry-points]",
+            f"entry point {name!r} not found in group {GROUP!r}",
+            hint=f"installed: {known}; packages add them in [project.entry-points]",
         )
     loaded: object = found[name].load()
     return parse_rate(loaded) if isinstance(loaded, str) else loaded
@@ -165,19 +257,19 @@ def rescale(
     scales: Sequence[DelegateTimeScale],
     backends: Mapping[tuple[int, int], str] | None = None,
 ) -> Trace:
-    """Put delegates' events on the clocks that their time scales say.
+    """Move delegate events to the clocks of their time scales.
 
     Args:
-        trace: What was logged.
-        scales: The first that means an event is the one that counts.
-        backends: Names of backends by chain and instruction, where the program is known.
+        trace: The trace.
+        scales: For each event the first matching scale applies.
+        backends: Names of backends by chain and instruction, if the program is known.
 
     Returns:
-        The same events, some on further clocks. Those of a function have ticks of a picosecond, or
-        of a nanosecond where 64 bits would not hold them, rounded to the nearest.
+        The same events, some on additional clocks. Results of a function are rounded to ticks of
+        1 ps, or of 1 ns if 64 bits would overflow.
 
     Raises:
-        UsageError: A scale does not fit the events it means; the message says how.
+        UsageError: A scale does not fit its events; the message says why.
     """
     left = np.ones(len(trace), np.bool_)
     for scale in scales:
@@ -238,7 +330,7 @@ def _converted(
 
 
 def debug_id(trace: Trace, row: int) -> str:
-    """The debug id of a delegate's event, as text: what functions are given."""
+    """Return the debug id of a delegate event as text, the first argument of a function."""
     return trace.text(int(trace.delegate_str[row])) or str(int(trace.delegate_int[row]))
 
 
@@ -250,98 +342,6 @@ def _call(function: Function, scale: str, name: str, time: int) -> Fraction:
         raise UsageError(
             f"time scale {scale!r}: the function failed for ({name!r}, {time}): "
             f"{type(error).__name__}: {error}",
-            hint="it gets the delegate's debug id as text and ticks, and gives a finite number",
+            hint="the function takes the delegate's debug id as text and a time in ticks, and "
+            "returns a finite number",
         ) from error
-
-
-_UNITS: Final = {"hz": 1, "khz": 10**3, "mhz": 10**6, "ghz": 10**9}
-
-
-_NUMBER = r"[0-9][0-9_]*(?:\.[0-9]+)?(?:e[0-9]+)?"
-
-
-_TEXT: Final = re.compile(
-    rf"\s*({_NUMBER}(?:\s*/\s*{_NUMBER})?)\s*(hz|khz|mhz|ghz)?"
-    r"((?:\s*,\s*(?:[0-9]+ bits?|down|up))*)\s*",
-    re.IGNORECASE,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """How a counter counts, as far as it differs from what the log says.
-
-    Attributes:
-        value: Ticks per second, or how many times the rate of the clock that the log names.
-        relative: Whether it is the latter.
-        bits: Width of the counter; None for that of the clock that the log names.
-        down: Whether it counts down; None for the direction of that clock.
-    """
-
-    value: Fraction
-    relative: bool = False
-    bits: int | None = None
-    down: bool | None = None
-
-    def __post_init__(self) -> None:
-        if self.value <= 0:
-            raise ValueError(f"a rate of {self.value} is not positive")
-        if self.bits is not None and not 8 <= self.bits <= 64:
-            raise ValueError(f"a width of {self.bits} bits is not within 8 to 64")
-
-    def of(self, domain: ClockDomain, name: str) -> ClockDomain:
-        """The clock of events that the log has on ``domain``.
-
-        Raises:
-            UsageError: The rate is relative to one that nobody knows.
-        """
-        if self.relative and domain.hz is None:
-            raise UsageError(
-                f"{self.value} times the rate of clock {domain.name!r} is not known, as that rate "
-                "is not",
-                hint="state the rate in Hz, kHz, MHz or GHz",
-            )
-        return ClockDomain(
-            name,
-            self.value * domain.hz if self.relative and domain.hz is not None else self.value,
-            domain.bits if self.bits is None else self.bits,
-            domain.down if self.down is None else self.down,
-        )
-
-
-def parse_rate(text: str) -> Rate:
-    """Read a rate: a number with a unit (Hz, kHz, MHz, GHz), or a bare number for a multiple.
-
-    A number is a decimal or a fraction. Behind it, apart by commas, may follow the width of the
-    counter (``24 bits``) and its direction (``down``, ``up``).
-
-    Example:
-        >>> parse_rate("100 MHz, 24 bits").value
-        Fraction(100000000, 1)
-        >>> parse_rate("3/8").relative
-        True
-
-    Raises:
-        UsageError: It is no rate.
-    """
-    match = _TEXT.fullmatch(text)
-    if match is None:
-        raise UsageError(
-            f"{text!r} is no rate",
-            hint="write it as '100 MHz', '48e6/1001 Hz, 24 bits, down', or '3/8' for a multiple of "
-            "the rate that the log says",
-        )
-    number, unit, options = match.groups()
-    try:
-        parts = [Fraction(part.strip()) for part in number.split("/")]
-        value = parts[0] / parts[1] if len(parts) > 1 else parts[0]
-        bits = re.search(r"([0-9]+) bit", options)
-        direction = re.search(r"down|up", options.lower())
-        return Rate(
-            value * _UNITS[unit.lower()] if unit else value,
-            relative=unit is None,
-            bits=int(bits[1]) if bits else None,
-            down=direction[0] == "down" if direction else None,
-        )
-    except (ValueError, ZeroDivisionError) as error:
-        raise UsageError(f"{text!r} is no rate: {error}") from error

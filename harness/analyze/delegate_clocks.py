@@ -1,9 +1,9 @@
-"""Delegates' clocks on the CPU's: what an NPU counted lies within the call that made it count.
+"""Aligns delegate clocks with the CPU clock, by the calls around delegate events.
 
-What a delegate logged in a ``DELEGATE_CALL`` happened after the call began and before it ended;
-the CPU's clock stamped both. That is a bracket as a ping is one, and the same solver places
-the delegate's ticks on the CPU's. A CPU clock that itself is placed on the host's then places the
-delegate there; the bounds add up.
+Events that a delegate logged in a ``DELEGATE_CALL`` happened between start and end of the call,
+which the CPU clock recorded. Such a call is a bracket like a ping, and the same solver aligns the
+delegate's ticks with the CPU's. If the CPU clock is aligned with the host's, the delegate's is too,
+and the bounds add up.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from harness.records.trace import DELEGATE_CALL, Kind, Trace
 
 @dataclass(frozen=True, slots=True)
 class DelegateTimes:
-    """A delegate's clock on the CPU's.
+    """A delegate's clock, aligned with the CPU's.
 
     Attributes:
-        alignment: The delegate's clock on the CPU's; its epochs say which of the CPU's they are in.
-        placement: Its events.
-        outside: How many of its events no call contains; these are not placed.
+        alignment: Alignment of both clocks; ``device_epoch`` is the CPU's epoch.
+        placement: Placement of its events.
+        outside: Number of events outside of calls; these are not placed.
     """
 
     alignment: Alignment
@@ -34,20 +34,20 @@ class DelegateTimes:
     outside: int
 
     def cpu_epoch(self) -> Ints:
-        """Epoch of the CPU's clock that each event is in, or NOT_PLACED, shape (n,)."""
+        """Return the epoch of the CPU's clock for each event, or NOT_PLACED, shape (n,)."""
         epochs = [epoch.device_epoch for epoch in self.alignment.epochs]
         known = [NOT_PLACED if number is None else number for number in epochs]
         return np.array([*known, NOT_PLACED], np.int64)[self.placement.epoch]
 
 
 def calls_around(trace: Trace, clock: int, cpu: int = 0) -> tuple[Ints, Ints]:
-    """Find the events of a clock, and the call that each is part of.
+    """Find the events of a clock, and the delegate call of each.
 
-    Events are logged when they end, so it is the next call in the log, if of the same tracer,
-    chain and instruction.
+    Events are logged when they end, so the call is the next one in the log, if tracer, chain and
+    instruction match.
 
     Returns:
-        Rows of the events, and of their calls; -1 without one.
+        Rows of the events, and rows of their calls, -1 without a call.
     """
     rows = np.flatnonzero((trace.clock == clock) & (trace.kind == Kind.PROFILE))
     if DELEGATE_CALL not in trace.names:
@@ -67,13 +67,13 @@ def calls_around(trace: Trace, clock: int, cpu: int = 0) -> tuple[Ints, Ints]:
 def align_delegate(
     trace: Trace, clock: int, cpu: Placement, steadiness: Steadiness = PERFECTLY
 ) -> DelegateTimes:
-    """Place the clock of a delegate on the CPU's.
+    """Align the clock of a delegate with the CPU's.
 
     Args:
-        trace: What was logged.
+        trace: The trace.
         clock: Index of the delegate's clock in ``trace.clocks``.
-        cpu: Events of clock 0, with the calls among them.
-        steadiness: What is known of the rate of one against the other.
+        cpu: Placement of the events of clock 0, including the calls.
+        steadiness: Tolerance and wander of the rate between both clocks.
     """
     rows, calls = calls_around(trace, clock)
     at = np.minimum(np.searchsorted(cpu.rows, calls), max(len(cpu.rows) - 1, 0))
@@ -100,12 +100,12 @@ def align_delegate(
 
 
 def chained(instants: Instants, through: Alignment, epoch: Ints) -> Instants:
-    """Carry instants on a clock over to the clock that it is placed on; bounds add up.
+    """Convert instants on a clock to its reference clock; bounds add up.
 
     Args:
         instants: In ticks of ``through.domain``.
-        through: Where that clock lies on another.
-        epoch: Epoch of ``through`` that each instant is in, or NOT_PLACED.
+        through: Alignment of this clock with the reference.
+        epoch: Epoch of ``through`` for each instant, or NOT_PLACED.
     """
     low, high = np.zeros(len(epoch), np.int64), np.full(len(epoch), -1, np.int64)
     for number in np.unique(epoch[instants.known & (epoch != NOT_PLACED)]).tolist():
@@ -118,7 +118,7 @@ def chained(instants: Instants, through: Alignment, epoch: Ints) -> Instants:
 
 
 def in_log(trace: Trace, start: Ints, end: Ints) -> Placement:
-    """Events of clock 0 on the timeline of the log alone, as ``unwrap`` gives it: one epoch, 0."""
+    """Return the placement of clock 0 by the log alone (``unwrap``), in a single epoch 0."""
     rows = np.flatnonzero(trace.clock == 0)
     none = np.zeros(len(rows), np.int64)
     return Placement(rows, none, start[rows], end[rows], none, (), 0)

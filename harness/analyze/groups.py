@@ -1,4 +1,4 @@
-"""Rows in groups: the numbering of equal keys, and what runs along a group."""
+"""Groups rows with equal keys, and computes running maxima within groups."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+_TABLE_FACTOR = 4
+"""Possible numbers per row up to which a lookup table is faster than sorting."""
+
+_MAX_CODE = 2**62
+"""Codes stay below this to avoid overflow."""
+
 
 def equal_rows(keys: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
-    """Number rows so that two have the same number when all their keys are the same.
+    """Return a number for each row, equal for rows with equal keys.
 
     Args:
-        keys: Columns of integers, each of shape (n,); one at least.
+        keys: One or more columns of integers, each of shape (n,).
 
     Returns:
         Numbers from 0, without gaps, in ascending order of the keys, shape (n,).
@@ -25,27 +31,20 @@ def equal_rows(keys: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
     for key in keys:
         low = int(key.min())
         width = int(key.max()) - low + 1
-        if width > _FEW * count:
+        if width > _TABLE_FACTOR * count:
             values, numbers = np.unique(key, return_inverse=True)
             width = len(values)
         else:
             numbers = key.astype(np.int64) - low
-        if span > _MOST // width:
+        if span > _MAX_CODE // width:
             codes, span = _without_gaps(codes, span)
         codes, span = codes * width + numbers, span * width
     return _without_gaps(codes, span)[0]
 
 
-_FEW = 4
-"""Possible numbers per row up to which a table of them all is quicker than sorting."""
-
-_MOST = 2**62
-"""Numbers stay below."""
-
-
 def _without_gaps(codes: npt.NDArray[np.int64], span: int) -> tuple[npt.NDArray[np.int64], int]:
-    """Renumber codes below ``span`` in their order, and return how many numbers there are."""
-    if span > _FEW * len(codes):
+    """Renumber codes below ``span`` without gaps, and return how many numbers there are."""
+    if span > _TABLE_FACTOR * len(codes):
         values, numbers = np.unique(codes, return_inverse=True)
         return numbers, len(values)
     there = np.zeros(span, np.int64)
@@ -57,17 +56,17 @@ def _without_gaps(codes: npt.NDArray[np.int64], span: int) -> tuple[npt.NDArray[
 def in_groups(
     numbers: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Put equal numbers beside each other.
+    """Sort rows into groups of equal numbers.
 
     Args:
-        numbers: As from ``equal_rows``: small ones, shape (n,).
+        numbers: Small numbers as from ``equal_rows``, shape (n,).
 
     Returns:
-        The order that does so, shape (n,): groups in first-seen order, and each in its own. And the
-        places in it where groups begin.
+        The order of rows, shape (n,), with groups in order of first occurrence and rows of a group
+        in their own order; and the index in it at which each group begins.
     """
     first = np.zeros(int(numbers.max(initial=-1)) + 1, np.int64)
-    first[numbers[::-1]] = np.arange(len(numbers))[::-1]  # what is written last stays
+    first[numbers[::-1]] = np.arange(len(numbers))[::-1]  # the last write wins
     seen = first[numbers]
     order = np.argsort(seen, kind="stable")
     return order, np.flatnonzero(np.diff(seen[order], prepend=-1))
@@ -76,13 +75,13 @@ def in_groups(
 def running_maximum(
     values: npt.NDArray[np.int64], first: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.int64]:
-    """Return the largest value so far in each group, shape (n,).
+    """Return the running maximum within each group, shape (n,).
 
     Args:
-        values: Groups of values, one behind the other, shape (n,).
-        first: True where a group begins; true at 0.
+        values: Consecutive groups of values, shape (n,).
+        first: True at the first value of each group, including index 0.
     """
     distinct, ranks = np.unique(values, return_inverse=True)
-    # Each group's ranks stand above those of all groups before it.
+    # Offset the ranks of each group above those of all groups before it.
     floor = np.cumsum(first) * len(distinct)
     return np.asarray(distinct[np.maximum.accumulate(ranks + floor) - floor])

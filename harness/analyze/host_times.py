@@ -1,4 +1,4 @@
-"""All clocks of a run on the host's, and in a few numbers how well that is known."""
+"""Places all clocks of a run on the host's clock, and summarizes the accuracy."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from harness.records.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class HostTimes:
-    """When the events of a run were, on the host's clock.
+    """The events of a run on the host's clock.
 
     Attributes:
-        trace: What was logged.
-        alignment: Clock 0 on the host's.
-        placement: Its events among the pings.
-        delegates: The other clocks on clock 0, by their index.
+        trace: The trace.
+        alignment: Alignment of clock 0 with the host's clock.
+        placement: Placement of its events between the pings.
+        delegates: The other clocks, aligned with clock 0, by clock index.
     """
 
     trace: Trace
@@ -33,7 +33,7 @@ class HostTimes:
     delegates: dict[int, DelegateTimes]
 
     def instants(self, clock: int = 0) -> tuple[Instants, Instants]:
-        """When events of a clock began and ended, host nanoseconds; in the order of their rows."""
+        """Return start and end of the events of a clock in host nanoseconds, in row order."""
         if clock == 0:
             return self.placement.instants(self.alignment)
         times = self.delegates[clock]
@@ -51,10 +51,10 @@ def host_times(
     """Place a run on the host's clock.
 
     Args:
-        trace: What was logged after the device's clock was restarted for the last time.
-        pings: Readings of clock 0, in order; those since that restart came after all events.
+        trace: The trace since the last restart of the device's clock.
+        pings: Readings of clock 0, in order; those since this restart follow all events.
         restart: The restart itself: a reading of zero, before all events.
-        steadiness: What is known of the rate of clock 0.
+        steadiness: Tolerance and wander of the rate of clock 0.
 
     Raises:
         FormatError: More time passed in the log than between the readings around it.
@@ -79,9 +79,9 @@ def quality_of_run(
     restart: Ping | None = None,
     steadiness: Steadiness = PERFECTLY,
 ) -> tuple[ClockQuality, ...]:
-    """Say of each clock with events how well it is known when they were; arguments as above.
+    """Return the accuracy of each clock with events; arguments as for ``host_times``.
 
-    A log that contradicts the readings is a finding here, not an error.
+    A contradiction between log and readings is reported in the result instead of raised.
     """
     if not trace.clocks or not (trace.clock == 0).any():
         return ()
@@ -94,7 +94,7 @@ def quality_of_run(
 
 
 def qualities(times: HostTimes) -> Iterator[ClockQuality]:
-    """Say of each clock with events how well it is known when they were."""
+    """Yield the accuracy of each clock with events."""
     clocks = times.trace.clocks
     yield _quality(times, 0, times.alignment, times.placement, "host")
     for clock, delegate in times.delegates.items():
@@ -125,11 +125,11 @@ def _quality(
 
 
 def _why(alignment: Alignment, placement: Placement, holding: list[int]) -> str:
-    """Why some events are not bounded."""
+    """Return why some events have no bounds."""
     if not alignment.epochs:
-        return "nothing was read of the clock"
+        return "the clock was not read"
     if placement.placed < len(placement.rows):
         breaks = dict.fromkeys(epoch.stretch.begins for epoch in alignment.epochs[1:])
-        return f"no epoch around some events: {'; '.join(breaks) or 'not within any reading'}"
+        return f"some events are outside all epochs: {'; '.join(breaks) or 'no reading near them'}"
     reasons = [alignment.epochs[number].unbounded for number in holding]
     return next((reason for reason in reasons if reason), "the reference clock is not bounded")

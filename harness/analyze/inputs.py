@@ -1,8 +1,7 @@
-"""What each operator was given and gave: shapes, strides, types and scalars, from the ``.pte``.
+"""Inputs and outputs of every operator: shapes, strides, types and scalars, from the ``.pte``.
 
-An event says which instruction of which chain it belongs to; the file says what that instruction
-takes. Where the trace has logged values these replace what the file says, as a dynamic shape is
-known only then.
+An event has its chain and instruction; the file has the arguments of this instruction. Logged
+values in the trace take precedence, because dynamic shapes are known only at run time.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from harness.records.scalar_types import type_name
 from harness.records.trace import Kind, TensorValue, Trace
 
 _KERNEL_EVENT = "native_call_"
-"""What ExecuTorch calls the event of a kernel, in front of the operator's name."""
+"""Prefix of ExecuTorch's kernel event names, before the operator's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +25,9 @@ class Argument:
     """An argument of an instruction.
 
     Attributes:
-        number: Number of the value among the method's.
-        value: What the file says of it.
-        logged: The tensor that was logged for it in this run, with its true sizes; None when the
-            trace has none.
+        number: Number of the value in the method.
+        value: The value in the file.
+        logged: The tensor logged for it in this run, with its actual sizes; None without one.
     """
 
     number: int
@@ -38,21 +36,21 @@ class Argument:
 
     @property
     def sizes(self) -> tuple[int, ...] | None:
-        """Of a tensor, as logged or else as planned; None of anything else."""
+        """Sizes of a tensor, as logged, otherwise as planned; None for other values."""
         if self.logged is not None:
             return self.logged.sizes
         return self.value.sizes if isinstance(self.value, Tensor) else None
 
     @property
     def strides(self) -> tuple[int, ...] | None:
-        """Likewise."""
+        """Strides of a tensor, as logged, otherwise as planned; None for other values."""
         if self.logged is not None:
             return self.logged.strides
         return self.value.strides if isinstance(self.value, Tensor) else None
 
     @property
     def text(self) -> str:
-        """In a few characters: ``float32[1, 8]``, ``3``; with ``?`` when sizes are only bounds."""
+        """Short text: ``float32[1, 8]``, ``3``; with ``?`` if the sizes are upper bounds."""
         if isinstance(self.value, Tensor):
             bound = "?" if self.value.dynamism and self.logged is None else ""
             return _tensor_text(self.value, self.sizes or ()) + bound
@@ -63,13 +61,13 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What an instruction takes and what it writes, each in the order of the file.
+    """Inputs and outputs of an instruction, in the order of the file.
 
     Attributes:
         instruction: The instruction.
-        inputs: What it takes.
-        outputs: What it writes; of an operator that returns several tensors, each of them. Of a
-            delegate these are the arguments that nothing has set before.
+        inputs: Its inputs.
+        outputs: Its outputs; all tensors of an operator that returns several. Outputs of a delegate
+            are the arguments that have no value before.
     """
 
     instruction: Instruction
@@ -82,7 +80,7 @@ Place = tuple[int, int]
 
 
 def method_arguments(method: Method) -> dict[Place, Arguments]:
-    """Inputs and outputs of every instruction, as the file has them."""
+    """Return inputs and outputs of every instruction, from the file alone."""
     known = {*method.inputs}
     for number, value in enumerate(method.values):
         if not isinstance(value, Tensor) or value.constant or value.initial_state:
@@ -101,19 +99,19 @@ def method_arguments(method: Method) -> dict[Place, Arguments]:
 
 
 def event_arguments(trace: Trace, method: Method) -> list[Arguments | None]:
-    """Inputs and outputs of every event's instruction, shape (n,).
+    """Return inputs and outputs of every event's instruction, shape (n,).
 
-    None for events that belong to no instruction of the method, as those without a chain.
-    Repeats share one object unless logged values tell them apart.
+    None for events outside the method's instructions, such as those without a chain. Repeats share
+    one object unless their logged values differ.
 
     Raises:
-        NotComparableError: The trace names other operators than the method has.
+        NotComparableError: The operators of trace and method differ.
     """
     wrong = disagreements(trace, method)
     if wrong:
         raise NotComparableError(
-            f"{wrong} events are of other operators than method {method.name!r} has in their place",
-            hint="give the model, and the method, that the trace is of",
+            f"{wrong} events do not match the operators of method {method.name!r}",
+            hint="give the model and the method that the trace was recorded with",
         )
     static = method_arguments(method)
     places = list(zip(trace.chain.tolist(), trace.instruction.tolist(), strict=True))
@@ -126,7 +124,7 @@ def event_arguments(trace: Trace, method: Method) -> list[Arguments | None]:
 
 
 def disagreements(trace: Trace, method: Method) -> int:
-    """How many events of kernels name another operator than the method has in their place."""
+    """Return the number of kernel events with another operator than the method's instruction."""
     kernels = np.array([name.startswith(_KERNEL_EVENT) for name in trace.names] + [False])
     rows = np.flatnonzero((trace.kind == Kind.PROFILE) & kernels[trace.name])
     if not len(rows):
@@ -141,21 +139,23 @@ def disagreements(trace: Trace, method: Method) -> int:
 
 
 def find_method(program: Program, trace: Trace, name: str | None = None) -> Method:
-    """The method that a trace is of: the one named, or the only one whose operators it has.
+    """Return the method of a trace: by name, or the only method with matching operators.
 
     Raises:
-        UsageError: There is no such method, or several fit.
+        UsageError: The method is unknown, or not exactly one method matches.
     """
     names = ", ".join(method.name for method in program.methods)
     if name is not None:
         method = program.method(name)
         if method is None:
-            raise UsageError(f"the model has no method {name!r}", hint=f"its methods: {names}")
+            raise UsageError(
+                f"method {name!r} not found in the model", hint=f"its methods are {names}"
+            )
         return method
     fitting = [method for method in program.methods if not disagreements(trace, method)]
     if len(fitting) != 1:
-        what = "none of the model's methods fits" if not fitting else "several methods fit"
-        raise UsageError(f"{what} the trace", hint=f"choose one of {names}")
+        problem = "several methods match" if fitting else "no method matches"
+        raise UsageError(f"{problem} the trace", hint=f"choose one of {names}")
     return fitting[0]
 
 
@@ -168,13 +168,13 @@ def _is_of(event: str, instruction: Instruction | None) -> bool:
 def _divide(
     method: Method, instruction: Instruction, known: set[int]
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """Numbers of what an instruction takes and of what it writes."""
+    """Return the value numbers of an instruction's inputs and outputs."""
     args = instruction.args
     match instruction.call:
         case Call.KERNEL if args:
             written = _members(method, args[-1])
             given = list(args[:-1])
-            # Outputs stand at the end; an operator that works in place has its output first.
+            # Outputs come last; an in-place operator has its output first.
             while given and (given[-1] in written or given[-1] == args[-1]):
                 given.pop()
             return given, written
@@ -187,7 +187,7 @@ def _divide(
 
 
 def _members(method: Method, number: int) -> list[int]:
-    """The numbers of the tensors that a kernel returns: a tensor's own, or a list's members."""
+    """Return the numbers of the tensors that a kernel returns: one, or the members of a list."""
     value = method.values[number]
     if isinstance(value, ValueList) and value.numbers:
         return [member for member in value.numbers if member >= 0]
@@ -197,10 +197,10 @@ def _members(method: Method, number: int) -> list[int]:
 def _with_logged(
     trace: Trace, rows: range, found: list[Arguments | None]
 ) -> list[Arguments | None]:
-    """The arguments of one block's events with the tensors logged in it, as far as there are any.
+    """Return the arguments of one block's events, with the tensors logged in it.
 
-    A value is logged after its instruction's events. So instructions are told apart first: those
-    whose place comes again are a loop's next repeat.
+    Values are logged after the events of their instruction, so rows are first grouped by execution
+    of an instruction; a repeated instruction is the next iteration of a loop.
     """
     latest: dict[int, TensorValue] = {}
     result = list(found)
@@ -217,7 +217,7 @@ def _with_logged(
 
 
 def _instructions(trace: Trace, rows: range) -> Iterator[list[int]]:
-    """Rows that stand one behind the other and belong to one execution of an instruction."""
+    """Yield the consecutive rows of each execution of an instruction."""
     group: list[int] = []
     logged = False
     chains, instructions = trace.chain, trace.instruction
@@ -236,10 +236,10 @@ def _instructions(trace: Trace, rows: range) -> Iterator[list[int]]:
 
 
 def _logged(trace: Trace, rows: list[int], static: Arguments) -> dict[int, TensorValue]:
-    """The tensors that one execution of an instruction logged, by number of value.
+    """Return the tensors that one execution of an instruction logged, by value number.
 
-    A kernel logs what it returns, a delegate all its arguments. Where the number of values is
-    another one, nothing says which is which.
+    A kernel logs its outputs, a delegate all its arguments. With another number of values they
+    cannot be assigned, and the result is empty.
     """
     values = [
         trace.debug_values[trace.debug[row]]

@@ -1,4 +1,4 @@
-"""Memory over time: what each allocator held, its peak, what was live then, and its gaps."""
+"""Memory over time: live bytes of each allocator, its peak, the pieces live then, and its gaps."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class MemoryPiece:
-    """A piece of memory that an allocator gave.
+    """An allocated piece of memory.
 
     Attributes:
         row: Row of its allocation in the trace.
-        allocator: Who gave it.
-        size: Bytes.
-        offset: Offset within the allocator's memory, -1 unknown.
-        during: Row of the innermost event during which it was taken, -1 for none.
-        freed: Row of the free that ended it, -1 for none.
+        allocator: Its allocator.
+        size: Size in bytes.
+        offset: Offset in the allocator's memory, -1 if unknown.
+        during: Row of the innermost event that contains the allocation, -1 without one.
+        freed: Row of its free, -1 if it was not freed.
     """
 
     row: int
@@ -40,14 +40,14 @@ class MemoryPiece:
 
 @dataclass(frozen=True, slots=True)
 class FailedAllocation:
-    """An allocation that was refused.
+    """A failed allocation.
 
     Attributes:
         row: Its row in the trace.
-        size: Bytes that were asked for.
-        during: Row of the innermost event around it, -1 for none.
-        live: Bytes that the allocator held then.
-        gaps: What was free between pieces then, as far as offsets are known.
+        size: Requested bytes.
+        during: Row of the innermost event that contains it, -1 without one.
+        live: Live bytes of the allocator at this time.
+        gaps: Free memory between pieces at this time, as far as offsets are known.
     """
 
     row: int
@@ -59,12 +59,12 @@ class FailedAllocation:
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """What is free between live pieces of one memory, from its start to the end of the last one.
+    """Free memory between live pieces, from the start of the memory to the end of the last piece.
 
     Attributes:
-        bytes: All of it together.
-        largest: The largest piece of it.
-        count: Number of pieces.
+        bytes: Sum of the gaps.
+        largest: The largest gap.
+        count: Number of gaps.
     """
 
     bytes: int
@@ -73,7 +73,7 @@ class Gaps:
 
     @property
     def fragmentation(self) -> float:
-        """The share of the free bytes that is not in the largest piece: 0 for one gap or none."""
+        """Share of the free bytes outside of the largest gap: 0 for one gap or no gap."""
         return 1 - self.largest / self.bytes if self.bytes else 0.0
 
 
@@ -82,20 +82,20 @@ class AllocatorMemory:
     """One allocator over time. Columns have one entry per allocation, free or failure, in order.
 
     Attributes:
-        allocator: Which one.
+        allocator: The allocator.
         rows: Their rows in the trace, int64.
-        ticks: When, in ticks on the timeline of clock 0; -1 where the log has no time. int64.
-        live: Bytes held afterwards: the running sum of sizes. int64.
-        peak: The most of it, 0 at least.
-        peak_row: The row that brought it there, -1 for none.
-        peak_pieces: What was live then, by offset.
-        peak_gaps: What was free between these; of pieces without offsets nothing is known.
-        reach: Where the last byte that was ever live ended: what its memory must have at least.
-            None when some offset is unknown.
-        planned: Bytes it was given, None when nobody says.
-        failures: What it refused.
-        unmatched: Rows of frees for which no live piece was found.
-        overlapping: Rows of allocations that overlap a piece which nobody had freed.
+        ticks: Their times in ticks on the timeline of clock 0; -1 without a time. int64.
+        live: Live bytes after each: the running sum of sizes. int64.
+        peak: Maximum of ``live``, at least 0.
+        peak_row: The row that reached it, -1 without one.
+        peak_pieces: Pieces live at the peak, by offset.
+        peak_gaps: Free memory between them; pieces without offset are ignored.
+        reach: Highest end of any piece, the smallest sufficient memory size. None if an offset is
+            unknown.
+        planned: Bytes planned for it, None if unknown.
+        failures: Failed allocations.
+        unmatched: Rows of frees without a matching live piece.
+        overlapping: Rows of allocations that overlap a live piece.
     """
 
     allocator: Allocator
@@ -118,13 +118,13 @@ class Memory:
     """All allocators over time.
 
     Attributes:
-        allocators: In first-seen order, those without allocations included.
+        allocators: In order of first occurrence, including unused allocators.
         rows: Rows of all allocations, frees and failures in order of time.
-        ticks: When; as for one allocator.
-        live: Bytes all held together afterwards.
-        peak: The most of it.
-        peak_row: The row that brought it there, -1 for none.
-        peak_pieces: What was live then, in the order in which it was taken.
+        ticks: Their times, as for one allocator.
+        live: Live bytes of all allocators after each.
+        peak: Maximum of ``live``.
+        peak_row: The row that reached it, -1 without one.
+        peak_pieces: Pieces live at the peak, in order of allocation.
     """
 
     allocators: tuple[AllocatorMemory, ...]
@@ -139,17 +139,17 @@ class Memory:
 def memory(
     trace: Trace, planned: dict[str, int] | None = None, tree: CallTree | None = None
 ) -> Memory:
-    """Follow every allocator of ``trace`` through time.
+    """Return the memory of every allocator of ``trace`` over time.
 
-    A free ends the live piece with its offset and size; one without an offset, the latest of its
-    size. If there is none, it is taken as a free of several pieces: those from its offset on, in
-    order of offsets, whose sizes add up to its own. So a runtime may free all that it has with one
-    record, at offset 0. A free that fits nothing lowers the running sum, too, and is listed.
+    A free matches the live piece with its offset and size; without an offset, the latest piece of
+    its size. Otherwise it matches several pieces: those from its offset on, in order of offsets,
+    with sizes that add up to its own, so one record at offset 0 can free everything. An unmatched
+    free also reduces the live bytes, and is listed in ``unmatched``.
 
     Args:
-        trace: What was logged.
-        planned: Bytes that allocators were given, by name, as far as somebody knows.
-        tree: Its call tree, where that has been found already.
+        trace: The trace.
+        planned: Bytes planned for allocators, by name, if known.
+        tree: Its call tree, if already computed.
     """
     tree = tree or call_tree(trace)
     when = np.where(trace.clock == NO_CLOCK, -1, tree.start)
@@ -162,7 +162,7 @@ def memory(
     pieces: list[MemoryPiece] = []
     for allocator, own in allocator_rows(trace).items():
         ordered = np.array(sorted(own, key=place.__getitem__), np.int64)
-        book = _Book(trace, allocator, tree.parent)
+        book = _AllocationReplay(trace, allocator, tree.parent)
         book.enter_all(ordered.tolist())
         known = (planned or {}).get(allocator.label)
         followed.append(_allocator_memory(book, ordered, place, when[ordered], known))
@@ -175,7 +175,7 @@ def memory(
 
 
 def gaps(spans: Iterable[tuple[int, int]]) -> Gaps:
-    """What is free between ``spans`` of offset and size, which may overlap."""
+    """Return the gaps between ``spans`` of offset and size, which may overlap."""
     end, free = 0, []
     for offset, size in sorted(spans):
         if offset > end:
@@ -185,14 +185,14 @@ def gaps(spans: Iterable[tuple[int, int]]) -> Gaps:
 
 
 def _running(trace: Trace, rows: _Ints) -> tuple[_Ints, int, int]:
-    """Bytes held after each of ``rows``, the most of it, and the row that brought it there."""
+    """Return the live bytes after each of ``rows``, their maximum, and the row that reached it."""
     live = np.cumsum(np.where(trace.failed[rows], 0, trace.size[rows]))
     peak = int(live.max(initial=0))
     return live, peak, int(rows[np.argmax(live)]) if peak > 0 else -1
 
 
 def _live_at(pieces: Iterable[MemoryPiece], place: _Ints, row: int) -> tuple[MemoryPiece, ...]:
-    """Pieces that were live just after ``row``; none for -1."""
+    """Return the pieces that were live after ``row``; empty for -1."""
     if row < 0:
         return ()
     return tuple(
@@ -203,7 +203,7 @@ def _live_at(pieces: Iterable[MemoryPiece], place: _Ints, row: int) -> tuple[Mem
 
 
 def _allocator_memory(
-    book: _Book, rows: _Ints, place: _Ints, ticks: _Ints, planned: int | None
+    book: _AllocationReplay, rows: _Ints, place: _Ints, ticks: _Ints, planned: int | None
 ) -> AllocatorMemory:
     live, peak, peak_row = _running(book.trace, rows)
     there = sorted(_live_at(book.taken, place, peak_row), key=lambda piece: piece.offset)
@@ -225,8 +225,8 @@ def _allocator_memory(
     )
 
 
-class _Book:
-    """The pieces of one allocator: all that there ever were, live ones, and what does not fit."""
+class _AllocationReplay:
+    """Replays the events of one allocator, and keeps live pieces, past pieces and mismatches."""
 
     def __init__(self, trace: Trace, allocator: Allocator, parent: _Ints) -> None:
         self.trace = trace
@@ -242,7 +242,7 @@ class _Book:
         self._same: dict[tuple[int, int | None], list[int]] = defaultdict(list)
 
     def enter_all(self, rows: list[int]) -> None:
-        """Follow the allocator through its events, and keep what nobody has freed."""
+        """Replay the events of the allocator; pieces live at the end are in ``taken``, too."""
         for row in rows:
             self._enter(row)
         self.taken = sorted([*self.taken, *self._live.values()], key=lambda piece: piece.row)
@@ -262,7 +262,7 @@ class _Book:
 
     def _take(self, piece: MemoryPiece) -> None:
         self._live[piece.row] = piece
-        # By size and offset, and by size alone, for a free that names no offset.
+        # By size and offset, and by size alone for frees without an offset.
         self._same[piece.size, piece.offset].append(piece.row)
         self._same[piece.size, None].append(piece.row)
         if piece.offset >= 0:
@@ -284,7 +284,7 @@ class _Book:
             self.taken.append(replace(piece, freed=row))
 
     def _one(self, size: int, offset: int) -> list[MemoryPiece]:
-        """The latest piece of this size at this offset, or of unknown offset."""
+        """Return the latest piece of this size at this offset, or of unknown offset."""
         for key in ((size, None),) if offset < 0 else ((size, offset), (size, -1)):
             candidates = self._same[key]
             while candidates and candidates[-1] not in self._live:
@@ -294,9 +294,9 @@ class _Book:
         return []
 
     def _several(self, size: int, offset: int) -> list[MemoryPiece]:
-        """The pieces from ``offset`` on, in order, whose sizes add up to ``size``.
+        """Return consecutive pieces from ``offset`` on with sizes that add up to ``size``.
 
-        Pieces of unknown offset come first, in the order in which they were taken.
+        Pieces of unknown offset come first, in order of allocation.
         """
         if size > sum(piece.size for piece in self._live.values()):
             return []

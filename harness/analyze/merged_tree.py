@@ -1,4 +1,4 @@
-"""The call tree of all runs in one: repeats of an event under the same ancestors are one node."""
+"""Merges the call trees of all runs: repeats of an event under the same ancestors are one node."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class MergedNode(Signature, frozen=True):
     """All repeats of one event under the same ancestors, in blocks of one name.
 
     Attributes:
-        parent: Place of the node around it in the list, -1 for none.
-        depth: How many there are around it.
+        parent: Index of the parent node in the list, -1 without one.
+        depth: Number of ancestors.
         clock: Name of the clock of its ticks.
         count: Number of repeats.
-        ambiguous: How many of these may belong elsewhere.
-        backward: How many end before they start: what they took is unknown, and counts as 0.
-        total_ticks: Their durations together.
-        own_ticks: What of it nothing within them on the same clock covers.
-        total_ns: In nanoseconds, None when the rate of the clock is unknown.
-        own_ns: Likewise.
+        ambiguous: Number of repeats whose parent is uncertain.
+        backward: Number of repeats that end before they start; their duration counts as 0.
+        total_ticks: Sum of their durations.
+        own_ticks: Self time: the part not covered by children on the same clock.
+        total_ns: ``total_ticks`` in nanoseconds, None if the clock rate is unknown.
+        own_ns: ``own_ticks`` in nanoseconds, likewise.
     """
 
     parent: int
@@ -52,8 +52,7 @@ def merged_tree(tree: CallTree) -> list[MergedNode]:
     """Merge the profile events of ``tree`` over repeats and runs.
 
     Returns:
-        Each node before those within it; nodes within one in the order in which they were first
-        seen.
+        Nodes in depth-first order, children in order of first occurrence.
     """
     trace = tree.trace
     names, name_of = block_names(trace)
@@ -74,12 +73,12 @@ def merged_tree(tree: CallTree) -> list[MergedNode]:
 
 
 def _codes(tree: CallTree, name_of: _Ints) -> tuple[_Ints, _Ints]:
-    """Profile events, and a number for each that repeats under the same ancestors share."""
+    """Return the profile events, and a number for each that equals for the same path."""
     trace = tree.trace
     rows = np.flatnonzero(trace.kind == Kind.PROFILE)
     own = np.full(len(trace), -1, np.int64)
     own[rows] = equal_rows([name_of[rows], *(getattr(trace, key)[rows] for key in SIGNATURE)])
-    path = [-1] * (len(trace) + 1)  # the last is what the parent -1 finds
+    path = [-1] * (len(trace) + 1)  # the last entry is for parent -1
     number: dict[tuple[int, int], int] = {}
     order = rows[np.argsort(tree.depth[rows], kind="stable")]
     columns = (order, tree.parent[order], own[order])
@@ -89,7 +88,7 @@ def _codes(tree: CallTree, name_of: _Ints) -> tuple[_Ints, _Ints]:
 
 
 def _rates(clocks: Sequence[ClockDomain]) -> list[tuple[int, int] | None]:
-    """Numerator and denominator of the nanoseconds per tick of each clock; None when unknown."""
+    """Return numerator and denominator of the ns per tick of each clock; None if unknown."""
     ticks = map(nanoseconds_per_tick, clocks)
     return [None if tick is None else tick.as_integer_ratio() for tick in ticks]
 
@@ -122,12 +121,12 @@ def _node(
 
 
 def _nanoseconds(ticks: int, rate: tuple[int, int] | None) -> float | None:
-    """Correctly rounded, as dividing integers is."""
+    """Convert ticks to nanoseconds; correctly rounded, because division of integers is."""
     return None if rate is None else ticks * rate[0] / rate[1]
 
 
 def _in_depth(nodes: list[MergedNode], above: list[int]) -> list[MergedNode]:
-    """Put each node before those within it."""
+    """Sort nodes depth-first, and set their parents."""
     within = defaultdict(list)
     for number, parent in enumerate(above):
         within[parent].append(number)

@@ -1,4 +1,4 @@
-"""How long each module of a model took: every instruction's time counted exactly once."""
+"""Time of each module of a model; every instruction's time is counted exactly once."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Stack = tuple[Module, ...]
 
 @dataclass(frozen=True, slots=True)
 class ModuleTime:
-    """What the operators of a module took.
+    """The time of a module's operators.
 
     Attributes:
-        modules: The module, behind those around it; empty for operators of which nothing is known.
+        modules: The enclosing modules, then the module; empty for operators of unknown module.
         own: Time of its own operators.
-        total: The same with the modules within it.
+        total: Time including submodules.
     """
 
     modules: Stack
@@ -31,25 +31,25 @@ class ModuleTime:
 
     @property
     def path(self) -> str:
-        """Where it is in the model; "" is the model itself."""
+        """Path of the module in the model; "" is the model itself."""
         return self.modules[-1].path if self.modules else ""
 
 
 def module_times(
     trace: Trace, symbols: Sequence[EventSymbols | None], times: npt.NDArray[np.float64]
 ) -> list[ModuleTime]:
-    """Divide the time of all instructions among modules, in the order of their first operator.
+    """Return the time of each module, in the order of their first operator.
 
-    The time of an instruction is that of its kernel or of its DELEGATE_CALL; OPERATOR_CALL, which
-    holds both, counts for nothing. It goes to the innermost module around all its operators. What
-    events within a delegate took goes to their own modules and is taken from the call's; unless all
-    of them together took longer than the call: then they overlap, or their clock is another one,
-    and the whole call is its module's.
+    The time of an instruction is that of its kernel or its DELEGATE_CALL; OPERATOR_CALL, which
+    contains both, is ignored. It counts for the innermost module that contains all its operators.
+    Times of events in a delegate count for their own modules and are subtracted from the call. If
+    their sum exceeds the call, they overlap or have another clock, and the whole call counts for
+    its module.
 
     Args:
-        trace: What was logged.
-        symbols: Of every event, shape (n,).
-        times: Duration of every event, all in one unit, shape (n,); nan where it is unknown.
+        trace: The trace.
+        symbols: Symbols of every event, shape (n,).
+        times: Duration of every event, all in one unit, shape (n,); NaN if unknown.
     """
     own: dict[Stack, float] = {}
     for _, stack, time in _shares(trace, symbols, times):
@@ -60,9 +60,9 @@ def module_times(
 def module_times_by_block(
     trace: Trace, symbols: Sequence[EventSymbols | None], times: npt.NDArray[np.float64]
 ) -> dict[Stack, dict[int, float]]:
-    """What each module took in each block that ran it, with the modules within it, by their orders.
+    """Return the time of each module, including submodules, by block number.
 
-    Args: as for ``module_times``, which gives the sums.
+    Takes the arguments of ``module_times``, which returns the sums over blocks.
     """
     own: dict[int, dict[Stack, float]] = {}
     for block, stack, time in _shares(trace, symbols, times):
@@ -76,7 +76,7 @@ def module_times_by_block(
 
 
 def time_of_module(times: Sequence[ModuleTime], name: str) -> float:
-    """Total time within all modules of a name, each operator counted once.
+    """Return the total time in all modules with a name, each operator counted once.
 
     Args:
         times: From ``module_times``.
@@ -95,7 +95,7 @@ def _is_called(module: Module, name: str) -> bool:
 def _shares(
     trace: Trace, symbols: Sequence[EventSymbols | None], times: npt.NDArray[np.float64]
 ) -> Iterator[tuple[int, Stack, float]]:
-    """What each instruction of each block took, and of which module that is."""
+    """Yield block, module and time of each instruction."""
     for block, outer, inner in _instructions(trace, symbols):
         of_inner = float(times[inner].sum())
         of_outer = float(times[outer].sum())
@@ -111,7 +111,7 @@ def _shares(
 def _instructions(
     trace: Trace, symbols: Sequence[EventSymbols | None]
 ) -> list[tuple[int, list[int], list[int]]]:
-    """Block and rows of each instruction: scopes around everything, and events of delegates."""
+    """Return block, outer rows and delegate rows of each instruction."""
     groups: dict[tuple[int, int, int], tuple[list[int], list[int]]] = {}
     chains, instructions = trace.chain.tolist(), trace.instruction.tolist()
     delegated = trace.delegated.tolist()
@@ -133,7 +133,7 @@ def _instructions(
 
 
 def _outermost(trace: Trace, rows: list[int]) -> list[int]:
-    """The DELEGATE_CALLs among the rows if there are any, as nothing else is beside them."""
+    """Return the DELEGATE_CALLs among the rows, or all rows without one."""
     calls = [row for row in rows if trace.text(int(trace.name[row])) == DELEGATE_CALL]
     return calls or rows
 

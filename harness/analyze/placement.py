@@ -1,8 +1,8 @@
-"""Placement: a trace among the pings around it, so that whole wraps of silence are counted.
+"""Placement: a trace between the pings around it, which counts whole wraps without events.
 
-A log says what its counter read, and so how much time passed, modulo the counter's range. Pings say
-what the same counter read before and after, and how much passed on the host's clock; their own
-wraps are settled (``harness.analyze.brackets``). The difference is what the log was silent about.
+A log gives elapsed ticks modulo the counter's range. Pings read the same counter before and after,
+with the time on the host's clock, and their number of wraps is known
+(``harness.analyze.brackets``). The difference is the number of wraps that the log does not show.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from harness.records.clock_domain import ClockDomain
 from harness.records.trace import Trace
 
 NOT_PLACED = -1
-"""Epoch of events of which nothing says when they were."""
+"""Epoch of events without a known time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Whole wraps that passed among some events, though nothing tells between which.
+    """Whole wraps among some events, at an unknown position.
 
     Attributes:
-        first: Row of the first event that may be later than it is placed.
-        last: Row of the last one.
-        wraps: Wraps of the counter.
+        first: Row of the first event that may be later than placed.
+        last: Row of the last such event.
+        wraps: Number of wraps.
     """
 
     first: int
@@ -44,18 +44,18 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """When the events of one clock began and ended, in ticks since an epoch's first reading.
+    """Start and end of the events of one clock, in ticks since an epoch's first reading.
 
     Attributes:
         rows: Rows of these events in the trace, ascending, shape (n,).
-        epoch: Number of the epoch of each, or NOT_PLACED, shape (n,).
-        start: Ticks since the epoch's first reading, negative before it, shape (n,); as early as
-            may be where ``late`` is not 0.
+        epoch: Epoch number of each, or NOT_PLACED, shape (n,).
+        start: Ticks since the epoch's first reading, negative before it, shape (n,); the earliest
+            possible start if ``late`` is not 0.
         end: Likewise.
-        late: By how many whole wraps each may be later, shape (n,).
-        silences: Where that is so.
-        checked: How many events stand between two pings of their epoch. A silence of more than a
-            wrap among the others would not be seen.
+        late: Number of whole wraps by which each may be later, shape (n,).
+        silences: Ranges of events with unknown wraps.
+        checked: Number of events between two pings of their epoch. A gap of more than a wrap among
+            the other events would go unnoticed.
     """
 
     rows: Ints
@@ -68,11 +68,11 @@ class Placement:
 
     @property
     def placed(self) -> int:
-        """How many events are on the timeline of an epoch."""
+        """Number of placed events."""
         return int(np.count_nonzero(self.epoch != NOT_PLACED))
 
     def instants(self, alignment: Alignment) -> tuple[Instants, Instants]:
-        """When the events began and ended on the alignment's reference clock, shape (n,) each."""
+        """Return start and end of the events on the alignment's reference clock, shape (n,)."""
         return self._instants(alignment, self.start), self._instants(alignment, self.end)
 
     def _instants(self, alignment: Alignment, ticks: Ints) -> Instants:
@@ -91,12 +91,12 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """Events of one tracer between two pings, either of which may be missing (None).
+    """Events of one tracer between two pings, of which either may be missing (None).
 
     Attributes:
-        at: Places of the events in the placement.
-        before: Number of the last ping before them.
-        after: Number of the first ping after them.
+        at: Slice of the events in the placement.
+        before: Index of the last ping before them.
+        after: Index of the first ping after them.
     """
 
     at: slice
@@ -114,16 +114,15 @@ def place(
     """Place all events of a clock on the timelines of its epochs.
 
     Args:
-        trace: What was logged.
-        alignment: Of that clock.
-        logged: For each reading that the alignment was made of, how many events of the trace had
-            been logged before it; ascending.
+        trace: The trace.
+        alignment: Alignment of this clock.
+        logged: Number of events logged before each reading of the alignment; ascending.
         clock: Index of the clock in ``trace.clocks``.
-        jitter: Largest step back in ticks that is read as one, as for ``unwrap``.
+        jitter: Largest backward step in ticks, as for ``unwrap``.
 
     Raises:
         FormatError: More time passed in the log than between the pings around it.
-        ValueError: With several tracers, whose logs follow one after the other, a reading was taken
+        ValueError: There are several tracers, with one log after the other, and a reading is
             neither before nor after all events.
     """
     domain = trace.clocks[clock]
@@ -133,7 +132,7 @@ def place(
     lengths = signed_steps(domain, forward(domain, starts, readings), limit)
     tracers = trace.tracer[rows]
     if len(np.unique(tracers)) > 1 and not {0, len(trace)}.issuperset(logged):
-        raise ValueError("readings amid the logs of several tracers have no place in each of them")
+        raise ValueError("with several tracers, readings must be before or after all events")
     epoch = np.full(len(rows), NOT_PLACED)
     end, late = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     silences, checked = [], 0
@@ -178,28 +177,28 @@ class _Anchor:
             if number != self._epoch_of(self._before)[0]:
                 self._before = None
                 if begins != Break.RESTARTED:
-                    self._after = None  # it was reset or slept, before these events or after them
+                    self._after = None  # reset or sleep, before or after these events
 
     @property
     def between(self) -> bool:
-        """Whether both pings are of one epoch."""
+        """Whether there are pings of one epoch on both sides."""
         return self._before is not None and self._after is not None
 
     def _epoch_of(self, ping: int) -> tuple[int, Break]:
-        """Number of the epoch of a ping, and why that epoch begins."""
+        """Return the epoch number of a ping, and why this epoch begins."""
         firsts = [epoch.stretch.first for epoch in self._alignment.epochs]
         number = int(np.searchsorted(firsts, ping, side="right")) - 1
         return number, self._alignment.epochs[number].stretch.begins
 
     def _reading(self, ping: int) -> tuple[int, int, int]:
-        """Epoch, ticks and raw reading of a ping."""
+        """Return epoch, ticks and raw reading of a ping."""
         number, _ = self._epoch_of(ping)
         stretch = self._alignment.epochs[number].stretch
         place = ping - stretch.first
         return number, stretch.ticks[place][0], stretch.brackets[place].first
 
     def place(self, readings: npt.NDArray[np.uint64]) -> tuple[int, Ints, int]:
-        """Epoch and ticks of the events' ends, and how many wraps are missing among them."""
+        """Return epoch, ticks of the events' ends, and the number of wraps missing among them."""
         ends = self._follow(readings)
         if self._before is not None:
             epoch, ticks, reading = self._reading(self._before)
@@ -222,16 +221,16 @@ class _Anchor:
         return int(signed_steps(self._domain, ticks, self._jitter)[0])
 
     def _missing(self, ends: Ints, last: int) -> int:
-        """Whole wraps between the last event, as it is placed, and the ping behind it."""
+        """Return the whole wraps between the last event, as placed, and the ping after it."""
         if self._after is None:
             return 0
         _, ticks, reading = self._reading(self._after)
         missing = (ticks - int(ends[-1]) - self._step(last, reading)) // self._domain.modulus
         if missing < 0:
             raise FormatError(
-                f"on clock {self._domain.name!r} more time passed in the log than between the "
-                "readings around it",
+                f"clock {self._domain.name!r}: the log covers more time than the readings "
+                "around it",
                 field="start or end",
-                hint="the log may be of another run, or its clock not the one that was read",
+                hint="check that log and readings are of the same run and the same clock",
             )
         return missing

@@ -1,4 +1,4 @@
-"""What a method's planned memory is used for: live tensors per instruction, peak, gaps."""
+"""Use of a method's planned memory: live tensors per instruction, peak, gaps."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from harness.records.scalar_types import STORED_AS
 
 @dataclass(frozen=True, slots=True)
 class PlannedTensor:
-    """A tensor with a place in planned memory.
+    """A tensor in planned memory.
 
     Attributes:
         value: Number of its value in the method.
         offset: Offset in its pool.
-        size: Bytes; of a dynamic shape, at most.
-        first: First instruction that needs it, in the order of all, -1 for before the first.
-        last: Last one; the number of all instructions for after the last.
+        size: Size in bytes; upper bound for a dynamic shape.
+        first: Index of the first instruction that needs it, -1 for before the first.
+        last: Index of the last one; the number of instructions for after the last.
     """
 
     value: int
@@ -39,16 +39,16 @@ class PlannedPool:
     """One pool of planned memory.
 
     Attributes:
-        pool: Its number; on a device it is the allocator ``planned_<number>``.
-        planned: Bytes that the file asks for.
-        reach: Where the last tensor ends.
-        tensors: By offset.
-        live: Bytes that tensors take, those at one place counted once, before the first
-            instruction, at each, and after the last. int64, shape (instructions + 2,).
-        peak: The most of it.
-        peak_at: The first instruction with that many, -1 for before the first.
-        peak_tensors: What is live then, by offset.
-        peak_gaps: What is free between them.
+        pool: Its number; its allocator on the device is ``planned_<number>``.
+        planned: Size in the file, in bytes.
+        reach: End of the last tensor.
+        tensors: Its tensors by offset.
+        live: Bytes of live tensors, overlaps counted once: before the first instruction, at each,
+            and after the last. int64, shape (instructions + 2,).
+        peak: Maximum of ``live``.
+        peak_at: First instruction with this maximum, -1 for before the first.
+        peak_tensors: Live tensors at the peak, by offset.
+        peak_gaps: Free memory between them.
     """
 
     pool: int
@@ -63,10 +63,10 @@ class PlannedPool:
 
 
 def planned_pools(method: Method) -> list[PlannedPool]:
-    """Look at every pool that the method plans memory for.
+    """Return every memory pool that the method plans.
 
     Raises:
-        FormatError: A tensor in one is of an unknown scalar type.
+        FormatError: A tensor in a pool has an unknown scalar type.
     """
     count = sum(len(chain) for chain in method.chains)
     by_pool: dict[int, list[PlannedTensor]] = {pool: [] for pool in range(1, len(method.planned))}
@@ -74,7 +74,7 @@ def planned_pools(method: Method) -> list[PlannedPool]:
         value = method.values[number]
         if isinstance(value, Tensor) and value.pool in by_pool and value.offset >= 0:
             if value.scalar_type not in STORED_AS:
-                text = f"value {number}: scalar type {value.scalar_type} is not known"
+                text = f"value {number}: unknown scalar type {value.scalar_type}"
                 raise FormatError(text, field="values")
             size = prod(value.sizes) * np.dtype(STORED_AS[value.scalar_type]).itemsize
             tensor = PlannedTensor(number, value.offset, size, life.first, life.last)
@@ -110,6 +110,6 @@ def _needed(tensors: list[PlannedTensor], place: int) -> list[PlannedTensor]:
 
 
 def _bytes(tensors: list[PlannedTensor]) -> int:
-    """Bytes that tensors, by offset, take together."""
+    """Return the bytes that tensors cover, without overlap."""
     end = max((t.offset + t.size for t in tensors), default=0)
     return end - gaps((t.offset, t.size) for t in tensors).bytes

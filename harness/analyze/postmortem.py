@@ -1,4 +1,4 @@
-"""What a postmortem says, in words: what happened, where, in which execution."""
+"""Describes a postmortem in words: the cause, the operator and the execution."""
 
 from __future__ import annotations
 
@@ -68,104 +68,12 @@ _REASONS: Final = {
 }
 
 
-def reset_reasons(found: Postmortem) -> tuple[str, ...]:
-    """What the device's reset reason register says; empty when it has none."""
-    return tuple(text for bit, text in _REASONS.items() if found.reason & bit)
-
-
-def fault_details(found: Postmortem) -> tuple[str, ...]:
-    """What is known of a fault beyond its number."""
-    if found.fault == Fault.CORTEX_M:
-        status = found.registers.get("CFSR", 0)
-        return tuple(text for bit, text in _CFSR.items() if status >> bit & 1) + _address(found)
-    if found.fault == Fault.RISCV:
-        value = found.registers.get("TVAL", 0)
-        return (f"mtval 0x{value:08x}",) if value else ()
-    if found.fault == Fault.SIGNAL and "ADDRESS" in found.registers:
-        address = found.registers.get("ADDRESS_HIGH", 0) << 32 | found.registers["ADDRESS"]
-        return (f"at address 0x{address:x}",)
-    return ()
-
-
-def cause(found: Postmortem) -> str:
-    """What happened: a fault by its name, or a reset."""
-    details = ", ".join(fault_details(found))
-    match found.fault:
-        case Fault.CORTEX_M:
-            name = _EXCEPTIONS.get(found.number, f"exception {found.number}")
-        case Fault.RISCV:
-            known = _TRAPS.get(found.number)
-            name = f"trap {found.number}" + (f" ({known})" if known else "")
-            return name + (f", {details}" if details else "")
-        case Fault.SIGNAL:
-            name = _signal_name(found.number)
-        case _:
-            details = ", ".join(reset_reasons(found))
-            name = "reset"
-    return name + (f" ({details})" if details else "")
-
-
-def running_scope(found: Postmortem) -> Scope | None:
-    """The innermost open event."""
-    return found.scopes[-1] if found.scopes else None
-
-
-def describe(found: Postmortem) -> str:
-    """One line: what happened in which operator and execution."""
-    if not found.running:
-        return f"{cause(found)}, when nothing was running"
-    scope = running_scope(found)
-    where = " between events" if scope is None else f" in {_scope_name(scope)}"
-    if scope is not None and found.scopes[0].name in LOADING:
-        return f"{cause(found)}{where}, before the first of {found.count} executions"
-    return f"{cause(found)}{where}, execution {found.completed + 1} of {found.count}"
-
-
-def places(found: Postmortem, symbol: Callable[[int], str | None]) -> dict[str, str]:
-    """Functions and lines of the registers that hold code addresses, as far as they are known."""
-    found_at = {}
-    for register in ("PC", "LR", "RA"):
-        value = found.registers.get(register)
-        if value is None:
-            continue
-        # A return address is behind the call; Thumb sets its lowest bit.
-        address = value & ~1 if register == "PC" else (value & ~1) - 2
-        if place := symbol(address):
-            found_at[register] = place
-    return found_at
-
-
-def _scope_name(scope: Scope) -> str:
-    name = scope.name or "an event without a name"
-    if scope.delegate != -1:
-        name = (
-            f"{name}, delegate id {scope.delegate}"
-            if scope.name
-            else f"delegate id {scope.delegate}"
-        )
-    return name if scope.chain == -1 else f"{name} (instruction {scope.instruction})"
-
-
-def _address(found: Postmortem) -> tuple[str, ...]:
-    for register in ("MMFAR", "BFAR"):
-        if register in found.registers:
-            return (f"at address 0x{found.registers[register]:08x}",)
-    return ()
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
 LAST_EVENTS: Final = 10
-"""Events before the crash that are shown."""
+"""Number of events before the crash to report."""
 
 
 class EventDocument(msgspec.Struct, frozen=True):
-    """A profile event; ``end`` is null while it is open. Ticks are raw."""
+    """A profile event in raw ticks; ``end`` is null for an open event."""
 
     name: str | None
     delegate: int
@@ -176,11 +84,11 @@ class EventDocument(msgspec.Struct, frozen=True):
 
 
 class PostmortemDocument(msgspec.Struct, frozen=True):
-    """What ``etharness postmortem --json`` prints, and ``postmortem.json`` in a run directory.
+    """Output of ``etharness postmortem --json``, and ``postmortem.json`` in a run directory.
 
-    ``stack_used`` and ``stack_size`` are bytes, 0 when unknown. Registers are those of the core, by
-    name; ``places`` names functions and lines of some. ``losses`` is null when the log cannot be
-    read; ``damage`` says what could not be believed.
+    ``stack_used`` and ``stack_size`` are bytes, 0 if unknown. ``registers`` are core registers by
+    name; ``places`` has the function and line of some. ``losses`` is null if the log is unreadable;
+    ``damage`` lists invalid data.
     """
 
     message: str
@@ -204,8 +112,75 @@ class PostmortemDocument(msgspec.Struct, frozen=True):
     damage: tuple[str, ...]
 
 
+def reset_reasons(found: Postmortem) -> tuple[str, ...]:
+    """Return the reasons in the device's reset reason register; empty without one."""
+    return tuple(text for bit, text in _REASONS.items() if found.reason & bit)
+
+
+def fault_details(found: Postmortem) -> tuple[str, ...]:
+    """Return details of a fault from its status registers."""
+    if found.fault == Fault.CORTEX_M:
+        status = found.registers.get("CFSR", 0)
+        return tuple(text for bit, text in _CFSR.items() if status >> bit & 1) + _address(found)
+    if found.fault == Fault.RISCV:
+        value = found.registers.get("TVAL", 0)
+        return (f"mtval 0x{value:08x}",) if value else ()
+    if found.fault == Fault.SIGNAL and "ADDRESS" in found.registers:
+        address = found.registers.get("ADDRESS_HIGH", 0) << 32 | found.registers["ADDRESS"]
+        return (f"at address 0x{address:x}",)
+    return ()
+
+
+def cause(found: Postmortem) -> str:
+    """Return the cause: the fault with details, or the reset with its reasons."""
+    details = ", ".join(fault_details(found))
+    match found.fault:
+        case Fault.CORTEX_M:
+            name = _EXCEPTIONS.get(found.number, f"exception {found.number}")
+        case Fault.RISCV:
+            known = _TRAPS.get(found.number)
+            name = f"trap {found.number}" + (f" ({known})" if known else "")
+            return name + (f", {details}" if details else "")
+        case Fault.SIGNAL:
+            name = _signal_name(found.number)
+        case _:
+            details = ", ".join(reset_reasons(found))
+            name = "reset"
+    return name + (f" ({details})" if details else "")
+
+
+def running_scope(found: Postmortem) -> Scope | None:
+    """Return the innermost open event."""
+    return found.scopes[-1] if found.scopes else None
+
+
+def describe(found: Postmortem) -> str:
+    """Return one line with the cause, the operator and the execution."""
+    if not found.running:
+        return f"{cause(found)} while no model was running"
+    scope = running_scope(found)
+    where = " between events" if scope is None else f" in {_scope_name(scope)}"
+    if scope is not None and found.scopes[0].name in LOADING:
+        return f"{cause(found)}{where}, before the first of {found.count} executions"
+    return f"{cause(found)}{where}, execution {found.completed + 1} of {found.count}"
+
+
+def places(found: Postmortem, symbol: Callable[[int], str | None]) -> dict[str, str]:
+    """Return function and line of each register with a code address, if ``symbol`` knows it."""
+    found_at = {}
+    for register in ("PC", "LR", "RA"):
+        value = found.registers.get(register)
+        if value is None:
+            continue
+        # A return address points after the call, and Thumb sets bit 0.
+        address = value & ~1 if register == "PC" else (value & ~1) - 2
+        if place := symbol(address):
+            found_at[register] = place
+    return found_at
+
+
 def postmortem_document(found: Postmortem, places: Mapping[str, str]) -> PostmortemDocument:
-    """Return what is to be said of a postmortem; ``places`` as from ``view.crash.places``."""
+    """Return the JSON document of a postmortem; ``places`` as returned by ``places()``."""
     trace = found.trace
     return PostmortemDocument(
         message=printable(describe(found)),
@@ -238,6 +213,31 @@ def postmortem_document(found: Postmortem, places: Mapping[str, str]) -> Postmor
         later_faults=found.later_faults,
         damage=found.damage,
     )
+
+
+def _scope_name(scope: Scope) -> str:
+    name = scope.name or "an event without a name"
+    if scope.delegate != -1:
+        name = (
+            f"{name}, delegate id {scope.delegate}"
+            if scope.name
+            else f"delegate id {scope.delegate}"
+        )
+    return name if scope.chain == -1 else f"{name} (instruction {scope.instruction})"
+
+
+def _address(found: Postmortem) -> tuple[str, ...]:
+    for register in ("MMFAR", "BFAR"):
+        if register in found.registers:
+            return (f"at address 0x{found.registers[register]:08x}",)
+    return ()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _last_events(trace: Trace) -> tuple[EventDocument, ...]:

@@ -1,4 +1,8 @@
-"""Per-operator statistics: what the repeats of one event took, over all runs of its block."""
+"""Per-operator statistics of durations, over all repeats of an event in all runs of its block.
+
+All groups are reduced at once with ``reduceat``. NumPy's percentile and SciPy's labelled statistics
+work on one group at a time or sort once per statistic; sums of large uint64 ticks would wrap there.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ _Columns = list[npt.NDArray[Any]]
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """Statistics of durations, all in one unit (ticks or nanoseconds) but for ``count``.
+    """Statistics of durations, all in ticks or all in nanoseconds, except ``count``.
 
     Attributes:
         count: Number of durations.
@@ -54,13 +58,13 @@ class Operator(Signature, frozen=True):
     Attributes:
         clock: Clock domain of its ticks.
         rows: Rows of its events in the trace, in log order, shape (count + unknown,).
-        unknown: How many of them end before they start, so that nobody knows what they took; they
+        unknown: Number of events that end before they start; their duration is unknown, and they
             are left out of all statistics.
-        ticks: Statistics in ticks; None where all durations are unknown.
-        ns: Statistics in nanoseconds; None, too, when the rate of the clock is unknown.
-        cold: Statistics of the first execution after loading, in nanoseconds, or in ticks when the
-            rate is unknown; None for what did not happen in one.
-        warm: Likewise, of the executions after it.
+        ticks: Statistics in ticks; None if all durations are unknown.
+        ns: Statistics in nanoseconds; None also if the clock rate is unknown.
+        cold: Statistics of the cold execution (first after loading), in nanoseconds, or in ticks if
+            the rate is unknown; None if it has no such event.
+        warm: Likewise, of all later executions.
     """
 
     clock: ClockDomain
@@ -73,23 +77,23 @@ class Operator(Signature, frozen=True):
 
     @property
     def times(self) -> Summary | None:
-        """Statistics in nanoseconds, or in ticks where the rate of the clock is unknown."""
+        """Statistics in nanoseconds, or in ticks if the clock rate is unknown."""
         return self.ns or self.ticks
 
 
 def operator_statistics(trace: Trace, block: str | None = None) -> list[Operator]:
     """Group profile events and summarise each group.
 
-    Events are the same operator when block name, event name, chain, instruction, delegate ids and
-    clock domain are the same. Every repeat counts, within a run and across runs, but for those of
-    unknown duration (``harness.analyze.unwrap.ends_before_start``).
+    Events with equal block name, event name, chain, instruction, delegate ids and clock domain are
+    one operator. All repeats count, within a run and across runs, except those of unknown duration
+    (``harness.analyze.unwrap.ends_before_start``).
 
     Args:
-        trace: What was logged.
-        block: Only blocks of this name; all by default.
+        trace: The trace.
+        block: Only blocks with this name; all by default.
 
     Returns:
-        Operators in the order in which they were first seen.
+        Operators in order of first occurrence.
     """
     names, block_of = block_names(trace)
     orders = block_numbers(trace)
@@ -109,7 +113,10 @@ def operator_statistics(trace: Trace, block: str | None = None) -> list[Operator
 def _operators(
     trace: Trace, blocks: list[str], orders: _Ints, rows: _Ints, starts: _Ints
 ) -> list[Operator]:
-    """Operators of groups of ``rows`` that begin at ``starts``; ``orders`` are the rows' blocks."""
+    """Return the operators of groups of ``rows``, which begin at ``starts``.
+
+    ``orders`` are the block numbers of the rows.
+    """
     ticks = durations(trace)[rows]
     keys = [getattr(trace, column)[rows[starts]] for column in SIGNATURE]
     rates = _rates(trace)[keys[-1]]
@@ -165,10 +172,10 @@ class DurationSeries:
     """The repeats of an operator, run by run.
 
     Attributes:
-        runs: Orders of the blocks it ran in, shape (runs,).
-        ticks: Durations in ticks, uint64, shape (runs, most repeats in a run); 0 where absent.
-        present: Where there is one, same shape; a run may have fewer repeats than another, or some
-            of unknown duration.
+        runs: Numbers of the blocks with this operator, shape (runs,).
+        ticks: Durations in ticks, uint64, shape (runs, largest number of repeats); 0 if absent.
+        present: False for absent entries, same shape: a run may have fewer repeats than another, or
+            repeats of unknown duration.
     """
 
     runs: _Ints
@@ -177,7 +184,7 @@ class DurationSeries:
 
 
 def operator_series(trace: Trace, operator: Operator) -> DurationSeries:
-    """Return every duration of ``operator``, which is one of this trace's, in its run."""
+    """Return every duration of ``operator``, an operator of this trace, by run."""
     rows = operator.rows[~ends_before_start(trace)[operator.rows]]
     orders = block_numbers(trace)[rows]
     found, place, counts = np.unique(orders, return_inverse=True, return_counts=True)
@@ -188,12 +195,12 @@ def operator_series(trace: Trace, operator: Operator) -> DurationSeries:
 
 
 def summarise(ticks: Ticks) -> Summary:
-    """Statistics of a non-empty array of durations."""
+    """Return the statistics of a non-empty array of durations."""
     return _objects(_summaries(ticks, np.zeros(1, np.int64)))[0]
 
 
 def _cold_and_warm(trace: Trace) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Blocks that are cold and that are warm executions."""
+    """Return which blocks are cold executions, and which are warm ones."""
     executed, cold = executions(trace)
     return cold, executed & ~cold
 
@@ -205,7 +212,7 @@ def _partial(
     unit: _Floats,
     whole: list[Summary],
 ) -> list[Summary | None]:
-    """Statistics of the chosen ones of each group; None where there are none."""
+    """Return the statistics of the chosen durations of each group; None for empty groups."""
     counts = np.add.reduceat(chosen, starts, dtype=np.int64)
     all_of = counts == np.diff(starts, append=len(ticks))
     result = [item if every else None for item, every in zip(whole, all_of.tolist(), strict=True)]
@@ -221,7 +228,7 @@ def _partial(
 
 
 def _rates(trace: Trace) -> _Floats:
-    """Numerator and denominator of the nanoseconds per tick of each clock; nan when unknown."""
+    """Return numerator and denominator of the ns per tick of each clock; NaN if unknown."""
     ticks = [nanoseconds_per_tick(clock) for clock in trace.clocks]
     return np.array(
         [(np.nan, np.nan) if tick is None else (tick.numerator, tick.denominator) for tick in ticks]
@@ -229,8 +236,8 @@ def _rates(trace: Trace) -> _Floats:
 
 
 def _scaled(columns: _Columns, factors: _Floats) -> _Columns:
-    """The same statistics in another unit, fractions of which make one of this, per group."""
-    # Correctly rounded, as Fraction would be, while the product is below 2**53.
+    """Scale statistics to another unit by a fraction per group."""
+    # Correctly rounded, like Fraction, as long as the product is below 2**53.
     return columns[:1] + [column * factors[:, 0] / factors[:, 1] for column in columns[1:]]
 
 
@@ -239,11 +246,11 @@ def _objects(columns: _Columns) -> list[Summary]:
 
 
 def _summaries(ticks: Ticks, starts: _Ints) -> _Columns:
-    """Statistics, in the order of ``Summary``'s fields, of groups that begin at ``starts``."""
+    """Return columns in the order of ``Summary``'s fields for groups that begin at ``starts``."""
     counts = np.diff(starts, append=len(ticks))
     group = np.repeat(np.arange(len(starts)), counts)
     ordered = ticks[np.lexsort((ticks, group))]
-    # A sum of uint64 could wrap; those of its halves cannot.
+    # Sums of uint64 could wrap; sums of their 32-bit halves cannot.
     upper = np.add.reduceat(ordered >> np.uint64(32), starts).astype(np.float64)
     lower = np.add.reduceat(ordered & np.uint64(2**32 - 1), starts).astype(np.float64)
     total = upper * 2.0**32 + lower
@@ -261,13 +268,13 @@ def _summaries(ticks: Ticks, starts: _Ints) -> _Columns:
 
 
 def _percentile(ordered: Ticks, starts: _Ints, counts: _Ints, share: float) -> _Floats:
-    """Percentiles of sorted groups, linear between the two nearest values."""
+    """Return a percentile of each sorted group, linear between the two nearest values."""
     place = share * (counts - 1)
     below = np.floor(place).astype(np.int64)
     rest = place - below
     low = ordered[starts + below].astype(np.float64)
     high = ordered[starts + np.minimum(below + 1, counts - 1)].astype(np.float64)
     step = high - low
-    # From the nearer end, so that equal values give themselves.
+    # Interpolate from the nearer end, so that equal values give exactly this value.
     result: _Floats = np.where(rest < 0.5, low + step * rest, high - step * (1 - rest))
     return result

@@ -1,9 +1,9 @@
-"""The feasible strip: every straight line that fits what is known of two clocks, and no other.
+"""The feasible strip: all straight lines that fit the brackets between two clocks.
 
-Known are points: the line passes above some and below others. All lines that do form a convex set;
-at any abscissa the highest and the lowest of them are hard bounds. They are found from the convex
-hulls of the points, in integers and fractions: a solver in floating point may violate its own
-constraints by rounding, and a bound that may be violated is none.
+The constraints are points: lines pass above some and below others. The feasible lines form a convex
+set; at any x the highest and the lowest of them are hard bounds. They follow from the convex hulls
+of the points, computed in integers and fractions. A floating-point LP solver such as SciPy's could
+violate its constraints by rounding, so its bounds would not be guaranteed.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ Point = tuple[int, int]
 Ints = npt.NDArray[np.int64]
 
 _ROUNDING = 2.0**-50
-"""Above the relative error of the product of two rounded factors."""
+"""Larger than the relative error of a product of two rounded factors."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Hull:
-    """Lower convex hull of points: the part of its outline that is seen from below.
+    """Lower convex hull of points.
 
     Attributes:
         points: Its corners, from left to right.
-        slopes: Those of its edges, ascending; one less than corners.
+        slopes: Slopes of its edges, ascending; one less than corners.
     """
 
     points: tuple[Point, ...]
@@ -39,11 +39,11 @@ class _Hull:
 
     @classmethod
     def of(cls, points: Iterable[Point]) -> _Hull:
-        """Andrew's monotone chain: O(n) for points that are in order, else O(n log n)."""
+        """Compute the hull by Andrew's monotone chain: O(n) for sorted points, else O(n log n)."""
         chain: list[Point] = []
         for x, y in sorted(points):
             if chain and chain[-1][0] == x:
-                continue  # the lower of the two came first
+                continue  # the lower point of the two came first
             while len(chain) > 1 and _is_above(chain[-2], chain[-1], (x, y)):
                 chain.pop()
             chain.append((x, y))
@@ -51,23 +51,23 @@ class _Hull:
         return cls(tuple(chain), tuple(Fraction(q[1] - p[1], q[0] - p[0]) for p, q in edges))
 
     def intercept(self, slope: Fraction) -> Fraction:
-        """Where the highest line of this slope that is above no point meets the axis x = 0."""
+        """Return the intercept at x = 0 of the highest line with this slope below all points."""
         x, y = self.points[bisect_left(self.slopes, slope)]
         return y - slope * x
 
 
 def _is_above(left: Point, middle: Point, right: Point) -> bool:
-    """Whether the middle point is above the line through the others, or on it."""
+    """Return whether the middle point is above or on the line through the others."""
     (x0, y0), (x1, y1), (x2, y2) = left, middle, right
     return (y1 - y0) * (x2 - x0) >= (y2 - y0) * (x1 - x0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Envelope:
-    """The highest of the lines that are above no point, within a range of slopes, everywhere.
+    """Maximum over all lines below the points with a slope in a range, a piecewise linear function.
 
     Attributes:
-        knees: Abscissas between which it is straight, ascending.
+        knees: x of its corners, ascending.
         lines: (slope, intercept) of each part; one more than knees.
     """
 
@@ -76,19 +76,19 @@ class _Envelope:
 
     @classmethod
     def of(cls, hull: _Hull, low: Fraction, high: Fraction) -> _Envelope:
-        # A line can be turned about the corner it touches until it lies along the edge above x,
-        # or has the last slope that is allowed; left of the hull the flattest is highest.
+        # The maximum at x is along the hull's edge above x, clipped to the range of slopes; left of
+        # the hull it has the smallest slope.
         slopes = [low, *(min(max(slope, low), high) for slope in hull.slopes), high]
         lines = tuple((slope, hull.intercept(slope)) for slope in slopes)
         return cls(tuple(x for x, _ in hull.points), lines)
 
     def at(self, x: int) -> Fraction:
-        """Its height at ``x``, exact."""
+        """Return the value at ``x``, exact."""
         slope, intercept = self.lines[bisect_left(self.knees, x)]
         return slope * x + intercept
 
     def above(self, x: Ints) -> Ints:
-        """Its height at each ``x``, rounded up; by one more than need be where floats round."""
+        """Return the value at each ``x``, rounded up; may be one too large due to rounding."""
         result = np.zeros(x.shape, np.int64)
         parts = np.searchsorted(np.array(self.knees, np.int64), x)
         for part in np.flatnonzero(np.bincount(parts)).tolist():
@@ -103,35 +103,35 @@ class _Envelope:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """All lines y = offset + slope * x that fit.
+    """All feasible lines y = offset + slope * x.
 
     Attributes:
-        slopes: The smallest and the largest slope of any of them.
+        slopes: Smallest and largest slope of these lines.
     """
 
     slopes: tuple[Fraction, Fraction]
     _ceiling: _Envelope
-    _depth: _Envelope  # of the points below, upside down
+    _depth: _Envelope  # of the points below, with y negated
 
     def low(self, x: int) -> Fraction:
-        """The lowest that any line is at ``x``, exact."""
+        """Return the minimum of all lines at ``x``, exact."""
         return -self._depth.at(x)
 
     def high(self, x: int) -> Fraction:
-        """The highest that any line is at ``x``, exact."""
+        """Return the maximum of all lines at ``x``, exact."""
         return self._ceiling.at(x)
 
     def lows(self, x: Ints) -> Ints:
-        """``low`` of each, rounded down."""
+        """Return ``low`` at each ``x``, rounded down."""
         return -self._depth.above(x)
 
     def highs(self, x: Ints) -> Ints:
-        """``high`` of each, rounded up."""
+        """Return ``high`` at each ``x``, rounded up."""
         return self._ceiling.above(x)
 
 
 class UnboundedError(ValueError):
-    """Lines of any slope fit, so nothing is known anywhere else."""
+    """Lines of any slope are feasible, so there are no bounds between the points."""
 
 
 def solve(
@@ -139,18 +139,18 @@ def solve(
     above: Iterable[Point],
     slopes: tuple[Fraction, Fraction | None] = (Fraction(0), None),
 ) -> Strip | None:
-    """Find all lines that pass ``below`` these points at most, and ``above`` those at least.
+    """Return all lines above the points ``below`` and below the points ``above``.
 
     Args:
-        below: Points (x, y) that no line passes below: each is on the line or beneath it.
-        above: Points that no line passes above.
-        slopes: The range in which the slope is known to be; clocks do not run backwards.
+        below: Points (x, y) on or below every line.
+        above: Points on or above every line.
+        slopes: Known range of the slope; not negative, because clocks do not run backwards.
 
     Returns:
-        The strip, or None when there is no such line.
+        The strip, or None if no line is feasible.
 
     Raises:
-        UnboundedError: The points do not bound the slope, nor does ``slopes``.
+        UnboundedError: Neither the points nor ``slopes`` bound the slope.
     """
     hull = _Hull.of(above)
     mirrored = _Hull.of((x, -y) for x, y in below)
@@ -160,10 +160,10 @@ def solve(
         steepest = Fraction(right[1] + left[1], right[0] - left[0])
         high = steepest if high is None else min(high, steepest)
     if high is None:
-        raise UnboundedError("one reading says nothing about the rate")
+        raise UnboundedError("a single reading does not determine the rate")
     if high < low:
         return None
-    # The room between both hulls along x = 0 is concave in the slope, and straight between these.
+    # The gap between both hulls at x = 0 is concave in the slope, and linear between these slopes.
     steps = {low, high, *hull.slopes, *(-slope for slope in mirrored.slopes)}
     steps = {step for step in steps if low <= step <= high}
     rooms = [(s, hull.intercept(s) + mirrored.intercept(-s)) for s in sorted(steps)]
@@ -180,7 +180,7 @@ def solve(
 
 
 def _closing(rooms: list[tuple[Fraction, Fraction]], last: int, beyond: int) -> Fraction:
-    """The slope between the last step with room and the next without at which there is none."""
+    """Return the slope at which the gap closes, between the last open step and the next."""
     slope, room = rooms[last]
     if not 0 <= beyond < len(rooms):
         return slope

@@ -1,7 +1,7 @@
-"""What an ETRecord knows of each event: debug handles, operators, stack traces, modules, backend.
+"""Looks up events in an ETRecord: debug handles, operators, stack traces, modules, backend.
 
-ExecuTorch gives every event an instruction id, those outside of instructions 0; only the chain,
-which is unset for them, tells these from events of instruction 0.
+ExecuTorch gives events outside of instructions the instruction id 0; they differ from events of
+instruction 0 only by their unset chain.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from harness.records.trace import DELEGATE_CALL, Kind, Trace
 
 @dataclass(frozen=True, slots=True)
 class EventSymbols:
-    """What is known of an event.
+    """The ETRecord data of an event.
 
     Attributes:
-        handles: Debug handles of the operators behind it; None when the record maps nothing.
-        nodes: These operators; of one handle there may be several.
+        handles: Debug handles of its operators; None if the record has no mapping for it.
+        nodes: These operators, possibly several per handle.
         backend: Name of the delegate's backend; None outside of delegates.
-        outputs: How many outputs its instruction has, as far as the record says, else 1.
+        outputs: Number of outputs of its instruction; 1 if the record does not have it.
     """
 
     handles: Handles | None
@@ -36,12 +36,12 @@ class EventSymbols:
 
     @property
     def stack_traces(self) -> dict[str, str | None]:
-        """Where each node comes from in the model's Python."""
+        """The Python stack trace of each node, by node name."""
         return {node.name: node.stack_trace for node in self.nodes}
 
     @property
     def module(self) -> tuple[Module, ...]:
-        """The modules around all nodes, the model first; empty when nothing is known."""
+        """The modules that contain all nodes, the model first; empty if unknown."""
         stacks = [node.modules for node in self.nodes if node.modules is not None]
         if not stacks:
             return ()
@@ -60,7 +60,7 @@ class SymbolTable:
     """The symbols of one method."""
 
     def __init__(self, method: MethodRecord, nodes: tuple[EtrecordNode, ...]) -> None:
-        """Join a method's maps with the nodes of a graph that carry its debug handles."""
+        """Join a method's maps with the graph nodes that have its debug handles."""
         self._method = method
         self._nodes: dict[int, list[EtrecordNode]] = {}
         for node in nodes:
@@ -70,13 +70,13 @@ class SymbolTable:
     def find(
         self, chain: int, instruction: int, name: str = "", delegate: int | str | None = None
     ) -> EventSymbols | None:
-        """What is known of an event; None when it belongs to no instruction of the method.
+        """Return the symbols of an event; None if it belongs to no instruction of the method.
 
         Args:
-            chain: Its chain, -1 for none.
+            chain: Its chain, -1 if unset.
             instruction: Its instruction id.
             name: Its name.
-            delegate: Its delegate id; only the very id that the backend mapped is found.
+            delegate: Its delegate id; must equal the id that the backend mapped.
         """
         if chain < 0 or instruction not in self._method.handles:
             return None
@@ -97,23 +97,26 @@ class SymbolTable:
 
 
 def symbol_table(record: ETRecord, method: str | None = None) -> SymbolTable:
-    """The symbols of one of a record's methods.
+    """Return the symbols of one method of a record.
 
     Args:
         record: The record.
-        method: Its name; unnecessary when there is only one.
+        method: Its name; optional if there is only one.
 
     Raises:
-        UsageError: There is no such method, or there are several, or the record lacks its graph.
+        UsageError: The method is unknown or ambiguous, or the record has no graph of it.
     """
     name = record.method(method)
     if name not in record.edge:
-        raise UsageError(f"{record.path} has no edge dialect graph of method {name!r}")
+        raise UsageError(
+            f"{record.path}: no edge dialect graph of method {name!r}",
+            hint="generate the ETRecord with the edge dialect program",
+        )
     return SymbolTable(record.methods[name], record.edge[name])
 
 
 def event_symbols(trace: Trace, table: SymbolTable) -> list[EventSymbols | None]:
-    """The symbols of every event, shape (n,); repeats share one object."""
+    """Return the symbols of every event, shape (n,); repeats share one object."""
     columns = (
         trace.kind.tolist(),
         trace.chain.tolist(),

@@ -1,8 +1,7 @@
 """Ids of tensors and storages, as the PyTorch profiler assigns them.
 
-An address is no identity: once memory is freed another tensor gets it, and a tensor may move to
-other memory. So each stay at an address counts as a storage of its own, and storages that held one
-tensor in turn share its id.
+An address does not identify a tensor: freed memory is reused, and a tensor may move. So each
+lifetime at an address is a storage of its own, and storages that held the same tensor share its id.
 """
 
 from __future__ import annotations
@@ -15,14 +14,12 @@ from harness.decode.program import Call, Method, Tensor, ValueList
 
 @dataclass(frozen=True, slots=True)
 class TensorReference:
-    """Something that happened at an address.
+    """An access to an address: an operator's argument, an allocation or a free.
 
     Attributes:
-        address: Where the storage lies, and on which device: anything that is the same only for
-            the same place.
-        tensor: Address or number of the tensor that an operator was given there, or None for an
-            allocation or a free.
-        freed: The storage ends here.
+        address: Address and device of the storage, or any other key unique to its location.
+        tensor: Address or number of the operator's tensor; None for an allocation or a free.
+        freed: Whether the storage ends here.
     """
 
     address: Hashable
@@ -32,11 +29,11 @@ class TensorReference:
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """Whose the memory was.
+    """Ids of a storage and its tensor.
 
     Attributes:
-        storage: Number of the stay at the address, from 1.
-        tensor: Number of the tensor, from 0; None for memory in which no operator saw a tensor.
+        storage: Number of the storage, from 1.
+        tensor: Number of the tensor, from 0; None if no operator used a tensor in this storage.
     """
 
     storage: int
@@ -44,13 +41,13 @@ class Ids:
 
 
 def unique_ids(references: Sequence[TensorReference]) -> list[Ids]:
-    """Number storages and tensors.
+    """Return the ids of storages and tensors.
 
     Args:
-        references: In order of time: what operators were given when they began, and allocations.
+        references: Arguments at the start of operators, and allocations, in order of time.
 
     Returns:
-        Ids per reference. Tensors are numbered in the order of the storages that they lie in first.
+        Ids per reference. Tensors are numbered in the order of their first storage.
     """
     storages = _storages(references)
     first: dict[Hashable, int] = {}  # storage in which a tensor was seen first
@@ -70,7 +67,7 @@ def unique_ids(references: Sequence[TensorReference]) -> list[Ids]:
 
 
 def _storages(references: Sequence[TensorReference]) -> list[int]:
-    """Number the stays at each address: a new one after each free."""
+    """Return the storage number of each reference: a new one per address after each free."""
     current: dict[Hashable, int] = {}
     count = 0
     found = []
@@ -86,11 +83,11 @@ def _storages(references: Sequence[TensorReference]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """From when to when a value of a method is needed: places in the order of all instructions.
+    """The range of instructions that need a value, as indices into all instructions of a method.
 
     Attributes:
-        first: The first instruction that has it as an argument, -1 for what is there before.
-        last: The last one; the number of all instructions for what is there afterwards.
+        first: First instruction with the value as an argument; -1 if it exists before.
+        last: Last instruction; the number of all instructions if it is needed afterwards.
     """
 
     first: int
@@ -98,10 +95,11 @@ class Lifetime:
 
 
 def lifetimes(method: Method) -> dict[int, Lifetime]:
-    """Lifetimes of the tensors of ``method`` that anything uses, by number of their value.
+    """Return the lifetimes of all used tensors of ``method``, by value number.
 
-    Inputs, constants and buffers are there before, outputs and mutable buffers afterwards. What is
-    carried through a loop lives until the end of it, and what a list holds as long as the list.
+    Inputs, constants and buffers exist before the first instruction; outputs and mutable buffers
+    are needed after the last. Tensors carried through a loop live until its end, members of a list
+    as long as the list.
     """
     steps = [step for chain in method.chains for step in chain]
     end = len(steps)
@@ -127,7 +125,7 @@ def lifetimes(method: Method) -> dict[int, Lifetime]:
 
 
 def _tensors(method: Method, numbers: Sequence[int]) -> list[int]:
-    """Numbers of the tensors among some values, those within lists included."""
+    """Return the numbers of the tensors among some values, including members of lists."""
     found = []
     for number in numbers:
         value = method.values[number]
@@ -140,7 +138,7 @@ def _tensors(method: Method, numbers: Sequence[int]) -> list[int]:
 
 
 def _loops(method: Method) -> list[tuple[int, int]]:
-    """First and last instruction of every loop: of what a jump leads back over."""
+    """Return the first and last instruction of every loop (backward jump), innermost first."""
     found, base = [], 0
     for chain in method.chains:
         for index, step in enumerate(chain):
@@ -151,10 +149,10 @@ def _loops(method: Method) -> list[tuple[int, int]]:
 
 
 def planned_ids(method: Method) -> dict[int, Ids]:
-    """Ids of the tensors of a method, by number of their value.
+    """Return the ids of the tensors of a method, by value number.
 
-    Memory is planned, so an address is a pool and an offset, and it is freed when nothing that lies
-    there is needed any longer.
+    An address in planned memory is a pool and an offset; it is freed at the end of the last
+    lifetime there.
     """
     alive = lifetimes(method)
     moments = []

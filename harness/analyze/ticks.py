@@ -16,12 +16,12 @@ _EXACT = 2**53  # every integer up to here is a float64
 
 
 def mask(domain: ClockDomain) -> int:
-    """The largest reading of the domain's counter; ``& mask`` is arithmetic modulo its wrap."""
+    """Return the largest reading of the counter; ``& mask`` computes modulo its range."""
     return domain.modulus - 1
 
 
 def forward(domain: ClockDomain, start: Ticks, end: Ticks) -> Ticks:
-    """Ticks that pass from reading ``start`` to reading ``end`` of a counter, below one wrap.
+    """Return the ticks from reading ``start`` to reading ``end`` of a counter, below one wrap.
 
     ``(end - start) mod 2**bits`` for a counter that counts up, ``(start - end) mod 2**bits`` for
     one that counts down; exact for every width, as uint64 arithmetic is itself modulo 2**64.
@@ -31,10 +31,10 @@ def forward(domain: ClockDomain, start: Ticks, end: Ticks) -> Ticks:
 
 
 def durations(trace: Trace) -> Ticks:
-    """Duration of every event in ticks of its clock domain, shape (n,).
+    """Return the duration of every event in ticks of its clock domain, shape (n,).
 
-    A modular difference: exact as long as the event is shorter than one wrap of the counter, which
-    nothing in the event itself can tell. Events without a time (NO_CLOCK) have 0.
+    Durations are modular differences, exact for events shorter than one wrap of the counter; longer
+    events cannot be recognized. Events without a time (NO_CLOCK) have 0.
     """
     result = np.zeros(len(trace), np.uint64)
     for number, domain in enumerate(trace.clocks):
@@ -44,9 +44,9 @@ def durations(trace: Trace) -> Ticks:
 
 
 def without_wraps(trace: Trace) -> Trace:
-    """Return the same events with every end at its start plus its duration, as wide as that gets.
+    """Return the same events with each end set to start plus duration, as 64-bit readings.
 
-    For readers that subtract and know nothing of a counter's width, such as ExecuTorch's Inspector.
+    For readers that subtract without regard to the counter's width, such as ExecuTorch's Inspector.
     """
     return replace(
         trace,
@@ -56,12 +56,12 @@ def without_wraps(trace: Trace) -> Trace:
 
 
 def nanoseconds_per_tick(domain: ClockDomain) -> Fraction | None:
-    """Exact length of a tick, or None when the rate is unknown."""
+    """Return the exact length of a tick in nanoseconds, or None if the rate is unknown."""
     return None if domain.hz is None else Fraction(1_000_000_000) / domain.hz
 
 
 def exact_nanoseconds(ticks: int, domain: ClockDomain) -> Fraction:
-    """``ticks`` in nanoseconds, exact.
+    """Convert ``ticks`` to nanoseconds exactly.
 
     Raises:
         ValueError: The rate of the domain is unknown.
@@ -99,11 +99,11 @@ def to_nanoseconds(
 
 
 def event_nanoseconds(trace: Trace, ticks: Ticks) -> npt.NDArray[np.float64]:
-    """Ticks of events in nanoseconds: 0 without a time, nan where the rate is unknown, shape (n,).
+    """Convert ticks of events to nanoseconds, shape (n,): 0 without a time, NaN without a rate.
 
     Args:
-        trace: What was logged.
-        ticks: Of every event, on its own clock, shape (n,).
+        trace: The trace.
+        ticks: Ticks of every event on its own clock, shape (n,).
     """
     result = np.full(len(ticks), np.nan)
     result[trace.clock == NO_CLOCK] = 0.0

@@ -16,24 +16,24 @@ from harness.records.trace import Trace
 _Ints = npt.NDArray[np.int64]
 
 _WIDE = 56
-"""Bits from which on a counter does not wrap within a session (2 years at 1 GHz)."""
+"""Width in bits from which on a counter does not wrap within a session (2 years at 1 GHz)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """When every event began and ended, in ticks of its own clock domain.
+    """Start and end of every event, in ticks of its own clock domain.
 
-    Each domain has its own zero, its earliest instant; domains are not aligned with each other.
+    The zero of each domain is its earliest instant; domains are not aligned with each other.
 
     Attributes:
         start: Ticks since the zero of the event's domain, int64, shape (n,); -1 for events
             without a time.
-        end: Likewise. Along the log, ends do not decrease but for ``backward_steps``.
+        end: Likewise. Ends increase in log order, except for ``backward_steps``.
         origins: Per domain, the counter's reading at its zero; None without events.
-        backward_steps: Per domain, how often an event ended a little before the one logged
-            before it.
-        reversed_events: Per domain, how many events end a little before they start; these have
-            ``start > end``.
+        backward_steps: Per domain, number of events that ended slightly before the previous event
+            in the log.
+        reversed_events: Per domain, number of events that end slightly before they start; these
+            have ``start > end``.
     """
 
     start: _Ints
@@ -44,39 +44,39 @@ class Timeline:
 
 
 def default_jitter(domain: ClockDomain) -> int:
-    """Largest step back, in ticks, that is read as one rather than as nearly a whole wrap.
+    """Return the largest difference, in ticks, that counts as a backward step, not as a wrap.
 
-    A 65,536th of the range: 65 us for 32 bits at 1 GHz, nothing below 16 bits. Counters that do not
-    wrap within a session can only have stepped back, so for these it is half the range.
+    It is the range divided by 65,536: 65 us for 32 bits at 1 GHz, 0 below 16 bits. Counters that do
+    not wrap within a session can only have stepped back, so it is half the range for these.
     """
     return domain.modulus >> (16 if does_wrap(domain) else 1)
 
 
 def does_wrap(domain: ClockDomain) -> bool:
-    """Whether the counter may wrap within a session."""
+    """Return whether the counter may wrap within a session."""
     return domain.bits < _WIDE
 
 
 def unwrap(trace: Trace, jitter: int | None = None) -> Timeline:
     """Place every event on the timeline of its clock domain.
 
-    Events are logged when they end, so ends, unlike starts, are in order: the counter is followed
+    Events are logged when they end, so ends, unlike starts, are in order. The counter is followed
     from end to end, across events and blocks, and each start is its end minus the duration. Each
-    tracer is followed by itself; that two of them begin within half a wrap of each other is
-    taken for granted.
+    tracer is followed separately; two tracers are assumed to begin within half a wrap of each
+    other.
 
-    A silence longer than one wrap cannot be seen in the log: from it on the timeline is short by
-    whole wraps, though durations stay exact. Only something that knows the time outside the log
-    can tell.
+    A gap longer than one wrap is not visible in the log: the timeline after it is short by whole
+    wraps, but durations stay exact. Readings from outside the log can settle this
+    (``harness.analyze.placement``).
 
     Args:
-        trace: What was logged.
-        jitter: Largest step back in ticks that is read as a step back. A true step forward must be
-            below one wrap minus this. ``default_jitter`` of each domain by default.
+        trace: The trace.
+        jitter: Largest difference in ticks that counts as a backward step. A true step forward must
+            be below one wrap minus this. Defaults to ``default_jitter`` of each domain.
 
     Raises:
-        FormatError: The events span more than 2**62 ticks, as they do when the width or direction
-            of the counter is stated wrongly.
+        FormatError: The events span more than 2**62 ticks, usually because the width or direction
+            of the counter is declared wrongly.
     """
     start = np.full(len(trace), -1, np.int64)
     end = np.full(len(trace), -1, np.int64)
@@ -104,10 +104,10 @@ def unwrap(trace: Trace, jitter: int | None = None) -> Timeline:
 
 
 def ends_before_start(trace: Trace) -> npt.NDArray[np.bool_]:
-    """Events whose duration is unknown, shape (n,): they end before they start, but not by a wrap.
+    """Return True for events of unknown duration, shape (n,): they end before they start.
 
-    The counter does not wrap within a session, so nobody knows which of its readings is wrong. One
-    narrower than is said, which did wrap, looks the same (``harness.analyze.clock_width``).
+    Only for counters that do not wrap within a session: one of the two readings is wrong, or the
+    counter is narrower than declared and did wrap (``harness.analyze.clock_width``).
     """
     found = np.zeros(len(trace), np.bool_)
     for number, domain in enumerate(trace.clocks):
@@ -119,10 +119,10 @@ def ends_before_start(trace: Trace) -> npt.NDArray[np.bool_]:
 
 
 def signed_steps(domain: ClockDomain, ticks: Ticks, jitter: int) -> _Ints:
-    """Read modular differences that are within ``jitter`` of a whole wrap as negative.
+    """Convert modular differences to signed ones: within ``jitter`` of a whole wrap is negative.
 
     Raises:
-        FormatError: One is more than 2**62 either way.
+        FormatError: A difference is larger than 2**62 ticks either way.
     """
     if not 0 <= jitter < domain.modulus:
         raise ValueError(f"jitter of {jitter} ticks is not below one wrap of {domain.name!r}")
@@ -135,7 +135,7 @@ def signed_steps(domain: ClockDomain, ticks: Ticks, jitter: int) -> _Ints:
 
 
 def _begin_together(domain: ClockDomain, readings: Ticks, ends: _Ints, firsts: _Ints) -> None:
-    """Move the ends of further tracers, from ``firsts`` on, to where the first one began."""
+    """Shift the ends of further tracers, from ``firsts`` on, to the start of the first tracer."""
     for first, behind in pairwise([*firsts.tolist(), len(ends)]):
         distance = signed_steps(
             domain, forward(domain, readings[:1], readings[first : first + 1]), mask(domain) // 2
@@ -155,10 +155,10 @@ def _span_error(domain: ClockDomain) -> FormatError:
     return FormatError(
         f"events on clock {domain.name!r} span more than 2**62 ticks",
         field="start or end",
-        hint="check the counter's width and direction",
+        hint="check the declared width and direction of the counter",
     )
 
 
 def _reading(domain: ClockDomain, reading: int, ticks: int) -> int:
-    """What the counter reads ``ticks`` after it read ``reading``."""
+    """Return the counter's reading ``ticks`` after ``reading``."""
     return (reading - ticks if domain.down else reading + ticks) % domain.modulus

@@ -1,9 +1,9 @@
-"""Budget: what is to hold for one model on one board, put together from budget files.
+"""Budget: the rules for one model on one board, merged from budget files.
 
-A file is read as if the files that it extends stood at its top, each once. What comes later wins:
-first a file's own rules, then its sections for the board and the model, in their order. A rule of a
-later file or section changes the earlier one with its id, or without an id the one with the same
-selection, and keeps of it what it does not say anew.
+A file is read as if the files that it extends were included at its top, each once. Later rules
+override earlier ones: first a file's own rules, then its sections for the board and the model, in
+order. A rule in a later file or section changes the earlier rule with the same id, or, without an
+id, with the same selection; fields that it does not set keep their earlier value.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ LISTS: Final[dict[str, type[Rule]]] = {
     "block": BlockLimit,
     "allocator": AllocatorLimit,
 }
-"""Kinds of rules of which there may be many, and their classes."""
+"""Kinds of rules that may occur several times, and their classes."""
 
 SINGLES: Final = ("stack", "trace", "code", "arena", "losses", "history")
-"""Kinds of which there is one."""
+"""Kinds of rules that occur once."""
 
 _Tables = dict[str, Any]
 
@@ -55,9 +55,8 @@ class Budget(Rules, frozen=True):
 
     Attributes:
         schema: Version of the file format.
-        files: The files they come from, in the order in which they were read.
-        lines: Where each rule and each of its fields stands, as ``file:line``, the file as the
-            first one would extend it.
+        files: The files that the rules come from, in the order in which they were read.
+        lines: ``file:line`` of each rule and each of its fields, relative to the first file.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=1, le=1)] = 1
@@ -65,25 +64,25 @@ class Budget(Rules, frozen=True):
     lines: Mapping[Keys, str] = msgspec.field(default_factory=dict)
 
     def source(self, *keys: str | int) -> str:
-        """Where a rule or a field stands, or the nearest around it; "" if in no file."""
+        """Return ``file:line`` of a rule or field, or of the table around it; "" if in no file."""
         while keys and keys not in self.lines:
             keys = keys[:-1]
         return self.lines.get(keys, "")
 
     def waiver(self, code: str) -> Waiver:
-        """What ``[severity]`` says of a code."""
-        said = self.severity.get(code)
-        return said if isinstance(said, Waiver) else Waiver(severity=said)
+        """Return the entry for a code in the ``[severity]`` table."""
+        entry = self.severity.get(code)
+        return entry if isinstance(entry, Waiver) else Waiver(severity=entry)
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetSource:
-    """A budget file of a chain.
+    """A budget file, one of a chain of files that extend each other.
 
     Attributes:
         document: Its text and tables.
-        content: What it says.
-        name: As the first file of the chain would extend it.
+        content: Its rules.
+        name: Its path relative to the first file of the chain.
     """
 
     document: Document
@@ -92,16 +91,16 @@ class BudgetSource:
 
 
 def load_budget(path: Path, board: str = "", model: str = "", unit: str = "") -> Budget:
-    """Read a budget file and those it extends, for one board and model.
+    """Read a budget file and the files it extends, for one board and model.
 
     Args:
         path: The file.
-        board: Name of the board type; what is not known only ``*`` matches, here and below.
+        board: Name of the board type; if empty, only ``*`` matches. The same holds for the others.
         model: Name of the model's file.
-        unit: Name of the board of this type.
+        unit: Name of the unit (the physical board).
 
     Raises:
-        UsageError: A file is missing or wrong, or they extend each other in a circle; the message
+        UsageError: A file is missing or invalid, or files extend each other in a cycle; the message
             names file, line and key.
     """
     files = read_files(path)
@@ -115,7 +114,7 @@ def load_budget(path: Path, board: str = "", model: str = "", unit: str = "") ->
 
 
 def read_files(path: Path) -> list[BudgetSource]:
-    """Read a budget file and all that it extends, each once, in the order in which they apply.
+    """Read a budget file and all files it extends, each once, in the order in which they apply.
 
     Raises:
         UsageError: As ``load_budget``.
@@ -134,44 +133,51 @@ def _read_into(
     chain = (*chain, path)
     for index, name in enumerate(_patterns(content.extends)):
         place = document.where(("extends", index))
-        there = Path(os.path.normpath(path.parent / name))
-        told = ", which extends ".join(map(str, (*chain, there)))
+        extended = Path(os.path.normpath(path.parent / name))
+        steps = ", which extends ".join(map(str, (*chain, extended)))
         if Path(name).is_absolute():
-            raise UsageError(f"{place}: {name!r} is not relative to this file")
-        if there.resolve() in {each.resolve() for each in chain}:
-            raise UsageError(f"{place}: budgets extend each other in a circle: {told}")
-        if there.resolve() in files:
+            raise UsageError(
+                f"{place}: {name!r} is an absolute path",
+                hint="write the path relative to this file",
+            )
+        if extended.resolve() in {each.resolve() for each in chain}:
+            raise UsageError(
+                f"{place}: budgets extend each other in a cycle: {steps}",
+                hint="remove one of these extends",
+            )
+        if extended.resolve() in files:
             continue
-        if not there.is_file():
-            raise UsageError(f"{place}: no such file: {told}")
-        _read_into(files, there, home, chain)
+        if not extended.is_file():
+            raise UsageError(
+                f"{place}: file not found: {steps}", hint="paths are relative to the budget file"
+            )
+        _read_into(files, extended, home, chain)
     relative = Path(os.path.relpath(path, home)).as_posix()
     files[path.resolve()] = BudgetSource(document, content, relative)
 
 
 def _check_codes(document: Document, content: BudgetFile) -> None:
-    """Refuse severities of codes that do not exist, or always have their own.
-
-    Raises:
-        UsageError: There is one.
-    """
+    """Raise UsageError for severities of unknown codes, and of codes with a fixed severity."""
     parts: list[tuple[Keys, Rules]] = [((), content)]
     parts += [(("for", index), part) for index, part in enumerate(content.sections)]
     for above, part in parts:
-        for code, said in part.severity.items():
+        for code, entry in part.severity.items():
             where = document.where((*above, "severity", code))
             if code not in CODES:
                 raise UsageError(
-                    f"{where}: no check has the code {code!r}",
-                    hint=f"{did_you_mean(code, CODES)}there are {', '.join(CODES)}",
+                    f"{where}: unknown check code {code!r}",
+                    hint=f"{did_you_mean(code, CODES)}codes are {', '.join(CODES)}",
                 )
             if CODES[code].fixed:
                 raise UsageError(
                     f"{where}: the severity of {code} cannot be changed",
-                    hint=f"leave it out; `etharness explain {code}` says what {code} is for",
+                    hint=f"remove this line; `etharness explain {code}` explains the check",
                 )
-            if isinstance(said, Waiver) and said.severity is None:
-                raise UsageError(f"{where}: gives no severity for {code}")
+            if isinstance(entry, Waiver) and entry.severity is None:
+                raise UsageError(
+                    f"{where}: severity missing for {code}",
+                    hint='add severity = "error", "warning", "note" or "off"',
+                )
 
 
 def _is_for(section: Section, board: str, model: str, unit: str) -> bool:
@@ -188,12 +194,12 @@ def _patterns(patterns: Patterns) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Draft:
-    """A rule while it is put together.
+    """A rule while files are merged.
 
     Attributes:
-        data: What is said so far.
-        lines: Where each field stands; "" is the table.
-        layer: Number of the last part of a file that spoke of it.
+        data: The fields set so far.
+        lines: Source line of each field; "" is the table.
+        layer: Number of the last file or section that changed it.
     """
 
     data: _Tables = field(default_factory=dict)
@@ -201,17 +207,17 @@ class _Draft:
     layer: int = -1
 
     def changed(self, data: Mapping[str, Any], lines: Mapping[str, str], layer: int) -> _Draft:
-        """The same after a later table has spoken."""
-        gone = {name for group in GROUPS if any(n in data for n in group) for name in group}
-        kept = {name: value for name, value in self.data.items() if name not in gone}
+        """Return the rule with the fields of a later table."""
+        replaced = {name for group in GROUPS if any(n in data for n in group) for name in group}
+        kept = {name: value for name, value in self.data.items() if name not in replaced}
         merged = {**kept, **data}
         if "of" not in data and not any(name.endswith("_percent") for name in merged):
-            merged.pop("of", None)  # of a limit that has been replaced
+            merged.pop("of", None)  # belonged to a percent limit that was replaced
         return _Draft(merged, {**self.lines, **lines}, layer)
 
 
 class _Drafts:
-    """All rules while they are put together."""
+    """All rules while files are merged."""
 
     def __init__(self) -> None:
         self._lists: dict[str, list[_Draft]] = {kind: [] for kind in LISTS}
@@ -220,7 +226,7 @@ class _Drafts:
         self._layers = 0
 
     def layer(self, file: BudgetSource, data: Mapping[str, Any], above: Keys) -> None:
-        """Take the rules of a file, or of a section of it that stands at ``above``."""
+        """Merge the rules of a file, or of its section at the keys ``above``."""
         self._layers += 1
         for kind in LISTS:
             for index, table in enumerate(data.get(kind, ())):
@@ -231,17 +237,20 @@ class _Drafts:
                 lines = _lines(file, (*above, kind), data[kind])
                 draft = self._singles.get(kind, _Draft())
                 self._singles[kind] = draft.changed(data[kind], lines, self._layers)
-        for code, said in data.get("severity", {}).items():
+        for code, entry in data.get("severity", {}).items():
             line = file.document.line((*above, "severity", code))
-            self._severity[code] = said, f"{file.name}:{line}"
+            self._severity[code] = entry, f"{file.name}:{line}"
 
     def _add(self, file: BudgetSource, kind: str, table: _Tables, lines: dict[str, str]) -> None:
         drafts = self._lists[kind]
-        meant = [n for n, draft in enumerate(drafts) if _is_meant(kind, draft, table)]
-        if "id" in table and any(drafts[n].layer == self._layers for n in meant):
+        matching = [n for n, draft in enumerate(drafts) if _is_same_rule(kind, draft, table)]
+        if "id" in table and any(drafts[n].layer == self._layers for n in matching):
             where = f"{file.document.path}:{lines[''].rpartition(':')[2]}"
-            raise UsageError(f"{where}: another [[{kind}]] here has the id {table['id']!r}, too")
-        earlier = [n for n in meant if drafts[n].layer < self._layers]
+            raise UsageError(
+                f"{where}: duplicate id {table['id']!r} in [[{kind}]]",
+                hint="give each rule of a file its own id",
+            )
+        earlier = [n for n in matching if drafts[n].layer < self._layers]
         if not earlier:
             drafts.append(_Draft().changed(table, lines, self._layers))
             return
@@ -251,7 +260,7 @@ class _Drafts:
             del drafts[number]
 
     def budget(self, path: Path, files: tuple[str, ...]) -> Budget:
-        """The rules as they are in the end."""
+        """Return the merged rules, after checking that each is complete."""
         data: _Tables = {"files": files}
         places: dict[Keys, str] = {}
         for kind, drafts in self._lists.items():
@@ -261,29 +270,29 @@ class _Drafts:
         for kind, draft in self._singles.items():
             data[kind] = draft.data
             places |= _placed((kind,), draft.lines)
-        data["severity"] = {code: said for code, (said, _) in self._severity.items()}
+        data["severity"] = {code: entry for code, (entry, _) in self._severity.items()}
         places |= {("severity", code): line for code, (_, line) in self._severity.items()}
         budget = msgspec.structs.replace(msgspec.convert(data, Budget), lines=places)
         for keys, rule in each_rule(budget):
             if problem := rule.problem():
                 where = os.path.normpath(path.parent / budget.source(*keys))
-                raise UsageError(f"{where}: [{keys[0]}] {problem}", hint=self._missing(keys))
+                raise UsageError(f"{where}: [{keys[0]}] {problem}", hint=self._id_hint(keys))
         return budget
 
-    def _missing(self, keys: Keys) -> str:
-        """What may be wrong with a rule that does not say enough: its id is no earlier one's."""
+    def _id_hint(self, keys: Keys) -> str:
+        """Return a hint for an incomplete rule whose id matches no earlier rule."""
         kind = str(keys[0])
         own = self._lists[kind][int(keys[1])].data.get("id") if kind in LISTS else None
         if own is None:
             return ""
         others = [draft.data.get("id") for draft in self._lists[kind]]
         known = [name for name in others if name is not None and name != own]
-        meant = did_you_mean(own, known).strip()
-        return f"no earlier rule has the id {own!r}{': ' if meant else ''}{meant}"
+        guess = did_you_mean(own, known).strip()
+        return f"no earlier rule has the id {own!r}{': ' if guess else ''}{guess}"
 
 
 def each_rule(budget: Budget) -> Iterator[tuple[Keys, Waiver]]:
-    """Every rule of a budget, with the keys by which ``Budget.source`` finds it."""
+    """Yield every rule of a budget, with its keys for ``Budget.source``."""
     for kind in LISTS:
         for index, rule in enumerate(getattr(budget, kind)):
             yield (kind, index), rule
@@ -292,8 +301,8 @@ def each_rule(budget: Budget) -> Iterator[tuple[Keys, Waiver]]:
             yield (kind,), rule
 
 
-def _is_meant(kind: str, draft: _Draft, table: _Tables) -> bool:
-    """Whether a table speaks of this rule: by its id, or else by its selection."""
+def _is_same_rule(kind: str, draft: _Draft, table: _Tables) -> bool:
+    """Return whether a table changes this rule: same id, or, without an id, same selection."""
     if "id" in table:
         return bool(draft.data.get("id") == table["id"])
     class_ = LISTS[kind]

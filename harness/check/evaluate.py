@@ -1,8 +1,8 @@
-"""Makes a verdict: invariants first, then the budget with its waivers, then history."""
+"""Evaluates a subject: invariants, then the budget with its waivers, then history."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 from itertools import chain
 
@@ -18,46 +18,52 @@ from harness.check.rules import Waiver
 from harness.check.subject import Subject
 from harness.records.verdict import Check, Verdict
 
-NO_LIMITS = Budget()
-"""What a subject without a budget is held against: nothing may be lost."""
+DEFAULT_BUDGET = Budget()
+"""The budget of a subject without one: no losses are allowed."""
 
 
 def evaluate(
     subject: Subject, budget: Budget | None = None, comparison: HistoryComparison | None = None
 ) -> Verdict:
-    """Check ``subject`` by every rule there is for it; without any, that is what fails.
+    """Evaluate all checks of ``subject`` and return the verdict.
+
+    The verdict fails if no check is left.
 
     Args:
-        subject: A trace and what is known beside it.
-        budget: Limits, and severities of codes; none but the allowed losses by default.
-        comparison: What came of holding it against its history, if that was done.
+        subject: A trace, and what else is known of its run.
+        budget: Limits, and severities of codes; by default, no losses are allowed.
+        comparison: The comparison with history, if there is one.
     """
-    budget = budget or NO_LIMITS
+    budget = budget or DEFAULT_BUDGET
     day = subject.day or date.today()
-    always = ((Waiver(), check) for check in invariant_checks(subject))
-    beside = history_checks(comparison) if comparison is not None else ()
-    changed = ((Waiver(), check) for check in beside)
-    found = chain(always, limit_checks(budget, subject), changed)
-    checks = (waived(check, (rule, budget.waiver(check.code)), day) for rule, check in found)
-    return Verdict(tuple(check for check in checks if check is not None) or (nothing_checked(),))
+    history = history_checks(comparison) if comparison is not None else ()
+    checks: Iterable[tuple[Waiver, Check]] = chain(
+        ((Waiver(), check) for check in invariant_checks(subject)),
+        limit_checks(budget, subject),
+        ((Waiver(), check) for check in history),
+    )
+    waived = (
+        apply_waivers(check, (rule, budget.waiver(check.code)), day) for rule, check in checks
+    )
+    return Verdict(tuple(check for check in waived if check is not None) or (nothing_checked(),))
 
 
-def waived(check: Check, waivers: Sequence[Waiver], day: date) -> Check | None:
-    """Give a check the severity of the first waiver that is in force; None when that is ``off``.
+def apply_waivers(check: Check, waivers: Sequence[Waiver], day: date) -> Check | None:
+    """Return the check with the severity of the first valid waiver; None if that is ``off``.
 
-    A check that does not hold says why that was accepted, or that it no longer is.
+    The reason of a failed check names the waiver, or that it has expired.
 
     Args:
         check: With the severity of its code.
-        waivers: Those for it, the most particular first.
-        day: For which the verdict is.
+        waivers: Waivers for the check, the most specific first.
+        day: Day of the verdict.
     """
     severity, notes = check.severity, []
     for waiver in waivers:
         if waiver.severity is None:
             continue
         if waiver.expires is not None and waiver.expires < day:
-            notes.append(f"{waiver.severity!r} has expired on {waiver.expires}")
+            notes.append(f"{waiver.severity!r} expired on {waiver.expires}")
             continue
         if waiver.severity == "off":
             return None

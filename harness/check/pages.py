@@ -1,4 +1,4 @@
-"""Pages of the documentation that explain the codes of checks, one each."""
+"""Documentation pages of the check codes, one each."""
 
 from __future__ import annotations
 
@@ -7,39 +7,40 @@ from harness.records.check_codes import CODES, Code
 from harness.resources import data_directory
 
 SECTIONS = ("What it means", "How it is computed", "Why it happens", "What to do", "Example")
-"""What every page has to say, in this order."""
+"""Sections of every page, in this order."""
 
 _INDEX = """# Checks
 
-Every check has a code. `etharness explain CODE` prints its page. A check that does not hold and is
-an error makes the verdict a failure; a warning is to be looked at, a note is good to know. A budget
-may give a code another severity, or turn it off: `I05 = "off"` in its table `[severity]`. Only
-I13 stays an error.
+Every check has a code. `etharness explain CODE` prints its page. A failed check of severity `error`
+makes the verdict FAIL; a `warning` needs a look, a `note` is for information. A budget can change
+the severity of a code or turn it off: `I05 = "off"` in its `[severity]` table. Only I13 is always
+an error.
 
-Codes with an I always hold for a sound trace, B are limits of a budget, H compare with history.
+I checks are invariants of every sound trace, B checks are limits of a budget, H checks compare with
+the history.
 
-| code | severity | what holds |
+| code | severity | passes if |
 |---|---|---|
 """
 
 
 def explain(code: str) -> tuple[Code, str]:
-    """Return a code, however its letter is written, and its page as Markdown.
+    """Return a code (upper or lower case) and its page as Markdown.
 
     Raises:
-        UsageError: There is no such code.
+        UsageError: The code is unknown.
     """
     found = CODES.get(code.upper())
     if found is None:
-        raise UsageError(f"no check has the code {code!r}", hint=f"codes are {', '.join(CODES)}")
+        raise UsageError(f"unknown check code {code!r}", hint=f"codes are {', '.join(CODES)}")
     file = _files().get(found.code)
     if file is None:
-        raise UsageError(f"{found.code} ({found.title}) has no page")
+        raise UsageError(f"page of {found.code} ({found.title}) not found")
     return found, (data_directory("checks") / file).read_text(encoding="utf-8")
 
 
 def index() -> str:
-    """The page that lists all codes, ``docs/checks/README.md``."""
+    """Return the text of the page that lists all codes, ``docs/checks/README.md``."""
     files = _files()
     return _INDEX + "".join(
         f"| {_link(code.code, files)} | {code.severity} | {code.title} |\n"
@@ -48,7 +49,7 @@ def index() -> str:
 
 
 def _files() -> dict[str, str]:
-    """Names of pages by the code that they begin with."""
+    """Return file names of pages by code."""
     names = [path.name for path in data_directory("checks").glob("*-*.md")]
     return {name.partition("-")[0]: name for name in sorted(names)}
 

@@ -1,8 +1,8 @@
 """Rules: the tables of a budget file, one class for each kind of limit.
 
-Every field may be left out, for a table may change what an earlier one says by its id or its
-selection. What a rule must say in the end is checked when all tables are put together
-(``harness.check.budget``): ``problem`` of each says what is missing.
+Every field is optional, because a table may change an earlier rule with the same id or selection.
+``harness.check.budget`` checks that a rule is complete once all tables are merged; ``problem`` of
+each rule returns what is missing.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ UNITS: Final = {"ns": 1.0, "us": 1e3, "ms": 1e6}
 """Units of time, and the nanoseconds in each."""
 
 _KINDS: Final = (*UNITS, "ticks", "percent", "count")
-"""What limits on times end in."""
+"""Suffixes of the field names of time limits."""
 
 UPPER: Final = tuple(f"limit_{kind}" for kind in _KINDS)
 LOWER: Final = tuple(f"at_least_{kind}" for kind in _KINDS)
 WAIVER: Final = ("severity", "reason", "expires")
 GROUPS: Final = (UPPER, LOWER, WAIVER)
-"""Fields that belong together: who gives one of them replaces all that an earlier table gave."""
+"""Fields that belong together: a table with one of them replaces all of an earlier table."""
 
 
 class BudgetTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table of a budget file: unknown keys are errors, and no number is infinite."""
+    """A table of a budget file: unknown keys are errors, and all numbers must be finite."""
 
     def __post_init__(self) -> None:
         for name, value in msgspec.structs.asdict(self).items():
             if isinstance(value, float) and not math.isfinite(value):
-                raise ValueError(f"{name} is no finite number")
+                raise ValueError(f"{name} is not a finite number")
 
 
 class Waiver(BudgetTable, frozen=True):
-    """What it means when a check does not hold, and until when.
+    """Another severity for a failed check, optionally until a date.
 
     Attributes:
-        severity: Instead of what the code says; ``off`` leaves the check out.
-        reason: Why that is all right.
-        expires: The last day on which it is; from then on the code's own severity holds again.
+        severity: Replaces the severity of the code; ``off`` removes the check.
+        reason: Why this is acceptable.
+        expires: Last day of the waiver; afterwards the severity of the code applies again.
     """
 
     severity: Severity | Literal["off"] | None = None
@@ -59,25 +59,25 @@ class Waiver(BudgetTable, frozen=True):
     expires: date | None = None
 
     def problem(self) -> str:
-        """What is missing, or ""."""
+        """Return what is missing, or ""."""
         if self.severity is None and (self.reason or self.expires is not None):
-            return "reason and expires explain a severity: give that, too"
+            return "reason and expires need a severity"
         return ""
 
 
 class Rule(Waiver, frozen=True):
-    """What all rules may say.
+    """Fields that all rules have.
 
     Attributes:
-        id: A name by which a later table changes this rule.
-        optional: It may match nothing.
+        id: Name by which a later table changes this rule.
+        optional: The rule may match nothing.
     """
 
     id: str | None = None
     optional: bool = False
 
     selection: ClassVar[tuple[str, ...]] = ()
-    """Fields that say what a rule is about: who gives them all alike changes an earlier rule."""
+    """Fields that select what a rule applies to; a table with equal values changes the rule."""
 
 
 class TimeRule(Rule, frozen=True):
@@ -86,20 +86,20 @@ class TimeRule(Rule, frozen=True):
     Attributes:
         block: ``fnmatch`` pattern on the block name.
         statistic: Which statistic is limited.
-        executions: Over all executions, the first one after loading, or the others.
+        executions: All executions, the cold one (first after loading), or the warm ones.
         limit_ns: Upper limit in nanoseconds.
         limit_us: In microseconds.
         limit_ms: In milliseconds.
         limit_ticks: In ticks of the event's own clock.
-        limit_percent: In percent of the same statistic of what ``of`` names.
-        limit_count: How many times there may be; goes with the statistic ``count``.
-        at_least_ns: Lower limit in nanoseconds: what is quicker has not computed what it should.
+        limit_percent: In percent of the same statistic of the events named by ``of``.
+        limit_count: Upper limit on the number of times; needs the statistic ``count``.
+        at_least_ns: Lower limit in nanoseconds; a faster operator cannot have done its work.
         at_least_us: In microseconds.
         at_least_ms: In milliseconds.
         at_least_ticks: In ticks.
         at_least_percent: In percent of ``of``.
-        at_least_count: How many times there must be.
-        of: Name of the events that are 100 percent, summed in each execution.
+        at_least_count: Lower limit on the number of times.
+        of: Name of the events that count as 100 percent, summed in each execution.
     """
 
     block: str = "Execute"
@@ -127,33 +127,33 @@ class TimeRule(Rule, frozen=True):
                 raise ValueError(f"give one of {' and '.join(given)}, not both")
 
     def limits(self) -> Iterator[tuple[str, float, str]]:
-        """The limits given: name of the field, value, and unit."""
+        """Yield the limits that are set: field name, value, and unit."""
         for name in (*UPPER, *LOWER):
             if (value := getattr(self, name)) is not None:
                 yield name, float(value), name.rpartition("_")[2]
 
     def problem(self) -> str:
-        """What is missing, or ""."""
+        """Return what is missing, or ""."""
         units = [unit for _, _, unit in self.limits()]
         if not units:
-            return f"gives no limit: one of {', '.join(UPPER)}, or of {', '.join(LOWER)}"
+            return f"limit missing: set one of {', '.join((*UPPER, *LOWER))}"
         if any((unit == "count") != (self.statistic == "count") for unit in units):
-            return "statistic 'count' needs limit_count or at_least_count, and no other limit"
+            return "limit_count and at_least_count require statistic = 'count', and vice versa"
         if self.of is not None and "percent" not in units:
-            return "of goes with limit_percent or at_least_percent"
+            return "of requires limit_percent or at_least_percent"
         return super().problem()
 
 
 class TimeLimit(TimeRule, frozen=True):
-    """Limits on operators: on each that matches, or on their sum in each execution.
+    """Limits on matching operators: on each, or on their sum in each execution.
 
     Attributes:
         event: ``fnmatch`` pattern on the event name, case-sensitive.
-        leaving_out: Patterns on names of events that are not meant; ``except`` in the file.
+        leaving_out: Patterns on names of events to exclude; ``except`` in the file.
         instruction: Only this instruction.
         chain: Only this chain.
-        delegate: Pattern on the delegate's debug id; only events that have one.
-        per: Whether every event counts, or the sum of all that match within one execution.
+        delegate: Pattern on the delegate's debug id; matches only events that have one.
+        per: Limit every event, or the sum of all matching events in one execution.
     """
 
     event: str | None = None
@@ -169,12 +169,12 @@ class TimeLimit(TimeRule, frozen=True):
     )
 
     def problem(self) -> str:
-        """What is missing, or ""."""
-        return "names no event" if self.event is None else super().problem()
+        """Return what is missing, or ""."""
+        return "the key 'event' is missing" if self.event is None else super().problem()
 
 
 class ModuleLimit(TimeRule, frozen=True):
-    """Limits on what each module of the model takes in an execution, those within it included.
+    """Limits on the time of each module of the model in an execution, submodules included.
 
     Attributes:
         module: ``fnmatch`` pattern on the module's path.
@@ -185,12 +185,12 @@ class ModuleLimit(TimeRule, frozen=True):
     selection: ClassVar[tuple[str, ...]] = ("module", "block", "statistic", "executions")
 
     def problem(self) -> str:
-        """What is missing, or ""."""
-        return "names no module" if self.module is None else super().problem()
+        """Return what is missing, or ""."""
+        return "the key 'module' is missing" if self.module is None else super().problem()
 
 
 class DelegateLimit(TimeRule, frozen=True):
-    """Limits on what the calls of each backend take in an execution.
+    """Limits on the time that the calls of each backend take in an execution.
 
     Attributes:
         backend: ``fnmatch`` pattern on the backend's name.
@@ -201,25 +201,25 @@ class DelegateLimit(TimeRule, frozen=True):
     selection: ClassVar[tuple[str, ...]] = ("backend", "block", "statistic", "executions")
 
     def problem(self) -> str:
-        """What is missing, or ""."""
-        return "names no backend" if self.backend is None else super().problem()
+        """Return what is missing, or ""."""
+        return "the key 'backend' is missing" if self.backend is None else super().problem()
 
 
 class BlockLimit(TimeRule, frozen=True):
-    """Limits on blocks: on what their outermost events take together."""
+    """Limits on blocks: on the sum of their outermost events."""
 
     selection: ClassVar[tuple[str, ...]] = ("block", "statistic", "executions")
 
 
 class AllocatorLimit(Rule, frozen=True):
-    """Limits on every allocator that matches. None may fail unless that is allowed.
+    """Limits on every matching allocator. By default no allocation may fail.
 
     Attributes:
         name: ``fnmatch`` pattern on the allocator's name, case-sensitive.
-        limit_bytes: The most that it may hold at any time.
-        limit_total_bytes: What it may hold at the end.
-        limit_failures: How many allocations it may refuse.
-        limit_failed_bytes: How many bytes these may have asked for.
+        limit_bytes: Limit on its peak use.
+        limit_total_bytes: Limit on its use at the end.
+        limit_failures: Limit on the number of failed allocations.
+        limit_failed_bytes: Limit on the bytes that failed allocations requested.
     """
 
     name: str | None = None
@@ -231,42 +231,42 @@ class AllocatorLimit(Rule, frozen=True):
     selection: ClassVar[tuple[str, ...]] = ("name",)
 
     def problem(self) -> str:
-        """What is missing, or ""."""
-        return "names no allocator" if self.name is None else super().problem()
+        """Return what is missing, or ""."""
+        return "the key 'name' is missing" if self.name is None else super().problem()
 
 
 class _Share(Rule, frozen=True):
-    """An upper limit on a number of bytes, or on their share of what there is.
+    """An upper limit on a size, in bytes or relative to a capacity.
 
     Attributes:
         limit_bytes: Limit in bytes.
-        limit_percent: Limit in percent of what the board has.
+        limit_percent: Limit in percent of the board's capacity.
     """
 
     limit_bytes: NotNegative | None = None
     limit_percent: Amount | None = None
 
     def problem(self) -> str:
-        """What is missing, or ""."""
+        """Return what is missing, or ""."""
         if self.limit_bytes is None and self.limit_percent is None:
-            return "gives no limit: limit_bytes or limit_percent"
+            return "limit missing: set limit_bytes or limit_percent"
         return super().problem()
 
 
 class StackLimit(_Share, frozen=True):
-    """Limit on the deepest that a stack was during the runs; none may have overflowed."""
+    """Limit on the peak use of a stack during the runs; an overflow always fails."""
 
 
 class TraceLimit(_Share, frozen=True):
-    """Limit on the log as the device sent it; a share is one of its room for it."""
+    """Limit on the size of the log as sent by the device, or on its share of the log buffer."""
 
 
 class ArenaLimit(_Share, frozen=True):
-    """Limit on what the model takes of the arena: its data and what describes its method."""
+    """Limit on the model's use of the arena: its data and the description of its method."""
 
 
 class CodeLimit(Rule, frozen=True):
-    """Limits on the linked firmware, where it was built here.
+    """Limits on the linked firmware, for runs that built it.
 
     Attributes:
         limit_text_bytes: Code and constants.
@@ -289,22 +289,22 @@ class CodeLimit(Rule, frozen=True):
         "flash": ("text", "data"),
         "ram": ("data", "bss"),
     }
-    """What is limited, and the sections that it is the sum of."""
+    """Limited sizes, and the sections that each is the sum of."""
 
     def problem(self) -> str:
-        """What is missing, or ""."""
+        """Return what is missing, or ""."""
         names = [f"limit_{part}_bytes" for part in self.PARTS]
         if all(getattr(self, name) is None for name in names):
-            return f"gives no limit: {', '.join(names)}"
+            return f"limit missing: set one of {', '.join(names)}"
         return super().problem()
 
 
 class LossLimit(Waiver, frozen=True):
-    """How much a log may miss: events, block or allocator declarations, values, records, and events
-    of a damaged file of which the rest was read.
+    """Allowed losses of a log: events, block or allocator declarations, values, records, and
+    damaged events of a partly readable file.
 
-    Runs that were given up for newer ones were so because the run asked for it, so any number of
-    them is allowed unless ``runs`` says how many.
+    Runs are dropped in favor of newer ones only if the run asked for it, so any number of them is
+    allowed unless ``runs`` sets a limit.
     """
 
     events: NotNegative = 0
@@ -316,11 +316,11 @@ class LossLimit(Waiver, frozen=True):
 
 
 CodeSeverity = Severity | Literal["off"] | Waiver
-"""What ``[severity]`` says of a code."""
+"""An entry of the ``[severity]`` table."""
 
 
 class Rules(BudgetTable, frozen=True):
-    """The rules of a file, or of a part of it that is for some boards and models.
+    """The rules of a file, or of a section for some boards and models.
 
     Attributes:
         time: Limits on operators.
@@ -333,8 +333,8 @@ class Rules(BudgetTable, frozen=True):
         code: Limits on the firmware's size.
         arena: Limit on the model's use of the arena.
         losses: Allowed losses.
-        severity: What it means when checks of a code do not hold, instead of what the code says.
-        history: When a change since earlier results is one.
+        severity: Severities of failed checks by code; replace the default of the code.
+        history: Settings of the comparison with earlier results.
     """
 
     time: tuple[TimeLimit, ...] = ()
@@ -352,12 +352,12 @@ class Rules(BudgetTable, frozen=True):
 
 
 class Section(Rules, frozen=True):
-    """Rules for the boards and models that match. Of several patterns one has to.
+    """Rules for matching boards and models. With several patterns, one has to match.
 
     Attributes:
-        board: ``fnmatch`` patterns on the board's name.
-        model: On the name of the model's file.
-        unit: On the name of the board of this type.
+        board: ``fnmatch`` patterns on the name of the board type.
+        model: ``fnmatch`` patterns on the name of the model's file.
+        unit: ``fnmatch`` patterns on the name of the unit (the physical board).
     """
 
     board: Patterns = "*"
@@ -370,8 +370,8 @@ class BudgetFile(Rules, frozen=True, kw_only=True):
 
     Attributes:
         schema: Version of this file format, 1.
-        extends: Budget files, relative to this one, whose rules come before these.
-        sections: Rules for some boards and models only, which come after these; ``for`` in the
+        extends: Budget files, relative to this one; their rules apply before these.
+        sections: Rules for some boards and models only; they apply after these. ``for`` in the
             file.
     """
 
@@ -381,5 +381,5 @@ class BudgetFile(Rules, frozen=True, kw_only=True):
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of budget files, which editors of TOML understand, too."""
+    """Return the JSON Schema of budget files, which TOML editors understand, too."""
     return msgspec.json.schema(BudgetFile)

@@ -1,4 +1,4 @@
-"""Subject: what a verdict is about, a trace and what is known beside it."""
+"""Subject: a trace, and what else is known of its run; the input of all checks."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelOutput:
-    """An output of a run beside what it should be.
+    """An output of a run, with its reference.
 
     Attributes:
         name: The file of the output, relative to the run directory.
-        value: What came out of the last execution.
-        reference: What should have.
-        rtol: How far off an element may be, as a share of the reference; None for what its type
-            allows (``harness.check.invariants.outputs``).
-        atol: Plus this much; likewise.
+        value: Output of the last execution.
+        reference: Expected output.
+        rtol: Relative tolerance per element; None for the default of its type
+            (``harness.check.invariants.outputs``).
+        atol: Absolute tolerance per element, added to the relative one; None likewise.
     """
 
     name: str
@@ -46,32 +46,32 @@ class ModelOutput:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A trace, and what else is known of its run; None or empty where nothing is.
+    """A trace, and what else is known of its run; None or empty if unknown.
 
-    What is computed of the trace is computed once, when it is first asked for, so that all checks,
-    reports and the history agree about it.
+    Derived values are computed once, on first use, so that all checks, reports and the history use
+    the same values.
 
     Attributes:
-        trace: What was logged.
+        trace: The logged events.
         board: Name of the board type.
-        unit: The board of this type that it was.
+        unit: Name of the unit (the physical board).
         model: Name of the model's file, without its directory.
-        log_bytes: Size of the log as the device sent it.
-        trace_capacity: Bytes that the device has for its log.
-        arena_capacity: Bytes of the device's arena.
-        arena_used: Bytes of it that the model takes.
-        probe: Ticks of clock 0 that an empty event took on the device.
-        qualities: How well it is known when the events of each clock were.
-        planned: Bytes that allocators were given, by name.
-        image: Bytes of the firmware: ``text``, ``data`` and ``bss``.
-        symbols: What an ETRecord knows of every event, shape (n,).
-        outputs: Outputs for which there is a reference.
-        runs_requested: Executions that were asked for.
-        runs_completed: Executions that ended.
-        dumps: Rows at which a further dump begins, of several that stood in one file: it may be
-            older than the one before it.
+        log_bytes: Size of the log as sent by the device.
+        trace_capacity: Size of the device's log buffer in bytes.
+        arena_capacity: Size of the device's arena in bytes.
+        arena_used: Bytes of the arena used by the model.
+        probe: Duration of an empty event on the device, in ticks of clock 0.
+        qualities: Accuracy of each clock.
+        planned: Bytes planned for each allocator, by name.
+        image: Section sizes of the firmware in bytes: ``text``, ``data`` and ``bss``.
+        symbols: ETRecord data of every event, shape (n,).
+        outputs: Outputs that have a reference.
+        runs_requested: Number of requested executions.
+        runs_completed: Number of completed executions.
+        dumps: First rows of the second and further dumps of a file; a dump may be older than the
+            one before it.
         backends: Names of the backends that instructions call, by chain and instruction.
-        day: The day that waivers with an end are asked for; None for today.
+        day: Day on which waivers are evaluated; None for today.
     """
 
     trace: Trace
@@ -96,12 +96,12 @@ class Subject:
 
     @cached_property
     def operators(self) -> list[Operator]:
-        """Statistics of every operator, first seen first."""
+        """Statistics of every operator, in order of first occurrence."""
         return operator_statistics(self.trace)
 
     @cached_property
     def allocators(self) -> list[AllocatorTotals]:
-        """Totals of every allocator, first seen first."""
+        """Totals of every allocator, in order of first occurrence."""
         return allocator_totals(self.trace)
 
     @cached_property
@@ -111,15 +111,15 @@ class Subject:
 
     @cached_property
     def tree(self) -> CallTree:
-        """Which event happened within which."""
+        """Nesting of the events."""
         return call_tree(self.trace)
 
     @cached_property
     def memory(self) -> Memory:
-        """Every allocator over time."""
+        """Memory of every allocator over time."""
         return memory(self.trace, dict(self.planned), self.tree)
 
 
 def model_name(file: str) -> str:
-    """The name under which a model is known: its file's, without the directory."""
+    """Return the name of a model: its file name without the directory."""
     return PurePath(file).name

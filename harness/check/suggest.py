@@ -1,4 +1,4 @@
-"""A first budget, written from runs that were measured."""
+"""Writes a first budget from measured runs."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from typing import Any, Final
 import msgspec
 
 from harness.analyze.statistics import Operator
-from harness.check.limits.times import Durations, matching
+from harness.check.limits.durations import Durations
+from harness.check.limits.times import matching
 from harness.check.rules import BlockLimit, Statistic, TimeLimit, TimeRule
 from harness.check.subject import Subject
 from harness.records.trace import EXECUTION, OPERATOR_CALL
 
 _TIMES: Final = (("ms", 1e6), ("us", 1e3), ("ns", 1.0))
 _ROUNDING: Final = 1 / 20
-"""Share of the margin that rounding up may add to it."""
+"""Share of the margin that rounding up may add."""
 
 _WIDTH: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the budget is to be like.
+    """Options of the suggested budget.
 
     Attributes:
-        margin: Share by which limits are larger than what was measured. With none, limits are
-            exact, and those on times are in ticks where there is one clock.
-        share: Share of the execution's time from which on an operator gets a limit of its own.
-        statistic: Which statistic is limited.
+        margin: Relative margin of the limits above the measured values. With 0, limits are exact,
+            and time limits are in ticks if there is one clock.
+        share: Smallest share of the execution time for which an operator gets its own limit.
+        statistic: The limited statistic.
     """
 
     margin: float = 0.2
@@ -41,19 +42,19 @@ class Wishes:
 
 
 def suggest(subjects: Sequence[Subject], wishes: Wishes) -> str:
-    """Write a budget file that these subjects keep to.
+    """Return the text of a budget file that these subjects pass.
 
     Args:
-        subjects: One at least. Those of one board and model share a section.
-        wishes: What it is to be like.
+        subjects: One or more. Subjects with the same board and model share a section.
+        wishes: Margin, share and statistic of the limits.
     """
     groups: dict[tuple[str, str], list[Subject]] = {}
     for subject in subjects:
         groups.setdefault((subject.board, subject.model), []).append(subject)
     lines = [
-        "# A first budget, written by `etharness check --suggest`. Limits are what was measured",
-        f"# and {_percent(wishes.margin)} more; of times, the {wishes.statistic}.",
-        "# docs/budgets.md says what else a budget can do.",
+        "# A first budget, written by `etharness check --suggest`. Limits are the measured values",
+        f"# plus {_percent(wishes.margin)}; time limits apply to the {wishes.statistic}.",
+        "# docs/budgets.md describes all rules.",
         "schema = 1",
     ]
     for (board, model), group in sorted(groups.items()):
@@ -69,7 +70,7 @@ def suggest(subjects: Sequence[Subject], wishes: Wishes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _SuggestedTable:
-    """A table of the file: its name, whether it is one of several, comments and fields."""
+    """A table of the budget file; ``several`` for an array of tables."""
 
     name: str
     fields: dict[str, Any]
@@ -93,7 +94,7 @@ class _Group:
         self._times = [Durations(subject) for subject in subjects]
 
     def tables(self) -> Iterator[_SuggestedTable]:
-        """What is limited, times first."""
+        """Yield the suggested tables, times first."""
         blocks = dict.fromkeys(
             run.name for subject in self._subjects for run in subject.runs if run.executes
         )
@@ -103,7 +104,7 @@ class _Group:
         yield from self._sizes()
 
     def _of_block(self, block: str) -> Iterator[_SuggestedTable]:
-        """The whole execution, what takes most of it, and the rest."""
+        """Yield limits for the whole execution, its largest operators, and the rest."""
         escaped = _escaped(block)
         yield from self._rule("block", BlockLimit(block=escaped), "the whole execution")
         operators = [op for op in self._operators(block) if _is_work(op)]
@@ -129,7 +130,7 @@ class _Group:
             yield from self._rule("time", rule, "each of the others")
 
     def _operators(self, block: str) -> list[Operator]:
-        """Every operator of the blocks of a name, once."""
+        """Return every operator of the blocks with this name, once."""
         found: dict[tuple[Any, ...], Operator] = {}
         for subject in self._subjects:
             for op in subject.operators:
@@ -141,7 +142,7 @@ class _Group:
         return [op for op in self._operators(block) if not _is_work(op)]
 
     def _large(self, operators: Sequence[Operator], block: str) -> list[Operator]:
-        """Operators that take their share of the execution in any of the runs."""
+        """Return operators that reach the share of the execution time in any run."""
         shares: dict[tuple[Any, ...], float] = {}
         for subject in self._subjects:
             here = [op for op in subject.operators if op.block == block]
@@ -154,7 +155,7 @@ class _Group:
         return sorted(large, key=lambda op: -shares[_key(op)])
 
     def _rule(self, kind: str, rule: TimeRule, about: str) -> Iterator[_SuggestedTable]:
-        """A rule with the limit that all runs keep to, if there is one."""
+        """Yield the rule with a limit that all runs meet, if the times are known."""
         rule = msgspec.structs.replace(rule, statistic=self._wishes.statistic)
         found = [matching(rule, times)[0] for times in self._times]
         targets = [target for targets in found for target in targets]
@@ -181,7 +182,7 @@ class _Group:
         return f"limit_{name}", self._above(measured / size)
 
     def _above(self, measured: float) -> float:
-        """A readable number that is larger by the margin."""
+        """Return a readable number that is larger by the margin."""
         margin = self._wishes.margin
         return readable(measured * (1 + margin), margin * _ROUNDING) if margin else measured
 
@@ -208,7 +209,7 @@ class _Group:
         stacks = [stack for subject in subjects for stack in subject.trace.stacks]
         if all(subject.trace.stacks for subject in subjects):
             if any(stack.overflowed for stack in stacks):
-                comment = "a stack was used whole and may have overflowed: give it more"
+                comment = "a stack was used completely and may have overflowed: enlarge it"
                 yield _SuggestedTable(
                     "stack", {"limit_percent": 99, "severity": "off"}, comment=comment
                 )
@@ -235,18 +236,18 @@ class _Group:
             for name in names
         }
         if any(lost.values()):
-            comment = "these runs lost something: measure again with more room, and take this out"
+            comment = "these runs have losses: enlarge the log buffer, run again, delete this"
             yield _SuggestedTable(
                 "losses", {name: n for name, n in lost.items() if n}, comment=comment
             )
 
 
 class _Escaped(str):
-    """A name that is written as a pattern that matches just it."""
+    """A name that is written as a pattern matching exactly this name."""
 
 
 def _fields(rule: TimeRule) -> dict[str, Any]:
-    """Fields of a rule that say something, by their names in the file."""
+    """Return the fields of a rule that differ from their defaults, by their names in the file."""
     fields = {}
     for field in msgspec.structs.fields(rule):
         value = getattr(rule, field.name)
@@ -263,7 +264,7 @@ def _key(op: Operator) -> tuple[Any, ...]:
 
 
 def _is_work(op: Operator) -> bool:
-    """Not a scope around others: an event of an instruction, but for what repeats its time."""
+    """Return whether an operator is an instruction's event, not a scope that repeats its time."""
     return op.chain != -1 and op.name not in (OPERATOR_CALL, EXECUTION)
 
 
@@ -278,7 +279,7 @@ def _total(op: Operator) -> float:
 
 
 def _by_clock(operators: Iterable[Operator]) -> Iterator[list[Operator]]:
-    """Operators whose totals compare: all of known rates, and those of each other clock."""
+    """Yield operators with comparable totals: all with known rate, then each other clock."""
     groups: dict[Any, list[Operator]] = {}
     for op in operators:
         groups.setdefault(None if op.ns is not None else op.clock.name, []).append(op)
@@ -286,7 +287,7 @@ def _by_clock(operators: Iterable[Operator]) -> Iterator[list[Operator]]:
 
 
 def readable(value: float, more: float) -> float:
-    """The number with the fewest digits that is at least ``value``, by at most a share more."""
+    """Return the number with the fewest digits in ``[value, value * (1 + more)]``."""
     if value <= 0:
         return 0.0
     exponent = math.floor(math.log10(value))
@@ -299,7 +300,7 @@ def readable(value: float, more: float) -> float:
 
 
 def _escaped(name: str) -> str:
-    """A pattern that matches a name; what no file can hold, any character stands for."""
+    """Return a pattern that matches a name; ``?`` stands for lone surrogates, invalid in TOML."""
     return "".join("?" if 0xD800 <= ord(c) <= 0xDFFF else c for c in glob.escape(name))
 
 
@@ -331,7 +332,7 @@ def _time(value: float, unit: str) -> str:
 
 
 def _unit(nanoseconds: float) -> tuple[str, float]:
-    """The largest unit of which it is at least one, and its nanoseconds."""
+    """Return the largest unit that is no longer than this time, and its nanoseconds."""
     return next((unit for unit in _TIMES if nanoseconds >= unit[1]), _TIMES[-1])
 
 

@@ -1,7 +1,7 @@
-"""MLCommons Chakra's execution trace: protocol buffers, each behind its length.
+"""MLCommons Chakra's execution trace: length-prefixed protocol buffers.
 
-Times are whole microseconds there, in which a microcontroller's operator may well take none; so
-each node also has its nanoseconds as attributes.
+The format has times in whole microseconds, too coarse for many operators of a microcontroller, so
+each node also has its times in nanoseconds as attributes.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ MESSAGES: Final = {
         "attr": (10, "*AttributeProto"),
     },
 }
-"""The part of Chakra's messages that is written; enums are the integers they are sent as."""
+"""The subset of Chakra's messages that is written; enums are integers."""
 
 _VERSION: Final = "0.0.4"
 _METADATA, _COMPUTE = 1, 4  # types of a node
 
 
 def write_chakra(trace: Trace, method: Method | None) -> tuple[bytes, tuple[str, ...]]:
-    """Return the file, and what of the trace is not in it.
+    """Return the file, and notes on data of the trace that it lacks.
 
     Args:
-        trace: What was logged.
+        trace: The trace.
         method: The method that was executed; without it nothing is known of operands.
 
     Raises:
@@ -64,7 +64,7 @@ def write_chakra(trace: Trace, method: Method | None) -> tuple[bytes, tuple[str,
     metadata = types["GlobalMetadata"](version=_VERSION)
     _attributes(metadata, {"schema": "etdump-harness", "finish_ns": nodes[0].duration})
     out = io.BytesIO()
-    # The process alone has nothing to run; threads are what everything else hangs on.
+    # The process node is left out; threads are the roots of all other nodes.
     for message in [metadata, *(_message(types["Node"], node) for node in nodes[1:])]:
         proto.serialize_length_prefixed(message, out)
     notes = drawing.notes if method else (*drawing.notes, NO_MODEL)
@@ -73,7 +73,7 @@ def write_chakra(trace: Trace, method: Method | None) -> tuple[bytes, tuple[str,
 
 def _message(type_: Any, node: GraphNode) -> Any:
     thread = not node.record
-    # A CPU is busy with a node only while it is in nothing within it.
+    # The busy time of a CPU node excludes its children.
     busy = 0 if thread else node.duration if node.stream is not None else node.own
     message = type_(
         id=node.id,

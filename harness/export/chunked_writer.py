@@ -1,4 +1,4 @@
-"""A long table of any columns as a file, written piece by piece."""
+"""Writes long tables with any columns to a file, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from harness.export.delimited import delimited
 from harness.export.extra import require
 
 Piece = Mapping[str, Sequence[Any]]
-"""Some rows: every column by its name, in order, each with one value per row."""
+"""Some rows: all columns by name, in order, each with one value per row."""
 
 SUFFIXES: Final = (".csv", ".tsv", ".json", ".parquet")
 
 
 def write_pieces(file: Path, pieces: Iterable[Piece], types: Mapping[str, str]) -> int:
-    """Write a table, whole or not at all; a file that is there is replaced.
+    """Write a table atomically; an existing file is replaced.
 
     Args:
-        file: Where to; its suffix says the format.
+        file: Output file; the suffix selects the format.
         pieces: The rows, all with the same columns.
-        types: Arrow's name of the type of every column.
+        types: Arrow's type name of every column.
 
     Returns:
-        How many rows it has.
+        The number of rows.
 
     Raises:
-        UsageError: The suffix is none of ``SUFFIXES``, the file cannot be written, or a package is
+        UsageError: The suffix is not in ``SUFFIXES``, the file cannot be written, or a package is
             not installed.
     """
     check_suffix(file)
@@ -53,15 +53,15 @@ def write_pieces(file: Path, pieces: Iterable[Piece], types: Mapping[str, str]) 
 
 
 def check_suffix(file: Path) -> None:
-    """Refuse a file whose suffix says no format.
+    """Check that the suffix of a file selects a format.
 
     Raises:
-        UsageError: It does not.
+        UsageError: The suffix is not in ``SUFFIXES``.
     """
     if file.suffix.lower() not in SUFFIXES:
         raise UsageError(
-            f"{file}: there is no table with the suffix {file.suffix!r}",
-            hint=f"name a file that ends in one of {', '.join(SUFFIXES)}",
+            f"{file}: unsupported table suffix {file.suffix!r}",
+            hint=f"use one of {', '.join(SUFFIXES)}",
         )
 
 

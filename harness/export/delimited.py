@@ -1,4 +1,4 @@
-"""CSV and TSV: the table for spreadsheets and scripts, without what stands beside it."""
+"""CSV and TSV: the table of events for spreadsheets and scripts, without the header data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write_delimited(trace: Trace, delimiter: str) -> bytes:
 
 
 def delimited(table: Mapping[str, Sequence[Any]], delimiter: str, *, header: bool = True) -> bytes:
-    """Write any columns as ``write_delimited`` does, without a header line if it is written."""
+    """Write any columns in the format of ``write_delimited``, with or without a header line."""
     out = io.StringIO()
     writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
     if header:
@@ -44,7 +44,7 @@ def _cell(value: Any) -> Any:
 
 
 def unsaid(trace: Trace) -> tuple[str, ...]:
-    """What ``trace`` says and its table does not, a line each."""
+    """Return a line for each kind of data of ``trace`` that its table lacks."""
     empty = sum(not block.count for block in trace.blocks)
     lost = ", ".join(f"{count} {what}" for what, count in asdict(trace.losses).items() if count)
     notes = {

@@ -12,19 +12,19 @@ from harness.records.trace import Trace
 
 
 class EventsDocument(msgspec.Struct, frozen=True):
-    """A trace: what stands beside its events, and the events in log order."""
+    """A trace: the header, and the events in log order."""
 
     header: TableHeader
     events: list[EventRow]
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of what ``write_json`` writes."""
+    """Return the JSON Schema of the output of ``write_json``."""
     return msgspec.json.schema(EventsDocument)
 
 
 def write_json(trace: Trace) -> bytes:
-    """Write ``trace``, whole; one event per line."""
+    """Write the complete ``trace``, one event per line."""
     table = columns(trace)
     rows = [EventRow(*row) for row in zip(*table.values(), strict=True)]
     beside = msgspec.json.encode(header(trace))
@@ -33,15 +33,15 @@ def write_json(trace: Trace) -> bytes:
 
 
 def read_json(data: bytes) -> Trace:
-    """Read what ``write_json`` wrote.
+    """Read the output of ``write_json``.
 
     Raises:
-        FormatError: It is not such a document, or contradicts itself.
+        FormatError: The data has another format or is inconsistent.
     """
     try:
         document = msgspec.json.decode(data, type=EventsDocument)
     except msgspec.DecodeError as error:
-        raise FormatError(f"not the JSON of a trace: {error}") from None
+        raise FormatError(f"not a trace in JSON: {error}") from None
     events = document.events
     table = {name: [getattr(event, name) for event in events] for name in COLUMNS}
     return trace_of(document.header, table)

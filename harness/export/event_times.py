@@ -1,9 +1,9 @@
-"""When every event of a trace was, on one clock: integer nanoseconds from the earliest one drawn.
+"""Places every event of a trace on one clock: integer nanoseconds from the earliest drawn event.
 
-The tracer's own events are where its ticks say. A delegate's clock counts from somewhere else: what
-it logged in a call is placed within the call, where the calls of the whole trace together say that
-it may have been (``harness.analyze.delegate_clocks``): in the middle of what is possible. Events
-that their ticks place already are not moved.
+The tracer's own events are placed by their ticks. A delegate's clock has another zero: its events
+are placed in their call, in the middle of the range that all calls of the trace together allow
+(``harness.analyze.delegate_clocks``). Delegate events with ticks of the tracer's clock are not
+moved.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LATEST: Final = 2**63 - 1
 
 
 def floor_nanoseconds(ticks: Ints, domain: ClockDomain) -> Ints:
-    """Whole nanoseconds of so many ticks, rounded down.
+    """Convert ticks to whole nanoseconds, rounded down.
 
     Raises:
         UsageError: The rate is unknown, or the result does not fit 63 bits.
@@ -37,8 +37,8 @@ def floor_nanoseconds(ticks: Ints, domain: ClockDomain) -> Ints:
     length = nanoseconds_per_tick(domain)
     if length is None:
         raise UsageError(
-            f"clock {domain.name!r} has no known rate, so nothing can be drawn on it",
-            hint="say what it is with --clock-hz",
+            f"clock {domain.name!r}: the rate is unknown, so its events cannot be drawn",
+            hint="give the rate with --clock-hz",
         )
     p, q = length.numerator, length.denominator
     if int(np.abs(ticks).max(initial=0)) * p > _LATEST:
@@ -51,23 +51,23 @@ def floor_nanoseconds(ticks: Ints, domain: ClockDomain) -> Ints:
 
 def _too_long(domain: ClockDomain) -> UsageError:
     return UsageError(
-        f"clock {domain.name!r} spans more nanoseconds than 63 bits hold",
-        hint="correct its rate or width: --clock-hz, --clock-bits",
+        f"clock {domain.name!r}: the time span exceeds 63 bits of nanoseconds",
+        hint="correct the rate or width of the clock with --clock-hz or --clock-bits",
     )
 
 
 class Placed:
-    """Where every row of a trace is.
+    """Start and end of every row of a trace on one clock.
 
     Attributes:
-        start: Nanoseconds since the earliest instant of what ``drawn`` or ``timed`` names, int64,
-            never negative; of nothing else.
+        start: Nanoseconds since the earliest ``drawn`` or ``timed`` row, int64, not negative;
+            meaningless for other rows.
         end: Likewise.
-        slack: How far a delegate's events may be from there.
+        slack: Largest error of the position of a delegate's events, in nanoseconds.
         drawn: True for rows that become slices.
-        timed: True for allocations that have a time.
-        delegate: True for events of delegates.
-        call: Row of the event of the tracer's own that a delegate's event is in, else -1.
+        timed: True for allocations with a time.
+        delegate: True for delegate events.
+        call: Row of the tracer's event that contains a delegate event, else -1.
     """
 
     def __init__(self, trace: Trace, parent: Ints) -> None:
@@ -96,25 +96,25 @@ class Placed:
         self._begin_at_zero()
 
     def notes(self) -> tuple[str, ...]:
-        """What is not as it should be, a line each."""
-        kind = self.trace.kind
-        values = int(np.count_nonzero((kind == Kind.DEBUG) & ~self.drawn))
-        allocations = int(np.count_nonzero((kind == Kind.ALLOCATION) & ~self.timed))
+        """Return a line for each kind of missing or uncertain event."""
+        kinds = self.trace.kind
+        values = int(np.count_nonzero((kinds == Kind.DEBUG) & ~self.drawn))
+        allocations = int(np.count_nonzero((kinds == Kind.ALLOCATION) & ~self.timed))
         unplaced = int(np.count_nonzero(self.unplaced))
         counts = {
             "values without a time": values,
             "allocations without a time": allocations,
-            "events of delegates that no call or no known rate places": unplaced,
-            "calls in which a delegate's events may be earlier or later than drawn": self.loose,
-            "calls shorter than what their delegate logged in them": self.too_long,
-            "events that end before they start, drawn without a length": self.reversed,
+            "delegate events without a call or with an unknown clock rate": unplaced,
+            "calls with delegate events that may be earlier or later than drawn": self.loose,
+            "calls shorter than the delegate events in them": self.too_long,
+            "events that end before they start, drawn with zero length": self.reversed,
         }
-        return tuple(f"{number} {what}" for what, number in counts.items() if number)
+        return tuple(f"{number} {kind}" for kind, number in counts.items() if number)
 
     def keys(self, rows: Ints) -> Ints:
-        """What tells lines apart, shape (n, 4).
+        """Return the key of the line of each row, shape (n, 4).
 
-        Tracer, whether of a delegate, and the chain and instruction of its calls.
+        Columns: tracer, whether a delegate event, chain and instruction of the delegate's calls.
         """
         trace, of_delegate, call = self.trace, self.delegate[rows], self.call[rows]
         chain = np.where(of_delegate, trace.chain[call], 0)
@@ -123,7 +123,7 @@ class Placed:
         return np.stack([tracer, of_delegate, chain, instruction], axis=1)
 
     def _begin_at_zero(self) -> None:
-        """Count from the earliest instant that is drawn: a delegate's event may be before all else.
+        """Shift times to the earliest drawn instant, which may be a delegate event.
 
         Raises:
             UsageError: The latest is more than 63 bits of nanoseconds later.
@@ -142,7 +142,7 @@ class Placed:
         return np.isin(self.trace.clock, without)
 
     def _place_delegates(self, own: Placement) -> None:
-        """Place what each call's delegate logged on each clock, as one."""
+        """Place the events of each call and clock as a group."""
         trace = self.trace
         rows = np.flatnonzero(self.delegate & ~self.unplaced)
         if not len(rows):
@@ -164,13 +164,13 @@ class Placed:
             self._place_group(group, likely, slack)
 
     def _align(self, clock: int, own: Placement, likely: Ints, slack: Ints) -> None:
-        """Find out where events of a delegate's clock began, and how far from there they may be.
+        """Estimate the start of events on a delegate's clock, and its largest error.
 
         Args:
             clock: Index of the clock.
             own: The tracer's own events.
-            likely: Nanoseconds, per row; set where bounds are known.
-            slack: Likewise.
+            likely: Estimated start in nanoseconds per row; set for events with bounds.
+            slack: Largest error in nanoseconds, likewise.
         """
         times = align_delegate(self.trace, clock, own)
         began, _ = times.placement.instants(times.alignment)
@@ -201,11 +201,11 @@ class Placed:
         self.end[group] = self.end[group] - low + at
 
     def _lead(self, call: int, group: Ints) -> int | None:
-        """Nanoseconds from the start of a call to its delegate's first event.
+        """Return the nanoseconds from the start of a call to its first delegate event.
 
-        None when the delegate's ticks are not the caller's: of another clock, or not within the
-        call, as in a file that does not name clocks. Nor does a call that ends before it starts
-        say where anything was.
+        None if the delegate's ticks are not of the caller's clock: they have another clock, or are
+        outside of the call, as in a file without clocks. Also None if the call ends before it
+        starts.
         """
         trace = self.trace
         if trace.clock[group[0]] != _MAIN or self.end[call] < self.start[call]:
@@ -221,12 +221,12 @@ class Placed:
 
 
 def _only(trace: Trace, rows: _Bools) -> Trace:
-    """The same, as if no other rows had a time."""
+    """Return the trace without the times of all other rows."""
     return replace(trace, clock=np.where(rows, trace.clock, NO_CLOCK).astype(np.uint8))
 
 
 def _outermost(parent: Ints, delegate: _Bools) -> Ints:
-    """For every event of a delegate the first one around it that is none, -1 without."""
+    """For each delegate event, return its nearest non-delegate ancestor (-1: none)."""
     call = np.where(delegate, parent, -1)
     while (inside := np.flatnonzero((call >= 0) & delegate[call])).size:
         call[inside] = parent[call[inside]]

@@ -1,8 +1,8 @@
 """PyTorch's execution trace, JSON of schema 1.1.1-chakra.0.0.4, with times.
 
-PyTorch writes no times; ``ts``, ``inclusive_dur`` and ``exclusive_dur`` (microseconds) are what
-Chakra's linker would add from a second file, so its converter takes this one alone. What a delegate
-did carries ``cat`` and ``stream``, as kernels of an accelerator do.
+PyTorch writes no times. Chakra's linker would add ``ts``, ``inclusive_dur`` and ``exclusive_dur``
+(microseconds) from a second file; this file already has them, so the converter needs no other.
+Delegate events have ``cat`` and ``stream``, like kernels of an accelerator.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from harness.export.timeline import draw
 from harness.records.trace import Trace
 
 SCHEMA: Final = "1.1.1-chakra.0.0.4"
-"""The version PyTorch 2.13 writes."""
+"""The version that PyTorch 2.13 writes."""
 
 NO_MODEL: Final = "operands and data dependencies are unknown without --model"
 """Note of a graph without them."""
 
 
 def write_execution_trace(trace: Trace, method: Method | None) -> tuple[bytes, tuple[str, ...]]:
-    """Return the file, and what of the trace is not in it.
+    """Return the file, and notes on data of the trace that it lacks.
 
     Args:
-        trace: What was logged.
-        method: The method that was executed; without it nothing is known of operands.
+        trace: The trace.
+        method: The executed method; without it operands are unknown.
 
     Raises:
         UsageError: The rate of the tracer's clock is unknown.

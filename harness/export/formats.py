@@ -13,11 +13,11 @@ from harness.records.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A file's content, and what it does not say.
+    """The content of an exported file, and what was lost.
 
     Attributes:
         data: The file.
-        notes: What of the trace is not in it, or not as it was: a line each, with numbers.
+        notes: A line for each kind of data that the file lacks or changes, with numbers.
     """
 
     data: bytes
@@ -29,8 +29,8 @@ class Request:
     """How to write a trace.
 
     Attributes:
-        flavour: A variant of the format, "" where it has none.
-        method: The method of the model that was executed, if it is known.
+        flavour: Variant of the format, "" if it has no variants.
+        method: The executed method of the model, if known.
     """
 
     flavour: str = ""
@@ -43,8 +43,8 @@ class ExportFormat:
 
     Attributes:
         description: One line for --help.
-        write: Makes the file of a trace.
-        flavours: Variants by name; the first is the default. None: there is only one.
+        write: Returns the file for a trace.
+        flavours: Names of variants, the first is the default; empty without variants.
     """
 
     description: str
@@ -58,10 +58,10 @@ def export(
     """Write ``trace`` in the format ``name``.
 
     Args:
-        trace: What was logged.
+        trace: The trace.
         name: One of FORMATS.
-        flavour: One of the format's, its first by default.
-        method: The method of the model that was executed: some formats hold what it says.
+        flavour: Variant of the format, its first by default.
+        method: The executed method of the model; some formats include its data.
 
     Raises:
         UsageError: The format or its flavour is unknown, cannot hold this trace, or needs a package
@@ -69,11 +69,14 @@ def export(
         NotComparableError: The trace is not of this method.
     """
     if name not in FORMATS:
-        raise UsageError(f"format {name!r} is not known", hint=f"one of {', '.join(FORMATS)}")
+        raise UsageError(f"unknown format {name!r}", hint=f"formats are {', '.join(FORMATS)}")
     chosen = FORMATS[name]
     if flavour is not None and flavour not in chosen.flavours:
-        known = ", ".join(chosen.flavours) or "none"
-        raise UsageError(f"format {name} has no flavour {flavour!r}", hint=f"its flavours: {known}")
+        known = ", ".join(chosen.flavours)
+        raise UsageError(
+            f"unknown flavour {flavour!r} of format {name}",
+            hint=f"flavours are {known}" if known else "the format has no flavours",
+        )
     return chosen.write(trace, Request(flavour or next(iter(chosen.flavours), ""), method))
 
 

@@ -1,9 +1,9 @@
-"""The flavour of Kineto JSON that HolisticTraceAnalysis analyses.
+"""The flavour of Kineto JSON for HolisticTraceAnalysis.
 
-HTA measures accelerators: kernels on streams, each launched by a call on the host, and steps of the
-profiler. Here an execution is a step, what a delegate did is a kernel on a stream of that delegate,
-and its DELEGATE_CALL launched it. Where no delegate logged anything, the innermost scope of
-each instruction is the kernel, on one stream, and its OPERATOR_CALL launched it.
+HTA analyzes accelerators: kernels on streams, each launched by a call on the host, and steps of the
+profiler. Here an execution is a step, a delegate event is a kernel on a stream of its delegate, and
+its DELEGATE_CALL is the launch. Without delegate events, the innermost scope of each instruction is
+the kernel, all on one stream, and its OPERATOR_CALL is the launch.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from harness.export.kineto_events import (
 from harness.export.timeline import Drawing
 
 _FIRST_STREAM = 7
-"""What CUDA's default stream is shown as."""
+"""Number of CUDA's default stream."""
 
 
 def events_for_hta(drawing: Drawing) -> tuple[list[Event], tuple[str, ...]]:
-    """All events of the file, and what had to be assumed, a line each."""
+    """Return all events of the file, and a line for each assumption."""
     launches = drawing.flows
     notes: tuple[str, ...] = ()
     if not launches:
@@ -46,7 +46,7 @@ def events_for_hta(drawing: Drawing) -> tuple[list[Event], tuple[str, ...]]:
 
 
 def _instructions(drawing: Drawing) -> Iterator[tuple[int, int]]:
-    """The innermost scope of each instruction, and what is around it."""
+    """Yield the parent of each instruction's innermost scope, and this scope."""
     innermost = np.ones(len(drawing), np.bool_)
     innermost[drawing.parent[drawing.parent >= 0]] = False
     for number in np.flatnonzero(innermost & (drawing.parent >= 0)).tolist():
@@ -55,7 +55,7 @@ def _instructions(drawing: Drawing) -> Iterator[tuple[int, int]]:
 
 
 def _steps(drawing: Drawing) -> Iterator[Event]:
-    """One for each block in which an instruction was executed."""
+    """Yield a step for each block in which an instruction was executed."""
     blocks = drawing.blocks()
     executed = blocks[drawing.trace.chain[drawing.row] != -1]
     for step, block in enumerate(np.unique(executed).tolist()):
@@ -67,7 +67,7 @@ def _steps(drawing: Drawing) -> Iterator[Event]:
 
 
 def _launched(drawing: Drawing, call: int, kernel: int, correlation: int) -> Iterator[Event]:
-    """A kernel on its stream, and the call that launched it, which takes no time of its own."""
+    """Yield a kernel on its stream, and its launch with a duration of 0."""
     event = slice_event(drawing, kernel, "kernel")
     track = int(drawing.track[kernel]) if drawing.flows else 0
     stream = _FIRST_STREAM + track

@@ -26,12 +26,12 @@ from harness.records.trace import Kind, Trace
 def write_kineto(
     trace: Trace, flavour: str = "torch", method: Method | None = None
 ) -> tuple[bytes, tuple[str, ...]]:
-    """Return the file, and what of the trace is not in it.
+    """Return the file, and notes on data of the trace that it lacks.
 
     Args:
-        trace: What was logged.
-        flavour: ``torch``, as the PyTorch profiler writes a trace of a CPU, or ``hta``.
-        method: The method that was executed, which says what its delegates are called.
+        trace: The trace.
+        flavour: ``torch``, like the PyTorch profiler's CPU traces, or ``hta``.
+        method: The executed method, for names of delegates.
 
     Raises:
         UsageError: The rate of the tracer's clock is unknown.
@@ -63,7 +63,7 @@ def _events(drawing: Drawing) -> Iterator[Event]:
 
 
 def _category(drawing: Drawing, number: int) -> str:
-    """Scopes of an instruction are operators; those around all of them annotations."""
+    """Return the category of a slice: operator for scopes of an instruction, else annotation."""
     row = drawing.row[number]
     if drawing.trace.kind[row] == Kind.DEBUG:
         return "user_annotation"
@@ -71,7 +71,7 @@ def _category(drawing: Drawing, number: int) -> str:
 
 
 def _line(event: Event) -> str:
-    """JSON of an event, nanoseconds as microseconds; no float is ever made of them."""
+    """Return the JSON of an event; converts nanoseconds to microseconds without floats."""
     times = "".join(
         f', "{key}": {_microseconds(event[key])}' for key in ("ts", "dur") if key in event
     )

@@ -1,4 +1,4 @@
-"""Events of Chrome's JSON trace format, of which every flavour is made.
+"""Events of Chrome's JSON trace format, common to all flavours.
 
 Times are integer nanoseconds here; they become microseconds when the file is written.
 """
@@ -19,7 +19,7 @@ Event = dict[str, Any]
 
 
 def threads(tracks: tuple[Track, ...]) -> Iterator[Event]:
-    """Names of the process and of its threads, one per track; thread ids count from 1."""
+    """Yield the names of the process and its threads, one per track; thread ids start at 1."""
     yield _named("process_name", 0, name="target")
     yield _named("process_labels", 0, labels="ExecuTorch")
     for tid, track in enumerate(tracks, start=1):
@@ -28,9 +28,9 @@ def threads(tracks: tuple[Track, ...]) -> Iterator[Event]:
 
 
 def slice_event(drawing: Drawing, number: int, category: str) -> Event:
-    """One slice as a complete event."""
+    """Return a slice as a complete event."""
     arguments: dict[str, Any] = {**drawing.arguments(number)}
-    # Numbers by which readers find an event again, here and in PyTorch's execution trace.
+    # Ids by which readers match events of this file and of PyTorch's execution trace.
     arguments["External id"] = arguments["Record function id"] = int(drawing.row[number]) + 1
     arguments["Ev Idx"] = arguments.pop("event")
     if (given := drawing.given[number]) is not None:
@@ -45,7 +45,7 @@ def slice_event(drawing: Drawing, number: int, category: str) -> Event:
 
 
 def flow_events(drawing: Drawing) -> Iterator[Event]:
-    """An arrow from each call of a delegate to each of its events."""
+    """Yield an arrow from each delegate call to each of its events."""
     numbers = count(1)
     for call, event in drawing.flows:
         start = int(drawing.start[event])
@@ -55,7 +55,7 @@ def flow_events(drawing: Drawing) -> Iterator[Event]:
 
 
 def counter_events(drawing: Drawing) -> Iterator[Event]:
-    """Live bytes of each allocator after each change."""
+    """Yield the live bytes of each allocator after each change."""
     for counter in drawing.counters:
         for time, live in zip(counter.time.tolist(), counter.live.tolist(), strict=True):
             yield {
@@ -68,7 +68,7 @@ def counter_events(drawing: Drawing) -> Iterator[Event]:
 
 
 def gap_events(drawing: Drawing) -> Iterator[Event]:
-    """What is missing, on threads of its own behind the others, as it may overlap."""
+    """Yield losses, on threads of their own after the others, because they may overlap."""
     for tid, gap in enumerate(drawing.gaps, start=len(drawing.tracks) + 1):
         yield _named("thread_name", tid, name="losses")
         event = {"ph": "X", "cat": "loss", "name": gap.name, "pid": PID, "tid": tid}

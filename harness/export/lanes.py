@@ -1,7 +1,7 @@
-"""Lines for slices: on each, every two slices are nested as in the call tree, or apart.
+"""Assigns slices to lanes, on which slices are nested as in the call tree or do not overlap.
 
-Viewers nest by time alone and drop what overlaps partly. So what would be nested otherwise than in
-the tree, or overlaps, moves to a lane of its own.
+Viewers nest by time alone and drop slices that overlap partly. So slices that would nest otherwise
+than in the tree, or overlap, move to a lane of their own.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class Arranged:
     """Slices on lines.
 
     Attributes:
-        order: Slices by start, those around others first. Begins and ends in this order, ends
-            innermost first, are in order of time on each track.
-        track: Per slice in this order, its track.
-        depth: Per slice in this order, how many slices of its track are around it.
+        order: Slices by start, outer slices first. Starts and ends written in this order, inner
+            ends first, are in order of time on each track.
+        track: Track of each slice, in this order.
+        depth: Number of enclosing slices on the same track, in this order.
         tracks: Line and lane of each track, in order.
     """
 
@@ -34,19 +34,19 @@ class Arranged:
 
 @dataclass(slots=True)
 class _Lane:
-    """Slices that have begun and not ended, outermost first."""
+    """The open slices of a lane, outermost first."""
 
     open: list[int] = field(default_factory=list)
 
 
 def arrange(start: _Ints, end: _Ints, parent: _Ints, lines: _Ints) -> Arranged:
-    """Give each slice a lane.
+    """Assign a lane to each slice.
 
     Args:
-        start: When it begins.
-        end: When it ends, not before it begins.
-        parent: The slice around it, -1 for none.
-        lines: On which line it should be, numbers from 0.
+        start: Start of each slice.
+        end: End of each slice, not before its start.
+        parent: Enclosing slice, -1 without one.
+        lines: Line of each slice, numbers from 0.
     """
     order = sorted(_outer_first(start, end, parent), key=start.tolist().__getitem__)
     starts, ends, parents, wanted = (x.tolist() for x in (start, end, parent, lines))
@@ -84,8 +84,8 @@ def arrange(start: _Ints, end: _Ints, parent: _Ints, lines: _Ints) -> Arranged:
 
 
 def _outer_first(start: _Ints, end: _Ints, parent: _Ints) -> list[int]:
-    """All slices depth first; siblings by start, then by end, then as they were logged."""
-    children: list[list[int]] = [[] for _ in range(len(parent) + 1)]  # the last: within nothing
+    """Return all slices depth-first; siblings by start, then by end, then in log order."""
+    children: list[list[int]] = [[] for _ in range(len(parent) + 1)]  # the last entry: roots
     for slice_ in np.lexsort((end, start))[::-1].tolist():
         children[parent[slice_]].append(slice_)
     order: list[int] = []

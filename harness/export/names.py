@@ -1,8 +1,8 @@
-r"""Names in other people's formats: text that is always valid UTF-8, and the name again.
+r"""Escapes names as valid UTF-8 for other tools' formats, and unescapes them.
 
-A name is whatever bytes a device or a file held. Where a format wants text, a backslash becomes
-``\\``, and a control character or a byte that is no UTF-8 becomes ``\xNN``. So no name can break a
-line of a table, and every name can be told from every other.
+A name may be any bytes of a device or file. In text formats, a backslash becomes ``\\``, and a
+control character or an invalid UTF-8 byte becomes ``\xNN``. So no name breaks a line of a table,
+and different names stay different.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def escaped(name: str) -> str:
 
 
 def unescaped(text: str) -> str:
-    """Return the name of which ``escaped`` made ``text``."""
+    """Return the name for escaped ``text``."""
     return _ESCAPE.sub(_character, text)
 
 

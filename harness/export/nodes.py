@@ -1,4 +1,4 @@
-"""A trace as a graph: what Chakra calls an execution trace, before it is written.
+"""A trace as a graph (an execution trace in Chakra's terms), before it is written.
 
 Each slice of the drawing is a node; so are the process and each tracer, which stands for a thread.
 A node is inside the node of what was around it (a control dependency). Data dependencies come from
@@ -19,10 +19,10 @@ from harness.export.timeline import Drawing
 
 PROCESS: Final = "[pytorch|profiler|execution_trace|process]"
 THREAD: Final = "[pytorch|profiler|execution_trace|thread]"
-"""Names by which PyTorch's readers know the roots of the graph."""
+"""Names of the graph's roots that PyTorch's readers expect."""
 
 OPERATOR_SCOPE, USER_SCOPE = 0, 7
-"""PyTorch's numbers for a function and for an annotation."""
+"""PyTorch's record types of a function and of an annotation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class GraphNode:
 
 
 def graph(drawing: Drawing, method: Method | None) -> list[GraphNode]:
-    """All nodes by id.
+    """Return all nodes by id.
 
     Args:
         drawing: Of the trace, with the same method.
@@ -108,7 +108,7 @@ def graph(drawing: Drawing, method: Method | None) -> list[GraphNode]:
 
 
 def _order(drawing: Drawing) -> list[list[int]]:
-    """Each slice needs the one of its tracer that began before it."""
+    """Return dependencies by order: each slice depends on its tracer's previous slice."""
     latest: dict[int, int] = {}
     needs: list[list[int]] = []
     for number in range(len(drawing)):
@@ -119,7 +119,7 @@ def _order(drawing: Drawing) -> list[list[int]]:
 
 
 def _data_flow(drawing: Drawing) -> list[list[int]]:
-    """Each slice needs what is around it to have begun, and its inputs to be there.
+    """Return dependencies by data: each slice depends on its parent, and on its inputs' writers.
 
     What is around nothing needs the one before it, and what a delegate logs its predecessor in
     the same call.
@@ -152,5 +152,5 @@ def _writers(arguments: Arguments, writers: dict[int, int]) -> Iterator[int]:
 
 
 def value_numbers(argument: Argument) -> tuple[int, ...]:
-    """The number of an argument's value, and of the values of a list's members."""
+    """Return the number of an argument's value, and the numbers of a list's members."""
     return (argument.number, *getattr(argument.value, "numbers", ()))

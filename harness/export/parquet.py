@@ -1,4 +1,4 @@
-"""Parquet: the whole trace as typed columns, for pandas, DuckDB and the like."""
+"""Parquet: the complete trace as typed columns, for pandas, DuckDB and similar tools."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _HEADER: Final = b"etdump_harness.header"
-"""Key of the file's metadata under which the JSON of the header stands."""
+"""Key of the header's JSON in the file's metadata."""
 
 _TYPES: Final = {
     "tracer": "uint16",
@@ -34,7 +34,7 @@ _TEXTS: Final = ("block_name", "kind", "name", "delegate_str", "clock_name", "al
 
 
 def write_parquet(trace: Trace) -> bytes:
-    """Write ``trace``, whole. Texts that repeat are dictionary-encoded; values are JSON.
+    """Write the complete ``trace``. Repeated texts are dictionary-encoded; values are JSON.
 
     Raises:
         UsageError: pyarrow is not installed.
@@ -54,21 +54,21 @@ def write_parquet(trace: Trace) -> bytes:
 
 
 def read_parquet(data: bytes) -> Trace:
-    """Read what ``write_parquet`` wrote.
+    """Read the output of ``write_parquet``.
 
     Raises:
-        FormatError: It is no Parquet file, or not one of a trace.
+        FormatError: The data is not a Parquet file, or not a trace.
         UsageError: pyarrow is not installed.
     """
     pa, parquet = require("pyarrow", "pyarrow.parquet")
     try:
         table = parquet.read_table(io.BytesIO(data))
     except (pa.ArrowInvalid, OSError) as error:
-        raise FormatError(f"no Parquet file: {error}") from None
+        raise FormatError(f"not a Parquet file: {error}") from None
     beside = (table.schema.metadata or {}).get(_HEADER)
     missing = [name for name in COLUMNS if name not in table.column_names]
     if beside is None or missing:
-        raise FormatError(f"a Parquet file, but of no trace: it lacks {missing or 'the header'}")
+        raise FormatError(f"not a trace: the Parquet file lacks {missing or 'the header'}")
     cells: dict[str, list[Any]] = {name: table.column(name).to_pylist() for name in COLUMNS}
     try:
         parsed = msgspec.json.decode(beside, type=TableHeader)
@@ -77,7 +77,7 @@ def read_parquet(data: bytes) -> Trace:
             for text in cells["value"]
         ]
     except msgspec.DecodeError as error:
-        raise FormatError(f"a Parquet file, but of no trace: {error}") from None
+        raise FormatError(f"not a trace: invalid Parquet content: {error}") from None
     return trace_of(parsed, cells)
 
 

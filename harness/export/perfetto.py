@@ -58,7 +58,7 @@ MESSAGES: Final = {
     "InternedData": {"event_names": (2, "*Interned"), "debug_annotation_names": (3, "*Interned")},
     "Interned": {"iid": (1, "uint64"), "name": (2, "string")},
 }
-"""The part of Perfetto's messages that is written; enums are the integers they are sent as."""
+"""The subset of Perfetto's messages that is written; enums are integers."""
 
 _SEQUENCE: Final = 1
 _STATE_CLEARED, _NEEDS_STATE = 1, 2  # flags of a packet
@@ -71,10 +71,10 @@ _PROCESS: Final = 1  # uuid of the process's track; those of the others follow
 
 
 def write_perfetto(trace: Trace, method: Method | None = None) -> tuple[bytes, tuple[str, ...]]:
-    """Return the file, and what of the trace is not in it.
+    """Return the file, and notes on data of the trace that it lacks.
 
     Args:
-        trace: What was logged.
+        trace: The trace.
         method: The method that was executed, which says what its delegates are called.
 
     Raises:
@@ -89,7 +89,7 @@ def write_perfetto(trace: Trace, method: Method | None = None) -> tuple[bytes, t
 
 
 class _PacketWriter:
-    """Collects packets, each serialised as it is finished."""
+    """Collects packets; each is serialized when complete."""
 
     def __init__(self, drawing: Drawing) -> None:
         self.drawing = drawing
@@ -97,7 +97,7 @@ class _PacketWriter:
         self.chunks: list[bytes] = []
         self.event_names: dict[str, int] = {}
         self.annotation_names: dict[str, int] = {}
-        self.new: Any = None  # names that the packet under way is the first to use
+        self.new: Any = None  # names first used by the current packet
         tracks = len(drawing.tracks)
         self.first_counter = _PROCESS + 1 + tracks
         self.first_gap = self.first_counter + len(drawing.counters)
@@ -118,7 +118,7 @@ class _PacketWriter:
         return self.types["TrackEvent"](type=kind, track_uuid=track, **content)
 
     def interned(self, table: dict[str, int], where: str, name: str) -> int:
-        """Number of a name; the packet that uses it first says what it is."""
+        """Return the id of a name; the packet that uses it first defines it."""
         if name not in table:
             table[name] = len(table) + 1
             if self.new is None:
@@ -130,7 +130,7 @@ class _PacketWriter:
         return self.interned(self.event_names, "event_names", name)
 
     def descriptors(self) -> None:
-        """Name every track, and say what the target's clocks read."""
+        """Write the tracks' names and the snapshots of the target's clocks."""
         process = {"pid": _PID, "process_name": "target"}
         self.packet(track_descriptor={"uuid": _PROCESS, "process": process})
         threads = {}
@@ -154,7 +154,7 @@ class _PacketWriter:
             self.packet(clocks[0]["timestamp"], clock_snapshot={"clocks": clocks})
 
     def slices(self) -> None:
-        """Begin and end every slice, track by track, nested as they are drawn."""
+        """Write begin and end of every slice, track by track, nested as drawn."""
         flows = _flow_ids(self.drawing)
         for track in range(len(self.drawing.tracks)):
             uuid = _PROCESS + 1 + track
@@ -192,14 +192,14 @@ class _PacketWriter:
         self.packet(int(self.drawing.end[number]), track_event=self.event(_END, uuid))
 
     def counters(self) -> None:
-        """Live bytes after each change."""
+        """Write the live bytes after each change."""
         for uuid, counter in enumerate(self.drawing.counters, start=self.first_counter):
             for time, live in zip(counter.time.tolist(), counter.live.tolist(), strict=True):
                 self.packet(time, track_event=self.event(_COUNTER, uuid, counter_value=live))
 
 
 def _flow_ids(drawing: Drawing) -> dict[int, tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Per slice the flows that begin and that end in it."""
+    """Return per slice the flows that begin and end in it."""
     outgoing: dict[int, list[int]] = {}
     incoming: dict[int, tuple[int, ...]] = {}
     for flow, (call, event) in enumerate(drawing.flows, start=1):
@@ -212,7 +212,7 @@ def _flow_ids(drawing: Drawing) -> dict[int, tuple[tuple[int, ...], tuple[int, .
 
 
 def _snapshots(drawing: Drawing) -> Iterator[list[dict[str, int]]]:
-    """What the counter of each of the target's clocks read at its first event drawn."""
+    """Yield the reading of each of the target's clocks at its first drawn event."""
     clocks = drawing.trace.clock[drawing.row]
     for number in range(len(drawing.trace.clocks)):
         slices = np.flatnonzero(clocks == number)

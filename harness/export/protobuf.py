@@ -1,4 +1,4 @@
-"""Protocol Buffers messages from a list of their fields, without generated code."""
+"""Builds Protocol Buffers messages from lists of fields, without generated code."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from harness.export.extra import require
 
 Fields = Mapping[str, tuple[int, str]]
-"""Number and type by name; ``*`` before the type: repeated. What is no scalar type is a message."""
+"""Number and type by name; ``*`` before the type: repeated. Types are scalars or messages."""
 
 
 def messages(package: str, spec: Mapping[str, Fields]) -> dict[str, Any]:
     """Return a class for each message of ``spec``, in a pool of their own.
 
-    Fields without a value are told from those with their default, as in proto2.
+    Unset fields differ from fields with their default value, as in proto2.
 
     Raises:
         UsageError: protobuf is not installed.

@@ -1,4 +1,4 @@
-"""A trace as a table, one row per event in log order, and what stands beside its rows.
+"""A trace as a table with one row per event in log order, and a header for the rest.
 
 Header and columns together say all that a Trace says: ``trace_of(header(trace), columns(trace))``
 is the trace again. Columns that only help a reader (``DERIVED``) are not needed for that.
@@ -26,7 +26,7 @@ _PLAIN: Final = (
     *("tracer", "record", "chain", "instruction", "delegate_int", "start", "end"),
     *("allocator", "size", "offset", "failed"),
 )
-"""Columns whose values are those of the Trace."""
+"""Columns with the values of the Trace."""
 
 DERIVED: Final = (
     "block_name",
@@ -36,7 +36,7 @@ DERIVED: Final = (
     "ns",
     "allocator_name",
 )
-"""Columns that follow from the others and the header."""
+"""Columns derived from the others and the header."""
 
 
 class BlockDocument(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class BlockDocument(msgspec.Struct, frozen=True):
 
 
 class ClockDocument(msgspec.Struct, frozen=True):
-    """A clock domain; ``hz_numerator`` is 0 when nobody knows its rate."""
+    """A clock domain; ``hz_numerator`` is 0 if the rate is unknown."""
 
     name: str
     hz_numerator: int
@@ -60,7 +60,7 @@ class ClockDocument(msgspec.Struct, frozen=True):
 
 
 class TableHeader(msgspec.Struct, frozen=True):
-    """What a trace says beside its events. Names are escaped."""
+    """The data of a trace except its events. Names are escaped."""
 
     etdump_version: int
     blocks: tuple[BlockDocument, ...]
@@ -132,7 +132,7 @@ COLUMNS: Final = EventRow.__struct_fields__
 
 
 def header(trace: Trace) -> TableHeader:
-    """What ``trace`` says beside its events."""
+    """Return the data of ``trace`` except its events."""
     return TableHeader(
         etdump_version=trace.version,
         blocks=tuple(
@@ -162,8 +162,8 @@ def header(trace: Trace) -> TableHeader:
 
 
 def columns(trace: Trace) -> dict[str, list[Any]]:
-    """Every column of the table by its name, in order, each with one value per event."""
-    names = [*map(escaped, trace.names), None]  # the last is what NO_NAME (-1) finds
+    """Return the columns of the table by name, in order, with one value per event."""
+    names = [*map(escaped, trace.names), None]  # the last entry is for NO_NAME (-1)
     blocks = np.repeat(np.arange(len(trace.blocks)), [block.count for block in trace.blocks])
     clock_names = [escaped(clock.name) for clock in trace.clocks]
     clocks = [None if clock == NO_CLOCK else clock for clock in trace.clock.tolist()]
@@ -189,7 +189,7 @@ def columns(trace: Trace) -> dict[str, list[Any]]:
 
 
 def trace_of(beside: TableHeader, table: Mapping[str, Sequence[Any]]) -> Trace:
-    """The trace of which ``header`` and ``columns`` were made; derived columns are not read.
+    """Return the trace for a header and columns; derived columns are ignored.
 
     Raises:
         FormatError: A row refers to a block or clock that the header does not have, blocks do not
@@ -229,9 +229,9 @@ def trace_of(beside: TableHeader, table: Mapping[str, Sequence[Any]]) -> Trace:
             ]
         trace.clock[:] = [NO_CLOCK if clock is None else clock for clock in table["clock"]]
     except (KeyError, OverflowError, TypeError, ValueError) as error:
-        raise FormatError(f"a cell is not what its column holds: {error}", field="events") from None
+        raise FormatError(f"invalid cell: {error}", field="events") from None
     if ((trace.clock != NO_CLOCK) & (trace.clock >= len(trace.clocks))).any():
-        raise FormatError("an event is on a clock that the header does not have", field="clock")
+        raise FormatError("unknown clock of an event: not in the header", field="clock")
     trace.metadata[:] = spans
     trace.debug[:] = debug
     return replace(trace, names=tuple(names)).sealed()
@@ -277,10 +277,10 @@ def _blocks(beside: TableHeader, numbers: Sequence[int]) -> list[Block]:
     for number, block in enumerate(beside.blocks):
         rows = numbers[first : first + block.count]
         if block.first != first or len(rows) != block.count or any(row != number for row in rows):
-            raise FormatError(f"block {number} does not hold the rows it says", field="blocks")
+            raise FormatError(f"block {number}: the rows do not match its range", field="blocks")
         first += block.count
     if first != len(numbers):
-        raise FormatError(f"events from {first} on are in no block", field="blocks")
+        raise FormatError(f"events from {first} on are outside all blocks", field="blocks")
     return [
         Block(
             unescaped(block.name),
@@ -294,7 +294,7 @@ def _blocks(beside: TableHeader, numbers: Sequence[int]) -> list[Block]:
 
 
 def _packed(metadata: Iterable[str | None]) -> tuple[bytes, np.ndarray]:
-    """Join metadata; return it with offset and length per row, length -1 where there is none."""
+    """Join metadata; return it with offset and length per row, length -1 without metadata."""
     places: dict[str, tuple[int, int]] = {}
     packed = bytearray()
     spans = []
@@ -314,7 +314,7 @@ def _packed(metadata: Iterable[str | None]) -> tuple[bytes, np.ndarray]:
 
 
 def _distinct(values: Iterable[ValueDocument | None]) -> tuple[list[ValueDocument], list[int]]:
-    """Values that are there, and per row its index into them, or -1."""
+    """Return the values that are set, and the index of each row into them, or -1."""
     kept: list[ValueDocument] = []
     numbers = []
     for value in values:

@@ -1,4 +1,4 @@
-"""Operands as PyTorch's execution trace spells them: values, shapes, types and strides."""
+"""Operands in the notation of PyTorch's execution trace: values, shapes, types and strides."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TYPES: Final = {
     11: "bool",
     15: "c10::BFloat16",
 }
-"""What PyTorch calls the elements of its tensors, by scalar type; others by their own names."""
+"""PyTorch's names of element types by scalar type; others keep their own names."""
 
 _SCALARS: Final = ("Int", "Double", "Bool")
 _CPU: Final = "cpu"
@@ -34,7 +34,7 @@ _CPU: Final = "cpu"
 
 @dataclass(slots=True)
 class Operands:
-    """Four lists of equal length, nested where an operand is a list."""
+    """Four lists of equal length, nested for operands that are lists."""
 
     values: list[Any] = field(default_factory=list)
     shapes: list[Any] = field(default_factory=list)
@@ -62,7 +62,7 @@ class TensorNumbers:
         self._numbers: dict[tuple[str, int], int] = {}
 
     def operands(self, arguments: Iterable[Argument]) -> Operands:
-        """Spell what an instruction is given or gives."""
+        """Return the operands of an instruction's inputs or outputs."""
         found = Operands()
         for argument in arguments:
             sizes, strides = argument.sizes, argument.strides
@@ -124,7 +124,7 @@ def _tensor_type(tensor: Tensor) -> str:
 
 
 def profiler_inputs(operands: Operands) -> dict[str, list[Any]]:
-    """The same as the PyTorch profiler says it of an event: dimensions, types, concrete values."""
+    """Return operands as in PyTorch profiler events: dimensions, types, concrete values."""
     found: dict[str, list[Any]] = {
         key: [] for key in ("Concrete Inputs", "Input type", "Input Strides", "Input Dims")
     }

@@ -1,7 +1,7 @@
-"""A trace on one clock, in integer nanoseconds: what every drawn format begins with.
+"""A trace drawn on one clock in integer nanoseconds; the basis of all timeline formats.
 
-Starts and ends are rounded down to whole nanoseconds each, which keeps what is nested nested; the
-raw ticks go along.
+Starts and ends are each rounded down to whole nanoseconds, which preserves nesting. Raw ticks are
+kept beside them.
 """
 
 from __future__ import annotations
@@ -24,19 +24,18 @@ from harness.export.names import escaped
 from harness.records.trace import NO_NAME, Kind, Trace
 
 OPERATOR_CALL = WRAPPERS[0]
-"""What ExecuTorch calls the scope around an operator's kernel."""
+"""ExecuTorch's name of the scope around an operator's kernel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """A line of the drawing, on which slices are nested or one behind the other.
+    """A line of the drawing, with nested or consecutive slices.
 
     Attributes:
-        name: What to show beside it.
+        name: Display name.
         tracer: Number of the tracer.
-        call: Chain and instruction of the calls of the delegate that it is of; None for the
-            tracer's own.
-        lane: 0, or from 1 on for what overlaps with others on the same track.
+        call: Chain and instruction of the delegate calls it shows; None for the tracer's events.
+        lane: 0; from 1 on for slices that overlap others on the same line.
     """
 
     name: str
@@ -50,10 +49,10 @@ class Counter:
     """Live bytes of an allocator over time.
 
     Attributes:
-        name: The allocator's.
+        name: Name of the allocator.
         tracer: Number of the tracer.
-        time: When it changed, nanoseconds, int64.
-        live: Bytes live from then on, int64.
+        time: Times of changes in nanoseconds, int64.
+        live: Live bytes from each time on, int64.
     """
 
     name: str
@@ -63,13 +62,13 @@ class Counter:
 
     @property
     def title(self) -> str:
-        """Its name, which tracers may share, with that of its tracer behind the first."""
+        """Name of the allocator, with the tracer number except for tracer 0."""
         return f"{self.name} of tracer {self.tracer}" if self.tracer else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Where something is missing: it happened between these instants, in nanoseconds."""
+    """A loss of events between two instants, in nanoseconds."""
 
     name: str
     start: int
@@ -78,27 +77,26 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawing:
-    """Slices, one per event with a time, in the order in which they begin, outer ones first.
+    """Slices, one per event with a time, in order of start, outer slices first.
 
     Attributes:
-        trace: What was logged.
-        tracks: Lines; ``track`` indexes them.
-        row: Row in the trace of each slice.
-        start: Nanoseconds from the earliest instant that is drawn, slice or allocation; the first
-            is at 0.
-        end: Likewise; never before ``start``.
-        track: Its line.
-        parent: Slice around it, also on another line, -1 for none.
-        depth: Number of slices around it on its line.
-        own: Nanoseconds of it that nothing within it takes on the same clock.
-        given: What each was given and gave, if the model is known and it executes an instruction
-            itself, not only around others.
-        slack: How far it may be from where it is drawn, for events of delegates on clocks of their
-            own, nanoseconds; 0 for others.
-        flows: Slices of calls of a delegate, and of what the delegate logged in each.
+        trace: The trace.
+        tracks: The lines; ``track`` indexes them.
+        row: Row of each slice in the trace.
+        start: Nanoseconds from the earliest drawn instant, slice or allocation.
+        end: Likewise; not before ``start``.
+        track: Index of its line.
+        parent: Enclosing slice, possibly on another line, -1 without one.
+        depth: Number of enclosing slices on its line.
+        own: Self time on the same clock, in nanoseconds.
+        given: Inputs and outputs, if the model is known and the slice executes an instruction
+            itself, not as a wrapper.
+        slack: Largest error of its position in nanoseconds, for delegate events with their own
+            clock; 0 for others.
+        flows: Pairs of slices: a delegate call, and a delegate event in it.
         counters: Live bytes per allocator.
-        gaps: What is missing.
-        notes: What is not drawn, or where it is had to be assumed, a line each.
+        gaps: Losses.
+        notes: A line for each kind of missing or uncertain event.
     """
 
     trace: Trace
@@ -122,16 +120,16 @@ class Drawing:
         return len(self.row)
 
     def blocks(self) -> Ints:
-        """Number of the block that each slice is in."""
+        """Return the block number of each slice."""
         ends = np.cumsum([block.count for block in self.trace.blocks])
         return np.searchsorted(ends, self.row, side="right")
 
     def name(self, number: int) -> str:
-        """What to call a slice."""
+        """Return the display name of a slice."""
         return label(self.trace, int(self.row[number]))
 
     def arguments(self, number: int) -> dict[str, int | str]:
-        """What else is known of a slice; integers and text, nothing that is unset."""
+        """Return further data of a slice as integers and text, without unset fields."""
         found = event_arguments(self.trace, int(self.row[number]))
         if (given := self.given[number]) is not None:
             found["operator"] = escaped(given.instruction.name)
@@ -143,11 +141,11 @@ class Drawing:
 
 
 def draw(trace: Trace, method: Method | None = None) -> Drawing:
-    """Place every event that has a time.
+    """Return the drawing of all events that have a time.
 
     Args:
-        trace: What was logged.
-        method: The method that was executed: its operands, and what its delegates are called.
+        trace: The trace.
+        method: The executed method, for operands and names of delegates.
 
     Raises:
         NotComparableError: The trace is not of this method.
@@ -188,7 +186,7 @@ def draw(trace: Trace, method: Method | None = None) -> Drawing:
 
 
 def label(trace: Trace, row: int) -> str:
-    """What to call an event: its name, else its delegate's id, else what it is."""
+    """Return the display name of an event: its name, else its delegate id, else its kind."""
     text = trace.text(int(trace.name[row])) or trace.text(int(trace.delegate_str[row]))
     if text:
         return escaped(text)
@@ -198,7 +196,7 @@ def label(trace: Trace, row: int) -> str:
 
 
 def event_arguments(trace: Trace, row: int) -> dict[str, int | str]:
-    """What is known of an event beside its name and time; integers and text, nothing unset."""
+    """Return the data of an event except name and time, as integers and text, without unset."""
     found: dict[str, int | str] = {"event": row}
     for key, unset in (("chain", -1), ("instruction", -1), ("delegate_int", -1)):
         if (value := int(getattr(trace, key)[row])) != unset:
@@ -215,7 +213,7 @@ def event_arguments(trace: Trace, row: int) -> dict[str, int | str]:
 def _given(
     trace: Trace, placed: Placed, rows: Ints, method: Method | None
 ) -> tuple[Arguments | None, ...]:
-    """What the slices of these rows were given: those that execute an instruction themselves."""
+    """Return inputs and outputs of the rows that execute an instruction themselves."""
     if method is None:
         return (None,) * len(rows)
     found = operands_of(trace, method)
@@ -236,7 +234,7 @@ def _own_nanoseconds(trace: Trace, ticks: npt.NDArray[np.uint64], rows: Ints) ->
 def _tracks(
     method: Method | None, keys: Ints, lines: Ints, found: tuple[tuple[int, int], ...]
 ) -> tuple[Track, ...]:
-    """What the lines and lanes found are; ``keys`` per slice as ``Placed.keys`` gives them."""
+    """Return the tracks of lines and lanes; ``keys`` per slice as from ``Placed.keys``."""
     if not len(lines):
         return ()
     _, first = np.unique(lines, return_index=True)
@@ -257,7 +255,7 @@ def _delegate_name(method: Method | None, chain: int, instruction: int) -> str:
 
 
 def _counters(trace: Trace, placed: Placed) -> Iterator[Counter]:
-    """Running sums, over the allocations that have a time and succeeded."""
+    """Yield the running sums of successful allocations with a time."""
     counted = placed.timed & ~trace.failed
     for allocator, found in allocator_rows(trace).items():
         rows = np.array(found, np.int64)
@@ -269,11 +267,11 @@ def _counters(trace: Trace, placed: Placed) -> Iterator[Counter]:
 
 
 _LOST: Final = {"damaged": "damaged events or places"}
-"""What is lost, where the name of its number does not say."""
+"""Display names of losses, where the field name is not clear."""
 
 
 def _gaps(trace: Trace, placed: Placed) -> Iterator[Gap]:
-    """Runs given up are missing behind the first block; other losses may be anywhere."""
+    """Yield the losses: dropped runs are missing after the first block, others anywhere."""
     rows = np.flatnonzero(placed.drawn)
     if not len(rows):
         return

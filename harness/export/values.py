@@ -1,4 +1,4 @@
-"""Logged values as JSON, and back: nothing of them is rounded."""
+"""Converts logged values to JSON and back, without rounding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.records.trace import DebugValue, TensorValue
 
 
 class TensorDocument(msgspec.Struct, frozen=True, gc=False):
-    """A logged tensor; ``offset`` is into the debug buffer, -1 when it has none of its bytes."""
+    """A logged tensor; ``offset`` is in the debug buffer, -1 if its bytes were dropped."""
 
     scalar_type: int
     sizes: tuple[int, ...]
@@ -25,9 +25,9 @@ class ValueDocument(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     Attributes:
         type: ETDump's ValueType.
-        output: True for an output of the program, null when the log does not say.
-        number: An integer, a truth value or a floating-point number; what JSON has no number for
-            (inf, nan) is the 16 hexadecimal digits of its float64, as text.
+        output: True for an output of the program, null if unknown.
+        number: An integer, Boolean or floating-point number; inf and NaN as text, the 16
+            hexadecimal digits of the float64.
         tensor: A tensor.
         tensors: A list of tensors.
     """
@@ -57,7 +57,7 @@ def debug_value(document: ValueDocument) -> DebugValue:
     """Return the value that ``document`` describes.
 
     Raises:
-        FormatError: Its number is text, but not of 16 hexadecimal digits.
+        FormatError: Its number is text, but not 16 hexadecimal digits.
     """
     value: TensorValue | tuple[TensorValue, ...] | float | int | bool | None
     if document.tensor is not None:
@@ -84,6 +84,6 @@ def _from_bits(digits: str) -> float:
         value: float = struct.unpack(">d", bytes.fromhex(digits))[0]
     except (ValueError, struct.error):
         raise FormatError(
-            f"{digits!r} is no float64 of 16 hexadecimal digits", field="number"
+            f"invalid float64 {digits!r}: not 16 hexadecimal digits", field="number"
         ) from None
     return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.check.history.measure import Kept, keep
+from harness.check.history.measure import HistoryNumbers, history_numbers
 from harness.check.history.samples import Provenance
 from harness.check.history.stored import LinkFigures, StoredResult
 from harness.check.subject import Subject, model_name
@@ -50,7 +50,7 @@ class Selection:
 
 def entry_of(
     result: Result, subject: Subject | None = None, verdict: VerdictRecord | None = None
-) -> tuple[StoredResult, Kept]:
+) -> tuple[StoredResult, HistoryNumbers]:
     """Return the entry and the measurements that a store records for a result.
 
     Args:
@@ -59,7 +59,7 @@ def entry_of(
         verdict: The verdict to record; by default the result's own.
     """
     verdict = verdict or result.verdict
-    kept = keep(subject) if subject is not None else Kept({}, {})
+    kept = history_numbers(subject) if subject is not None else HistoryNumbers({}, {})
     losses = subject.trace.losses if subject is not None else _losses(result)
     failed: dict[str, int] = {}
     warned: dict[str, int] = {}

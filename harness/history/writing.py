@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import Connection, insert
 
 from harness.analyze.statistics import Summary
-from harness.check.history.measure import Kept
+from harness.check.history.measure import HistoryNumbers
 from harness.check.history.samples import Metric
 from harness.check.history.stored import StoredResult
 from harness.errors import FormatError
@@ -26,7 +26,7 @@ _LONGEST_ID: Final = 200
 
 
 def add(
-    connection: Connection, entry: StoredResult, kept: Kept, interned: Interned
+    connection: Connection, entry: StoredResult, kept: HistoryNumbers, interned: Interned
 ) -> Interned | None:
     """Add a result; replace one that was added before its run ended.
 
@@ -105,7 +105,7 @@ def _result(entry: StoredResult, names: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def _times(kept: Kept, metrics: Mapping[Metric, int]) -> Iterator[dict[str, Any]]:
+def _times(kept: HistoryNumbers, metrics: Mapping[Metric, int]) -> Iterator[dict[str, Any]]:
     for metric, summaries in kept.times.items():
         # Executions with equal statistics share a row, such as all and cold of a single execution.
         bits: dict[Summary, int] = {}
@@ -119,7 +119,7 @@ def _times(kept: Kept, metrics: Mapping[Metric, int]) -> Iterator[dict[str, Any]
             }
 
 
-def _numbers(kept: Kept, metrics: Mapping[Metric, int]) -> Iterator[dict[str, Any]]:
+def _numbers(kept: HistoryNumbers, metrics: Mapping[Metric, int]) -> Iterator[dict[str, Any]]:
     for metric, value in kept.numbers.items():
         yield {"metric_id": metrics[metric], "value": value}
 

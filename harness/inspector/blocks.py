@@ -1,4 +1,4 @@
-"""Event blocks of a trace: its groups with their times, values, metadata and symbols."""
+"""Makes the event blocks of a trace: groups with times, values, metadata and symbols."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.inspector.values import LoggedValues
 from harness.records.trace import EXECUTION, LOADING, Trace
 
 RESERVED: Final = (*LOADING, EXECUTION)
-"""Events of the framework, which no operator of the model is behind."""
+"""Events of the framework, without an operator of the model."""
 
 
 class BlockMaker:
@@ -31,15 +31,15 @@ class BlockMaker:
         source: TimeScale,
         target: TimeScale,
     ) -> None:
-        """Take the columns out of NumPy, which is slow at giving single numbers.
+        """Convert the columns to lists, because access to single NumPy elements is slow.
 
         Args:
-            trace: What was logged.
-            times: Of its events.
-            values: What inflates its values.
-            parser: For the metadata of delegates.
-            source: The time scale of the file's ticks.
-            target: The time scale of the times.
+            trace: The trace.
+            times: Times of its events.
+            values: Inflates its values.
+            parser: Parser for the metadata of delegates.
+            source: Time scale of the file's ticks.
+            target: Time scale of the results.
         """
         self.trace, self.values, self.parser = trace, values, parser
         self.source, self.target = source, target
@@ -56,7 +56,7 @@ class BlockMaker:
         self._with_metadata = {*np.flatnonzero(trace.metadata[:, 1] > 0).tolist()}
 
     def blocks(self) -> list[EventBlock]:
-        """The blocks, in the order of their first runs."""
+        """Return the blocks in the order of their first runs."""
         return [self._block(group) for group in group_runs(self.trace)]
 
     def _block(self, group: RunGroup) -> EventBlock:
@@ -120,7 +120,7 @@ class BlockMaker:
 
 
 def add_symbols(blocks: Iterable[EventBlock], table: SymbolTable) -> None:
-    """Tell events what the ETRecord knows of them."""
+    """Add the ETRecord's data to events."""
     for event in (event for block in blocks for event in block.events):
         if event._instruction_id is None:
             continue

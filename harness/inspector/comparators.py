@@ -1,7 +1,7 @@
-"""Distances between a value that was logged and the one it should be.
+"""Distances between a logged value and its reference.
 
-Tensors may be torch's or NumPy's. Distances are computed in float64, nan counting as 0, as
-ExecuTorch's comparators do.
+Tensors may be of torch or NumPy. Distances are computed in float64 with NaN as 0, as in
+ExecuTorch's comparators.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from harness.inspector.inspector import Inspector
 
 Handle = tuple[int, ...]
-"""Debug handles of the operators behind a value."""
+"""Debug handles of the operators of a value."""
 
 Mapping = dict[tuple[Handle, Any], tuple[Handle, Any]]
-"""Values of the exported program, each with the one that was logged for it."""
+"""Values of the exported program, each with its logged value."""
 
 Names = dict[Handle, list[str]]
 
 
 class NumericalComparatorBase(ABC):
-    """What ``calculate_numeric_gap`` measures with; subclasses give it a distance.
+    """Base class of the distances of ``calculate_numeric_gap``.
 
     Attributes:
-        inspector: The Inspector that compares, set by it; for what ``preprocessing`` may need.
+        inspector: The Inspector that compares, set by it; for use in ``preprocessing``.
     """
 
     def __init__(self, inspector: Inspector | None = None) -> None:
@@ -38,20 +38,20 @@ class NumericalComparatorBase(ABC):
 
     @abstractmethod
     def element_compare(self, a: Any, b: Any) -> float:
-        """The distance of ``b``, which was logged, from ``a``, which the program computed."""
+        """Return the distance of the logged value ``b`` from the computed value ``a``."""
 
     def preprocessing(self, mapping: Mapping) -> Mapping:
-        """Change values before they are compared, such as their layout; as they are by default."""
+        """Convert values before the comparison, such as their layout; unchanged by default."""
         return mapping
 
     def compare(self, mapping: Mapping, aot_names: Names, runtime_names: Names) -> Any:
-        """A pandas DataFrame with a row per pair of values.
+        """Return a pandas DataFrame with a row per pair of values.
 
-        Pairs without a value on one side are left out, as are several values on the program's.
+        Pairs without a value on one side, or with several values of the program, are left out.
 
         Raises:
-            TypeError: ``preprocessing`` returned no mapping of pairs to pairs.
-            ValueError: One side is a list and the other is not, or a shorter one.
+            TypeError: ``preprocessing`` did not return a mapping of pairs to pairs.
+            ValueError: Only one side is a list, or the lists have different lengths.
         """
         from harness.inspector.event import pandas
 
@@ -101,7 +101,7 @@ class L1Comparator(NumericalComparatorBase):
 
 
 class SNRComparator(NumericalComparatorBase):
-    """Signal-to-noise ratio in decibels; infinite when nothing differs."""
+    """Signal-to-noise ratio in decibels; infinite for equal values."""
 
     def element_compare(self, a: Any, b: Any) -> float:
         """Ten times the decimal logarithm of the ratio of mean squares."""
@@ -117,23 +117,23 @@ COMPARATORS: Final[dict[str, type[NumericalComparatorBase]]] = {
 
 
 def ratio_in_decibels(signal: Any, noise: Any) -> float:
-    """``10 log10(signal / noise)``; inf without noise, nan without both."""
+    """Return ``10 log10(signal / noise)``; inf without noise, NaN without both."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(10 * np.log10(np.float64(signal) / np.float64(noise)))
 
 
 def as_floats(value: Any) -> npt.NDArray[np.float64]:
-    """A number or tensor as float64, nan as 0.
+    """Return a number or tensor as float64, with NaN as 0.
 
     Raises:
-        ValueError: It is none of these.
+        ValueError: The value is neither a number nor a tensor.
     """
     if hasattr(value, "detach"):
         value = value.detach().cpu().double().numpy()
     try:
         return np.nan_to_num(np.asarray(value, np.float64))
     except (TypeError, ValueError):
-        raise ValueError(f"{type(value).__name__} is no number and no tensor") from None
+        raise ValueError(f"{type(value).__name__} is neither a number nor a tensor") from None
 
 
 def _is_list(value: Any) -> bool:
@@ -141,7 +141,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _within(handle: Handle, names: Names) -> list[str]:
-    """The operators whose handles are among ``handle``."""
+    """Return the operators with all handles in ``handle``."""
     return [name for key, found in names.items() if {*key} <= {*handle} for name in found]
 
 

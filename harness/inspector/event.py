@@ -11,7 +11,7 @@ from harness.extras import require
 from harness.inspector.perf_data import STATISTICS, PerfData, TimeScale, statistics
 
 MetadataParser = Callable[[list[bytes]], list[str] | dict[str, Any]]
-"""Makes something readable of the metadata of an event's repeats."""
+"""Parses the metadata of an event's repeats."""
 
 _SHOWN_OP_TYPES: Final = 4
 
@@ -20,7 +20,7 @@ _SHOWN_OP_TYPES: Final = 4
 class Event:
     """All repeats of one event in the runs of a block.
 
-    The attributes up to ``debug_data`` are those of ExecuTorch's class; the rest it loses.
+    The attributes up to ``debug_data`` are those of ExecuTorch's class; the others are additional.
 
     Attributes:
         name: Its name; of a delegate's event, its id as text.
@@ -62,13 +62,13 @@ class Event:
 
     @cached_property
     def delegate_debug_metadatas(self) -> list[bytes] | list[str] | dict[str, Any]:
-        """The metadata as the parser reads them, or as they are."""
+        """The parsed metadata, or the raw metadata without a parser."""
         if not self.is_delegated_op or self._delegate_metadata_parser is None:
             return self.raw_delegate_debug_metadatas
         return self._delegate_metadata_parser(self.raw_delegate_debug_metadatas)
 
     def asdict(self, _units: str = "") -> dict[str, Any]:
-        """The row of a table: column names, with what to put into them."""
+        """Return a row of a table, by column name."""
         perf = self.perf_data
         return {
             "event_name": self.name,
@@ -85,7 +85,7 @@ class Event:
         }
 
     def to_dataframe(self, _units: str = "") -> Any:
-        """A pandas DataFrame of one row."""
+        """Return a pandas DataFrame with one row."""
         return events_frame([self], _units)
 
 
@@ -95,7 +95,7 @@ def _nothing() -> None:
 
 @dataclass
 class EventBlock:
-    """Runs of one kind: those of a name in which the same events happened.
+    """Runs with one name and the same events.
 
     The attributes up to ``run_output``, and ``reference_output``, are those of ExecuTorch's class.
 
@@ -122,17 +122,17 @@ class EventBlock:
 
     @cached_property
     def reference_output(self) -> list[Any] | None:
-        """What the program should have returned, from the ETRecord; None when nothing says that.
+        """The reference outputs from the ETRecord; None if it has none.
 
         Raises:
-            UsageError: PyTorch is not installed, whose tensors these are.
+            UsageError: PyTorch, which the ETRecord's tensors need, is not installed.
         """
         return self._reference()
 
     def to_dataframe(
         self, include_units: bool = False, include_delegate_debug_data: bool = False
     ) -> Any:
-        """A pandas DataFrame with a row per event."""
+        """Return a pandas DataFrame with a row per event."""
         units = f" ({self.target_time_scale.value})" if include_units else ""
         frame = events_frame(self.events, units)
         frame.insert(0, "event_block_name", [_encodable(self.name)] * len(self.events))
@@ -142,7 +142,7 @@ class EventBlock:
 
 
 def events_frame(events: Sequence[Event], units: str = "") -> Any:
-    """A pandas DataFrame with a row per event; without events, one with the columns alone."""
+    """Return a pandas DataFrame with a row per event, or only the columns without events."""
     perf = [event.perf_data for event in events]
     numbers = statistics([data.raw if data else [] for data in perf]).T
     columns: dict[str, Any] = {
@@ -166,22 +166,22 @@ def events_frame(events: Sequence[Event], units: str = "") -> Any:
 
 
 def pandas() -> Any:
-    """The module, where a table is made.
+    """Return pandas, imported on first use.
 
     Raises:
-        UsageError: It is not installed.
+        UsageError: pandas is not installed.
     """
     (module,) = require("inspector", "a table of events", "pandas")
     return module
 
 
 def _objects(items: Iterable[Any]) -> Any:
-    """A column that holds the items themselves, lists and None included."""
+    """Return a column of objects, including lists and None."""
     return pandas().Series([*items], dtype=object)
 
 
 def _with_metadata(frame: Any, events: Sequence[Event]) -> Any:
-    """Append what delegates said: a column, or those that the parser made."""
+    """Append the delegates' metadata: one column, or the columns of the parser."""
     rows = []
     for event in events:
         found = event.delegate_debug_metadatas
@@ -201,12 +201,12 @@ def _with_metadata(frame: Any, events: Sequence[Event]) -> Any:
 
 
 def _encodable(name: str) -> str:
-    """A name with its bytes that are not UTF-8 spelled out: tables could not be written else."""
+    """Return a name with invalid UTF-8 bytes escaped, so that tables can be written."""
     return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _shown(names: list[str]) -> list[str] | str:
-    """Many names in a few words, as ExecuTorch's tables have them."""
+    """Abbreviate long lists of names like ExecuTorch's tables."""
     if len(names) <= _SHOWN_OP_TYPES:
         return names
     return f"['{names[0]}', '{names[1]}' ... '{names[-1]}'] ({len(names)} total)"

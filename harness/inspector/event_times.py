@@ -1,4 +1,4 @@
-"""Durations and starts of all events in the target time scale."""
+"""Computes durations and starts of all events in the target time scale."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _SPAN_32 = np.uint64(2**32)
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """When events began and what they took. One entry per row of the trace.
+    """Durations and starts of events. One entry per row of the trace.
 
     Attributes:
-        durations: In the target scale, float64; exact to the last bit where the clock's rate is
-            known. An event whose end was read a little before its start has a negative one.
-        starts: Counter readings at their start, unwrapped, in the target scale, float64; in ticks
-            when that is the target scale too, exactly.
-        exact_starts: True when ``starts`` holds whole ticks.
-        backward: How many events ended before they started.
+        durations: In the target scale, float64; exact to the last bit if the clock rate is known.
+            Negative for events that end slightly before they start.
+        starts: Unwrapped counter readings at the start, in the target scale, float64; exact ticks
+            if the target scale is cycles.
+        exact_starts: True if ``starts`` are whole ticks.
+        backward: Number of events that end before they start.
     """
 
     durations: npt.NDArray[np.float64]
@@ -38,11 +38,11 @@ class Times:
 
 
 def of_readings(trace: Trace, hz: Fraction) -> Trace:
-    """The trace on a counter of ``hz`` whose width is what its readings say.
+    """Return the trace on a counter of rate ``hz``, with a width derived from its readings.
 
-    A counter that never reads more than 32 bits is taken for one of 32 bits: nothing but a wrap
-    tells. Delegates may stamp their events with another counter than ExecuTorch, or, as XNNPACK,
-    add to a reading in 64 bits; so theirs is a clock of its own.
+    A counter with all readings below 2**32 counts as 32 bits wide, because the log has no better
+    evidence. Delegates may use another counter than ExecuTorch or, like XNNPACK, add to a reading
+    in 64 bits, so their events get a clock of their own.
     """
     wide = np.maximum(trace.start, trace.end) >= _SPAN_32
     clocks = tuple(
@@ -57,11 +57,11 @@ def event_times(trace: Trace, target: TimeScale, converter: Convert | None = Non
     """Convert the times of all events.
 
     Args:
-        trace: Its clocks have known rates, or the target is cycles.
-        target: What to convert to.
-        converter: For the events of delegates, instead of their clock's rate; of the delegate's
-            debug id as text and a time. It is given lengths from 0, so that a wrap or a large
-            reading takes nothing from them.
+        trace: A trace with known clock rates, unless the target is cycles.
+        target: Target time scale.
+        converter: Converts times of delegate events instead of their clock's rate; takes the
+            delegate's debug id as text and a time. It gets times from 0 on, so that wraps and large
+            readings do not cost precision.
 
     Raises:
         ValueError: The rate of a clock is unknown and the target is not cycles.
@@ -99,7 +99,7 @@ def _scaled(
         return ticks.astype(np.float64)
     if domain.hz is None:
         raise ValueError(
-            f"clock {domain.name!r} has no known rate: give source_time_scale, or take cycles"
+            f"clock {domain.name!r}: the rate is unknown; give source_time_scale, or use cycles"
         )
     # Nanoseconds of a clock that is as much faster are units of this one.
     faster = replace(domain, hz=domain.hz * scale_between(TimeScale.NS, target))

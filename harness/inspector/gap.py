@@ -1,8 +1,8 @@
-"""Values that a device logged against those that the exported program computes.
+"""Compares values logged by a device with values computed by the exported program.
 
-What connects them are debug handles: each operator of the edge dialect has one, an event has those
-of the operators that were fused into it. So values are compared where the handles of an event are
-those of operators whose values were captured, and the last of these is the value meant.
+Debug handles connect them: each operator of the edge dialect has one, and an event has the handles
+of all operators fused into it. A logged value is compared with the captured value of the last
+operator among the handles of its event.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _EXPORTED, _EDGE = "exported_program", "edge_dialect_exported_program"
 
 @dataclass(frozen=True, slots=True)
 class _Logged:
-    """What was logged for an event's operators."""
+    """The values logged for an event's operators."""
 
     instruction: int
     values: list[Any]
@@ -49,11 +49,11 @@ def numeric_gap(
     *,
     validate: bool,
 ) -> Any:
-    """A pandas DataFrame of the pairs of values and their distances.
+    """Return a pandas DataFrame with pairs of values and their distances.
 
     Raises:
-        ValueError: The distance or the graph is unknown, or the record has no inputs to compute
-            values from.
+        ValueError: The distance or the graph is unknown, or the record has no representative
+            inputs.
     """
     comparator = _comparator(distance, inspector)
     program = _reference(record, reference_graph, validate, inspector.method)
@@ -88,7 +88,7 @@ def _comparator(
 
 
 def _reference(record: Any, name: str | None, validate: bool, method: str) -> Any:
-    """The program that values are computed with."""
+    """Return the program that computes the reference values."""
     edge = record.edge_dialect_program
     edge = edge[method] if isinstance(edge, dict) else edge
     if name in (None, _EXPORTED):
@@ -120,7 +120,7 @@ def _operators(program: Any) -> Iterator[Any]:
 
 
 def _origins(node: Any) -> Iterator[str]:
-    """Names of the nodes that a node was made from in earlier graphs, with the graphs' ids."""
+    """Yield the names of a node's source nodes in earlier graphs, with the graphs' ids."""
     sources = node.meta.get("from_node")
     while sources:
         yield f"{sources[-1].name}.{sources[-1].graph_id}"
@@ -128,9 +128,9 @@ def _origins(node: Any) -> Iterator[str]:
 
 
 def _propagate(exported: Any, graph_id: int, edge: Any, validate: bool) -> bool:
-    """Give the exported program's nodes the debug handles of the edge dialect's made from them.
+    """Copy the debug handles of edge dialect nodes to their source nodes in the exported program.
 
-    False, without a change, when an operator of the edge dialect comes from none of them.
+    Returns False, without a change, if an operator of the edge dialect has no source node.
     """
     handles = {origin: node.meta[_HANDLE] for node in _operators(edge) for origin in _origins(node)}
     found = {}
@@ -145,7 +145,7 @@ def _propagate(exported: Any, graph_id: int, edge: Any, validate: bool) -> bool:
 
 
 def _capture(graph: Any, inputs: Any) -> tuple[dict[Handle, Any], dict[Handle, list[Any]]]:
-    """Execute a graph: the value of each debug handle's last node, and all its nodes."""
+    """Execute a graph; return the value of each debug handle's last node, and all its nodes."""
     torch, fx = require("oracle", "a numeric gap", "torch", "torch.fx")
     values: dict[Handle, Any] = {}
     nodes: dict[Handle, list[Any]] = {}
@@ -169,7 +169,7 @@ def _capture(graph: Any, inputs: Any) -> tuple[dict[Handle, Any], dict[Handle, l
 
 
 def _runtime_values(inspector: Inspector) -> tuple[dict[Handle, _Logged], Names]:
-    """What was logged, by debug handles; handles that overlap belong together."""
+    """Return the logged values by debug handles; overlapping handles are joined."""
     events = [event for block in inspector.event_blocks for event in block.events]
     inside: dict[str | None, set[int]] = {}
     for event in events:
@@ -197,7 +197,7 @@ def _instruction(event: Event) -> int:
 
 
 def _merged(found: dict[Handle, _Logged]) -> dict[Handle, _Logged]:
-    """Join handles that overlap, in the order of instructions; the last one's value is meant."""
+    """Join overlapping handles in the order of instructions; the last value is kept."""
     merged: dict[Handle, _Logged] = {}
     for handle, logged in found.items():
         joined, last = handle, logged
@@ -212,12 +212,12 @@ def _merged(found: dict[Handle, _Logged]) -> dict[Handle, _Logged]:
 
 
 def _behind(first: Handle, last: Handle) -> Handle:
-    """Both, what is in both standing in the place it has in ``last``."""
+    """Return the union; common handles keep their position in ``last``."""
     return tuple(dict.fromkeys([*(n for n in first if n not in last), *last]))
 
 
 def _pair(computed: dict[Handle, Any], logged: dict[Handle, _Logged]) -> Mapping:
-    """Computed values, each with the logged one of the same operators."""
+    """Pair computed values with the logged values of the same operators."""
     pairs: Mapping = {}
     single = {handle[0]: value for handle, value in computed.items() if len(handle) == 1}
     for handle, found in logged.items():
@@ -236,7 +236,7 @@ def _hashable(value: Any) -> Any:
 
 
 def _of_logged(value: Any, found: _Logged, index: int) -> Any:
-    """The logged value that is the computed one: an operator may have logged several."""
+    """Return the logged value that matches the computed one; operators may log several."""
     if not found.values:
         return None
     if isinstance(value, list):

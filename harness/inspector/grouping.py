@@ -1,8 +1,8 @@
-"""The runs of a trace grouped into blocks, and their events into repeats.
+"""Groups the runs of a trace into blocks, and their events into repeats.
 
-Runs belong together when they have the same name and bundled input and the same events happened in
-them, however often. An event is what has the same name, chain, instruction and delegate id; events
-stand in the order of their instructions' first events.
+Runs with equal name, bundled input and set of events form a block, however often each event occurs.
+Events with equal name, chain, instruction and delegate id are repeats of one event; events are in
+the order of their instructions' first events.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class EventGroup:
     """Repeats of one event.
 
     Attributes:
-        rows: Rows of the profile events, run after run; empty for values alone.
-        values: Rows of the values that its instruction logged, run by run; outputs of the program
-            are none of them.
+        rows: Rows of the profile events, run after run; empty for values without events.
+        values: Rows of the values that its instruction logged, run by run, without outputs of the
+            program.
     """
 
     rows: list[int] = field(default_factory=list)
@@ -39,7 +39,7 @@ class EventGroup:
 
     @property
     def first(self) -> int:
-        """A row that stands for all."""
+        """A representative row."""
         return self.rows[0] if self.rows else next(rows[0] for rows in self.values if rows)
 
 
@@ -104,14 +104,14 @@ _Run = dict[Signature, tuple[list[int], list[int]]]
 
 
 def _valued(events: _Run) -> tuple[bool, ...]:
-    """Which events have values: a run that logged none is of another kind."""
+    """Return which events have values; runs that differ in this form separate blocks."""
     return tuple(bool(values) for _, values in events.values())
 
 
 def _run_events(
     first: int, kinds: list[int], instructions: list[int], names: list[int], outputs: list[bool]
 ) -> tuple[_Run, list[int]]:
-    """The events of one run, each with its rows and its instruction's values; and the outputs."""
+    """Return the events of one run with their rows and values, and the program's outputs."""
     profiles: dict[int, dict[int, list[int]]] = {}
     values: dict[int, list[int]] = {}
     returned: list[int] = []

@@ -1,4 +1,4 @@
-"""Inspector: what ExecuTorch's class of this name does, on our reader, clocks and views."""
+"""Inspector: a drop-in for ExecuTorch's class, on our reader and analyses."""
 
 from __future__ import annotations
 
@@ -33,21 +33,32 @@ _HIDDEN_COLUMNS: Final = (
     "debug_data",
 )
 
+GIVEN: Final = "given"
+"""Name of a clock for which only the rate is known, given by the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenTrace:
+    """A trace with rates for all clocks, and its debug buffer."""
+
+    trace: Trace
+    debug_buffer: bytes | None
+
 
 class Inspector:
-    """Performance, values and symbols of what a runtime logged.
+    """Performance, values and symbols of a trace.
 
-    Constructor, attributes and methods are those of ``executorch.devtools.Inspector``; what it gets
-    wrong or loses is in ``docs/differences.md``. Beyond its files it reads device logs and run
-    directories, and neither torch nor flatc is needed for that.
+    Constructor, attributes and methods are those of ``executorch.devtools.Inspector``;
+    ``docs/differences.md`` lists the differences. It also reads device logs and run directories,
+    and needs neither torch nor flatc.
 
         inspector = Inspector("trace.etdp", etrecord="etrecord.bin")
         inspector.print_data_tabular()
 
     Attributes:
-        event_blocks: One per kind of run.
-        trace: All that was logged, in order.
-        method: The method that ran, as far as an ETRecord knows; else "".
+        event_blocks: One block per group of runs with the same events.
+        trace: All events in log order.
+        method: The executed method, "" without an ETRecord.
     """
 
     def __init__(
@@ -71,28 +82,28 @@ class Inspector:
 
         Args:
             etdump_path: A file of ED00 dumps, a device log, a console capture or a run directory.
-            etdump_data: The bytes of such a file, instead, or what ``load_source`` read.
-            etrecord: Path of an ETRecord, or ExecuTorch's object of this name.
-            source_time_scale: What a file's ticks are, where nothing else says.
+            etdump_data: The bytes of such a file, or the result of ``load_source``.
+            etrecord: Path of an ETRecord, or ExecuTorch's ETRecord object.
+            source_time_scale: Tick unit for files that do not record one.
             target_time_scale: The unit of all times.
-            debug_buffer_path: Where the elements of logged tensors are; those of a run directory
-                are found.
-            delegate_metadata_parser: Reads the metadata of the repeats of a delegate's event.
-            delegate_time_scale_converter: Converts times of delegates' events, given the event's
-                id, an integer or text, and the time.
-            enable_module_hierarchy: Accepted; modules are always known.
-            reference_graph_name: The graph of the ETRecord whose operators are shown.
-            method: The method that ran, when the ETRecord is of several.
-            tensors: ``"torch"`` or ``"numpy"``: what tensors are; by default torch's for a program
+            debug_buffer_path: File with the elements of logged tensors; found automatically in a
+                run directory.
+            delegate_metadata_parser: Parses the metadata of the repeats of a delegate's event.
+            delegate_time_scale_converter: Converts times of delegate events; takes the event's id,
+                an integer or text, and the time.
+            enable_module_hierarchy: Ignored; modules are always available.
+            reference_graph_name: The graph of the ETRecord with the displayed operators.
+            method: The executed method, if the ETRecord has several.
+            tensors: Type of tensors, ``"torch"`` or ``"numpy"``; by default torch for a program
                 that has imported torch.
-            bundled_input_index: The ETRecord's case that ran, for files that do not say, as none
-                of ETDumpGen's does.
+            bundled_input_index: Test case of the ETRecord that ran, for files that do not record
+                it, such as those of ETDumpGen.
 
         Raises:
             ValueError: Not exactly one of path and data was given, or only one scale is cycles.
             TypeError: The ETRecord is neither a path nor an ETRecord.
-            UsageError: A file is missing, or what an argument names is not there.
-            FormatError: A file is damaged; offset and field say where.
+            UsageError: A file, method or graph was not found.
+            FormatError: A file is damaged; the error has offset and field.
         """
         given = etdump_path if etdump_data is None else etdump_data
         if given is None or (etdump_path is not None and etdump_data is not None):
@@ -122,13 +133,13 @@ class Inspector:
 
     @property
     def backward_events(self) -> int:
-        """How many events ended, as their clock reads, a little before they started."""
+        """Number of events that end slightly before they start."""
         return self._times.backward
 
     def _join(
         self, record: InspectorRecord, method: str | None, graph: str, bundled: int | None
     ) -> None:
-        """Tell blocks and events what the ETRecord knows."""
+        """Add the ETRecord's data to blocks and events."""
         self.method = record.symbols.method(method)
         self._table = SymbolTable(
             record.symbols.methods[self.method], record.graph(graph, self.method)
@@ -151,7 +162,7 @@ class Inspector:
     def to_dataframe(
         self, include_units: bool = True, include_delegate_debug_data: bool = False
     ) -> Any:
-        """A pandas DataFrame with a row per event of all blocks."""
+        """Return a pandas DataFrame with a row per event of all blocks."""
         frames = [
             block.to_dataframe(include_units, include_delegate_debug_data)
             for block in self.event_blocks
@@ -162,7 +173,7 @@ class Inspector:
         return pandas().concat(filled or frames[:1], ignore_index=True)
 
     def _shown(self, include_units: bool, include_delegate_debug_data: bool) -> Any:
-        """The table without the columns and events that are too much to look at."""
+        """Return the table without the hidden columns and the operator wrappers."""
         frame = self.to_dataframe(include_units, include_delegate_debug_data)
         frame = frame.drop(columns=[*_HIDDEN_COLUMNS])
         shown = [OPERATOR_CALL not in name for name in frame["event_name"]]
@@ -177,9 +188,9 @@ class Inspector:
         """Print the events as a table, without the wrappers around operators.
 
         Args:
-            file: Where to; standard output by default.
-            include_units: Say in the headers what times are in.
-            include_delegate_debug_data: Show what delegates said, too.
+            file: Output file; standard output by default.
+            include_units: Show the unit of times in the headers.
+            include_delegate_debug_data: Show the delegates' metadata, too.
         """
         from rich.console import Console
 
@@ -195,14 +206,14 @@ class Inspector:
         include_units: bool = True,
         include_delegate_debug_data: bool = False,
     ) -> None:
-        """Write what ``print_data_tabular`` shows with tabs between columns."""
+        """Write the table of ``print_data_tabular`` as tab-separated values."""
         frame = self._shown(include_units, include_delegate_debug_data)
         frame.to_csv(file, sep="\t")
 
     def find_total_for_module(self, module_name: str) -> float:
-        """Time per run within the modules of a name, in the target time scale.
+        """Return the time per run in the modules with a name, in the target time scale.
 
-        Every instruction counts once. See ``harness.analyze.modules`` for what a name is.
+        Every instruction counts once. ``harness.analyze.modules`` defines how names match.
         """
         if self._table is None:
             return 0.0
@@ -211,9 +222,9 @@ class Inspector:
         )
 
     def get_exported_program(self, graph: str | None = None) -> Any:
-        """A program of the ETRecord: the edge dialect's, or that of the graph named.
+        """Return a program of the ETRecord: the edge dialect's, or that of the named graph.
 
-        None without an ETRecord, or without such a graph.
+        None without an ETRecord or without this graph.
 
         Raises:
             UsageError: ExecuTorch is not installed.
@@ -232,20 +243,21 @@ class Inspector:
         disable_debug_handle_valdiation: bool = False,
         reference_graph: str | None = None,
     ) -> Any:
-        """Hold the values that were logged against those of the exported program.
+        """Compare the logged values with those of the exported program.
 
         Args:
             distance: ``"MSE"``, ``"L1"``, ``"SNR"``, or a comparator.
-            disable_debug_handle_valdiation: Compare as far as possible where the exported graph
-                does not have all operators of the edge dialect.
+            disable_debug_handle_valdiation: Compare as far as possible if the exported graph lacks
+                operators of the edge dialect.
             reference_graph: ``"exported_program"``, ``"edge_dialect_exported_program"`` or a graph
-                of the record; by default the first if its operators can be told, else the second.
+                of the record; by default the first if its operators can be matched, else the
+                second.
 
         Returns:
             A pandas DataFrame with a row per pair of values.
 
         Raises:
-            ValueError: There is no ETRecord with representative inputs, or no such graph.
+            ValueError: The ETRecord, its representative inputs or the graph is missing.
             UsageError: ExecuTorch is not installed.
         """
         from harness.inspector.gap import numeric_gap
@@ -261,14 +273,10 @@ class Inspector:
         )
 
 
-def _cell(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def total_for_module(
     blocks: Sequence[EventBlock], trace: Trace, times: Times, table: SymbolTable, name: str
 ) -> float:
-    """Average time per run within the modules of a name, summed over kinds of runs."""
+    """Return the average time per run in the modules with a name, summed over blocks."""
     symbols = event_symbols(trace, table)
     total = 0.0
     for block in blocks:
@@ -278,22 +286,10 @@ def total_for_module(
     return total
 
 
-GIVEN: Final = "given"
-"""Name of a clock that nothing but its rate is known of, as somebody has said it."""
-
-
-@dataclass(frozen=True, slots=True)
-class GivenTrace:
-    """A trace whose clocks have rates, and where the elements of its tensors are."""
-
-    trace: Trace
-    debug_buffer: bytes | None
-
-
 def read_source(
     given: str | Path | bytes | Source, debug_buffer: str | Path | None, source: TimeScale
 ) -> GivenTrace:
-    """Read the trace at a path, or in the bytes of a file, unless it has been read.
+    """Return the trace at a path, in the bytes of a file, or in a loaded source.
 
     Raises:
         UsageError: A file is missing.
@@ -310,7 +306,7 @@ def read_source(
 
 
 def _with_rates(trace: Trace, source: TimeScale) -> Trace:
-    """Take the ticks of clocks of unknown rate for what the caller says that they are."""
+    """Set the rate of clocks of unknown rate to that of the source time scale."""
     rate = Fraction(PER_SECOND[source])
     if trace.clocks == (HOST_NANOSECONDS,):
         return of_readings(trace, rate)
@@ -318,3 +314,7 @@ def _with_rates(trace: Trace, source: TimeScale) -> Trace:
         return of_readings(trace, trace.clocks[0].hz or rate)
     clocks = tuple(replace(clock, hz=rate) if clock.hz is None else clock for clock in trace.clocks)
     return replace(trace, clocks=clocks).sealed()
+
+
+def _cell(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

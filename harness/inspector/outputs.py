@@ -1,4 +1,4 @@
-"""What a program returned against what it should have: ``compare_results``."""
+"""Compares a program's outputs with their references: ``compare_results``."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ def compare_results(
     metrics: Sequence[str] | None = None,
     plot: bool = False,
 ) -> dict[str, list[float | None]]:
-    """Hold a program's outputs against what they should be, one by one, and print the result.
+    """Compare a program's outputs with their references one by one, and print the result.
 
     Args:
-        reference_output: What should have been returned.
-        run_output: What was.
+        reference_output: Expected outputs.
+        run_output: Actual outputs.
         metrics: Names from ``METRICS``; all by default.
-        plot: Not offered.
+        plot: Not supported.
 
     Returns:
-        Per metric, the value for each pair of outputs; None for what are no tensors.
+        Per metric, the value for each pair of outputs; None for outputs that are not tensors.
 
     Raises:
-        ValueError: The numbers of outputs or their shapes differ, or a plot was asked for.
+        ValueError: The numbers of outputs or their shapes differ, or ``plot`` is true.
     """
     if plot:
-        raise ValueError("compare_results draws no plots: take the numbers it returns")
+        raise ValueError("compare_results does not support plots: use the returned numbers")
     found = measure_outputs(reference_output, run_output, metrics)
     for name, values in found.items():
         print(f"{name}\n{'-' * 20}")
@@ -74,7 +74,7 @@ def compare_results(
 def measure_outputs(
     reference_output: Sequence[Any], run_output: Sequence[Any], metrics: Sequence[str] | None = None
 ) -> dict[str, list[float | None]]:
-    """What ``compare_results`` returns, without printing.
+    """Return the result of ``compare_results`` without printing it.
 
     Raises:
         ValueError: The numbers of outputs or their shapes differ.
@@ -105,12 +105,12 @@ def _measured(
 
 @dataclass(frozen=True, slots=True)
 class OutputComparison:
-    """One output of one run beside its reference.
+    """One output of one run, compared with its reference.
 
     Attributes:
-        run: Number of the run among all blocks.
-        output: Number of the output.
-        metrics: Values by name of ``METRICS``; None for what is no tensor.
+        run: Index of the run in all blocks.
+        output: Index of the output.
+        metrics: Values by name of ``METRICS``; None for outputs that are not tensors.
     """
 
     run: int
@@ -122,8 +122,8 @@ def compare_runs(inspector: Inspector) -> list[OutputComparison]:
     """Compare the outputs of every run with the references of its bundled input.
 
     Raises:
-        UsageError: No run has both.
-        ValueError: A run has other outputs than its reference.
+        UsageError: No run has outputs and references.
+        ValueError: The numbers or shapes of outputs differ from the reference.
     """
     found = []
     for block in inspector.event_blocks:
@@ -137,8 +137,8 @@ def compare_runs(inspector: Inspector) -> list[OutputComparison]:
             ]
     if not found:
         raise UsageError(
-            "no run has outputs and references to compare them with",
-            hint="give an ETRecord with reference outputs, and say with --bundled-input which of "
-            "its cases ran where the file does not",
+            "no run has both outputs and references",
+            hint="give an ETRecord with reference outputs; if the file does not record the test "
+            "case, select it with --bundled-input",
         )
     return found

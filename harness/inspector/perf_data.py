@@ -1,4 +1,4 @@
-"""What the repeats of an event took, in ExecuTorch's terms."""
+"""Durations of an event's repeats and their statistics, with ExecuTorch's names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class TimeScale(Enum):
-    """A unit of time; cycles are converted to nothing else."""
+    """A unit of time; cycles cannot be converted to other units."""
 
     NS = "ns"
     US = "us"
@@ -31,11 +31,11 @@ PER_SECOND: Final[dict[TimeScale, int]] = {
     TimeScale.S: 1,
     TimeScale.CYCLES: 1,
 }
-"""How many make a second; a cycle stands for itself."""
+"""Number per second; 1 for cycles."""
 
 
 def scale_between(source: TimeScale, target: TimeScale) -> Fraction:
-    """How many ``source`` make one ``target``.
+    """Return the number of ``source`` units per ``target`` unit.
 
     Raises:
         ValueError: Only one of them is cycles.
@@ -86,9 +86,9 @@ STATISTICS: Final = ("p10", "p50", "p90", "avg", "min", "max")
 
 
 def statistics(raws: Sequence[Sequence[float]]) -> Floats:
-    """``STATISTICS`` of many events at once, shape (n, 6); nan where there is no duration.
+    """Return ``STATISTICS`` of many events at once, shape (n, 6); NaN without durations.
 
-    Events of the same number of durations are computed together.
+    Events with the same number of durations are computed together.
     """
     found = np.full((len(raws), len(STATISTICS)), np.nan)
     lengths = np.array([len(raw) for raw in raws], np.int64)

@@ -23,21 +23,21 @@ from harness.errors import UsageError
 from harness.extras import require
 
 EDGE_GRAPH = "edge_dialect_graph_module"
-"""What ExecuTorch's Inspector calls the graph that debug handles are from."""
+"""ExecuTorch's name of the graph with the debug handles."""
 
 _NOT_OPERATORS = ("getitem", "alloc")
 
 
 class InspectorRecord:
-    """A record and, where they are asked for, the programs and tensors in it."""
+    """A record; its programs and tensors are loaded on first use."""
 
     def __init__(self, given: Any) -> None:
         """Read a path, or take the maps and graphs of an ETRecord object.
 
         Raises:
-            TypeError: It is neither.
-            UsageError: There is no such file.
-            FormatError: It is no ETRecord, or is damaged.
+            TypeError: The argument is neither a path nor an ETRecord.
+            UsageError: The file was not found.
+            FormatError: The file is not an ETRecord, or is damaged.
         """
         self._live: Any = None
         if isinstance(given, str | Path):
@@ -46,10 +46,10 @@ class InspectorRecord:
             self._live = given
             self.symbols = _from_live(given)
         else:
-            raise TypeError(f"etrecord is a path or an ETRecord, not {type(given).__name__}")
+            raise TypeError(f"etrecord must be a path or an ETRecord, not {type(given).__name__}")
 
     def graph(self, name: str, method: str) -> tuple[EtrecordNode, ...]:
-        """The nodes of the graph ``name``; the edge dialect's is that of ``method``.
+        """Return the nodes of the graph ``name``; for the edge dialect, the graph of ``method``.
 
         Raises:
             UsageError: The record has no such graph.
@@ -66,7 +66,7 @@ class InspectorRecord:
         return _nodes(graphs[name])
 
     def program(self) -> Any:
-        """ExecuTorch's ETRecord object, whose exported programs can be executed.
+        """Return ExecuTorch's ETRecord object with executable exported programs.
 
         Raises:
             UsageError: ExecuTorch is not installed.
@@ -77,10 +77,10 @@ class InspectorRecord:
         return self._live
 
     def reference_outputs(self, method: str) -> list[list[Any]] | None:
-        """What the program should return, by bundled input; None when the record does not say.
+        """Return the reference outputs by bundled input; None if the record has none.
 
         Raises:
-            UsageError: PyTorch is not installed, whose tensors these are.
+            UsageError: PyTorch, which the tensors need, is not installed.
         """
         if self._live is not None:
             outputs = self._live._reference_outputs
@@ -96,7 +96,7 @@ class InspectorRecord:
 
 
 def _from_live(record: Any) -> ETRecord:
-    """The maps and graphs of an ETRecord object."""
+    """Return the maps and graphs of an ETRecord object."""
     handles, delegates = record._debug_handle_map or {}, record._delegate_map or {}
     outputs = record._instruction_id_to_num_outs_map or {}
     programs = record.edge_dialect_program
@@ -133,7 +133,7 @@ def _delegate(found: Mapping[str, Any]) -> Delegate:
 
 
 def _nodes(program: Any) -> tuple[EtrecordNode, ...]:
-    """The operators of an exported program."""
+    """Return the operators of an exported program."""
     return tuple(
         EtrecordNode(
             node.name,

@@ -1,4 +1,4 @@
-"""Logged values as ExecuTorch's Inspector has them: numbers, tensors, lists of tensors."""
+"""Converts logged values to those of ExecuTorch's Inspector: numbers, tensors, lists of tensors."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from harness.errors import FormatError
 from harness.records.trace import DebugValue, TensorValue
 
 Tensors = Callable[[np.ndarray], Any]
-"""What makes a tensor of an array."""
+"""Makes a tensor from an array."""
 
 
 def tensor_maker(kind: str | None) -> Tensors:
-    """What tensors are to be: ``"torch"``, ``"numpy"``, or None for what the caller uses.
+    """Return the function that makes tensors: ``"torch"``, ``"numpy"``, or None for the default.
 
-    A program that has imported torch gets torch's tensors, as from ExecuTorch; others get arrays.
+    By default a program that has imported torch gets torch tensors, as from ExecuTorch; others get
+    arrays.
     """
     if kind is None:
         kind = "torch" if "torch" in sys.modules else "numpy"
     if kind == "numpy":
         return lambda array: array
     if kind != "torch":
-        raise ValueError(f"tensors are 'torch' or 'numpy', not {kind!r}")
+        raise ValueError(f"tensors must be 'torch' or 'numpy', not {kind!r}")
     from harness.extras import require
 
     (torch,) = require("oracle", "tensors='torch'", "torch")
@@ -34,16 +35,16 @@ def tensor_maker(kind: str | None) -> Tensors:
 
 
 class LoggedValues:
-    """Inflates values; counts tensors whose elements nobody has."""
+    """Inflates values, and counts tensors without elements."""
 
     def __init__(self, debug_buffer: bytes | None, tensors: Tensors) -> None:
-        """Take elements from ``debug_buffer``; None when there is none."""
+        """Read elements from ``debug_buffer``, None without one."""
         self._buffer = debug_buffer
         self._tensors = tensors
         self.missing = 0
 
     def inflate(self, value: DebugValue) -> Any:
-        """The value; a tensor without elements stays a ``TensorValue``, which knows its sizes."""
+        """Return the value; a tensor without elements stays a ``TensorValue`` with its sizes."""
         content = value.value
         if isinstance(content, TensorValue):
             return self._tensor(content)

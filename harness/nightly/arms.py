@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from harness.check.budget import load_budget
-from harness.check.history.compare import NO_LIMITS, hold_against
+from harness.check.history.compare import DEFAULT_LIMITS, compare_with_history
 from harness.check.history.comparison import Compared, HistoryComparison
-from harness.check.history.extract import numbers_of
+from harness.check.history.measure import numbers_of
 from harness.check.history.samples import History, Measured, Metric, Sample, Series
 from harness.check.history.settings import HistoryLimits
 from harness.check.subject import model_name
@@ -98,7 +98,7 @@ def _load_results(directory: Path, outcomes: Sequence[StepOutcome]) -> _ArmResul
         limits = limits or _limits(result)
         measured.append(Measured(provenance_of(result), numbers_of(subject, limits)))
     measured.sort(key=lambda item: item.provenance.started_utc)
-    return _ArmResults(tuple(measured), limits or NO_LIMITS)
+    return _ArmResults(tuple(measured), limits or DEFAULT_LIMITS)
 
 
 def _lossy(losses: Losses) -> bool:
@@ -108,7 +108,7 @@ def _lossy(losses: Losses) -> bool:
 def _limits(result: Result) -> HistoryLimits:
     file = result.verdict.budget if result.verdict else ""
     if not file:
-        return NO_LIMITS
+        return DEFAULT_LIMITS
     model = model_name(result.model.file) if result.model else ""
     return load_budget(Path(file), result.board, model, result.unit).history
 
@@ -129,7 +129,7 @@ def _compare_tonight(old: _ArmResults, new: _ArmResults, label: str) -> HistoryC
         baseline=tuple(range(len(old.measured))),
         description=f"{label} of the same nightly run",
     )
-    return hold_against(history, new.measured, new.limits)
+    return compare_with_history(history, new.measured, new.limits)
 
 
 def _compare_with_baseline(
@@ -139,7 +139,7 @@ def _compare_with_baseline(
     if not arm.measured:
         return None
     history = baseline.fetch(arm.measured[-1].provenance, arm.limits, also=tonight)
-    return hold_against(history, arm.measured, arm.limits) if history.baseline else None
+    return compare_with_history(history, arm.measured, arm.limits) if history.baseline else None
 
 
 def _arm_comparison(

@@ -13,7 +13,7 @@ import pytest
 from harness.analyze.allocators import AllocatorTotals
 from harness.analyze.statistics import Operator, Summary
 from harness.check.budget import load_budget
-from harness.check.evaluate import NO_LIMITS
+from harness.check.evaluate import DEFAULT_BUDGET
 from harness.check.history.samples import History
 from harness.check.subject import Subject
 from harness.errors import UsageError
@@ -319,7 +319,7 @@ class ProfiledRun:
     def _earlier(self, against: HistoryRef, budget: Path | None) -> History:
         """Fetch results; they are not kept in the directory, which other workers may use, too."""
         subject = self.subject
-        rules = NO_LIMITS
+        rules = DEFAULT_BUDGET
         if budget is not None:
             rules = load_budget(budget, subject.board, subject.model, subject.unit)
         return against.fetch(provenance_of(self.result), rules.history)

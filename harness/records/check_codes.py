@@ -1,4 +1,4 @@
-"""Check codes: all kinds of checks, with title and severity (pages in docs/checks)."""
+"""Codes of all checks; ``etharness explain CODE`` prints the page of a code."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Final, Literal
 import msgspec
 
 Severity = Literal["error", "warning", "note"]
-"""Effect of a failed check: ``error`` fails the verdict, ``warning`` needs attention, ``note`` is
-information."""
+"""Effect of a failed check: ``error``: the verdict fails; ``warning``: needs a look, the verdict
+stands; ``note``: for information."""
 
 
 class Code(msgspec.Struct, frozen=True):
     """A kind of check.
 
     Attributes:
-        code: Letter and number: I for invariants, B for limits of a budget, H for comparisons with
-            history. A code is never reused.
-        title: The condition that holds when it passes, in a few words.
-        severity: Default severity; a budget can change it.
-        fixed: A budget cannot change the severity.
+        code: I and a number for an invariant, B for a limit of a budget, H for a comparison with
+            history. Codes are never reused.
+        title: The condition for passing, in a few words.
+        severity: Severity of a failed check, unless a budget changes it.
+        fixed: Budgets cannot change the severity.
     """
 
     code: str
@@ -31,39 +31,39 @@ class Code(msgspec.Struct, frozen=True):
 CODES: Final[dict[str, Code]] = {
     code.code: code
     for code in (
-        Code("I01", "events lie within the scopes around them", "error"),
-        Code("I02", "instructions do not overlap, delegates keep within their calls", "error"),
+        Code("I01", "events nest within their enclosing scopes", "error"),
+        Code("I02", "instructions do not overlap, delegate events fit their calls", "error"),
         Code("I03", "clocks advance", "error"),
-        Code("I04", "events end after they begin, in the order of the log", "error"),
-        Code("I05", "operators take long enough to be measured", "warning"),
-        Code("I06", "allocations lie within their memory", "error"),
-        Code("I07", "live pieces of memory do not overlap", "error"),
-        Code("I08", "freed memory was allocated before", "error"),
-        Code("I09", "each execution frees its allocations", "error"),
-        Code("I10", "all runs log the same events", "error"),
+        Code("I04", "events end after they start, in log order", "error"),
+        Code("I05", "operators are long enough to measure", "warning"),
+        Code("I06", "allocations fit their memory", "error"),
+        Code("I07", "live allocations do not overlap", "error"),
+        Code("I08", "every free matches an allocation", "error"),
+        Code("I09", "executions free their temporary memory", "error"),
+        Code("I10", "all executions log the same events", "error"),
         Code("I11", "outputs match their references", "error"),
-        Code("I12", "all requested runs completed", "error"),
+        Code("I12", "all requested executions completed", "error"),
         Code("I13", "an execution was measured", "error", fixed=True),
-        Code("B01", "times are within their limits", "error"),
-        Code("B02", "allocators hold no more than their limits", "error"),
-        Code("B03", "no allocation was refused", "error"),
-        Code("B04", "stacks are no deeper than their limit", "error"),
-        Code("B05", "no more is lost than is allowed", "error"),
-        Code("B06", "nothing is quicker than it can be", "error"),
-        Code("B07", "modules are within their limits", "error"),
-        Code("B08", "calls of delegates are within their limits", "error"),
-        Code("B09", "blocks are within their limits", "error"),
-        Code("B10", "the log is no larger than its limit", "error"),
-        Code("B11", "the firmware is no larger than its limits", "error"),
-        Code("B12", "the model takes no more of the arena than its limit", "error"),
+        Code("B01", "operator times are within their limits", "error"),
+        Code("B02", "allocators are within their limits", "error"),
+        Code("B03", "no allocation failed", "error"),
+        Code("B04", "stacks are within their limit", "error"),
+        Code("B05", "losses are within their limits", "error"),
+        Code("B06", "times are above their lower limits", "error"),
+        Code("B07", "module times are within their limits", "error"),
+        Code("B08", "delegate times are within their limits", "error"),
+        Code("B09", "block times are within their limits", "error"),
+        Code("B10", "the log size is within its limit", "error"),
+        Code("B11", "the firmware size is within its limits", "error"),
+        Code("B12", "the arena use is within its limit", "error"),
         Code("H01", "no operator is slower than in the baseline", "error"),
         Code("H02", "no size is larger than in the baseline", "error"),
-        Code("H03", "no step change in the history", "warning"),
-        Code("H04", "no value is lower than in the baseline", "note"),
+        Code("H03", "no step in the history", "warning"),
+        Code("H04", "no improvement over the baseline", "note"),
         Code("H05", "deterministic values match the baseline", "note"),
         Code("H06", "the baseline has enough data", "note"),
-        Code("H07", "the operators are those of the baseline", "note"),
-        Code("H08", "times have a single level", "note"),
+        Code("H07", "operators and sizes are those of the baseline", "note"),
+        Code("H08", "times have one mode, not two", "note"),
     )
 }
 """All codes by name, in the order of the documentation."""

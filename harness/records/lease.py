@@ -69,7 +69,7 @@ class UnitDocument(msgspec.Struct, frozen=True):
 
 
 class LeasedDocument(msgspec.Struct, frozen=True):
-    """A lease as ``etharness lab lease --json`` prints it; ``token`` is for ``$ETHARNESS_LEASE``."""
+    """A lease as ``etharness lab lease --json`` prints it; ``token``: for ``$ETHARNESS_LEASE``."""
 
     unit: str
     token: str

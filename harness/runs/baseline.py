@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from harness.check.budget import Budget
-from harness.check.evaluate import NO_LIMITS
+from harness.check.evaluate import DEFAULT_BUDGET
 from harness.check.history.baseline import DEFAULT_BASELINE, BaselineRef
-from harness.check.history.compare import hold_against
+from harness.check.history.compare import compare_with_history
 from harness.check.history.comparison import HistoryComparison
-from harness.check.history.extract import durations_of, numbers_of
+from harness.check.history.measure import durations_of, numbers_of
 from harness.check.history.samples import History, Measured, Provenance, occasion_of, origin_of
 from harness.check.history.settings import HistoryLimits
 from harness.check.subject import Subject
@@ -128,6 +128,6 @@ def compare_with(
     Raises:
         UsageError: SciPy or ruptures is not installed.
     """
-    limits = (budget or NO_LIMITS).history
+    limits = (budget or DEFAULT_BUDGET).history
     measured = Measured(provenance_of(result), numbers_of(subject, limits))
-    return hold_against(history, [measured], limits, durations_of(subject))
+    return compare_with_history(history, [measured], limits, durations_of(subject))

@@ -24,7 +24,7 @@ import msgspec
 
 from harness import __version__
 from harness.check.budget import read_files
-from harness.check.evaluate import NO_LIMITS
+from harness.check.evaluate import DEFAULT_BUDGET
 from harness.config.board import Board, load_board
 from harness.errors import UsageError
 from harness.history.history_json import encode_history
@@ -131,7 +131,7 @@ def write_bundle(runs: Sequence[JudgedRun]) -> bytes:
         # The run has just failed, and its files have not been evaluated.
         given = run.given
         run = evaluate_path(
-            run.directory, lambda path: load_with_options(path, given), NO_LIMITS, given
+            run.directory, lambda path: load_with_options(path, given), DEFAULT_BUDGET, given
         )
     contents = _Contents(run)
     contents.collect()

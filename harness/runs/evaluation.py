@@ -16,7 +16,7 @@ import msgspec
 
 from harness.analyze.postmortem import PostmortemDocument
 from harness.check.budget import Budget, load_budget
-from harness.check.evaluate import NO_LIMITS, evaluate
+from harness.check.evaluate import DEFAULT_BUDGET, evaluate
 from harness.check.history.samples import History
 from harness.check.subject import Subject, model_name
 from harness.check.suggest import Wishes, suggest
@@ -84,7 +84,7 @@ def evaluate_run(
                 hint="give a run directory: it records commit, model and board",
             )
         if isinstance(history, HistoryRef):
-            history = history.fetch(provenance_of(result), (rules or NO_LIMITS).history)
+            history = history.fetch(provenance_of(result), (rules or DEFAULT_BUDGET).history)
             if directory is not None:
                 save_history(directory, history)
         comparison = compare_with(history, subject, result, rules)

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from harness.check.budget import read_files
-from harness.check.evaluate import NO_LIMITS
+from harness.check.evaluate import DEFAULT_BUDGET
 from harness.errors import FormatError, UsageError
 from harness.history.history_json import decode_history
 from harness.records.result import encode
@@ -155,7 +155,7 @@ def replay(bundle: Bundle, directory: Path) -> Replayed:
     run = evaluate_path(
         directory / manifest.judged,
         lambda path: load_with_options(path, given),
-        budget or NO_LIMITS,
+        budget or DEFAULT_BUDGET,
         given,
         history,
     )

@@ -1,4 +1,4 @@
-"""Traces made by hand, event by event."""
+"""Builds traces by hand, event by event."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class EventSpec:
     """An event, in the order of a log.
 
     Attributes:
-        name: Its name; None for none.
+        name: Its name, or None.
         start: Raw start tick.
         end: Raw end tick.
         chain: Chain index.
         instruction: Instruction id.
-        delegate: Delegate debug id, a number or a string; None for none.
-        metadata: What a delegate attached; None for nothing.
-        value: What was logged: makes it a debug event, which has no time.
+        delegate: Delegate debug id, a number or a string, or None.
+        metadata: Metadata of a delegate, or None.
+        value: A logged value: makes it a debug event, which has no time.
         allocated: Bytes allocated from allocator 1: makes it an allocation.
     """
 
@@ -42,10 +42,10 @@ class RunSpec:
     """A block of events.
 
     Attributes:
-        events: In the order of the log.
-        name: The block's.
-        bundled: Index of the bundled input that ran, -1 for none.
-        allocators: Names of its allocators, the first of which is 1.
+        events: In log order.
+        name: Name of the block.
+        bundled: Index of the bundled input that ran, -1 without one.
+        allocators: Names of its allocators, numbered from 1.
     """
 
     events: Sequence[EventSpec]
@@ -55,7 +55,7 @@ class RunSpec:
 
 
 def trace_of(*runs: RunSpec, clock: ClockDomain = HOST_NANOSECONDS) -> Trace:
-    """The trace of the runs, all events of which are on one clock.
+    """Return the trace of the runs, with all events on one clock.
 
     Example:
         >>> trace = trace_of(RunSpec([EventSpec("Method::execute", 0, 100)]))

@@ -1,4 +1,4 @@
-"""Clocks, and traces whose counters wrap, beside the truth that they wrap."""
+"""Strategies for clocks, and for traces with wrapping counters and their true times."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from harness.records.clock_domain import ClockDomain
 from harness.records.trace import Block, Trace
 
 _LONGEST: Final = 2**55
-"""Ticks of a step at most, so that a timeline stays far below what 64 bits hold."""
+"""Largest step in ticks, so that timelines stay far below 64 bits."""
 
 
 def clock_domains(
     *, min_bits: int = 8, max_bits: int = 64, rated: bool | None = None
 ) -> st.SearchStrategy[ClockDomain]:
-    """Counters of any width and direction.
+    """Strategy for counters of any width and direction.
 
     Args:
-        min_bits: Least width, 8 or more.
+        min_bits: Smallest width, 8 or more.
         max_bits: Largest width, 64 or less.
-        rated: Their rate is known, or not; None for either.
+        rated: Whether the rate is known; None for either.
     """
     rates = st.fractions(Fraction(1, 10), 10**10, max_denominator=10**6)
     known = {True: rates, False: st.none(), None: st.one_of(st.none(), rates)}[rated]
@@ -35,12 +35,12 @@ def clock_domains(
 
 @dataclass(frozen=True)
 class DrawnTimeline:
-    """When each event began and ended, in log order, and the counter that read it.
+    """True start and end of each event in log order, and the counter that reads them.
 
     Attributes:
         clock: The counter.
-        jitter: How far an event may end before the one logged before it, ticks.
-        starts: Ticks since some instant, of any size.
+        jitter: Largest backward step between ends of consecutive events, in ticks.
+        starts: Ticks since an arbitrary instant, without wraps.
         ends: Likewise.
     """
 
@@ -50,16 +50,16 @@ class DrawnTimeline:
     ends: list[int]
 
     def reading(self, instant: int) -> int:
-        """What the counter says at an instant."""
+        """Return the counter's reading at an instant."""
         return (-instant if self.clock.down else instant) % self.clock.modulus
 
     def trace(self, first: int = 0, last: int | None = None, *, shift: int = 0) -> Trace:
-        """The events from ``first`` to before ``last`` as they are logged, in one block.
+        """Return the events ``first`` to ``last`` (exclusive) as logged, in one block.
 
         Args:
             first: Index of the first event.
-            last: Index behind the last.
-            shift: Ticks that the counter is ahead.
+            last: Index after the last event.
+            shift: Offset of the counter in ticks.
         """
         columns = [
             np.array([self.reading(instant + shift) for instant in instants[first:last]], np.uint64)
@@ -76,12 +76,12 @@ class DrawnTimeline:
 def timelines(
     draw: st.DrawFn, *, clocks: st.SearchStrategy[ClockDomain] | None = None, max_events: int = 12
 ) -> DrawnTimeline:
-    """Timelines that can be told from the readings of a counter that wraps: no gap hides a wrap.
+    """Strategy for timelines that wrapped readings determine: no gap is longer than a wrap.
 
     Args:
         draw: Given by Hypothesis.
-        clocks: Counters to read them by; any of 8 to 64 bits by default.
-        max_events: Most events; there is at least one.
+        clocks: Counters that read them; any width from 8 to 64 bits by default.
+        max_events: Largest number of events; the smallest is 1.
     """
     clock = draw(clock_domains(rated=False) if clocks is None else clocks)
     limit = default_jitter(clock)
@@ -99,7 +99,7 @@ def timelines(
 def wrapped_traces(
     *, clocks: st.SearchStrategy[ClockDomain] | None = None, max_events: int = 12
 ) -> st.SearchStrategy[Trace]:
-    """Traces whose counters may wrap within and between events; ``timelines`` tell the truth, too.
+    """Strategy for traces with wraps in and between events; ``timelines`` also has true times.
 
     Args:
         clocks: As for ``timelines``.

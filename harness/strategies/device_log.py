@@ -1,4 +1,4 @@
-"""Device logs as ``schema/compact_log.toml`` describes them: by hand, drawn, and damaged."""
+"""Device logs in the format of ``schema/compact_log.toml``: by hand, drawn, and damaged."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from harness.strategies.traces import INT32, UINT32
 
 
 class DeviceLog:
-    """The log of a device, made by hand; ``image`` is what the device would send.
+    """Builds the log of a device by hand; ``image`` returns its bytes.
 
-    Methods that log return the log itself.
+    Logging methods return the log itself, for chaining.
 
     Example:
         >>> from harness.decode.device_log import read_log
@@ -23,17 +23,17 @@ class DeviceLog:
         1
 
     Attributes:
-        dropped_events: Events that the device says it could not log.
-        dropped_blocks: The same of declarations of blocks and allocators.
-        filtered_events: Events that it left out because it was told to.
+        dropped_events: Number of dropped events that the device reports.
+        dropped_blocks: Number of dropped declarations of blocks and allocators.
+        filtered_events: Number of events left out by a filter.
         tracer: Number of the tracer.
-        chunk: Number of the chunk, where a log is sent in several.
-        first_record: How many records stand in earlier chunks.
-        stack: Bytes of the stack that were used, and its size.
+        chunk: Number of the chunk, for a log in several chunks.
+        first_record: Number of records in earlier chunks.
+        stack: Used bytes and size of the stack.
     """
 
     def __init__(self) -> None:
-        """It is empty."""
+        """Create an empty log."""
         self.records: list[bytes] = []
         self.names: list[bytes] = []
         self.prefixes: list[bytes] = []
@@ -45,7 +45,7 @@ class DeviceLog:
         self.stack = (0, 0)
 
     def name(self, name: str | bytes | None) -> int:
-        """Return the number of a name, interned; that of no name for None."""
+        """Return the number of an interned name; ``NO_NAME`` for None."""
         if name is None:
             return fmt.NO_NAME
         raw = name.encode() if isinstance(name, str) else name
@@ -68,7 +68,7 @@ class DeviceLog:
         instruction: int = 0,
         clock: int = 0,
     ) -> DeviceLog:
-        """Log that an event took from one reading of a clock, 32 bits, to another."""
+        """Log a profile event with start and end as 32-bit readings of a clock."""
         if not -(2**15) <= chain < 2**15 or instruction >= 2**16:
             self.records.append(struct.pack("<BBHiII", Record.WIDE, 0, 0, chain, instruction, 0))
             chain = instruction = 0
@@ -91,7 +91,7 @@ class DeviceLog:
     def delegate(
         self, name: str | bytes | None, number: int = -1, metadata: bytes | None = None
     ) -> DeviceLog:
-        """Make the next event one of a delegate."""
+        """Make the next event a delegate event."""
         length = len(metadata or b"")
         padded = (metadata or b"") + bytes(-length % fmt.RECORD_SIZE)
         flags = 0 if metadata is None else fmt.DELEGATE_METADATA
@@ -119,7 +119,7 @@ class DeviceLog:
         offset: int = fmt.NO_OFFSET,
         failed: bool = False,
     ) -> DeviceLog:
-        """Log that an allocator gave so many bytes, or refused them."""
+        """Log a successful or failed allocation."""
         self.records.append(
             struct.pack("<BBHIiI", Record.ALLOCATION, failed, allocator, tick, size, offset)
         )
@@ -154,12 +154,12 @@ class DeviceLog:
 
 @st.composite
 def device_logs(draw: st.DrawFn, *, max_records: int = 12, losses: bool = True) -> DeviceLog:
-    """Logs as a device may send them, with delegates, wide chains and allocations; any readings.
+    """Strategy for device logs with delegates, wide chains and allocations, and any readings.
 
     Args:
         draw: Given by Hypothesis.
-        max_records: Most records, without those that only extend the next.
-        losses: They may say that events were dropped.
+        max_records: Largest number of records, without records that extend the next.
+        losses: Whether logs may report dropped events.
     """
     log = DeviceLog()
     short = st.one_of(st.none(), st.binary(max_size=12))
@@ -192,14 +192,14 @@ def device_logs(draw: st.DrawFn, *, max_records: int = 12, losses: bool = True) 
 
 @st.composite
 def damaged(draw: st.DrawFn, whole: bytes | st.SearchStrategy[bytes], *, most: int = 4) -> bytes:
-    """A file after a few accidents: bits flip, bytes are overwritten, lost, inserted, cut off.
+    """Strategy for damaged files: bits flipped, bytes overwritten, lost, inserted or cut off.
 
-    Now and then nothing has changed.
+    The file may be unchanged.
 
     Args:
         draw: Given by Hypothesis.
-        whole: The file, of two bytes at least, or a strategy for it.
-        most: Accidents at most; there is at least one.
+        whole: The file, at least two bytes, or a strategy for it.
+        most: Largest number of changes; the smallest is 1.
     """
     whole = whole if isinstance(whole, bytes) else draw(whole)
     left = bytearray(whole)

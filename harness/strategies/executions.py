@@ -1,4 +1,4 @@
-"""Traces as a runtime leaves them: runs of the same operators, nested, in order, on real clocks."""
+"""Strategy for realistic traces: runs of the same operators, nested, in order, on real clocks."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from harness.records.trace import DELEGATE_CALL, EXECUTION, NO_NAME, OPERATOR_CA
 from harness.strategies.clocks import clock_domains
 
 _KERNELS: Final = ("add", "convolution", "linear", "relu", "softmax")
-_LEAST_BITS: Final = 16
-"""Width of a counter that an execution of a few operators does not wrap twice."""
+_MIN_BITS: Final = 16
+"""Smallest width of a counter for which a few operators do not wrap twice."""
 
 
 @dataclass(frozen=True)
 class Execution:
-    """A trace and what is true of it.
+    """A trace with its true durations.
 
     Attributes:
         trace: Blocks named ``Execute``, each with the same events.
-        runs: How many.
-        operators: Names of the operators of a run, in the order of their instructions; a call of
-            a delegate stands as ``DELEGATE_CALL``.
-        durations: Ticks of each of them per run, shape (runs, operators).
+        runs: Number of blocks.
+        operators: Names of the operators of a run, in the order of their instructions;
+            ``DELEGATE_CALL`` for a delegate call.
+        durations: Duration of each operator per run in ticks, shape (runs, operators).
     """
 
     trace: Trace
@@ -54,24 +54,24 @@ def executions(
     delegates: bool = False,
     clock: ClockDomain | None = None,
 ) -> Execution:
-    """Runs of one method as ExecuTorch logs them: kernels within OPERATOR_CALLs within the method.
+    """Strategy for runs of one method as ExecuTorch logs them: kernels in OPERATOR_CALLs.
 
-    The counter begins anywhere and wraps within runs and between them, never unseen.
+    The counter starts anywhere and may wrap in and between runs, but no gap hides a wrap.
 
     Args:
         draw: Given by Hypothesis.
-        runs: How many; None for one to three.
-        max_operators: Most instructions of the method; there is at least one.
-        delegates: Instructions may be calls of a delegate, with one to three events of its own on
-            a clock of its own, which says nothing of the other's.
-        clock: Of the CPU, 16 bits wide or more; None for any that has a rate.
+        runs: Number of runs; None for one to three.
+        max_operators: Largest number of instructions of the method; the smallest is 1.
+        delegates: Instructions may be delegate calls, with one to three delegate events on a clock
+            of their own, unrelated to the CPU's.
+        clock: Clock of the CPU, at least 16 bits wide; None for any clock with a rate.
     """
     if clock is None:
-        clock = draw(clock_domains(min_bits=_LEAST_BITS, rated=True))
+        clock = draw(clock_domains(min_bits=_MIN_BITS, rated=True))
     clocks = [clock, ClockDomain("npu", draw(st.sampled_from([None, Fraction(10**8)])), 24)]
     count = draw(st.integers(1, 3)) if runs is None else runs
     calls = draw(st.lists(_operators(delegates), min_size=1, max_size=max_operators))
-    # All of a run, with its gaps, stays below half a wrap.
+    # A whole run, including gaps, stays below half a wrap.
     longest = clock.modulus // (8 * (max_operators + 1))
     tick = st.integers(1, min(longest, 2**40))
     anywhere = st.integers(0, clock.modulus - 1)
@@ -100,7 +100,7 @@ def executions(
 
 
 def _operators(delegates: bool) -> st.SearchStrategy[tuple[str, int]]:
-    """Names of instructions' events, and how many jobs a delegate has for them."""
+    """Strategy for the event name of an instruction, and its number of delegate events."""
     kernels = st.sampled_from(_KERNELS).map(lambda name: (f"native_call_{name}.out", 0))
     calls = st.tuples(st.just(DELEGATE_CALL), st.integers(1, 3))
     return st.one_of(kernels, calls) if delegates else kernels

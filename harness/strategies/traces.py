@@ -1,4 +1,4 @@
-"""Any trace: what a file may hold, and what no target would log but a reader must bear."""
+"""Strategies for arbitrary traces: any content that a reader must handle, however unlikely."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ INT64: Final = st.integers(-(2**63), 2**63 - 1)
 UINT32: Final = st.integers(0, 2**32 - 1)
 UINT64: Final = st.integers(0, 2**64 - 1)
 
-_TELLING: Final = [b"", b"Method::execute", b"a", b"a\0", b"\xff\xfe", "größe".encode()]
-"""Names that have been misread: empty, with a zero, no UTF-8, not ASCII."""
+_DIFFICULT_NAMES: Final = [b"", b"Method::execute", b"a", b"a\0", b"\xff\xfe", "größe".encode()]
+"""Names that readers got wrong: empty, with a zero byte, invalid UTF-8, not ASCII."""
 
 
 def names(max_size: int = 12) -> st.SearchStrategy[str]:
-    """Names as devices send them: any bytes, those that are no UTF-8 as surrogate escapes.
+    """Strategy for names as devices send them: any bytes, invalid UTF-8 as surrogate escapes.
 
     Args:
-        max_size: Most bytes, unless it is one of a few that are often misread.
+        max_size: Largest number of bytes, except for a few difficult names.
     """
-    raw = st.one_of(st.sampled_from(_TELLING), st.binary(max_size=max_size))
+    raw = st.one_of(st.sampled_from(_DIFFICULT_NAMES), st.binary(max_size=max_size))
     return raw.map(lambda name: name.decode("utf-8", "surrogateescape"))
 
 
@@ -42,10 +42,10 @@ def _tensors() -> st.SearchStrategy[TensorValue]:
 
 
 def debug_values(max_tensors: int = 3) -> st.SearchStrategy[DebugValue]:
-    """Logged values of every type, also tensors of shapes that cannot be.
+    """Strategy for logged values of every type, including tensors of impossible shapes.
 
     Args:
-        max_tensors: Most tensors of a list.
+        max_tensors: Largest number of tensors in a list.
     """
     outputs = st.sampled_from([None, False, True])
     tensors = _tensors()
@@ -74,14 +74,14 @@ def traces(
     kinds: tuple[Kind, ...] = tuple(Kind),
     clock: ClockDomain = HOST_NANOSECONDS,
 ) -> Trace:
-    """Any trace whose every field has a place in an ED00 file, however little sense it makes.
+    """Strategy for any trace that an ED00 file can hold, sensible or not.
 
     Args:
         draw: Given by Hypothesis.
-        max_blocks: Most blocks.
-        max_events: Most events of a block.
-        kinds: What events may be.
-        clock: Of all events that have a time.
+        max_blocks: Largest number of blocks.
+        max_events: Largest number of events in a block.
+        kinds: Kinds of events.
+        clock: Clock of all events that have a time.
     """
     pool = draw(st.lists(names(), min_size=1, max_size=5))
     blocks, first = [], 0
@@ -133,14 +133,14 @@ def _fill(
 
 @st.composite
 def arbitrary_traces(draw: st.DrawFn, *, max_blocks: int = 4, max_events: int = 5) -> Trace:
-    """Rows of any kind on any of two clocks and in any of two tracers, in no sensible order.
+    """Strategy for rows of any kind on two clocks and two tracers, in arbitrary order.
 
-    Counters are small, so events wrap, overlap and contradict each other; a view must not fail.
+    Counters are narrow, so events wrap, overlap and contradict each other. Analyses must not fail.
 
     Args:
         draw: Given by Hypothesis.
-        max_blocks: Most blocks.
-        max_events: Most events of a block.
+        max_blocks: Largest number of blocks.
+        max_events: Largest number of events in a block.
     """
     clocks = [
         ClockDomain("cpu", Fraction(10**6), draw(st.sampled_from([16, 32, 48]))),
@@ -172,11 +172,11 @@ def arbitrary_traces(draw: st.DrawFn, *, max_blocks: int = 4, max_events: int = 
 
 
 def ed00_files(*, prefixed: bool | None = None, max_blocks: int = 4) -> st.SearchStrategy[bytes]:
-    """ED00 files, such as ExecuTorch's Inspector reads, of any trace.
+    """Strategy for ED00 files of any trace, in the format of ExecuTorch's Inspector.
 
     Args:
-        prefixed: With the size before them, as ExecuTorch writes them; None for either.
-        max_blocks: Most blocks.
+        prefixed: Whether the size comes first, as ExecuTorch writes it; None for either.
+        max_blocks: Largest number of blocks.
     """
     either = st.booleans() if prefixed is None else st.just(prefixed)
     files = traces(max_blocks=max_blocks).map(write_ed00)

@@ -105,13 +105,13 @@ def test_no_damage_to_json_leads_to_anything_but_a_trace_or_a_format_error() -> 
 
 def test_other_parquet_files_are_refused() -> None:
     pa = pytest.importorskip("pyarrow")
-    with pytest.raises(FormatError, match="no Parquet file"):
+    with pytest.raises(FormatError, match="not a Parquet file"):
         read_parquet(write_parquet(full_trace())[:-5])
     table = pa.table({name: pa.array([], pa.string()) for name in COLUMNS})
     for other, what in (
         (pa.table({"x": [1]}), "lacks"),
         (table, "lacks the header"),
-        (table.replace_schema_metadata({b"etdump_harness.header": b"{}"}), "of no trace"),
+        (table.replace_schema_metadata({b"etdump_harness.header": b"{}"}), "not a trace"),
     ):
         out = io.BytesIO()
         pytest.importorskip("pyarrow.parquet").write_table(other, out)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 
-from harness.check.history.floors import LEAST, floor_change
+from harness.check.history.floors import MIN_SESSIONS, floor_change
 from harness.check.history.samples import Floats
 
 NUMBERS = st.lists(st.integers(1, 10**6), min_size=1, max_size=40).map(np.array)
@@ -56,7 +56,7 @@ def test_what_unit_times_are_in_makes_no_difference(
     assert large.change.low <= large.change.value <= large.change.high
 
 
-@given(st.integers(LEAST, 60), st.integers(0, 2**32 - 1))
+@given(st.integers(MIN_SESSIONS, 60), st.integers(0, 2**32 - 1))
 def test_sides_that_lie_apart_are_as_unlikely_as_they_can_be(count: int, seed: int) -> None:
     before = np.random.default_rng(seed).random(count)
     ways = comb(2 * count - count // 2, count) / comb(2 * count, count)
@@ -71,7 +71,7 @@ def test_a_small_change_below_large_noise_is_plain() -> None:
     assert sum(p < 0.05 for p in alike) <= 20
 
 
-@given(st.integers(LEAST, 200), st.integers(0, 2**32 - 1))
+@given(st.integers(MIN_SESSIONS, 200), st.integers(0, 2**32 - 1))
 def test_the_interval_holds_what_it_is_of(count: int, seed: int) -> None:
     random = np.random.default_rng(seed)
     found = floor_change(disturbed(random, count), disturbed(random, count, 1.5), 0.95, special)

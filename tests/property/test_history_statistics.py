@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.check.history.compare import hold_against
+from harness.check.history.compare import compare_with_history
 from harness.check.history.comparison import Compared, HistoryComparison
 from harness.check.history.modes import find_modes
 from harness.check.history.samples import History, Measured, Metric, Series
@@ -40,7 +40,7 @@ def of_design(design: str, before: Floats, after: Floats) -> HistoryBuilder:
 
 def compare(design: str, before: Floats, after: Floats) -> dict[str, Compared]:
     builder = of_design(design, before, after)
-    return by_name(hold_against(builder.history(), builder.judged))
+    return by_name(compare_with_history(builder.history(), builder.judged))
 
 
 def shifted(after: Floats, share: float) -> Floats:
@@ -93,7 +93,7 @@ def test_the_order_of_results_within_a_session_does_not_matter(
         Measured(judged[place].provenance, judged[order[place]].samples)
         for place in range(len(judged))
     ]
-    one, other = (hold_against(*pair) for pair in ((history, judged), (shuffled, again)))
+    one, other = (compare_with_history(*pair) for pair in ((history, judged), (shuffled, again)))
     for name, number in by_name(one).items():
         assert by_name(other)[name].p == pytest.approx(number.p)
         assert by_name(other)[name].change == number.change
@@ -195,7 +195,7 @@ def test_nights_without_a_change_raise_no_alarm(design: str, sessions: int) -> N
     alarms = 0
     for seed in range(40):
         builder = of_design(design, *noisy(seed, sessions, 60))
-        comparison = hold_against(builder.history(), builder.judged, limits)
+        comparison = compare_with_history(builder.history(), builder.judged, limits)
         alarms += any(number.judgement != "same" or number.steps for number in comparison.numbers)
     # With 1 % per night, 3 or more of 40 would come with a probability of 0.8 %.
     assert alarms <= 2
@@ -207,7 +207,7 @@ def test_a_slow_down_of_one_operator_is_found_in_one_night() -> None:
         before, after = noisy(seed, 30, 60, own=0.008)
         after[:, seed % 60] *= 1.04
         builder = night(before, after)
-        comparison = hold_against(builder.history(), builder.judged)
+        comparison = compare_with_history(builder.history(), builder.judged)
         worst = comparison.numbers[0]
         found += worst.judgement == "regression" and worst.metric.instruction == seed % 60
     assert found >= 19

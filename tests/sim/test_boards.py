@@ -55,7 +55,7 @@ def test_sixteen_kib_of_ram_hold_a_network_and_200_events(tmp_path: Path) -> Non
     assert (outcome.trace.kind == Kind.PROFILE).sum() >= EVENTS_ON_THE_SMALLEST
     verdict = outcome.result.verdict
     assert verdict is not None
-    [stack] = [check for check in verdict.checks if check.rule == "deepest stack"]
+    [stack] = [check for check in verdict.checks if check.rule == "peak stack use"]
     summary = outcome.result.trace
     assert summary is not None
     assert 0 < summary.stack_used < summary.stack_size == 2048

@@ -57,7 +57,7 @@ def test_the_directory_holds_everything(run: Path) -> None:
     ("flags", "shown", "hidden"),
     [
         ([], ["board    native (host), firmware ", "losses: none", "PASS: "], ["OPERATOR_CALL"]),
-        (["-v"], ["OPERATOR_CALL", "deepest stack", "PASS: "], []),
+        (["-v"], ["OPERATOR_CALL", "peak stack use", "PASS: "], []),
         (["-q"], ["PASS: "], ["board    native", "native_call_"]),
     ],
 )
@@ -93,7 +93,7 @@ def test_decode_reads_the_directory_the_log_and_the_etdump_alike(
     assert etharness("check", run, "--budget", budget).code == 0
     code, out, _ = etharness("check", run / "trace.etdp", "--budget", budget)
     assert code == 1
-    assert "no allocation from 'method' was logged: a limit that guards nothing" in out
+    assert "no allocation from 'method' was logged: the limit matches nothing" in out
 
     shutil.copy(run / "trace.etdp", tmp_path / "alone.etdp")
     code, out, _ = etharness("decode", tmp_path / "alone.etdp", "--json")

@@ -443,7 +443,7 @@ def test_a_history_that_is_not_there_is_said_without_a_stack(project: pytest.Pyt
         [
             "E       harness.errors.UsageError: history none.sqlite not found",
             "E       try: `etharness history add DIRECTORY` creates it",
-            "E       harness.errors.UsageError: 'v1' says no baseline",
+            "E       harness.errors.UsageError: invalid baseline 'v1'",
         ]
     )
 

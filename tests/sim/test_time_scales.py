@@ -114,8 +114,8 @@ def test_a_run_records_the_scales_of_its_board_and_of_its_command_line(
     ("scale", "complaint"),
     [
         ("npu", "invalid time scale 'npu'"),
-        ("*=fast", "'fast' is no rate"),
-        ("*=@x", "no entry point"),
+        ("*=fast", "invalid rate 'fast'"),
+        ("*=@x", "entry point 'x' not found"),
     ],
 )
 def test_a_wrong_scale_is_refused_before_anything_is_started(

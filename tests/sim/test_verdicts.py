@@ -47,7 +47,7 @@ def test_one_slower_operator_of_a_simulated_board_is_found(
     assert slower.code == 1, slower.err
     [reason] = [line for line in slower.out.splitlines() if line.startswith("  H01")]
     assert "instruction 3" in reason
-    assert "no other unit has measured it" in reason
+    assert "not measured on other units" in reason
 
     out = tmp_path / "out"
     kept = msgspec.json.decode((out / "history.json").read_bytes(), type=History)

@@ -43,16 +43,19 @@ def trace(*, failed: bool = False, dropped: int = 0, hz: bool = True) -> Trace:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("[[time]]\nevent = 'a'", "gives no limit: one of limit_ns, limit_us"),
+        ("[[time]]\nevent = 'a'", "limit missing: set one of limit_ns, limit_us"),
         (
             "[[time]]\nevent = 'a'\nlimit_us = 1\nlimit_ticks = 1",
             "one of limit_us and limit_ticks, not both",
         ),
         ("[[time]]\nevent = 'a'\nlimit_us = 1\nstatistic = 'p99'", r"\$\.time\[0\]\.statistic"),
-        ("[[time]]\nevent = 'a'\nlimit_us = 1\nstatistic = 'count'", "needs limit_count"),
+        (
+            "[[time]]\nevent = 'a'\nlimit_us = 1\nstatistic = 'count'",
+            "limit_count and at_least_count require",
+        ),
         (
             "[[time]]\nevent = 'a'\nlimit_count = 1",
-            "statistic 'count' needs limit_count or at_least_count",
+            "limit_count and at_least_count require statistic = 'count'",
         ),
         ("[[time]]\nevent = 'a'\nlimit_us = -1", "limit_us"),
         ("[[time]]\nlimit_us = 1", "event"),
@@ -125,7 +128,7 @@ def test_a_rule_that_matches_nothing_fails(tmp_path: Path) -> None:
     assert not time.passed
     assert time.measured is None
     assert "no event matches 'nope'" in time.reason
-    assert "a limit that guards nothing" in time.reason
+    assert "the limit matches nothing" in time.reason
     assert "no allocator matches 'x'" in allocator.reason
 
 
@@ -151,8 +154,8 @@ def test_allocators_are_limited_and_may_not_fail(tmp_path: Path) -> None:
         ([(0, 1000, 2048)], True, "1,000 bytes is within the limit of 1,000 bytes"),
         ([(0, 1001, 2048)], False, "1,001 bytes exceeds the limit of 1,000 bytes"),
         ([(0, 10, 2048), (1, 1001, 2048)], False, "is within"),
-        ([(0, 512, 512)], False, "all 512 bytes have been used: it may have overflowed"),
-        ([], False, "a limit that guards nothing"),
+        ([(0, 512, 512)], False, "all 512 bytes were used: the stack may have overflowed"),
+        ([], False, "the limit matches nothing"),
     ],
 )
 def test_every_stack_is_limited_and_may_not_overflow(

@@ -44,7 +44,7 @@ def test_operators_that_take_less_than_an_empty_event_are_one_warning() -> None:
     short = the("I05", Subject(trace, probe=Fraction(21, 2)))
     assert short is not None
     assert (short.severity, short.passed, short.measured) == ("warning", False, 2.0)
-    assert "2 of 2 operators take less than the 10.5 ticks" in short.reason
+    assert "2 of 2 operators take less than 10.5 ticks" in short.reason
     assert "a (instruction 0): 10.0; b (instruction 1): 10.0" in short.reason
     enough = the("I05", Subject(trace, probe=Fraction(10)))
     assert enough is not None
@@ -56,7 +56,7 @@ def test_few_events_are_no_evidence_of_a_clock() -> None:
     assert the("I03", Subject(profile_trace([5] * 7, [5] * 7, HOST_NANOSECONDS))) is None
     still = the("I03", Subject(profile_trace([5] * 8, [5] * 8, HOST_NANOSECONDS)))
     assert still is not None
-    assert still.reason == "it reads 5 in all 8 events"
+    assert still.reason == "the clock reads 5 in all 8 events"
 
 
 def test_a_coarse_clock_counts() -> None:
@@ -73,7 +73,7 @@ def test_a_clock_that_stops_after_it_counted_is_a_warning() -> None:
     stops = the("I03", Subject(profile_trace(starts, ends, HOST_NANOSECONDS)))
     assert stops is not None
     assert (stops.severity, stops.passed) == ("warning", False)
-    assert stops.reason.startswith("it reads the same in 40 events from ")
+    assert stops.reason.startswith("40 consecutive events from ")
 
 
 def test_runs_that_differ_are_a_note_where_nobody_knows_what_ran() -> None:
@@ -82,7 +82,7 @@ def test_runs_that_differ_are_a_note_where_nobody_knows_what_ran() -> None:
     differ = the("I10", subject)
     assert differ is not None
     assert (differ.severity, differ.passed) == ("note", False)
-    assert "1 of 3 warm runs differ" in differ.reason
+    assert "1 of 3 warm executions differ" in differ.reason
     ours = the("I10", replace(subject, runs_requested=4, runs_completed=4))
     assert ours is not None
     assert ours.failed

@@ -70,5 +70,5 @@ def test_a_page_is_laid_out_on_a_terminal() -> None:
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
     assert max(map(len, plain)) <= 60
-    assert any("I01: events lie within" in line for line in plain)
+    assert any("I01: events nest within" in line for line in plain)
     assert not [line for line in plain if line.startswith("#")]

@@ -34,7 +34,7 @@ def test_no_ping_tells_nothing() -> None:
 def test_one_ping_tells_nothing_unless_the_rate_is_known() -> None:
     one = pings((100, 200, 7))
     [epoch] = align(one, CLOCK).epochs
-    assert epoch.unbounded == "one reading says nothing about the rate"
+    assert epoch.unbounded == "a single reading does not determine the rate"
     assert not epoch.instants(np.arange(3)).known.any()
     instants = align(one, CLOCK, WITHIN_100_PPM).instants(np.array([-10_000_000, 0, 10_000_000]))
     assert instants.known.all()

@@ -79,7 +79,7 @@ def test_a_silence_is_counted_and_left_open_between_its_events() -> None:
 
 def test_more_time_in_the_log_than_around_it_is_an_error() -> None:
     alignment = align([ping(0), ping(1000)], CLOCK)
-    with pytest.raises(FormatError, match="'systick' more time passed in the log"):
+    with pytest.raises(FormatError, match="'systick': the log covers more time"):
         place(profile_trace([0], [500_000], CLOCK), alignment, [0, 1])
 
 

@@ -212,7 +212,7 @@ def test_check_and_report_fail_without_the_width_and_pass_with_it(
     assert checks["I03"]["reason"] == ADVICE.removeprefix("clock ns: ")
     limits = [check for check in json.loads(failed.out)["checks"] if check["code"] == "B01"]
     assert [check["passed"] for check in limits] == [False, True]
-    assert limits[0]["reason"].endswith("what they took is unknown: see I03 and I04")
+    assert limits[0]["reason"].endswith("their duration is unknown: see I03 and I04")
     right = ("--budget", budget, "--clock-bits", "32")
     bundle = tmp_path / "b.zip"
     assert etharness("check", RECORDED, *right).code == 0
@@ -253,7 +253,7 @@ def test_a_reading_beyond_the_width_is_an_error_of_usage(etharness: Etharness) -
     code, _, err = etharness("decode", RECORDED, "--clock-bits", "24")
     assert code == 2
     assert "--clock-bits 24: event 0 has a reading of 4,275,416,249" in err
-    assert "its counter has at least 32 bits" in err
+    assert "give --clock-bits 32 or more" in err
 
 
 def test_the_inspector_takes_each_counter_for_as_wide_as_it_reads() -> None:
@@ -280,4 +280,4 @@ def test_the_width_replaces_that_of_a_run_directory_and_leaves_its_rate(
     assert clock("--clock-bits", "24") == ["monotonic", 1e9, 24]
     wider = etharness("decode", tmp_path / "run", "--clock-bits", "40")
     assert wider.code == 2
-    assert "--clock-bits 40: the ticks of the trace have 32 bits" in wider.err
+    assert "--clock-bits 40: the counter of the trace has 32 bits" in wider.err

@@ -89,8 +89,12 @@ def test_documents_hold_origins_and_arguments(etharness: Command, etrecord: Path
         (["--by", "module"], 2, "--etrecord"),
         (["--model", MODELS / "nothing.pte"], 2, "not found"),
         (["--model", MODELS / "methods.pte"], 2, "encode, forward"),
-        (["--model", MODELS / "ad_f32.pte", "--method", "forward"], 3, "other operators"),
-        (["--model", MODEL, "--method", "encode"], 2, "no method 'encode'"),
+        (
+            ["--model", MODELS / "ad_f32.pte", "--method", "forward"],
+            3,
+            "do not match the operators",
+        ),
+        (["--model", MODEL, "--method", "encode"], 2, "method 'encode' not found"),
         (["--etrecord", MODEL], 2, "zip"),
         (["--source-time-scale", "cycles"], 2, "--target-time-scale cycles"),
         (["--source-time-scale", "us", "--clock-hz", "5"], 2, "--clock-hz"),
@@ -138,4 +142,4 @@ def test_a_budget_limits_modules_that_the_record_knows(
     assert result.code == 0
     without = etharness(*arguments)
     (failed,) = (item for item in document("check", without.out)["checks"] if not item["passed"])
-    assert (without.code, "name it with --etrecord" in failed["reason"]) == (1, True)
+    assert (without.code, "(--etrecord)" in failed["reason"]) == (1, True)

@@ -41,7 +41,7 @@ def test_a_delegates_events_are_within_their_call_as_long_as_they_took() -> None
         assert drawing.end[last] <= drawing.end[call]
         assert 0 < drawing.slack[first] <= (room - 1900 * 8 / 3) / 2 + 1
         assert drawing.arguments(first)["placed_within_ns"] == drawing.slack[first]
-    note = "3 calls in which a delegate's events may be earlier or later than drawn"
+    note = "3 calls with delegate events that may be earlier or later than drawn"
     assert note in drawing.notes
     assert drawing.flows == tuple(
         (call, event)
@@ -69,7 +69,7 @@ def test_a_call_shorter_than_its_delegates_events_is_said_to_be() -> None:
     assert drawing.start[job] == drawing.start[call]
     assert drawing.end[job] - drawing.start[job] == 90
     assert drawing.slack[job] == 70
-    assert "1 calls shorter than what their delegate logged in them" in drawing.notes
+    assert "1 calls shorter than the delegate events in them" in drawing.notes
 
 
 def test_what_nothing_places_is_counted() -> None:
@@ -78,7 +78,7 @@ def test_what_nothing_places_is_counted() -> None:
     clocks = [CPU, ClockDomain("npu", None, 24)]
     drawing = draw(read_log(log.image(), clocks))
     assert len(drawing) == 1
-    assert drawing.notes == ("1 events of delegates that no call or no known rate places",)
+    assert drawing.notes == ("1 delegate events without a call or with an unknown clock rate",)
 
 
 def test_overlapping_events_of_a_delegate_get_lanes() -> None:
@@ -132,7 +132,7 @@ def test_arguments_say_what_the_log_does() -> None:
 
 def test_a_clock_without_a_rate_is_refused_with_its_remedy() -> None:
     trace = replace(delegated_trace(), clocks=(replace(CPU, hz=None), NPU))
-    with pytest.raises(UsageError, match="'cpu' has no known rate") as caught:
+    with pytest.raises(UsageError, match="'cpu': the rate is unknown") as caught:
         draw(trace)
     assert "--clock-hz" in caught.value.hint
 

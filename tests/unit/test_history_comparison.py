@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.check.history.checks import history_checks
-from harness.check.history.compare import hold_against
+from harness.check.history.compare import compare_with_history
 from harness.check.history.comparison import Compared, HistoryComparison
 from harness.check.history.samples import Metric, Sample
 from harness.check.history.settings import HistoryLimits, HistoryOverride
@@ -16,7 +16,7 @@ from tests.support.histories import HistoryBuilder, night, noisy, operator, size
 
 
 def compare(builder: HistoryBuilder, limits: HistoryLimits | None = None) -> HistoryComparison:
-    return hold_against(builder.history(), builder.judged, limits or HistoryLimits())
+    return compare_with_history(builder.history(), builder.judged, limits or HistoryLimits())
 
 
 def checks(builder: HistoryBuilder, limits: HistoryLimits | None = None) -> list[Check]:
@@ -48,7 +48,7 @@ def test_one_tick_is_shown_where_there_is_no_noise() -> None:
     assert number.change.value == 1.0
     [shown] = [check for check in checks(builder) if check.code == "H05"]
     assert shown.severity == "note"
-    assert "80 us became 80.001; +0.00125 %" in shown.reason
+    assert "80 us -> 80.001 us; +0.00125 %" in shown.reason
 
 
 def test_without_noise_limits_alone_decide() -> None:
@@ -65,7 +65,7 @@ def test_too_few_results_are_not_judged() -> None:
     assert number.judgement == "too little"
     [check] = checks(builder)
     assert (check.code, check.passed, check.failed) == ("H06", False, False)
-    assert "history has 2 sessions of it, its noise takes 5" in check.reason
+    assert "history has 2 sessions of it, 5 are needed" in check.reason
 
 
 def test_no_baseline_is_said() -> None:
@@ -185,13 +185,13 @@ def test_a_flip_between_known_levels_is_none_but_a_new_level_is() -> None:
 def test_modes_within_a_run_are_named() -> None:
     builder = exact([5e4] * 5, 5e4)
     durations = np.array([5e4, 6e4] * 10) + np.arange(20)
-    comparison = hold_against(
+    comparison = compare_with_history(
         builder.history(), builder.judged, durations={operator(statistic=""): durations}
     )
     [number] = comparison.numbers
     assert [mode.weight for mode in number.modes_within] == [0.5, 0.5]
     reasons = [check.reason for check in history_checks(comparison) if check.code == "H08"]
-    assert reasons == ["two levels: op0, instruction 0 (50% at 50.009 us and 50% at 60.01 us)"]
+    assert reasons == ["two modes: op0, instruction 0 (50% at 50.009 us and 50% at 60.01 us)"]
 
 
 def test_a_step_names_the_commits_it_is_between() -> None:
@@ -254,10 +254,10 @@ def test_a_unit_without_a_baseline_is_corrected_or_left_alone() -> None:
 
     known = compare(third(4))
     assert [number.judgement for number in known.numbers] == ["same"]
-    assert "held against one" in known.notes[0]
+    assert "using one" in known.notes[0]
     unknown = compare(third(2))
     assert unknown.numbers == ()
-    assert "1 operators are left out" in unknown.notes[1]
+    assert "1 operators skipped" in unknown.notes[1]
 
 
 def test_repeats_of_the_night_in_the_history_are_judged_with_it() -> None:
@@ -287,5 +287,5 @@ def test_other_numbers_of_executions_leave_sizes_out() -> None:
 def test_results_of_several_commits_are_not_one() -> None:
     builder = exact([5e4] * 5, 5e4)
     builder.now("now", "c", {operator(): 5e4})
-    with pytest.raises(UsageError, match="several commits cannot be judged as one: b, c"):
+    with pytest.raises(UsageError, match="several commits cannot be compared as one: b, c"):
         compare(builder)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from harness.check.history.baseline import BaselineRef, parse_baseline
-from harness.check.history.measure import keep, measure
+from harness.check.history.measure import history_numbers, measure
 from harness.check.subject import Subject
 from harness.decode.ed00 import write_ed00
 from harness.errors import FormatError, UsageError
@@ -52,11 +52,14 @@ def test_a_baseline_is_read_as_it_is_written(ref: BaselineRef) -> None:
     ("text", "said"),
     [
         *(
-            (text, "says no baseline")
+            (text, "invalid baseline")
             for text in ("", "v1", "20", ":", "name:", "tag:v1", "name: ")
         ),
-        *((f"last:{text}", "is no count") for text in ("0", "-1", "x", "1.5", "\u00b2", "\u0661")),
-        ("commit:abc", "too little of a commit"),
+        *(
+            (f"last:{text}", "invalid count")
+            for text in ("0", "-1", "x", "1.5", "\u00b2", "\u0661")
+        ),
+        ("commit:abc", "commit prefix too short"),
     ],
 )
 def test_what_is_no_baseline_says_how_one_is_written(text: str, said: str) -> None:
@@ -68,11 +71,11 @@ def test_what_is_no_baseline_says_how_one_is_written(text: str, said: str) -> No
 def test_operators_that_nobody_could_tell_apart_are_counted() -> None:
     """As of two clocks of one name; the first is kept."""
     item = made("x", trace_with({"a": [5], "b": [1]}))
-    assert keep(item.subject).indistinct == 0
+    assert history_numbers(item.subject).indistinct == 0
     [first, _] = item.subject.operators
     same = replace(first, ns=replace(first.ticks, p50=99.0))
     item.subject.operators.append(same)
-    kept = keep(item.subject)
+    kept = history_numbers(item.subject)
     assert kept.indistinct == entry_of(item.result, item.subject)[0].indistinct == 1
     assert [summaries["all"].p50 for summaries in kept.times.values()] == [5, 1]
 

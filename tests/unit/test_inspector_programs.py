@@ -240,7 +240,7 @@ def test_outputs_are_compared_run_by_run(logged: Logged) -> None:
     for index in (None, 2):
         unknown = logged.inspect(events, record, bundled_input_index=index)
         assert unknown.event_blocks[0].reference_output is None
-        with pytest.raises(UsageError, match="no run has outputs"):
+        with pytest.raises(UsageError, match="no run has both outputs"):
             compare_runs(unknown)
 
 

@@ -59,14 +59,12 @@ def test_a_file_without_an_execution_fails(name: str, etharness: Etharness, tmp_
     data, held = EMPTY[name]
     path, bundle = tmp_path / "trace", tmp_path / "bundle.zip"
     path.write_bytes(data)
-    said = f"nothing was measured: the trace holds {held}"
+    said = f"nothing was measured: the trace has {held}"
 
     found = etharness("check", path)
     assert found.code == 1
     assert "PASS" not in found.out
-    assert f"I13 trace: a verdict rests on an execution that was measured: {said}" in " ".join(
-        found.out.split()
-    )
+    assert f"I13 trace: an execution was measured: {said}" in " ".join(found.out.split())
     found = etharness("check", path, "--json")
     assert found.code == 1
     verdict = json.loads(found.out)
@@ -100,7 +98,7 @@ def test_a_run_of_no_executions_fails(etharness: Etharness, tmp_path: Path) -> N
     verdict = evaluate_run("nothing", blocks(), nothing.result).verdict
     assert {check.code for check in verdict.failures} == {"I12", "I13"}
     [ended] = [check for check in verdict.checks if check.code == "I12"]
-    assert ended.reason == "0 of 0 runs ended"
+    assert ended.reason == "0 of 0 executions completed"
 
     claims = made("claims", blocks(), runs_requested=3, runs_completed=3)
     directory = RunDirectory.create(tmp_path / "claims")
@@ -113,7 +111,10 @@ def test_a_run_of_no_executions_fails(etharness: Etharness, tmp_path: Path) -> N
     none = made("none", runs_requested=0, runs_completed=0)
     found = etharness("check", run_directory(tmp_path / "none", none, {"native_call_a": [10]}))
     assert found.code == 1
-    assert "I12 runs: every run that was asked for ends: 0 of 0 runs ended" in found.out
+    assert (
+        "I12 executions: all requested executions completed: 0 of 0 executions completed"
+        in found.out
+    )
 
 
 def test_a_result_of_no_executions_is_no_baseline() -> None:

@@ -8,7 +8,7 @@ import re
 import numpy as np
 from rich.console import Console
 
-from harness.check.history.compare import hold_against
+from harness.check.history.compare import compare_with_history
 from harness.check.history.samples import Metric
 from harness.report.against import print_against
 from tests.support.histories import HistoryBuilder, night, noisy, operator, size
@@ -16,7 +16,7 @@ from tests.support.histories import HistoryBuilder, night, noisy, operator, size
 
 def printed(builder: HistoryBuilder, *, detailed: bool = False) -> str:
     out = io.StringIO()
-    comparison = hold_against(builder.history(), builder.judged)
+    comparison = compare_with_history(builder.history(), builder.judged)
     print_against(Console(file=out, width=200), comparison, detailed=detailed)
     return out.getvalue()
 
@@ -61,7 +61,7 @@ def test_notes_and_names_of_devices_are_safe() -> None:
     builder = HistoryBuilder()
     builder.now("now", "b", {operator(name="\x1b[31m"): 1.0}, unit="two\n")
     text = printed(builder)
-    assert text == "note: two\\x0a: the baseline has no result, of no other unit either\n"
+    assert text == "note: two\\x0a: the baseline has no result of any unit\n"
     chance = np.random.default_rng(0)
     for place in range(5):
         value = {operator(name="\x1b[31m"): 1e5 * chance.random()}

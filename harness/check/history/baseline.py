@@ -1,4 +1,4 @@
-"""BaselineRef: which earlier results a new one is held against, as people write it."""
+"""BaselineRef: which earlier results to compare a new one with, and its text form."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ How = Literal["name", "commit", "last"]
 
 
 class BaselineRef(msgspec.Struct, frozen=True):
-    """A choice of earlier results.
+    """A selection of earlier results.
 
     Attributes:
-        how: ``name``: those that were given a name; ``commit``: those of a commit; ``last``: the
-            newest ones.
-        what: The name, the beginning of the commit, or how many.
+        how: ``name``: results stored under a name; ``commit``: results of a commit; ``last``: the
+            newest results.
+        what: The name, a prefix of the commit, or the number of results.
     """
 
     how: How
@@ -28,7 +28,7 @@ class BaselineRef(msgspec.Struct, frozen=True):
 
     @property
     def description(self) -> str:
-        """It in words."""
+        """Text for reports, such as ``the last 20`` or ``name v1.2``."""
         return f"the last {self.what}" if self.how == "last" else f"{self.how} {self.what}"
 
 
@@ -36,24 +36,25 @@ DEFAULT_BASELINE: Final = BaselineRef("last", "20")
 """The newest twenty results."""
 
 _HINT: Final = "write name:v1.2, commit:abc123 or last:20"
-_LEAST_OF_COMMIT: Final = 4
-"""Digits of a commit below which it would match by chance."""
+_MIN_COMMIT_DIGITS: Final = 4
+"""A shorter prefix of a commit would match by chance."""
 
 
 def parse_baseline(text: str) -> BaselineRef:
     """Read ``name:NAME``, ``commit:PREFIX`` or ``last:COUNT``.
 
     Raises:
-        UsageError: It is none of these.
+        UsageError: The text has another form.
     """
     how, colon, what = text.strip().partition(":")
     what = what.strip()
     if not colon or how not in ("name", "commit", "last") or not what:
-        raise UsageError(f"{text!r} says no baseline", hint=_HINT)
+        raise UsageError(f"invalid baseline {text!r}", hint=_HINT)
     if how == "last" and not (what.isascii() and what.isdigit() and int(what)):
-        raise UsageError(f"{text!r} says no baseline: {what!r} is no count", hint=_HINT)
-    if how == "commit" and len(what) < _LEAST_OF_COMMIT:
+        raise UsageError(f"invalid baseline {text!r}: invalid count {what!r}", hint=_HINT)
+    if how == "commit" and len(what) < _MIN_COMMIT_DIGITS:
         raise UsageError(
-            f"{text!r} says too little of a commit", hint=f"give {_LEAST_OF_COMMIT} digits or more"
+            f"invalid baseline {text!r}: commit prefix too short",
+            hint=f"give {_MIN_COMMIT_DIGITS} digits or more",
         )
     return BaselineRef(how, str(int(what)) if how == "last" else what)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The checks that a comparison with history is."""
+"""Turns a history comparison into checks (H01 to H08)."""
 
 from __future__ import annotations
 
@@ -11,49 +11,49 @@ from harness.check.limits.times import subject_of_operator
 from harness.records.verdict import Check, check
 
 _NAMED: Final = 5
-"""Operators that a check of several names."""
+"""Number of operators that a check of several lists by name."""
 
 _DESCRIBED: Final = 2
-"""Operators of which it says more."""
+"""Number of operators that it describes in detail."""
+
+_ENOUGH_DATA: Final = "the baseline has enough data"
 
 
 def history_checks(comparison: HistoryComparison) -> Iterator[Check]:
-    """One check for what each number became, and one for all those that are the same.
+    """Yield one check per changed number, and one for all unchanged numbers.
 
-    What appeared, vanished or could not be judged is one check each, however many numbers it is of.
+    Numbers that appeared, vanished or have too little data give one check of each kind.
     """
     numbers = comparison.numbers
     several = len(comparison.units) > 1
-    found = [_of_number(number, comparison, several) for number in numbers]
-    yield from (item for item in found if item is not None)
-    against = f"no larger than {comparison.description}"
+    changes = (_change_check(number, comparison, several) for number in numbers)
+    yield from (item for item in changes if item is not None)
+    rule = f"no regression from {comparison.description}"
     for code, kind in (("H01", "operator"), ("H02", "size")):
-        mine = [n for n in numbers if (n.metric.kind == "operator") == (kind == "operator")]
-        judged = [n for n in mine if n.change is not None]
-        if judged and not any(n.judgement == "regression" for n in judged):
-            reason = "beyond limits and noise" if kind == "operator" else "beyond limits"
+        of_kind = [n for n in numbers if (n.metric.kind == "operator") == (kind == "operator")]
+        compared = [n for n in of_kind if n.change is not None]
+        if compared and not any(n.judgement == "regression" for n in compared):
+            bounds = "limits and noise" if kind == "operator" else "the limits"
             yield check(
                 code,
-                rule=against,
-                subject=f"{len(judged)} {kind}s",
+                rule=rule,
+                subject=f"{len(compared)} {kind}s",
                 passed=True,
-                reason=f"none grew {reason}",
+                reason=f"0 regressions beyond {bounds}",
             )
     for number in numbers:
-        yield from _steps(number, comparison, several)
-        yield from _levels(number, several)
-    yield from _levels_within(numbers)
-    yield from _many(numbers, "H07", "vanished", "in the baseline, but not in the result")
-    yield from _many(numbers, "H07", "appeared", "in the result, but not in the baseline")
+        yield from _step_checks(number, comparison, several)
+        yield from _mode_check(number, several)
+    yield from _modes_within_check(numbers)
+    yield from _summary_check(numbers, "H07", "vanished", "in the baseline, but not in the result")
+    yield from _summary_check(numbers, "H07", "appeared", "in the result, but not in the baseline")
     little = [number for number in numbers if number.judgement == "too little"]
-    yield from _many(little, "H06", "too little", little[0].reason if little else "")
+    yield from _summary_check(little, "H06", "too little", little[0].reason if little else "")
     for note in comparison.notes:
-        yield check(
-            "H06", rule="enough to compare with", subject="history", passed=False, reason=note
-        )
+        yield check("H06", rule=_ENOUGH_DATA, subject="history", passed=False, reason=note)
 
 
-def _of_number(number: Compared, comparison: HistoryComparison, several: bool) -> Check | None:
+def _change_check(number: Compared, comparison: HistoryComparison, several: bool) -> Check | None:
     code = _code(number)
     if code is None or number.change is None or number.baseline is None:
         return None
@@ -62,7 +62,7 @@ def _of_number(number: Compared, comparison: HistoryComparison, several: bool) -
     limit = number.baseline.value + max(relative, number.absolute_limit)
     return check(
         code,
-        rule=f"{number.metric.statistic or 'size'} beside {comparison.description}",
+        rule=f"{number.metric.statistic or 'size'} compared with {comparison.description}",
         subject=_subject(number, several),
         measured=None if number.current is None else number.current / scale,
         limit=limit / scale if number.judgement == "regression" else None,
@@ -83,33 +83,33 @@ def _reason(number: Compared, comparison: HistoryComparison) -> str:
     assert number.baseline is not None
     scale, unit = scale_of(number.metric)
     level = number.baseline.value
-    parts = [f"{level / scale:,.6g} {unit} became {(number.current or 0) / scale:,.6g}"]
+    parts = [f"{level / scale:,.6g} {unit} -> {(number.current or 0) / scale:,.6g} {unit}"]
     parts.append(_size(number.change, level, scale, unit, comparison.limits.confidence))
     if number.q is not None:
-        parts.append(f"by chance with probability {number.q:.2g} among so many")
+        parts.append(f"adjusted p-value {number.q:.2g}")
     if number.reason:
         parts.append(number.reason)
     parts += [
-        f"unit {other.unit} {'confirms it' if other.confirms else 'does not'}"
+        f"unit {other.unit} {'confirms it' if other.confirms else 'does not confirm it'}"
         + ("" if other.change is None else f" ({_size(other.change, level, scale, unit, None)})")
         for other in number.confirmations
     ]
     if number.judgement in ("regression", "improvement") and not number.confirmations:
-        parts.append("no other unit has measured it")
+        parts.append("not measured on other units")
     return "; ".join(parts)
 
 
 def _size(change: Interval, level: float, scale: float, unit: str, confidence: float | None) -> str:
-    """A change as a share of the level with its interval, in the unit where there is no share."""
-    factor, mark = (100 / level, " %") if level else (1 / scale, f" {unit}")
-    text = f"{change.value * factor:+,.4g}{mark}"
+    """Format a change with its interval, in percent; for a level of 0, in the unit."""
+    factor, suffix = (100 / level, " %") if level else (1 / scale, f" {unit}")
+    text = f"{change.value * factor:+,.4g}{suffix}"
     if confidence is None or change.low == change.high:
         return text
-    bounds = f"{change.low * factor:+,.3g} to {change.high * factor:+,.3g}{mark}"
-    return f"{text} ({bounds} at {confidence:.0%})"
+    bounds = f"{change.low * factor:+,.3g} to {change.high * factor:+,.3g}{suffix}"
+    return f"{text} ({confidence:.0%} interval {bounds})"
 
 
-def _steps(number: Compared, comparison: HistoryComparison, several: bool) -> Iterator[Check]:
+def _step_checks(number: Compared, comparison: HistoryComparison, several: bool) -> Iterator[Check]:
     scale, unit = scale_of(number.metric)
     for step in number.steps:
         size = _size(step.size, step.before, scale, unit, comparison.limits.confidence)
@@ -122,23 +122,23 @@ def _steps(number: Compared, comparison: HistoryComparison, several: bool) -> It
             measured=(step.before + step.size.value) / scale,
             unit=unit,
             passed=False,
-            reason=f"{size} with the commits {commits}, since {step.first_bad_utc}",
+            reason=f"{size} in commits {commits}, since {step.first_bad_utc}",
         )
 
 
-def _levels(number: Compared, several: bool) -> Iterator[Check]:
+def _mode_check(number: Compared, several: bool) -> Iterator[Check]:
     if len(number.modes) == 2 and _apart(number, number.modes):
         yield check(
             "H08",
-            rule="one level",
+            rule="one mode",
             subject=_subject(number, several),
             passed=False,
-            reason=f"{_modes(number.metric, number.modes)} from result to result",
+            reason=f"two modes between results: {_modes(number.metric, number.modes)}",
         )
 
 
-def _levels_within(numbers: Sequence[Compared]) -> Iterator[Check]:
-    """One check for all operators with two levels within a run: on a busy machine many have."""
+def _modes_within_check(numbers: Sequence[Compared]) -> Iterator[Check]:
+    """Yield one check for all operators with two modes in a run: a busy machine has many."""
     chosen = [n for n in numbers if len(n.modes_within) == 2 and _apart(n, n.modes_within)]
     chosen.sort(key=lambda n: n.modes_within[0].center / n.modes_within[1].center)
     if chosen:
@@ -149,10 +149,10 @@ def _levels_within(numbers: Sequence[Compared]) -> Iterator[Check]:
         more = f" and {len(chosen) - _DESCRIBED} more" if len(chosen) > _DESCRIBED else ""
         yield check(
             "H08",
-            rule="one level within a run",
+            rule="one mode within a run",
             subject="1 operator" if len(chosen) == 1 else f"{len(chosen)} operators",
             passed=False,
-            reason=f"two levels: {', '.join(texts)}{more}",
+            reason=f"two modes: {', '.join(texts)}{more}",
         )
 
 
@@ -167,15 +167,17 @@ def _modes(metric: Metric, modes: Sequence[Mode]) -> str:
     return " and ".join(texts)
 
 
-def _many(numbers: Sequence[Compared], code: str, what: Judgement, reason: str) -> Iterator[Check]:
-    chosen = [number for number in numbers if number.judgement == what]
+def _summary_check(
+    numbers: Sequence[Compared], code: str, judgement: Judgement, reason: str
+) -> Iterator[Check]:
+    chosen = [number for number in numbers if number.judgement == judgement]
     if chosen:
         names = ", ".join(_subject(number, False) for number in chosen[:_NAMED])
         more = f" and {len(chosen) - _NAMED} more" if len(chosen) > _NAMED else ""
         yield check(
             code,
-            rule="the same is measured" if code == "H07" else "enough to compare with",
-            subject=f"{len(chosen)} numbers",
+            rule="the same operators and sizes" if code == "H07" else _ENOUGH_DATA,
+            subject=f"{len(chosen)} metrics",
             passed=False,
             reason=f"{reason}: {names}{more}",
         )
@@ -191,5 +193,5 @@ def _subject(number: Compared, several: bool) -> str:
 
 
 def scale_of(metric: Metric) -> tuple[float, str]:
-    """How many of a metric's unit make one of the unit in which people read it, and its name."""
+    """Return the factor from a metric's unit to its display unit, and the name of that unit."""
     return (1000.0, "us") if metric.unit == "ns" else (1.0, metric.unit)

@@ -1,4 +1,4 @@
-"""One number held against its baseline."""
+"""Compares one metric with its baseline."""
 
 from __future__ import annotations
 
@@ -7,74 +7,76 @@ from msgspec.structs import replace
 
 from harness.check.history.comparison import Compared, Interval, Mode
 from harness.check.history.estimate import Estimate, estimate
-from harness.check.history.group_sessions import OneMetric, OnUnit
+from harness.check.history.group_sessions import MetricHistory, UnitHistory
 from harness.check.history.modes import mode_of, modes_of, without_modes
 from harness.check.history.samples import Metric, Points
 from harness.check.history.series import steps_in
 from harness.check.history.settings import HistoryLimits
 
 
-def compared(unit: OnUnit, metric: Metric, one: OneMetric, limits: HistoryLimits) -> Compared:
-    """Compare one number with its baseline, as if it were the only one.
+def compare_metric(
+    unit: UnitHistory, metric: Metric, samples: MetricHistory, limits: HistoryLimits
+) -> Compared:
+    """Compare one metric with its baseline, without adjustment for multiple comparisons.
 
     Args:
-        unit: Where it was measured.
-        metric: What it is of.
-        one: What it was and is.
-        limits: What counts as a change.
+        unit: All results of the unit.
+        metric: The metric.
+        samples: Its earlier and current values.
+        limits: When a change counts.
     """
     relative, absolute = limits.of(metric)
-    baseline = one.held_against
-    modes = modes_of(one.earlier) if metric.kind == "operator" else ()
+    baseline = samples.baseline_points
+    modes = modes_of(samples.earlier) if metric.kind == "operator" else ()
     number = Compared(
         metric=metric,
         board_unit=unit.unit,
         judgement="same",
         baseline_results=len(baseline),
         baseline_sessions=len(np.unique(baseline.sessions)),
-        current_results=len(one.now),
-        current_sessions=len(np.unique(one.now.sessions)),
+        current_results=len(samples.now),
+        current_sessions=len(np.unique(samples.now.sessions)),
         modes=modes,
         relative_limit=relative,
         absolute_limit=absolute,
     )
-    if not len(one.now):
+    if not len(samples.now):
         return replace(
             number,
             judgement="vanished",
-            baseline=_level(baseline),
-            reason="the baseline has it, the result has not",
+            baseline=_median_interval(baseline),
+            reason="in the baseline, but not in the result",
         )
     if not len(baseline):
         return replace(
             number,
             judgement="appeared",
-            current=float(np.median(one.now.values)),
-            reason="the result has it, the baseline has not",
+            current=float(np.median(samples.now.values)),
+            reason="in the result, but not in the baseline",
         )
-    found = _change(metric, one, modes, limits)
-    course = without_modes(one.all, modes)
-    number = replace(number, steps=steps_in(course, unit.results, (relative, absolute), limits))
+    found = _change(metric, samples, modes, limits)
+    series = without_modes(samples.all, modes)
+    number = replace(number, steps=steps_in(series, unit.results, (relative, absolute), limits))
     if found is None:
-        sessions = len(np.unique(one.earlier.sessions))
+        sessions = len(np.unique(samples.earlier.sessions))
         return replace(
             number,
             judgement="too little",
-            current=float(np.median(one.now.values)),
-            baseline=_level(baseline),
-            reason=f"history has {sessions} sessions of it, its noise takes {limits.min_results}",
+            current=float(np.median(samples.now.values)),
+            baseline=_median_interval(baseline),
+            reason=f"history has {sessions} sessions of it, {limits.min_results} are needed",
         )
-    return _with_change(number, found, one)
+    return _with_change(number, found, samples)
 
 
-def _level(baseline: Points) -> Interval:
+def _median_interval(baseline: Points) -> Interval:
     return Interval(float(np.median(baseline.values)), -np.inf, np.inf)
 
 
 def _change(
-    metric: Metric, one: OneMetric, modes: tuple[Mode, ...], limits: HistoryLimits
+    metric: Metric, samples: MetricHistory, modes: tuple[Mode, ...], limits: HistoryLimits
 ) -> Estimate | None:
-    baseline, now, earlier = one.held_against, one.now, one.earlier
+    baseline, now, earlier = samples.baseline_points, samples.now, samples.earlier
     alike = bool((now.values == now.values[0]).all())
     if metric.kind != "operator" or (alike and is_exact(earlier, limits)):
         return exact_change(baseline, now)
@@ -82,7 +84,7 @@ def _change(
     return estimate(old, new, noise, limits)
 
 
-def _with_change(number: Compared, found: Estimate, one: OneMetric) -> Compared:
+def _with_change(number: Compared, found: Estimate, samples: MetricHistory) -> Compared:
     level = found.baseline.value
     return replace(
         number,
@@ -93,23 +95,23 @@ def _with_change(number: Compared, found: Estimate, one: OneMetric) -> Compared:
         relative=found.change.value / level if level else None,
         p=None if found.method == "exact" else found.p,
         noise=abs(found.noise / level) if level else None,
-        reason=_flipped(number, one),
+        reason=_mode_shares(number, samples),
     )
 
 
-def _flipped(number: Compared, one: OneMetric) -> str:
+def _mode_shares(number: Compared, samples: MetricHistory) -> str:
     if not number.modes:
         return ""
     upper = [
         np.bincount(mode_of(side.values, number.modes), minlength=2)[1] / len(side)
-        for side in (one.held_against, one.now)
+        for side in (samples.baseline_points, samples.now)
     ]
-    shares = f"{upper[0]:.0%} of the baseline in the upper, {upper[1]:.0%} now"
-    return f"it flips between two levels: {shares}"
+    shares = f"{upper[0]:.0%} of the baseline in the upper mode, {upper[1]:.0%} now"
+    return f"two modes: {shares}"
 
 
-def beyond(number: Compared) -> bool:
-    """Whether a number changed by more than both limits."""
+def exceeds_limits(number: Compared) -> bool:
+    """Return whether a number changed by more than both limits."""
     if number.change is None or number.baseline is None:
         return False
     size = abs(number.change.value)
@@ -118,9 +120,9 @@ def beyond(number: Compared) -> bool:
 
 
 def is_exact(earlier: Points, limits: HistoryLimits) -> bool:
-    """Whether a number is the same in all results of the same, of which there are enough.
+    """Return whether a metric is deterministic: equal in all results of each commit.
 
-    Results of different commits that are all alike count as well.
+    Needs ``min_results`` results; equal results of different commits count as well.
     """
     if len(earlier) < limits.min_results:
         return False
@@ -133,10 +135,10 @@ def is_exact(earlier: Points, limits: HistoryLimits) -> bool:
 
 
 def exact_change(baseline: Points, now: Points) -> Estimate:
-    """The change of a number without noise.
+    """Return the change of a deterministic metric.
 
-    The baseline's level is its middle number; where it has several, the newest result may have been
-    one of another commit. What is judged is the largest of the results now.
+    The baseline's level is its median, because a baseline of several commits may have several
+    values. The current value is the largest of the results.
     """
     ordered = np.sort(baseline.values)
     level = float(ordered[(len(ordered) - 1) // 2])

@@ -1,4 +1,4 @@
-"""Compared: results held against their history, number by number, as reports draw it."""
+"""HistoryComparison: the comparison of results with their history, metric by metric."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from harness.check.history.settings import HistoryLimits
 Judgement = Literal[
     "regression", "improvement", "changed", "same", "appeared", "vanished", "too little"
 ]
-"""What became of a number: worse or better, beyond the limits and the noise; another one, where
-there is no noise, but within the limits; none of these; there is none in the baseline, or now; too
-little is known of its noise, or nothing."""
+"""Outcome of one metric: ``regression`` or ``improvement``: beyond the limits and the noise;
+``changed``: deterministic and different, but within the limits; ``same``: no detectable change;
+``appeared``: not in the baseline; ``vanished``: not in the result; ``too little``: too few sessions
+to estimate the noise."""
 
 Method = Literal[
     "", "exact", "paired sessions", "undisturbed sessions", "within sessions", "between sessions"
 ]
-"""How a change was told from noise (``docs/verdicts.md``): not at all; there is none; by sessions
-that hold both sides; by the lowest numbers of these; by the results within such sessions; by the
-spread between sessions."""
+"""How a change was distinguished from noise (``docs/verdicts.md``): not; the metric has no noise;
+by sessions with baseline and candidate results; by the lowest values of these sessions; by the
+results within such sessions; by the spread between sessions."""
 
 
 class Interval(msgspec.Struct, frozen=True):
     """An estimate and its confidence interval, in the metric's unit.
 
-    JSON knows no infinite numbers: there a bound of which nothing is known is null.
+    JSON has no infinite numbers, so an unknown bound is null there.
 
     Attributes:
         value: The estimate.
-        lowest: Lower bound; None, or infinite when it is made, where nothing is known of it.
-        highest: Upper bound, likewise.
+        lowest: Lower bound; None if unknown (the constructor also accepts -inf).
+        highest: Upper bound; None if unknown (the constructor also accepts inf).
     """
 
     value: float
@@ -47,22 +48,22 @@ class Interval(msgspec.Struct, frozen=True):
 
     @property
     def low(self) -> float:
-        """Lower bound, -inf where nothing is known of it."""
+        """Lower bound, -inf if unknown."""
         return -math.inf if self.lowest is None else self.lowest
 
     @property
     def high(self) -> float:
-        """Upper bound, inf where nothing is known of it."""
+        """Upper bound, inf if unknown."""
         return math.inf if self.highest is None else self.highest
 
 
 class Mode(msgspec.Struct, frozen=True):
-    """One of two levels between which a number flips.
+    """One of the two modes of a metric.
 
     Attributes:
-        center: The level, the median of the values that are of this mode.
-        spread: Standard deviation around it.
-        weight: Share of the values that are of this mode.
+        center: Median of the values in this mode.
+        spread: Standard deviation of the values in this mode.
+        weight: Share of the values in this mode.
     """
 
     center: float
@@ -71,16 +72,16 @@ class Mode(msgspec.Struct, frozen=True):
 
 
 class MetricStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A number that went to another level in the course of history, and stayed.
+    """A lasting change of a metric's level in its history.
 
     Attributes:
-        last_good: Commit of the last result before it; empty when unknown.
-        first_bad: Commit of the first result after it, so the change is in (last_good, first_bad].
-        last_good_utc: When the last result before it began.
-        first_bad_utc: When the first result after it began.
-        size: The difference of the levels.
-        before: The level before it.
-        p: Probability of a step like this at any place of the series, if there was none.
+        last_good: Commit of the last result before the step; empty if unknown.
+        first_bad: Commit of the first result after it; the change is in (last_good, first_bad].
+        last_good_utc: Start time of the last result before the step.
+        first_bad_utc: Start time of the first result after the step.
+        size: Difference of the levels.
+        before: Level before the step.
+        p: P-value of a step of this size anywhere in the series.
     """
 
     last_good: str
@@ -93,12 +94,12 @@ class MetricStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
-    """What another unit says of a change.
+    """The change of a metric on another unit.
 
     Attributes:
-        unit: The other board of this type.
-        change: How the number changed there, or None if it cannot be told.
-        confirms: Whether it did so beyond both limits, in the same direction.
+        unit: The other unit of this board type.
+        change: Change of the metric on this unit; None if unknown.
+        confirms: Whether it exceeds both limits, in the same direction.
     """
 
     unit: str
@@ -107,32 +108,32 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """A number of the results on one unit, held against the baseline.
+    """A metric of the results on one unit, compared with the baseline.
 
     Attributes:
-        metric: What it is of.
-        board_unit: The board of its type it was measured on.
-        judgement: What became of it.
-        method: How that was found.
-        baseline: Its level in the baseline; None where there is none.
-        current: Its level now; None where it vanished.
-        change: By how much it changed.
-        relative: The change as a share of the baseline; None for a baseline of 0, too.
-        p: Probability of a change at least so large by chance; None where there is no noise.
-        q: The same adjusted for how many numbers were judged, all statistics counted.
-        noise: Standard deviation between sessions as a share of the level; 0 where there is none,
-            None where it is unknown.
-        baseline_results: Results of the baseline that have it.
-        baseline_sessions: In so many sessions.
-        current_results: Results now.
-        current_sessions: In so many sessions.
-        modes: The two levels between which it flips, lower first; empty if it does not.
-        modes_within: Likewise among the executions of one run.
-        steps: Where it went to another level, oldest first.
-        confirmations: What other units say of a change.
-        relative_limit: What the change was held against.
-        absolute_limit: Likewise, in the metric's unit.
-        reason: Why it was judged so, in a sentence.
+        metric: The metric.
+        board_unit: Unit (physical board) it was measured on.
+        judgement: Outcome of the comparison.
+        method: How the change was distinguished from noise.
+        baseline: Level in the baseline; None without one.
+        current: Level now; None if it vanished.
+        change: Difference of the levels.
+        relative: Change as a share of the baseline; None if the baseline is unknown or 0.
+        p: P-value of the change, two-sided; None for deterministic metrics.
+        q: P-value adjusted for the number of comparisons, all statistics counted.
+        noise: Standard deviation between sessions as a share of the level; 0 for deterministic
+            metrics, None if unknown.
+        baseline_results: Number of baseline results with this metric.
+        baseline_sessions: Number of their sessions.
+        current_results: Number of current results with this metric.
+        current_sessions: Number of their sessions.
+        modes: The two modes between results, lower first; empty for one mode.
+        modes_within: The two modes between executions of one run; empty for one mode.
+        steps: Steps in the history, oldest first.
+        confirmations: Changes of the metric on other units.
+        relative_limit: Relative limit of the change.
+        absolute_limit: Absolute limit of the change, in the metric's unit.
+        reason: Explanation of the judgement.
     """
 
     metric: Metric
@@ -160,16 +161,16 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HistoryComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Results held against their history.
+    """Results compared with their history.
 
     Attributes:
-        description: How the baseline was chosen, for people.
-        limits: When a change is one.
-        commit: Commit of the results that were judged.
-        units: Boards they were measured on.
-        numbers: One of every size and operator, the worst first: of the statistics of an operator's
-            times the one that says most.
-        notes: What was left out of the comparison, and why.
+        description: Selection of the baseline, for reports.
+        limits: When a change counts.
+        commit: Commit of the compared results.
+        units: Units they were measured on.
+        numbers: One entry per size and operator, the worst first; for an operator, its most
+            significant statistic.
+        notes: Metrics left out of the comparison, with the reason.
     """
 
     description: str

@@ -1,15 +1,19 @@
-"""By how much a number changed, with a confidence interval, and how likely that is by chance.
+"""Estimates the change of a metric with a confidence interval and a p-value.
 
-Three designs, the first that the results allow (``docs/verdicts.md`` says why, with sources):
+Uses the first of three designs that the results allow (``docs/verdicts.md`` gives reasons and
+sources):
 
-- *paired sessions*: sessions that hold results of both sides. What a session does to all its
-  results cancels. The differences of the sessions' medians are judged by the t of trimmed means,
-  which few wild sessions do not move. Of many such sessions the floors are compared as well
-  (``floors.py``), and the clearer of the two counts: *undisturbed sessions*.
-- *within sessions*: too few of these, but several results of each side in them: differences from
+- *paired sessions*: sessions with results of baseline and candidate, so that effects of a session
+  cancel. The differences of the sessions' medians are tested by the t of trimmed means, which is
+  robust against a few outliers. With many such sessions the floors are compared as well
+  (``floors.py``), and the smaller p-value counts: *undisturbed sessions*.
+- *within sessions*: too few of these sessions, but several results on each side: differences from
   the sessions' means, by Student's t.
-- *between sessions*: the sides have no session in common. The spread of sessions of one commit
-  around their mean says what a session does; Student's t again.
+- *between sessions*: no common sessions. The spread of sessions of one commit around their mean
+  estimates the noise; Student's t again.
+
+SciPy gives the t distribution. Its ``trim_mean`` has no standard error of a single sample, and its
+tests need complete samples per design, so the estimates are computed here.
 """
 
 from __future__ import annotations
@@ -20,34 +24,37 @@ from typing import Any
 import numpy as np
 
 from harness.check.history.comparison import Interval, Method
-from harness.check.history.floors import LEAST, floor_change
+from harness.check.history.floors import MIN_SESSIONS, floor_change
 from harness.check.history.samples import Floats, Points, medians_by
 from harness.check.history.settings import HistoryLimits
 from harness.extras import require
 
 TRIMMED = 0.25
-"""Share of the numbers left out at either end: what is left is the interquartile mean."""
+"""Share of the values trimmed at either end, which leaves the interquartile mean."""
 
-_LEAST_FREEDOM = 4
-"""Degrees of freedom that a spread within sessions is learnt from, at least."""
+_MIN_FREEDOM = 4
+"""Degrees of freedom needed to estimate the spread within sessions."""
+
+MAD_SCALE = 1.4826
+"""Standard deviation divided by the median absolute deviation, for normal values."""
 
 _EFFICIENCY = 0.83
-"""Of that mean beside the mean of all, of normal numbers."""
+"""Efficiency of the interquartile mean relative to the mean, for normal values."""
 
-_SAME = 1e-12
-"""Share of a number below which two are the same but for rounding."""
+_ROUNDING = 1e-12
+"""Relative difference below which two values are equal except for rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A change; what is not known of it is None.
+    """The estimated change of a metric.
 
     Attributes:
-        method: How it was told from noise.
+        method: How it was distinguished from noise.
         baseline: Level of the baseline.
         current: Level now.
         change: Their difference.
-        p: Probability of one at least so large by chance, two-sided.
+        p: Two-sided p-value of the change.
         noise: Standard deviation between sessions, in the metric's unit.
     """
 
@@ -60,7 +67,7 @@ class Estimate:
 
 
 def distributions() -> Any:
-    """SciPy's special functions, Student's distribution among them.
+    """Return ``scipy.special``, which has Student's distribution.
 
     Raises:
         UsageError: SciPy is not installed.
@@ -72,20 +79,20 @@ def distributions() -> Any:
 def estimate(
     baseline: Points, now: Points, earlier: Points, limits: HistoryLimits
 ) -> Estimate | None:
-    """Estimate the change from ``baseline`` to ``now``; None where there is too little to tell.
+    """Estimate the change from ``baseline`` to ``now``; None with too few sessions.
 
     Args:
-        baseline: What is compared with, not empty.
-        now: What is compared, not empty.
-        earlier: All results that tell about noise, those of the baseline among them.
-        limits: How many sessions it takes, and the level of intervals.
+        baseline: Values of the baseline, not empty.
+        now: Values of the candidate, not empty.
+        earlier: All earlier values, which estimate the noise; includes the baseline.
+        limits: Minimum number of sessions, and confidence level.
     """
     common = np.intersect1d(baseline.sessions, now.sessions)
     if len(common) >= limits.min_results:
         return _paired(baseline, now, common, limits)
     if len(common):
         sides = [side.where(np.isin(side.sessions, common)) for side in (baseline, now)]
-        if sum(map(len, sides)) - len(common) - 1 >= _LEAST_FREEDOM:
+        if sum(map(len, sides)) - len(common) - 1 >= _MIN_FREEDOM:
             return _within(sides[0], sides[1], limits)
     return _between(baseline, now, earlier, limits)
 
@@ -93,22 +100,25 @@ def estimate(
 def _paired(baseline: Points, now: Points, common: Any, limits: HistoryLimits) -> Estimate:
     before, after = (_medians(side, common) for side in (baseline, now))
     differences = after - before
-    differences[np.abs(differences) <= _SAME * np.abs(before)] = 0.0
-    change = _middle(differences)
-    level = _middle(before)
+    differences[np.abs(differences) <= _ROUNDING * np.abs(before)] = 0.0
+    change = _trimmed_mean(differences)
+    level = _trimmed_mean(before)
     paired = Estimate(
         "paired sessions",
         _interval(level, limits.confidence),
         level.value + change.value,
         _interval(change, limits.confidence),
-        _probability(change),
-        float(_robust_deviation(differences) / np.sqrt(2)),
+        _p_value(change),
+        robust_deviation(differences) / float(np.sqrt(2)),
     )
-    return paired if len(common) < LEAST else _clearer(paired, before, after, limits)
+    return paired if len(common) < MIN_SESSIONS else _clearer(paired, before, after, limits)
 
 
 def _clearer(paired: Estimate, before: Floats, after: Floats, limits: HistoryLimits) -> Estimate:
-    """The paired estimate or that of the floors, and what the choice costs."""
+    """Return the paired or the floor estimate, whichever has the smaller p-value.
+
+    The p-value is doubled, because the choice is between two tests.
+    """
     floor = floor_change(before, after, limits.confidence, distributions())
     if floor.p >= paired.p:
         return replace(paired, p=min(1.0, 2 * paired.p))
@@ -123,7 +133,7 @@ def _clearer(paired: Estimate, before: Floats, after: Floats, limits: HistoryLim
 
 
 def _within(baseline: Points, now: Points, limits: HistoryLimits) -> Estimate:
-    """Differences from the sessions' means: a regression on the side and on every session."""
+    """Compare differences from session means, by linear regression on side and session."""
     values = np.concatenate([baseline.values, now.values])
     side = np.repeat([0.0, 1.0], [len(baseline), len(now)])
     sessions = np.concatenate([baseline.sessions, now.sessions])
@@ -137,13 +147,13 @@ def _within(baseline: Points, now: Points, limits: HistoryLimits) -> Estimate:
     rest = values - change * side
     variance = float(rest @ rest) / freedom
     found = _Student(change, float(np.sqrt(variance / weight)), freedom)
-    level = _middle(baseline.values)
+    level = _trimmed_mean(baseline.values)
     return Estimate(
         "within sessions",
         _interval(level, limits.confidence),
         level.value + change,
         _interval(found, limits.confidence),
-        _probability(found),
+        _p_value(found),
         float(np.sqrt(variance)),
     )
 
@@ -158,17 +168,17 @@ def _between(
     cells, here = baseline.cells(), now.cells()
     typical = np.median(np.unique(earlier.sessions, return_counts=True)[1])
     fewest = np.unique(now.sessions, return_counts=True)[1].min()
-    # Sessions of fewer results than usual vary more; at the worst it is all due to these.
+    # Sessions with fewer results than usual vary more; assume the worst case.
     scatter = variance * max(1.0, float(typical / fewest))
-    # Where the baseline is of several commits, these may differ, which its level has to answer for.
+    # Commits of a baseline may differ, which adds to the error of its level.
     of_level = max(variance, float(cells.values.var(ddof=1)) if len(cells) > 1 else 0.0)
-    level, current = (_middle(side.values).value for side in (cells, here))
+    level, current = (_trimmed_mean(side.values).value for side in (cells, here))
     errors = [
         float(np.sqrt(value / count / _EFFICIENCY))
         for value, count in ((of_level, len(cells)), (scatter, len(here)))
     ]
     change = current - level
-    if abs(change) <= _SAME * abs(level):
+    if abs(change) <= _ROUNDING * abs(level):
         change = 0.0
     found = _Student(change, float(np.hypot(errors[0], errors[1])), freedom)
     return Estimate(
@@ -176,17 +186,17 @@ def _between(
         _interval(_Student(level, errors[0], freedom), limits.confidence),
         current,
         _interval(found, limits.confidence),
-        _probability(found),
+        _p_value(found),
         float(np.sqrt(variance)),
     )
 
 
 def session_spread(earlier: Points, least: int) -> tuple[float, int] | None:
-    """Variance of sessions of one origin around their mean, and its degrees of freedom.
+    """Return the variance of sessions of one origin around their mean, and its degrees of freedom.
 
-    Where there are too few sessions of the same origin, that of neighbours counts, as if nothing
-    had changed between them: differences of successive ones (von Neumann 1941), which a step adds
-    one large one to, so it errs towards silence.
+    With too few sessions per origin, successive sessions are compared as if nothing had changed
+    between them, by the mean square successive difference (von Neumann 1941). A step in the series
+    increases this estimate, so errors are on the side of missed changes, not of false alarms.
 
     Returns:
         None if there are fewer than ``least`` sessions.
@@ -201,21 +211,24 @@ def session_spread(earlier: Points, least: int) -> tuple[float, int] | None:
     if freedom >= least - 1:
         return squares / freedom, freedom
     steps = np.diff(cells.values)
-    # Successive differences share numbers: they tell as much as two thirds of them would alone.
+    # Successive differences share values, which leaves two thirds of the degrees of freedom.
     return float(np.square(steps).mean()) / 2, max(1, round(2 * len(steps) / 3))
 
 
 @dataclass(frozen=True, slots=True)
 class _Student:
-    """An estimate with its standard error, which is infinite when unknown, and freedom."""
+    """An estimate with its standard error, infinite if unknown, and its degrees of freedom."""
 
     value: float
     error: float
     freedom: int
 
 
-def _middle(values: Floats) -> _Student:
-    """Trimmed mean, with the error of Tukey and McLaughlin (1963), by the winsorised variance."""
+def _trimmed_mean(values: Floats) -> _Student:
+    """Return the trimmed mean with its error by the winsorised variance.
+
+    Source: Tukey and McLaughlin (1963).
+    """
     count = len(values)
     cut = int(TRIMMED * count)
     kept = np.sort(values)[cut : count - cut]
@@ -227,8 +240,8 @@ def _middle(values: Floats) -> _Student:
     return _Student(mean, error, max(len(kept) - 1, 1))
 
 
-def _probability(found: _Student) -> float:
-    """Probability of a value at least so far from 0, if it was that."""
+def _p_value(found: _Student) -> float:
+    """Return the two-sided p-value of an estimate under the hypothesis that it is 0."""
     if found.error == 0:
         return 0.0 if found.value else 1.0
     return float(2 * distributions().stdtr(found.freedom, -abs(found.value) / found.error))
@@ -247,6 +260,10 @@ def _medians(side: Points, sessions: Any) -> Floats:
     return medians_by(chosen.sessions, chosen.values)
 
 
-def _robust_deviation(values: Floats) -> float:
-    """Standard deviation by the median absolute deviation, of normal numbers."""
-    return float(1.4826 * np.median(np.abs(values - np.median(values))))
+def robust_deviation(values: Floats) -> float:
+    """Return the standard deviation by the median absolute deviation, for normal values.
+
+    ``scipy.stats.median_abs_deviation`` gives the same, but takes eight times as long for the short
+    arrays of a history, of which a comparison has thousands.
+    """
+    return float(MAD_SCALE * np.median(np.abs(values - np.median(values))))

@@ -1,11 +1,13 @@
-"""The floor of a time: what it is in the sessions that nothing disturbed.
+"""Compares the floors of a metric: its values in undisturbed sessions.
 
-What disturbs a host (its neighbours, its clock rate) makes times longer, never shorter. So the
-lowest numbers of many sessions lie close together where the middle ones do not, and a change that
-the middle cannot tell is plain there. It is judged by the precedence test (Nelson 1963): if both
-sides are of one distribution, any order of all their numbers is as likely as another, so how many
-numbers of one side come before the lowest few of the other has an exact probability, whatever that
-distribution is.
+Disturbances of a host (other processes, clock rate) make times longer, never shorter. The lowest
+values of many sessions therefore vary less than the median, and show changes that the median does
+not. They are compared by the precedence test (Nelson 1963): if both sides have one distribution,
+every order of their values is equally likely, so the number of values of one side below the lowest
+few of the other has an exact distribution, whatever the values' distribution is.
+
+``scipy.stats.nhypergeom`` has this distribution, too, but is 20 times slower and inexact far out in
+the tail.
 """
 
 from __future__ import annotations
@@ -20,24 +22,24 @@ import numpy as np
 from harness.check.history.comparison import Interval
 from harness.check.history.samples import Floats
 
-LEAST: Final = 32
-"""Sessions from which on the test can tell anything among many operators."""
+MIN_SESSIONS: Final = 32
+"""Sessions needed for significance among many operators."""
 
 FLOOR: Final = 0.2
-"""Share of the numbers that lie below the floor."""
+"""The floor is this quantile of the values."""
 
 _PARTS: Final = (8, 4, 2)
-"""The lowest eighth, quarter and half of one side are asked about; what tells most counts."""
+"""The lowest eighth, quarter and half of one side are tested; the most significant counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class FloorChange:
-    """How a floor changed.
+    """The change of a floor.
 
     Attributes:
         baseline: The floor of the baseline.
-        change: What it grew by.
-        p: Probability of sides that are so much apart by chance, two-sided.
+        change: Difference of the floors.
+        p: Two-sided p-value of the change.
     """
 
     baseline: Interval
@@ -46,13 +48,13 @@ class FloorChange:
 
 
 def floor_change(before: Floats, after: Floats, confidence: float, special: Any) -> FloorChange:
-    """Compare the floors of two sides, a number per session each.
+    """Compare the floors of two samples with one value per session.
 
     Args:
-        before: Of the baseline, shape (n,).
-        after: Of what is judged, shape (m,).
-        confidence: Level of the intervals. That of the change follows from one of each side, by
-            their order statistics, which both hold with that probability at least.
+        before: Values of the baseline, shape (n,).
+        after: Values of the candidate, shape (m,).
+        confidence: Level of the intervals. The interval of the change follows from the order
+            statistics of both sides, which hold jointly with at least this probability.
         special: ``scipy.special``.
     """
     old, new = np.sort(before), np.sort(after)
@@ -67,7 +69,7 @@ def floor_change(before: Floats, after: Floats, confidence: float, special: Any)
 
 
 def _interval(ordered: Floats, confidence: float, special: Any) -> Interval:
-    """The floor, and the order statistics that enclose it whatever the distribution is."""
+    """Return the floor with its distribution-free interval, by order statistics."""
     count = len(ordered)
     below = special.bdtr(np.arange(count), count, FLOOR)
     rest = (1 - confidence) / 2
@@ -80,18 +82,18 @@ def _interval(ordered: Floats, confidence: float, special: Any) -> Interval:
 
 
 def _precedence(low: Floats, high: Floats, rank: int) -> float:
-    """Probability of as few numbers of ``high`` among the lowest as there are, both ordered.
+    """Return the one-sided p-value of the precedence test; both samples are sorted.
 
-    Those up to the number of ``low`` with this rank count; equal ones do, which errs towards
-    silence.
+    Counts values of ``high`` up to the value of ``low`` with this rank. Equal values count, which
+    makes the test conservative.
     """
     count = int(np.searchsorted(high, low[rank - 1], side="right"))
-    return _as_few(count, len(low), len(high), rank)
+    return _precedence_cdf(count, len(low), len(high), rank)
 
 
 @cache
-def _as_few(count: int, size: int, others: int, rank: int) -> float:
-    """At most ``count`` of ``others`` come before the one of ``size`` with this rank."""
+def _precedence_cdf(count: int, size: int, others: int, rank: int) -> float:
+    """Return P(at most ``count`` of ``others`` precede the value of ``size`` with this rank)."""
     ways = sum(
         comb(few + rank - 1, few) * comb(size - rank + others - few, others - few)
         for few in range(count + 1)

@@ -1,4 +1,4 @@
-"""The results on one unit, put in order: what is judged, the baseline, what else tells of noise."""
+"""Groups results by unit: candidate, baseline, and other earlier results that show the noise."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from harness.errors import UsageError
 
 
 @dataclass(frozen=True, eq=False)
-class OneMetric:
-    """A metric on one unit.
+class MetricHistory:
+    """The values of a metric on one unit.
 
     Attributes:
-        earlier: What it was in every earlier result, oldest first.
-        baseline: Which of these are of the baseline, shape (n,).
-        now: What it is in those that are judged.
+        earlier: Values in earlier results, oldest first.
+        baseline: True for the earlier results in the baseline, shape (n,).
+        now: Values in the candidate results.
     """
 
     earlier: Points
@@ -39,22 +39,22 @@ class OneMetric:
     now: Points
 
     @cached_property
-    def held_against(self) -> Points:
-        """What it was in the baseline."""
+    def baseline_points(self) -> Points:
+        """The values in the baseline."""
         return self.earlier.where(self.baseline)
 
     @property
     def all(self) -> Points:
-        """What it was earlier, then what it is now."""
+        """The earlier values, then the current ones."""
         return self.earlier.followed_by(self.now)
 
 
 @dataclass(frozen=True, eq=False)
-class OnUnit:
-    """All results on one unit.
+class UnitHistory:
+    """All results of one unit.
 
     Attributes:
-        unit: The unit.
+        unit: Name of the unit.
         earlier: Earlier results of any unit, oldest first.
     """
 
@@ -66,7 +66,7 @@ class OnUnit:
 
     @cached_property
     def results(self) -> tuple[Provenance, ...]:
-        """The earlier results, then those that are judged; ``Points.results`` are indices of it."""
+        """The earlier results, then the candidates; ``Points.results`` are indices into it."""
         return *self.earlier, *(item.provenance for item in self._measured)
 
     @cached_property
@@ -79,20 +79,20 @@ class OnUnit:
         return any(self.earlier[place].unit == self.unit for place in self._baseline)
 
     @cached_property
-    def judged_metrics(self) -> dict[Metric, None]:
-        """The metrics of what is judged."""
+    def candidate_metrics(self) -> dict[Metric, None]:
+        """The metrics of the candidates, in order of first occurrence."""
         return dict.fromkeys(metric for item in self._measured for metric in item.samples)
 
-    def metrics(self) -> Iterator[tuple[Metric, OneMetric]]:
-        """Every metric of the baseline or of what is judged, those of what is judged first."""
-        judged = self.judged_metrics
-        for metric in [*judged, *(metric for metric in self._series if metric not in judged)]:
+    def metrics(self) -> Iterator[tuple[Metric, MetricHistory]]:
+        """Yield every metric of the candidates, then every other metric of the baseline."""
+        first = self.candidate_metrics
+        for metric in [*first, *(metric for metric in self._series if metric not in first)]:
             found = self.metric(metric)
             if len(found.now) or found.baseline.any():
                 yield metric, found
 
-    def metric(self, metric: Metric, of_unit: str | None = None) -> OneMetric:
-        """Put together what is known of a metric, earlier on ``of_unit``, this one by default."""
+    def metric(self, metric: Metric, of_unit: str | None = None) -> MetricHistory:
+        """Return the values of a metric; earlier values are those of ``of_unit``, if given."""
         unit = of_unit or self.unit
         places, samples = self._series.get(metric, ((), ()))
         here = [
@@ -106,7 +106,7 @@ class OnUnit:
             if metric in item.samples
         ]
         baseline = np.array([place in self._baseline for place, _ in here], bool)
-        return OneMetric(self._points(here), baseline, self._points(now))
+        return MetricHistory(self._points(here), baseline, self._points(now))
 
     def _points(self, found: Sequence[tuple[int, float]]) -> Points:
         places = np.array([place for place, _ in found], np.int64)
@@ -122,7 +122,10 @@ class OnUnit:
         return numbered(map(origin_of, self.results))
 
     def executions(self, metric: Metric) -> tuple[float, float] | None:
-        """Median number of executions per result, in the baseline and now; None without both."""
+        """Return the median number of executions per result, in the baseline and now.
+
+        None if either has no result with this metric.
+        """
         places, samples = self._series.get(metric, ((), ()))
         old = [
             sample.count
@@ -133,71 +136,75 @@ class OnUnit:
         return (float(np.median(old)), float(np.median(new))) if old and new else None
 
     def other_units(self) -> list[str]:
-        """The other units that have results in the baseline, the one with most first."""
+        """Return the other units in the baseline, the one with the most results first."""
         units = [self.earlier[place].unit for place in sorted(self._baseline)]
         found = dict.fromkeys(unit for unit in units if unit != self.unit)
         return sorted(found, key=units.count, reverse=True)
 
 
-def arrange(history: History, judged: Sequence[Measured]) -> tuple[list[OnUnit], list[OnUnit]]:
-    """Put results in order, by unit.
+def group_by_unit(
+    history: History, candidates: Sequence[Measured]
+) -> tuple[list[UnitHistory], list[UnitHistory]]:
+    """Group results by unit.
 
-    Results in the history that were made on the same occasion as one that is judged, of the same on
-    the same unit, are repeats of it and are judged with it, unless they are of the baseline. Those
-    of the same commit on other units are witnesses.
+    Results in the history with the same origin, unit and occasion as a candidate are repeats: they
+    become candidates, unless they are in the baseline. Results of the same origin on other units
+    are witnesses.
 
     Args:
-        history: Earlier results; what is judged is left out if it is among them.
-        judged: One or several results of the same commit.
+        history: Earlier results; candidates among them are ignored.
+        candidates: One or more results of the same commit.
 
     Returns:
-        The units of what is judged, and those of the witnesses.
+        The units of the candidates, and the units of the witnesses.
 
     Raises:
-        UsageError: What is judged is of several commits.
+        UsageError: The candidates are of several commits.
     """
-    ids = {item.provenance.id for item in judged}
-    keys = {_repeats(item.provenance) for item in judged}
-    origins = {origin_of(item.provenance) for item in judged}
+    ids = {item.provenance.id for item in candidates}
+    keys = {_repeat_key(item.provenance) for item in candidates}
+    origins = {origin_of(item.provenance) for item in candidates}
     if len(origins) > 1:
-        commits = ", ".join(sorted({item.provenance.commit or "unknown" for item in judged}))
+        commits = ", ".join(sorted({item.provenance.commit or "unknown" for item in candidates}))
         raise UsageError(
-            f"results of several commits cannot be judged as one: {commits}",
-            hint="judge those of each commit by themselves",
+            f"results of several commits cannot be compared as one: {commits}",
+            hint="compare the results of each commit separately",
         )
-    units = {item.provenance.unit for item in judged}
+    units = {item.provenance.unit for item in candidates}
     baseline = {p for p in history.baseline if history.results[p].id not in ids}
-    more, witnesses, left = [], [], []
-    for place, result in enumerate(history.results):
+    repeats, witnesses, earlier = [], [], []
+    for index, result in enumerate(history.results):
         if result.id in ids:
             continue
-        if place not in baseline and _repeats(result) in keys:
-            more.append(place)
-        elif place not in baseline and origin_of(result) in origins and result.unit not in units:
-            witnesses.append(place)
+        if index not in baseline and _repeat_key(result) in keys:
+            repeats.append(index)
+        elif index not in baseline and origin_of(result) in origins and result.unit not in units:
+            witnesses.append(index)
         else:
-            left.append(place)
-    kept = frozenset(left)
+            earlier.append(index)
+    kept = frozenset(earlier)
     series = {item.metric: _only(item.results, item.samples, kept) for item in history.series}
-    everything = [*judged, *_measured(history, more)]
-    elsewhere = _measured(history, witnesses)
 
-    def on(unit: str, results: Sequence[Measured]) -> OnUnit:
-        here = tuple(item for item in results if item.provenance.unit == unit)
-        return OnUnit(unit, history.results, series, frozenset(baseline), here)
+    def by_unit(results: Sequence[Measured]) -> list[UnitHistory]:
+        return [
+            UnitHistory(
+                unit,
+                history.results,
+                series,
+                frozenset(baseline),
+                tuple(item for item in results if item.provenance.unit == unit),
+            )
+            for unit in dict.fromkeys(item.provenance.unit for item in results)
+        ]
 
     return (
-        [on(unit, everything) for unit in _units(everything)],
-        [on(unit, elsewhere) for unit in _units(elsewhere)],
+        by_unit([*candidates, *_measured(history, repeats)]),
+        by_unit(_measured(history, witnesses)),
     )
 
 
-def _repeats(result: Provenance) -> tuple[str, str, str]:
+def _repeat_key(result: Provenance) -> tuple[str, str, str]:
     return result.unit, origin_of(result), occasion_of(result)
-
-
-def _units(results: Sequence[Measured]) -> list[str]:
-    return list(dict.fromkeys(item.provenance.unit for item in results))
 
 
 def _only(

@@ -1,4 +1,4 @@
-"""What history keeps of one subject: operators' times, allocators' bytes, sizes."""
+"""Numbers of one subject for the history: operator times, allocator bytes, sizes."""
 
 from __future__ import annotations
 
@@ -6,27 +6,33 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from harness.analyze.compare import EXECUTIONS, Executions
 from harness.analyze.statistics import Operator, Summary
-from harness.check.history.samples import Metric, Sample
+from harness.analyze.ticks import durations, nanoseconds_per_tick
+from harness.analyze.unwrap import ends_before_start
+from harness.check.history.modes import MIN_VALUES
+from harness.check.history.samples import Floats, Metric, Sample
+from harness.check.history.settings import HistoryLimits
 from harness.check.subject import Subject
 
 TIME_STATISTICS: Final = ("total", "avg", "p10", "p50", "p90", "min", "max")
-"""Statistics of a Summary that are times."""
+"""Fields of a Summary that are times."""
 
-_BYTES: Final = ("peak_bytes", "total_bytes", "failed_bytes")
+_ALLOCATOR_BYTES: Final = ("peak_bytes", "total_bytes", "failed_bytes")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """Everything that history keeps of one subject, in the units in which it is compared.
+class HistoryNumbers:
+    """All numbers of one subject that the history stores, in the units of the comparison.
 
     Attributes:
-        times: Of every operator, by a metric without a statistic, the statistics of its durations,
-            by the executions that they are of.
-        numbers: Allocators' bytes and the sizes of the result.
-        indistinct: How many operators and numbers are left out because others before them have the
-            same names, so that nobody could tell the two apart later.
+        times: Statistics of every operator's durations, by metric (without a statistic) and by
+            executions (all, cold, warm).
+        numbers: Bytes of allocators and sizes of the result.
+        indistinct: Number of operators and numbers left out because an earlier one has the same
+            metric.
     """
 
     times: Mapping[Metric, Mapping[Executions, Summary]]
@@ -34,30 +40,30 @@ class Kept:
     indistinct: int = 0
 
 
-def keep(subject: Subject) -> Kept:
-    """Return what history keeps of ``subject``; ``measure`` and a store both go by it."""
+def history_numbers(subject: Subject) -> HistoryNumbers:
+    """Return all numbers that the history stores of ``subject``."""
     times: dict[Metric, dict[Executions, Summary]] = {}
     for operator in subject.operators:
         times.setdefault(operator_metric(operator, ""), _summaries(operator))
     numbers: dict[Metric, float] = {}
-    given = [*_numbers(subject)]
-    for metric, value in given:
+    found = [*_numbers(subject)]
+    for metric, value in found:
         numbers.setdefault(metric, value)
-    left_out = len(subject.operators) - len(times) + len(given) - len(numbers)
-    return Kept(times, numbers, left_out)
+    left_out = len(subject.operators) - len(times) + len(found) - len(numbers)
+    return HistoryNumbers(times, numbers, left_out)
 
 
 def measure(
     subject: Subject, statistic: str = "p50", executions: Executions = "all"
 ) -> dict[Metric, Sample]:
-    """Return every number of ``subject`` that history compares.
+    """Return every number of ``subject`` for one statistic of the times.
 
     Args:
-        subject: A trace and what is known beside it.
-        statistic: Which of ``TIME_STATISTICS`` stands for an operator's times.
-        executions: Of which executions.
+        subject: A trace, and what else is known of its run.
+        statistic: One of ``TIME_STATISTICS``.
+        executions: All, cold or warm executions.
     """
-    kept = keep(subject)
+    kept = history_numbers(subject)
     found = {
         metric_of(metric, statistic, executions): sample_of(summaries[executions], statistic)
         for metric, summaries in kept.times.items()
@@ -66,13 +72,39 @@ def measure(
     return found | {metric: Sample(value) for metric, value in kept.numbers.items()}
 
 
+def numbers_of(subject: Subject, limits: HistoryLimits) -> dict[Metric, Sample]:
+    """Return every number of ``subject``, with all statistics that ``limits`` compares."""
+    found: dict[Metric, Sample] = {}
+    for statistic in limits.statistics:
+        found |= measure(subject, statistic)
+    return found
+
+
+def durations_of(subject: Subject) -> dict[Metric, Floats]:
+    """Return the durations of every operator that ran often enough to detect modes.
+
+    Keys are metrics without a statistic. Values are in the metric's unit, in log order, shape
+    (repeats,).
+    """
+    ticks, known = durations(subject.trace), ~ends_before_start(subject.trace)
+    found: dict[Metric, Floats] = {}
+    for operator in subject.operators:
+        rows = operator.rows[known[operator.rows]]
+        if len(rows) >= MIN_VALUES:
+            rate = nanoseconds_per_tick(operator.clock)
+            scale = 1.0 if operator.ns is None or rate is None else float(rate)
+            values = ticks[rows].astype(np.float64) * scale
+            found.setdefault(operator_metric(operator, ""), values)
+    return found
+
+
 def sample_of(summary: Summary, statistic: str) -> Sample:
-    """The sample that a statistic of durations is."""
+    """Return the sample for a statistic of durations."""
     return Sample(float(getattr(summary, statistic)), summary.count, summary.std)
 
 
 def metric_of(operator: Metric, statistic: str, executions: Executions = "all") -> Metric:
-    """An operator's metric with a statistic: ``p50``, or ``cold p50`` of the cold execution."""
+    """Return an operator's metric with a statistic: ``p50``, or ``cold p50`` for cold ones."""
     text = statistic if executions == "all" else f"{executions} {statistic}"
     return Metric(
         operator.kind,
@@ -89,7 +121,7 @@ def metric_of(operator: Metric, statistic: str, executions: Executions = "all") 
 
 
 def operator_metric(operator: Operator, statistic: str) -> Metric:
-    """The metric that a statistic of an operator's times is."""
+    """Return the metric for a statistic of an operator's times."""
     return Metric(
         "operator",
         operator.name,
@@ -111,7 +143,7 @@ def _summaries(operator: Operator) -> dict[Executions, Summary]:
 
 def _numbers(subject: Subject) -> Iterator[tuple[Metric, float]]:
     for totals in subject.allocators:
-        for name in _BYTES:
+        for name in _ALLOCATOR_BYTES:
             value = float(getattr(totals, name))
             yield Metric("allocator", totals.label, name, "bytes"), value
     for name, size in _sizes(subject):

@@ -1,9 +1,10 @@
-"""Two levels between which a number flips, such as those of a cache that is aligned or not.
+"""Detects two modes of a metric, such as those of aligned and unaligned cache lines.
 
-Two normal distributions of one width are held against one. Of all ways to part the sorted numbers
-in two the one with the least squares counts; the criterion is the integrated completed likelihood
-(Biernacki, Celeux and Govaert 2000), which charges for the weights, so that it does not part what
-is merely flat or wide.
+A model of two normal distributions with equal width is compared with one distribution. The split
+of the sorted values with the least squares is used. The criterion is the integrated completed
+likelihood (Biernacki, Celeux and Govaert 2000): its penalty for the weights avoids splitting flat
+or wide distributions. SciPy has no mixture models, and scikit-learn would be a large dependency for
+an exhaustive search that takes a few lines of NumPy in one dimension.
 """
 
 from __future__ import annotations
@@ -15,31 +16,31 @@ import numpy as np
 from harness.check.history.comparison import Mode
 from harness.check.history.samples import Floats, Points
 
-LEAST: Final = 12
-"""Numbers it takes to tell."""
+MIN_VALUES: Final = 12
+"""Values needed to detect modes."""
 
-_LEAST_WEIGHT: Final = 0.15
-"""Share of the numbers that a mode has at least: fewer are outliers."""
+_MIN_WEIGHT: Final = 0.15
+"""Smallest share of values in a mode; a smaller share counts as outliers."""
 
 _STRONG: Final = 10.0
 """Difference of the criterion that counts as very strong evidence (Kass and Raftery 1995)."""
 
-_LEAST_FLIPS: Final = 4
-"""How often numbers of one origin go from one mode to the other: once is a step."""
+_MIN_FLIPS: Final = 4
+"""Smallest number of changes between modes in results of one origin; one change is a step."""
 
-_LEAST_GAP: Final = 1.0
-"""Widths of a mode between the largest number of the lower and the smallest of the upper."""
+_MIN_GAP: Final = 1.0
+"""Smallest gap between the values of the lower and the upper mode, in widths of a mode."""
 
-_FINEST: Final = 1e-6
-"""Widths below this share of the distance of the modes are all the same."""
+_MIN_WIDTH: Final = 1e-6
+"""Smallest width of a mode, as a share of the range of the values."""
 
 
 def find_modes(values: Floats) -> tuple[Mode, Mode] | None:
-    """Return the two modes of numbers in any order, shape (n,), lower first; None for one."""
+    """Return the two modes of values in any order, shape (n,), lower first; None for one mode."""
     count = len(values)
     ordered = np.sort(values)
-    fewest = max(3, int(np.ceil(_LEAST_WEIGHT * count)))
-    if count < LEAST or ordered[0] == ordered[-1]:
+    fewest = max(3, int(np.ceil(_MIN_WEIGHT * count)))
+    if count < MIN_VALUES or ordered[0] == ordered[-1]:
         return None
     parts = np.arange(fewest, count - fewest + 1)
     if not len(parts):
@@ -53,15 +54,15 @@ def find_modes(values: Floats) -> tuple[Mode, Mode] | None:
     best = int(np.argmin(within))
     part = int(parts[best])
     whole = squares[-1] / count
-    floor = (_FINEST * (ordered[-1] - ordered[0])) ** 2
+    floor = (_MIN_WIDTH * (ordered[-1] - ordered[0])) ** 2
     width = max(float(within[best]) / count, floor)
     weights = np.array([part, count - part]) / count
-    # Twice the gain of likelihood, less the penalty for a level, and for a weight.
+    # Twice the gain in log-likelihood, minus the penalties for a level and for a weight.
     gain = count * np.log(whole / width) + 2 * count * float(weights @ np.log(weights))
     if gain - 2 * np.log(count) < _STRONG:
         return None
     sides = np.split(np.sort(values), [part])
-    if sides[1][0] - sides[0][-1] < _LEAST_GAP * np.sqrt(width):
+    if sides[1][0] - sides[0][-1] < _MIN_GAP * np.sqrt(width):
         return None
     low, high = (
         Mode(float(np.median(side)), float(np.sqrt(width)), len(side) / count) for side in sides
@@ -70,9 +71,9 @@ def find_modes(values: Floats) -> tuple[Mode, Mode] | None:
 
 
 def modes_of(earlier: Points) -> tuple[Mode, ...]:
-    """Return the modes of results of one origin, that of which there are most; empty for one.
+    """Return the modes of the origin with the most results; empty for one mode.
 
-    Numbers that change their level once are no modes but a step.
+    A level that changes only once is a step, not two modes.
     """
     if not len(earlier):
         return ()
@@ -84,17 +85,17 @@ def modes_of(earlier: Points) -> tuple[Mode, ...]:
     if found is None:
         return ()
     upper = mode_of(largest.values, found)
-    return found if np.count_nonzero(np.diff(upper)) >= _LEAST_FLIPS else ()
+    return found if np.count_nonzero(np.diff(upper)) >= _MIN_FLIPS else ()
 
 
 def mode_of(values: Floats, modes: tuple[Mode, ...]) -> np.ndarray:
-    """Number of the mode that is nearest to each number, shape (n,)."""
+    """Return the index of the nearest mode for each value, shape (n,)."""
     centers = np.array([mode.center for mode in modes])
     return np.asarray(np.argmin(np.abs(values[:, None] - centers), axis=1))
 
 
 def without_modes(points: Points, modes: tuple[Mode, ...]) -> Points:
-    """The same numbers as if all were of the mode that most of ``modes`` are of."""
+    """Return the values shifted as if all were in the mode with the largest weight."""
     if not modes:
         return points
     centers = np.array([mode.center for mode in modes])

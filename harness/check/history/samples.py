@@ -1,8 +1,8 @@
-"""Samples: what history keeps of results, as series of numbers with the origin of each.
+"""Samples: the numbers of results in the history, as series with their provenance.
 
-This is the contract between the store, which fills it, the statistics, which judge by it, and the
-reports, which draw it. A History holds everything that a judgement depends on, so a judgement can
-be made again from a copy of it.
+This is the contract between the store, which fills it, the statistics, which evaluate it, and the
+reports, which draw it. A History holds all inputs of a comparison, so a comparison can be repeated
+from a copy of it.
 """
 
 from __future__ import annotations
@@ -15,25 +15,28 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
 Kind = Literal["operator", "allocator", "result"]
-"""What a number is of: an operator's time, an allocator's bytes, or the result as a whole."""
+"""Kind of a metric: time of an operator, bytes of an allocator, or size of the whole result."""
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     """Where the numbers of a result come from.
 
     Attributes:
-        id: The result's own, unique in any store.
-        started_utc: When the run began, ISO 8601.
+        id: Id of the result, unique in any store.
+        started_utc: Start time of the run, ISO 8601.
         board: Board type.
-        unit: The board of this type.
+        unit: Unit (physical board).
         model: Name of the model's file.
         model_sha256: Digest of the file.
         method: Method that ran.
-        build_id: The firmware's, as it reports it.
+        build_id: Build id that the firmware reports.
         tool_version: Version of this package.
-        commit: Commit of what was tested; empty when unknown.
-        session: What results have in common that were made together, such as in one night.
+        commit: Tested commit; empty if unknown.
+        session: Label for results recorded together, such as in one nightly run.
     """
 
     id: str
@@ -50,16 +53,16 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """What a series is of.
+    """A measured quantity that is compared over time.
 
     Attributes:
-        kind: What it is a number of.
-        name: Name of the operator or allocator; of a number of the whole result, what it is, such
-            as ``log_bytes``, ``stack_used``, ``text_bytes``.
-        statistic: Which statistic, such as ``p50`` of a Summary or ``peak_bytes`` of an allocator;
-            empty for a number of the whole result.
+        kind: Operator, allocator or whole result.
+        name: Name of the operator or allocator; for the whole result, the name of the size, such as
+            ``log_bytes``, ``stack_used``, ``text_bytes``.
+        statistic: Statistic such as ``p50`` of a Summary or ``peak_bytes`` of an allocator; empty
+            for the whole result.
         unit: ``ns``, ``ticks`` or ``bytes``.
-        block: Of an operator, the name of its blocks; this and what follows as in ``Signature``.
+        block: Block name of an operator; this and the following fields are as in ``Signature``.
         chain: Chain index.
         instruction: Instruction id.
         delegate_int: Integer delegate debug id, -1 unset.
@@ -80,12 +83,12 @@ class Metric(msgspec.Struct, frozen=True):
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """One number of one result.
+    """The value of a metric in one result.
 
     Attributes:
-        value: The number.
-        count: How many durations it summarises; 1 for what is no time.
-        std: Their standard deviation, in the same unit.
+        value: The value.
+        count: Number of durations it summarises; 1 for sizes.
+        std: Standard deviation of these durations, in the same unit.
     """
 
     value: float
@@ -94,12 +97,12 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class Series(msgspec.Struct, frozen=True):
-    """A metric through history.
+    """The values of a metric in the history.
 
     Attributes:
-        metric: What it is of.
-        results: Indices into ``History.results`` of the results that have it, rising.
-        samples: The number of each of these.
+        metric: The metric.
+        results: Indices into ``History.results`` of the results that have it, ascending.
+        samples: The value in each of these results.
     """
 
     metric: Metric
@@ -112,10 +115,10 @@ class History(msgspec.Struct, frozen=True):
 
     Attributes:
         results: Oldest first.
-        series: What was measured in them.
-        baseline: Indices into ``results`` of those that a new result is held against, rising. The
-            others tell about noise and trends.
-        description: How the baseline was chosen, for people: ``the last 20``, ``name v1.2``.
+        series: The values of their metrics.
+        baseline: Indices into ``results`` of the baseline, ascending. The other results show noise
+            and trends.
+        description: Selection of the baseline, for reports: ``the last 20``, ``name v1.2``.
     """
 
     results: tuple[Provenance, ...] = ()
@@ -125,32 +128,26 @@ class History(msgspec.Struct, frozen=True):
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """A result as history sees it.
+    """The values of one result.
 
     Attributes:
-        provenance: Where the numbers come from.
-        samples: The numbers.
+        provenance: Where the values come from.
+        samples: The values by metric.
     """
 
     provenance: Provenance
     samples: dict[Metric, Sample]
 
 
-Floats = npt.NDArray[np.float64]
-
-
-Ints = npt.NDArray[np.int64]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Points:
-    """Numbers of one metric on one unit.
+    """Values of one metric on one unit.
 
     Attributes:
-        values: The numbers, in the metric's unit, shape (n,).
-        sessions: Numbers of their sessions, shape (n,).
-        origins: Numbers of what was tested, in the order in which that was first seen, shape (n,).
-        results: Indices of the results that they are from, into ``OnUnit.results``, shape (n,).
+        values: The values, in the metric's unit, shape (n,).
+        sessions: Session number of each, shape (n,).
+        origins: Origin number of each (see ``origin_of``), by first occurrence, shape (n,).
+        results: Index of each result in ``UnitHistory.results``, shape (n,).
     """
 
     values: Floats
@@ -162,13 +159,13 @@ class Points:
         return len(self.values)
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> Points:
-        """Those of them that are chosen, shape (n,)."""
+        """Return the points for which ``chosen``, shape (n,), is True."""
         return Points(
             self.values[chosen], self.sessions[chosen], self.origins[chosen], self.results[chosen]
         )
 
     def followed_by(self, more: Points) -> Points:
-        """These and more."""
+        """Return these points, then ``more``."""
         pairs = zip(self._parts, more._parts, strict=True)
         values, sessions, origins, results = (np.concatenate(pair) for pair in pairs)
         return Points(values, sessions, origins, results)
@@ -178,16 +175,16 @@ class Points:
         return self.values, self.sessions, self.origins, self.results
 
     def with_values(self, values: Floats) -> Points:
-        """Other numbers of the same results."""
+        """Return points with other values for the same results."""
         return Points(values, self.sessions, self.origins, self.results)
 
     def groups(self, keys: Ints) -> Iterator[tuple[int, Points]]:
-        """Those that have a key in common, by that key, rising; keys have shape (n,)."""
+        """Yield each key in ascending order with its points; ``keys`` has shape (n,)."""
         for key in np.unique(keys).tolist():
             yield key, self.where(keys == key)
 
     def cells(self) -> Points:
-        """One point per session and origin, their median: by origin, then as they came."""
+        """Return the median per session and origin, sorted by origin, then by first occurrence."""
         keys = self.origins * (int(self.sessions.max(initial=0)) + 1) + self.sessions
         _, first = np.unique(keys, return_index=True)
         order = np.lexsort((first, self.origins[first]))
@@ -197,7 +194,10 @@ class Points:
 
 
 def medians_by(keys: Ints, values: Floats) -> Floats:
-    """Medians of the values of each key, rising, shape (keys,)."""
+    """Return the median of the values of each key, in ascending order of keys, shape (keys,).
+
+    ``scipy.ndimage.median`` gives the same; NumPy alone keeps this module free of SciPy.
+    """
     order = np.lexsort((values, keys))
     _, starts, counts = np.unique(keys[order], return_index=True, return_counts=True)
     ordered = values[order]
@@ -205,23 +205,23 @@ def medians_by(keys: Ints, values: Floats) -> Floats:
 
 
 def numbered(keys: Iterable[str]) -> Ints:
-    """Numbers of keys, the same for the same one, in the order in which they are first seen."""
+    """Return a number for each key, equal for equal keys, in order of first occurrence."""
     known: dict[str, int] = {}
     return np.array([known.setdefault(key, len(known)) for key in keys], np.int64)
 
 
 def session_of(result: Provenance) -> str:
-    """What a result has in common with those made together with it; itself if nothing."""
+    """Return the session label of a result; its id without one."""
     return result.session or result.id
 
 
 def occasion_of(result: Provenance) -> str:
-    """What sessions were made together: that of ``night 12/7`` is ``night 12``."""
+    """Return the part of the session label before ``/``: ``night 12`` for ``night 12/7``."""
     return session_of(result).partition("/")[0]
 
 
 def origin_of(result: Provenance) -> str:
-    """What was tested: the commit, or where that does not say, firmware and model."""
+    """Return the tested version: the commit, or firmware and model if it is unknown or dirty."""
     if result.commit and not result.commit.endswith("-dirty"):
         return result.commit
     return f"{result.commit} {result.build_id} {result.model_sha256}"

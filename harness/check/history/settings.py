@@ -1,4 +1,4 @@
-"""What counts as a change since earlier results: the table ``[history]`` of a budget file."""
+"""HistoryLimits: when a change counts; the ``[history]`` table of a budget file."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class HistoryOverride(_HistoryTable, frozen=True):
     Attributes:
         event: ``fnmatch`` pattern on the event name, case-sensitive.
         block: ``fnmatch`` pattern on the block name.
-        relative: As of ``HistoryLimits``; None for what that says.
-        absolute_us: Likewise.
-        absolute_ticks: Likewise.
+        relative: Replaces ``HistoryLimits.relative``; None keeps it.
+        absolute_us: Replaces ``HistoryLimits.absolute_us``; None keeps it.
+        absolute_ticks: Replaces ``HistoryLimits.absolute_ticks``; None keeps it.
     """
 
     event: str
@@ -38,22 +38,22 @@ class HistoryOverride(_HistoryTable, frozen=True):
 
 
 class HistoryLimits(_HistoryTable, frozen=True):
-    """When a change is one: beyond both limits, relative and absolute, and beyond the noise.
+    """When a change counts: beyond the relative and the absolute limit, and beyond the noise.
 
     Attributes:
-        statistics: Which statistics of an operator's repeats in a run stand for it: it has changed
-            when one of them has. Where a quiet machine is rare the shortest tells most of some
-            operators, and the median most of others.
-        relative: Share of the baseline's time by which one must differ.
-        absolute_us: Microseconds by which one must differ as well.
-        absolute_ticks: Likewise in ticks, where the rate of the clock is unknown.
-        relative_bytes: Share of the baseline's bytes by which a size must grow.
-        absolute_bytes: Bytes by which it must grow as well.
-        fdr: Largest share of false alarms among the changes reported of one result, on the mean;
-            where nothing changed, the probability of any (``docs/verdicts.md``).
-        min_results: Sessions that the noise of an operator is learnt from, at least.
-        confidence: Level of the intervals that are given.
-        override: Limits for some operators; the first that matches says.
+        statistics: Statistics of an operator's times that are compared; the operator has changed if
+            one of them has. On a busy machine the minimum is more sensitive for some operators, the
+            median for others.
+        relative: Smallest change of a time, as a share of the baseline.
+        absolute_us: Smallest change of a time, in microseconds.
+        absolute_ticks: Smallest change of a time in ticks, if the clock rate is unknown.
+        relative_bytes: Smallest growth of a size, as a share of the baseline.
+        absolute_bytes: Smallest growth of a size, in bytes.
+        fdr: False discovery rate: expected share of false alarms among the reported changes of one
+            result; if nothing changed, the probability of any alarm (``docs/verdicts.md``).
+        min_results: Sessions needed to estimate the noise of an operator.
+        confidence: Confidence level of the intervals.
+        override: Limits for some operators; the first match applies.
     """
 
     statistics: Annotated[tuple[TimeStatistic, ...], msgspec.Meta(min_length=1)] = ("min", "p50")
@@ -68,7 +68,7 @@ class HistoryLimits(_HistoryTable, frozen=True):
     override: tuple[HistoryOverride, ...] = ()
 
     def of(self, metric: Metric) -> tuple[float, float]:
-        """The relative limit of a metric, and the absolute one in its unit."""
+        """Return the relative limit of a metric, and its absolute limit in its unit."""
         if metric.unit == "bytes":
             return self.relative_bytes, self.absolute_bytes
         relative, us, ticks = self.relative, self.absolute_us, self.absolute_ticks

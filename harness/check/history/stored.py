@@ -1,4 +1,4 @@
-"""What a store of results says of one result as a whole, of its baselines, and of itself."""
+"""Records that a result store returns: results, baselines, and information about the store."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from harness.records.trace import Losses
 
 
 class LinkFigures(msgspec.Struct, frozen=True):
-    """How a result's link was.
+    """Link statistics of a result.
 
     Attributes:
-        baud: Rate of the line, 0 when it has none or is not known.
-        bytes_carried: In both directions.
+        baud: Baud rate, 0 if unknown or not a serial line.
+        bytes_carried: Bytes in both directions.
         corrupt_frames: Frames rejected.
         retries: Requests sent again.
-        goodput: Bytes per second of what was read from the device; null when nobody measured it.
+        goodput: Payload read from the device in bytes per second; null if not measured.
     """
 
     baud: int
@@ -34,21 +34,22 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         provenance: Where its numbers come from.
-        duration_s: How long it took.
-        exit_code: How it ended.
+        duration_s: Duration of the run.
+        exit_code: Exit code of the run.
         passed: Its verdict; null without one.
-        budget: The budget file that it was held against, "" for none.
-        failed: How many checks of each code failed.
-        warned: How many checks of each code did not hold, without a failure.
-        failure: Class of the error that ended it; "" when none did.
-        failure_message: What that said.
-        runs_requested: Executions asked for.
-        runs_completed: Executions done.
-        link: How the link was.
-        clocks: How well it is known when events were.
-        losses: What the log misses.
-        indistinct: Numbers left out because others have the same names.
-        sound: It passed, every run was done, and no event is missing: it may be part of a baseline.
+        budget: Path of the budget file, "" without one.
+        failed: Number of failed checks by code (errors).
+        warned: Number of failed checks by code (warnings and notes).
+        failure: Class of the error that ended the run; "" without an error.
+        failure_message: Message of this error.
+        runs_requested: Requested executions.
+        runs_completed: Completed executions.
+        link: Link statistics.
+        clocks: Accuracy of each clock.
+        losses: Losses of the log.
+        indistinct: Numbers left out because others have the same metric.
+        sound: The run passed, all executions completed, and no event is missing; only sound results
+            can be part of a baseline.
     """
 
     provenance: Provenance
@@ -73,9 +74,9 @@ class NamedBaseline(msgspec.Struct, frozen=True):
     """A baseline with a name.
 
     Attributes:
-        name: What it is called.
-        set_utc: When that was said.
-        results: How many results it has.
+        name: Its name.
+        set_utc: Time at which it was set.
+        results: Number of its results.
     """
 
     name: str
@@ -84,12 +85,12 @@ class NamedBaseline(msgspec.Struct, frozen=True):
 
 
 class StoreInfo(msgspec.Struct, frozen=True):
-    """What a store is.
+    """Information about a store.
 
     Attributes:
-        place: Where it is.
-        version: Of its tables.
-        rows: Of each table.
+        place: Its path or URL.
+        version: Version of its tables.
+        rows: Number of rows of each table.
     """
 
     place: str
@@ -98,13 +99,13 @@ class StoreInfo(msgspec.Struct, frozen=True):
 
 
 class Tested(msgspec.Struct, frozen=True, order=True):
-    """What results are of.
+    """A board, model and method with stored results.
 
     Attributes:
         board: Board type.
         model: Name of the model's file.
         method: Method that ran.
-        results: How many results there are of it.
+        results: Number of its results.
     """
 
     board: str
@@ -114,13 +115,13 @@ class Tested(msgspec.Struct, frozen=True, order=True):
 
 
 class Added(msgspec.Struct, frozen=True):
-    """What came of adding a run directory to a store.
+    """The outcome of adding a run directory to a store.
 
     Attributes:
         path: The directory.
-        state: It was added, was there already, or cannot be.
-        id: The result's own; "" when nobody knows.
-        reason: Why it was refused; or what is not as it should be, although it was added.
+        state: ``added``; ``there``: already in the store; ``refused``.
+        id: Id of the result; "" if unknown.
+        reason: Why it was refused, or a warning about an added result.
     """
 
     path: str

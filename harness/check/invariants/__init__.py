@@ -1,4 +1,4 @@
-"""Invariants: what holds for every sound trace, whatever ran; one module per theme."""
+"""Invariants: checks that every sound trace passes, whatever ran; one module per theme."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from harness.errors import FormatError
 from harness.records.verdict import Check
 
 Invariant = Callable[[Subject], Iterator[Check]]
-"""Yields nothing where there is nothing to judge."""
+"""Yields no check when it does not apply to the subject."""
 
-ON_A_TIMELINE: Final[tuple[Invariant, ...]] = (nesting_checks, order_checks, memory_checks)
-"""Those that need to know which event happened within which."""
+TREE_INVARIANTS: Final[tuple[Invariant, ...]] = (nesting_checks, order_checks, memory_checks)
+"""Invariants that need the call tree."""
 
-OTHERS: Final[tuple[Invariant, ...]] = (
+OTHER_INVARIANTS: Final[tuple[Invariant, ...]] = (
     clock_checks,
     precision_checks,
     sameness_checks,
@@ -33,14 +33,14 @@ OTHERS: Final[tuple[Invariant, ...]] = (
 
 
 def invariant_checks(subject: Subject) -> list[Check]:
-    """Apply every invariant to ``subject``; checks come in the order of their codes."""
-    invariants = OTHERS
-    found = []
+    """Apply every invariant to ``subject`` and return the checks, sorted by code."""
+    invariants = OTHER_INVARIANTS
+    checks = []
     try:
         _ = subject.tree
-        invariants += ON_A_TIMELINE
+        invariants += TREE_INVARIANTS
     except FormatError as error:
-        found.append(untimed_check(error.message))
-    for checks in invariants:
-        found += checks(subject)
-    return sorted(found, key=lambda item: item.code)
+        checks.append(untimed_check(error.message))
+    for invariant in invariants:
+        checks += invariant(subject)
+    return sorted(checks, key=lambda item: item.code)

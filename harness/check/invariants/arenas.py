@@ -1,4 +1,4 @@
-"""Whether allocations lie within the memory there is, apart, and are given back (I06 to I09)."""
+"""Checks allocations: they fit their memory, do not overlap, and are freed (I06 to I09)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from harness.check.subject import Subject
 from harness.records.trace import Trace
 from harness.records.verdict import Check, check
 
-GIVEN_BACK: Final = "temporary"
-"""The allocator whose memory lasts for one execution. All others keep theirs for as long as the
-method is loaded."""
+TEMPORARY: Final = "temporary"
+"""The allocator whose memory lasts for one execution. All other allocators hold their memory as
+long as the method is loaded."""
 
 
 def memory_checks(subject: Subject) -> Iterator[Check]:
-    """Check every allocator that gave memory.
+    """Check every allocator with logged allocations.
 
-    Allocators of one name that several tracers log are left out: each core or task may have its
-    own, and nobody can tell.
+    An allocator name that several tracers log is skipped: each core or task may have its own
+    allocator of this name, and the log does not tell them apart.
     """
     tracer = subject.trace.tracer
     used = [item for item in subject.memory.allocators if len(item.rows)]
@@ -34,61 +34,62 @@ def memory_checks(subject: Subject) -> Iterator[Check]:
         yield from _arena(subject)
     for item in followed:
         yield _rows(
-            *("I07", "live pieces do not overlap", item, item.overlapping),
-            *(subject.trace, "overlap a live one"),
+            *("I07", "live allocations do not overlap", item, item.overlapping),
+            *(subject.trace, "allocations overlap a live allocation"),
         )
     if not order_known(subject.trace.losses):
         return
     for item in followed:
         yield _rows(
-            *("I08", "what is freed was allocated", item, item.unmatched),
-            *(subject.trace, "free what is not live"),
+            *("I08", "every free matches an allocation", item, item.unmatched),
+            *(subject.trace, "frees match no live allocation"),
         )
-        if item.allocator.label == GIVEN_BACK and (subject.trace.size[item.rows] < 0).any():
-            yield _given_back(subject, item)
+        if item.allocator.label == TEMPORARY and (subject.trace.size[item.rows] < 0).any():
+            yield _all_freed(subject, item)
 
 
 def _within(subject: Subject, item: AllocatorMemory) -> Iterator[Check]:
-    """Compare the end of the last piece with the bytes that the allocator has.
+    """Compare the highest allocated address of an allocator with its capacity.
 
-    Without offsets, that is the most that it held, which takes as much at least.
+    Without logged offsets the peak is used, a lower bound of the needed memory.
     """
-    room = item.planned if item.planned is not None else subject.arena_capacity
-    if room is None:
+    capacity = item.planned if item.planned is not None else subject.arena_capacity
+    if capacity is None:
         return
     needed = item.peak if item.reach is None else item.reach
-    of = "planned for it" if item.planned is not None else "of the arena"
-    yield _room(_name(item), needed, room, of)
+    source = "planned" if item.planned is not None else "of the arena"
+    yield _fits(_name(item), needed, capacity, source)
 
 
 def _arena(subject: Subject) -> Iterator[Check]:
     if subject.arena_capacity is not None and len(subject.memory.rows):
         peak = subject.memory.peak
-        yield _room("all allocators together", peak, subject.arena_capacity, "of the arena")
+        yield _fits("all allocators together", peak, subject.arena_capacity, "of the arena")
 
 
-def _room(subject: str, needed: int, room: int, of: str) -> Check:
-    passed = needed <= room
+def _fits(subject: str, needed: int, capacity: int, source: str) -> Check:
+    passed = needed <= capacity
+    relation = "fit in" if passed else "exceed"
     return check(
         "I06",
-        rule="allocations lie within their memory",
+        rule="allocations fit their memory",
         subject=subject,
         measured=float(needed),
-        limit=float(room),
+        limit=float(capacity),
         unit="bytes",
         passed=passed,
-        reason=f"{needed:,} bytes {'fit' if passed else 'do not fit'} into the {room:,} {of}",
+        reason=f"{needed:,} bytes {relation} the {capacity:,} bytes {source}",
     )
 
 
 def _rows(
     code: str, rule: str, item: AllocatorMemory, rows: tuple[int, ...], trace: Trace, what: str
 ) -> Check:
-    reason = "all are sound"
+    reason = f"0 {what}"
     if rows:
         size = abs(int(trace.size[rows[0]]))
-        at = int(trace.offset[rows[0]])
-        place = f" at offset {at:,}" if at >= 0 else ""
+        offset = int(trace.offset[rows[0]])
+        place = f" at offset {offset:,}" if offset >= 0 else ""
         block = int(block_numbers(trace)[rows[0]])
         reason = f"{len(rows):,} {what}, first {size:,} bytes{place} in block {block}"
     return check(
@@ -103,21 +104,21 @@ def _rows(
     )
 
 
-def _given_back(subject: Subject, item: AllocatorMemory) -> Check:
-    """Look at what is live after the last event of the allocator in every block."""
+def _all_freed(subject: Subject, item: AllocatorMemory) -> Check:
+    """Check that 0 bytes are live after the allocator's last event in every block."""
     blocks = block_numbers(subject.trace)[item.rows]
     last = np.flatnonzero(np.diff(blocks, append=-1) != 0)
     kept = last[item.live[last] != 0]
-    reason = f"nothing is live at the end of {len(last):,} blocks"
+    reason = f"0 bytes are live at the end of {len(last):,} blocks"
     if len(kept):
         first = int(kept[0])
         reason = (
-            f"{int(item.live[first]):,} bytes are live at the end of block {int(blocks[first])}"
-            f", and not 0 at the end of {len(kept):,} blocks in all"
+            f"{int(item.live[first]):,} bytes are still live at the end of block "
+            f"{int(blocks[first])}; {len(kept):,} of {len(last):,} blocks leave memory allocated"
         )
     return check(
         "I09",
-        rule="what an execution takes it gives back",
+        rule="executions free their temporary memory",
         subject=_name(item),
         measured=float(abs(item.live[last]).max()),
         limit=0.0,

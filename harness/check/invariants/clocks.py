@@ -1,4 +1,4 @@
-"""Whether clocks count, and count forward (I03, I04)."""
+"""Checks that clocks advance (I03), and that events end in log order (I04)."""
 
 from __future__ import annotations
 
@@ -18,18 +18,21 @@ from harness.records.verdict import Check, check
 _Ints = npt.NDArray[np.int64]
 
 ENOUGH_EVENTS: Final = 8
-"""Events of a clock from which on it is evidence that none of them took a tick."""
+"""Events of a clock needed to conclude from zero durations that it does not advance."""
 
 STILL_EVENTS: Final = 32
-"""Events from which on it is suspicious that a clock reads the same in all of them."""
+"""Consecutive events with one reading from which on a clock counts as stopped."""
 
 STILL_FACTOR: Final = 4
-"""They must be that many times as many as in the next longest stretch: a coarse clock reads the
-same in many events, again and again."""
+"""How many times longer this stretch must be than the next longest: a coarse clock has many
+stretches of equal readings."""
+
+
+_ORDER_RULE: Final = "events end after they start, in log order"
 
 
 def clock_checks(subject: Subject) -> Iterator[Check]:
-    """Check of every clock with enough events that it counts, and no further than it is wide."""
+    """Check every clock with enough events: it advances, and its readings fit its width."""
     trace = subject.trace
     ticks = durations(trace)
     suspected = {found.number: found for found in suspected_widths(trace, subject.dumps)}
@@ -38,14 +41,14 @@ def clock_checks(subject: Subject) -> Iterator[Check]:
         if number in suspected:
             yield _too_narrow(suspected[number])
         elif len(rows) >= ENOUGH_EVENTS:
-            severity, why = _stands_still(trace, rows, ticks)
+            severity, problem = _stopped(trace, rows, ticks)
             yield check(
                 "I03",
                 severity="warning" if severity == "warning" else None,
-                rule="a clock counts",
+                rule="clocks advance",
                 subject=f"clock {domain.name}",
-                passed=not why,
-                reason=why or f"it counts along {len(rows):,} events",
+                passed=not problem,
+                reason=problem or f"the clock advances over {len(rows):,} events",
             )
 
 
@@ -53,22 +56,22 @@ def _too_narrow(found: SuspectedWidth) -> Check:
     prefix = f"clock {found.clock}: "
     return check(
         "I03",
-        rule="a clock counts",
+        rule="clocks advance",
         subject=f"clock {found.clock}",
         passed=False,
         reason=found.advice.removeprefix(prefix),
     )
 
 
-def _stands_still(trace: Trace, rows: _Ints, ticks: npt.NDArray[np.uint64]) -> tuple[str, str]:
-    """How bad it is, and why; why is empty for a clock that counts."""
+def _stopped(trace: Trace, rows: _Ints, ticks: npt.NDArray[np.uint64]) -> tuple[str, str]:
+    """Return severity and description of a stopped clock; ("", "") if the clock advances."""
     readings = np.concatenate([trace.start[rows], trace.end[rows]])
     if (readings == readings[0]).all():
-        return "error", f"it reads {int(readings[0]):,} in all {len(rows):,} events"
+        return "error", f"the clock reads {int(readings[0]):,} in all {len(rows):,} events"
     if not ticks[rows].any():
-        # Another clock may have been read but once per event.
-        bad = "error" if trace.clock[rows[0]] == 0 else "warning"
-        return bad, f"none of its {len(rows):,} events took a tick"
+        # A delegate may read its clock only once per event, so this is certain for clock 0 only.
+        severity = "error" if trace.clock[rows[0]] == 0 else "warning"
+        return severity, f"all {len(rows):,} events take 0 ticks"
     end = trace.end[rows]
     changes = np.flatnonzero((np.diff(end) != 0) | (ticks[rows[1:]] != 0))
     stretches = np.diff(np.concatenate([[-1], changes, [len(rows) - 1]]))
@@ -77,15 +80,17 @@ def _stands_still(trace: Trace, rows: _Ints, ticks: npt.NDArray[np.uint64]) -> t
     second = int(np.delete(stretches, longest).max(initial=0))
     if length >= STILL_EVENTS and length > STILL_FACTOR * second:
         row = int(rows[int(stretches[:longest].sum())])
-        return "warning", f"it reads the same in {length:,} events from {describe(trace, row)} on"
+        return (
+            "warning",
+            f"{length:,} consecutive events from {describe(trace, row)} have the same reading",
+        )
     return "", ""
 
 
 def order_checks(subject: Subject) -> Iterator[Check]:
-    """Check that what a tracer logs on its own clock ends in the order of the log, after it began.
+    """Check that events on the tracer's own clock end after they start, and in log order.
 
-    Delegates may log theirs later, and in any order; of several dumps in a file, none need be older
-    than the next.
+    Delegates may log their events later and in any order. Dumps in one file may be in any order.
     """
     trace, tree = subject.trace, subject.tree
     timed = own_scopes(trace) | (~trace.delegated & (trace.clock == 0))
@@ -98,14 +103,14 @@ def order_checks(subject: Subject) -> Iterator[Check]:
     back = np.flatnonzero((np.diff(end) < 0) & same) + 1
     backward = rows[tree.backward[rows]]
     wrong = np.union1d(rows[back], backward)
-    reason = "all events do"
+    reason = f"all {len(rows):,} events are in order"
     if len(wrong):
         first = int(wrong[0])
-        how = "it ends before it begins" if tree.backward[first] else _step(rows, end, first)
-        reason = f"{len(wrong):,} events do not, the first is {describe(trace, first)}: {how}"
+        how = "it ends before it starts" if tree.backward[first] else _step(rows, end, first)
+        reason = f"{len(wrong):,} events are not; the first is {describe(trace, first)}: {how}"
     yield check(
         "I04",
-        rule="events end after they begin, in the order of the log",
+        rule=_ORDER_RULE,
         subject=f"clock {trace.clocks[0].name}",
         measured=float(len(wrong)),
         limit=0.0,
@@ -117,15 +122,15 @@ def order_checks(subject: Subject) -> Iterator[Check]:
 
 def _step(rows: _Ints, end: _Ints, row: int) -> str:
     place = int(np.searchsorted(rows, row))
-    return f"it ends {int(end[place - 1] - end[place]):,} ticks before the event before it"
+    return f"it ends {int(end[place - 1] - end[place]):,} ticks before the previous event ends"
 
 
 def untimed_check(why: str) -> Check:
-    """The check of a log whose events cannot be placed on a timeline."""
+    """Return the failed check of a log whose events cannot be placed on a timeline."""
     return check(
         "I04",
-        rule="events end after they begin, in the order of the log",
+        rule=_ORDER_RULE,
         subject="log",
         passed=False,
-        reason=f"{why}: the width or direction of a counter may be wrong",
+        reason=f"{why}; the declared width or direction of a counter may be wrong",
     )

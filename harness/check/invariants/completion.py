@@ -1,4 +1,4 @@
-"""Whether all the runs that were asked for ended (I12), and whether anything was measured (I13)."""
+"""Checks that all requested executions completed (I12), and that one was measured (I13)."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ from harness.records.verdict import Check, check
 
 
 def completion_checks(subject: Subject) -> Iterator[Check]:
-    """Compare the executions that ended with those that were asked for, where both are known."""
+    """Compare completed with requested executions, if both numbers are known."""
     requested, completed = subject.runs_requested, subject.runs_completed
     if requested is None or completed is None:
         return
     yield check(
         "I12",
-        rule="every run that was asked for ends",
-        subject="runs",
+        rule="all requested executions completed",
+        subject="executions",
         measured=float(completed),
-        unit="runs",
-        # None of none is no success: a board whose log is pulled may not have run anything.
+        unit="executions",
+        # 0 of 0 fails: a board may not have executed anything when its log was pulled.
         passed=completed >= max(requested, 1),
-        reason=f"{completed} of {requested} runs ended",
+        reason=f"{completed} of {requested} executions completed",
     )
 
 
 def measured_checks(subject: Subject) -> Iterator[Check]:
-    """Fail a trace without an execution: there all other checks hold, having nothing to judge.
+    """Fail a trace without an execution, where all other checks would pass vacuously.
 
-    Nothing is yielded for any other trace: what was measured is then in the other checks.
+    Yields nothing for other traces.
     """
     executed, _ = executions(subject.trace)
     if not executed.any():
         count = len(subject.trace)
-        held = f"{count:,} events, but no execution of a method" if count else "no events"
-        yield _nothing("trace", f"nothing was measured: the trace holds {held}")
+        content = f"{count:,} events, but no execution of a method" if count else "no events"
+        yield _unmeasured("trace", f"nothing was measured: the trace has {content}")
 
 
 def nothing_checked() -> Check:
-    """The check that fails when a budget turned all others off."""
-    return _nothing("checks", "nothing was checked: the budget turns every check off")
+    """Return the failed check for a budget that turns all other checks off."""
+    return _unmeasured("checks", "nothing was checked: the budget turns every check off")
 
 
-def _nothing(subject: str, reason: str) -> Check:
+def _unmeasured(subject: str, reason: str) -> Check:
     return check(
         "I13",
-        rule="a verdict rests on an execution that was measured",
+        rule="an execution was measured",
         subject=subject,
         measured=0.0,
         passed=False,

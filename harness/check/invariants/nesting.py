@@ -1,4 +1,4 @@
-"""Whether events lie within what is around them, and beside each other (I01, I02)."""
+"""Checks that events nest within their scopes (I01) and do not overlap (I02)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from harness.records.verdict import Check, check
 _Ints = npt.NDArray[np.int64]
 
 RATE_TOLERANCE: Final = 0.01
-"""How far declared rates may be off each other. Trimmed RC oscillators keep within 1 %."""
+"""Accepted relative error between declared clock rates: trimmed RC oscillators keep within 1 %."""
 
 
 def nesting_checks(subject: Subject) -> Iterator[Check]:
-    """Check that instructions lie within their scopes and do not overlap, and that delegates'
-    events take no longer than the calls that they are of.
+    """Check that instructions nest within their scopes and do not overlap, and that delegate
+    events take no longer than the call that contains them.
 
-    Nothing is said where events are missing: what stands around one may then be another's.
+    Yields nothing if events are missing from the log: the enclosing scope is then unknown.
     """
     trace = subject.trace
     if not order_known(trace.losses):
@@ -32,7 +32,8 @@ def nesting_checks(subject: Subject) -> Iterator[Check]:
     scopes = scopes_of(subject)
     if len(scopes.rows):
         beyond, text = _beyond(trace, scopes)
-        yield _found("I01", "events lie within the scopes around them", "scopes", beyond, text)
+        rule = "events nest within their enclosing scopes"
+        yield _found("I01", rule, "scopes", beyond, text)
         crossing, text = _crossing(trace, scopes, beyond)
         yield _found("I02", "instructions do not overlap", "scopes", crossing, text)
     yield from _delegates(subject)
@@ -47,12 +48,12 @@ def _found(code: str, rule: str, subject: str, count: int, first: str) -> Check:
         limit=0.0,
         unit="events",
         passed=not count,
-        reason=f"{count:,} do not, the first is {first}" if count else "all do",
+        reason=f"{count:,} events do not; the first is {first}" if count else "all events do",
     )
 
 
 def _beyond(trace: Trace, scopes: Scopes) -> tuple[int, str]:
-    """How many events are not all within a scope around them, and the first in words."""
+    """Return how many events exceed an enclosing scope, and a description of the first."""
     rows, outside = _outside(scopes)
     if not outside.any():
         return 0, ""
@@ -62,9 +63,9 @@ def _beyond(trace: Trace, scopes: Scopes) -> tuple[int, str]:
         outer = int(around[place])
         before, after = scopes.start[outer] - scopes.start[row], scopes.end[row] - scopes.end[outer]
         if outer >= 0 and max(before, after) > 0:
-            how = f"begins {before:,} ticks before" if before > 0 else f"ends {after:,} ticks after"
+            how = f"starts {before:,} ticks before" if before > 0 else f"ends {after:,} ticks after"
             return int(outside.sum()), f"{describe(trace, row)}: it {how} {describe(trace, outer)}"
-    raise AssertionError("an event is outside of nothing")
+    raise AssertionError("no enclosing scope is exceeded")
 
 
 def _outside(scopes: Scopes) -> tuple[_Ints, npt.NDArray[np.bool_]]:
@@ -77,21 +78,20 @@ def _outside(scopes: Scopes) -> tuple[_Ints, npt.NDArray[np.bool_]]:
 
 
 def _crossing(trace: Trace, scopes: Scopes, beyond: int) -> tuple[int, str]:
-    """How many scopes began before one ended that had begun earlier, and the first in words.
+    """Return how many scopes start before an earlier scope ends, and a description of the first.
 
-    Those that are not within what is around them are left out: they are counted already.
+    Scopes that exceed their enclosing scope are skipped: I01 counts them already.
     """
     kept = ~_outside(scopes)[1] if beyond else np.ones(len(scopes.rows), np.bool_)
     rows, block = scopes.rows[kept], scopes.block[kept]
     order = np.lexsort((-scopes.start[rows], scopes.end[rows], block))
     rows, block = rows[order], block[order]
-    # Blocks are put so far apart that ends rise along all of them.
+    # Offset each block so that ends increase across all blocks.
     apart = int(scopes.end[rows].max(initial=0)) + 1
     if apart > 2**62 // (len(trace.blocks) + 1):
         return 0, ""
     start, end = scopes.start[rows] + block * apart, scopes.end[rows] + block * apart
-    # Of those that ended before a scope did, these ended after it had begun: they lie within it,
-    # unless they had begun before it.
+    # Scopes first..row end within this scope. They nest in it unless they start before it.
     first = np.minimum(np.searchsorted(end, start, side="right"), np.arange(len(rows)))
     spans = np.stack([first, np.arange(len(rows))], axis=1).ravel()
     earliest = np.minimum.reduceat(start, spans)[::2] if len(rows) else start
@@ -101,13 +101,13 @@ def _crossing(trace: Trace, scopes: Scopes, beyond: int) -> tuple[int, str]:
     place = int(found[0])
     other = int(first[place]) + int(np.argmin(start[first[place] : place]))
     pair = describe(trace, int(rows[place])), describe(trace, int(rows[other]))
-    return len(found), f"{pair[0]}: it begins before {pair[1]} ends"
+    return len(found), f"{pair[0]}: it starts before {pair[1]} ends"
 
 
 def _delegates(subject: Subject) -> Iterator[Check]:
-    """Compare the span of delegates' events within a call with how long the call took.
+    """Compare the span of the delegate events in a call with the duration of the call.
 
-    Only on clocks of their own with a rate: ticks of an unknown clock mean nothing here.
+    Only clocks other than the tracer's, and only those with a known rate.
     """
     trace, tree = subject.trace, subject.tree
     call = tree.parent
@@ -139,5 +139,5 @@ def _delegates(subject: Subject) -> Iterator[Check]:
             f"{trace.clocks[trace.clock[rows[worst]]].name!r} within "
             f"{tree.total[outer[worst]] * tick[0]:,.0f} ns"
         )
-    rule = "delegates' events take no longer than their calls"
+    rule = "delegate events fit their calls"
     yield _found("I02", rule, "delegates", len(longer), text)

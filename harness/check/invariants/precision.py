@@ -1,4 +1,4 @@
-"""Whether durations are long enough to trust (I05)."""
+"""Checks that operators take long enough to measure (I05)."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from harness.analyze.call_tree import WRAPPERS
 from harness.check.subject import Subject
 from harness.records.verdict import Check, check
 
-LEAST_COSTS: Final = 1
-"""How many times what an empty event takes an operator must take. Below that, what was measured is
-for the greater part the tracer."""
+MIN_EVENT_COSTS: Final = 1
+"""Shortest trusted duration, in durations of an empty event. Below this, the tracer's own cost is
+the larger part of the measurement."""
 
 _SHOWN: Final = 5
-"""Operators that are named."""
+"""Number of operators to name."""
 
 
 def precision_checks(subject: Subject) -> Iterator[Check]:
-    """Hold the medians of operators against what an empty event takes on the device."""
+    """Compare the median of each operator with the duration of an empty event on the device."""
     if not subject.probe or not subject.trace.clocks:
         return
     clock = subject.trace.clocks[0]
-    least = float(subject.probe) * LEAST_COSTS
+    least = float(subject.probe) * MIN_EVENT_COSTS
     operators = [
         item
         for item in subject.operators
@@ -44,12 +44,12 @@ def precision_checks(subject: Subject) -> Iterator[Check]:
         ]
         more = f" and {len(short) - _SHOWN:,} more" if len(short) > _SHOWN else ""
         reason = (
-            f"{len(short):,} of {len(operators):,} operators take less than the {least:,.1f} ticks "
-            f"of an empty event: {'; '.join(names)}{more}"
+            f"{len(short):,} of {len(operators):,} operators take less than {least:,.1f} ticks, "
+            f"the duration of an empty event: {'; '.join(names)}{more}"
         )
     yield check(
         "I05",
-        rule="operators take long enough to be measured",
+        rule="operators are long enough to measure",
         subject="operators",
         measured=float(len(short)),
         limit=0.0,

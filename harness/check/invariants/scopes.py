@@ -1,4 +1,4 @@
-"""Scopes of instructions, and those of the runtime that must be around them."""
+"""Finds the scopes of instructions, and the runtime's scopes that enclose them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scopes:
-    """What tracers logged on their own clock of a method's instructions.
+    """The events of a method's instructions on the tracers' own clock.
 
-    Scopes of an application are not among them: these may begin and end where they like.
+    Application scopes are not included: they need not nest.
 
     Attributes:
-        rows: Their rows in the trace, in log order, shape (n,).
-        block: The block that each is in, shape (n,).
-        around: Rows of the runtime's scopes that must hold each, -1 for none, each shape (n,): that
-            of its instruction, and that of the execution.
-        start: When every event of the trace began, on the timeline of its clock.
-        end: Likewise.
+        rows: Rows in the trace, in log order, shape (n,).
+        block: Block number of each, shape (n,).
+        around: Rows of the runtime's enclosing scopes, -1 if absent, each shape (n,): the scope of
+            the instruction, and the scope of the execution.
+        start: Start of every event of the trace, on the timeline of its clock.
+        end: End of every event of the trace, likewise.
     """
 
     rows: _Ints
@@ -40,7 +40,7 @@ class Scopes:
 
 
 def scopes_of(subject: Subject) -> Scopes:
-    """Find the scopes of instructions."""
+    """Return the scopes of all instructions of the subject's trace."""
     trace, tree = subject.trace, subject.tree
     own, block = own_scopes(trace), block_numbers(trace)
     rows = np.flatnonzero(own & (trace.chain != -1))
@@ -54,17 +54,17 @@ def scopes_of(subject: Subject) -> Scopes:
 
 
 def own_scopes(trace: Trace) -> _Bools:
-    """True for profile events on a tracer's own clock that are no delegate's, shape (n,)."""
+    """Return True for profile events on a tracer's own clock, without delegates; shape (n,)."""
     return np.asarray((trace.kind == Kind.PROFILE) & ~trace.delegated & (trace.clock == 0))
 
 
 def order_known(losses: Losses) -> bool:
-    """Whether nothing is missing between events, so that what stands behind one followed it."""
+    """Return whether no events are missing, so that neighbors in the log followed each other."""
     return not (losses.events or losses.blocks or losses.chunks or losses.damaged)
 
 
 def describe(trace: Trace, row: int) -> str:
-    """An event by its name, instruction and block."""
+    """Return the name, instruction and block of an event as text."""
     name = trace.text(int(trace.name[row])) or "(no name)"
     block = int(block_numbers(trace)[row])
     return f"{name} (instruction {trace.instruction[row]}, block {block})"

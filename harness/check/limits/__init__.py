@@ -1,4 +1,4 @@
-"""Compares a subject with the limits of a budget; every limit gives a check with a reason."""
+"""Compares a subject with the limits of a budget; every limit gives at least one check."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from fnmatch import fnmatchcase
 from functools import partial
 
 from harness.check.budget import Budget, each_rule
-from harness.check.limits.bounds import guards_nothing, unmet, within
-from harness.check.limits.times import Cite, Durations, time_checks
+from harness.check.limits.bounds import at_most, failed_limit, unmatched_limit
+from harness.check.limits.durations import Durations
+from harness.check.limits.times import Cite, time_checks
 from harness.check.rules import (
     AllocatorLimit,
     ArenaLimit,
@@ -24,10 +25,10 @@ from harness.records.verdict import Check
 
 
 def limit_checks(budget: Budget, subject: Subject) -> Iterator[tuple[Waiver, Check]]:
-    """Apply every limit of ``budget`` to ``subject``; with each check comes its rule.
+    """Apply every limit of ``budget`` to ``subject`` and yield each check with its rule.
 
-    A limit that matches nothing fails unless it is optional: one that guards nothing is a mistake
-    in the budget, or an event that is no longer logged.
+    A limit that matches nothing fails unless it is optional: either the budget is wrong, or the
+    event is no longer logged.
     """
     times = Durations(subject)
     for keys, rule in each_rule(budget):
@@ -39,7 +40,7 @@ def _checks(rule: Waiver, subject: Subject, times: Durations, cite: Cite) -> Ite
     if isinstance(rule, TimeRule):
         yield from time_checks(rule, times, cite)
         return
-    for class_, function in _SINGLE.items():
+    for class_, function in _CHECKS.items():
         if isinstance(rule, class_):
             yield from function(rule, subject, cite)
 
@@ -48,7 +49,7 @@ def _loss_checks(allowed: LossLimit, subject: Subject, cite: Cite) -> Iterator[C
     losses = subject.trace.losses
 
     def loss(field: str, rule: str, lost: int, unit: str) -> Check:
-        return within("B05", rule, "log", lost, getattr(allowed, field), unit, cite(field))
+        return at_most("B05", rule, "log", lost, getattr(allowed, field), unit, cite(field))
 
     yield loss("events", "dropped events", losses.events, "events")
     yield loss("blocks", "dropped declarations", losses.blocks, "declarations")
@@ -65,8 +66,8 @@ def _loss_checks(allowed: LossLimit, subject: Subject, cite: Cite) -> Iterator[C
 def _allocator_checks(rule: AllocatorLimit, subject: Subject, cite: Cite) -> Iterator[Check]:
     pattern = rule.name or ""
     sizes = [
-        ("limit_bytes", f"bytes of allocator {pattern}", "peak_bytes"),
-        ("limit_total_bytes", f"bytes that stay in allocator {pattern}", "total_bytes"),
+        ("limit_bytes", f"peak bytes of allocator {pattern}", "peak_bytes"),
+        ("limit_total_bytes", f"final bytes of allocator {pattern}", "total_bytes"),
     ]
     sizes = [item for item in sizes if getattr(rule, item[0]) is not None]
     first = getattr(rule, sizes[0][0]) if sizes else 0
@@ -74,59 +75,58 @@ def _allocator_checks(rule: AllocatorLimit, subject: Subject, cite: Cite) -> Ite
     matches = [item for item in subject.allocators if fnmatchcase(item.label, pattern)]
     if not matches and not rule.optional:
         reason = f"no allocator matches {pattern!r}"
-        yield guards_nothing("B02", text, pattern, first, "bytes", reason, cite("limit_bytes"))
+        yield unmatched_limit("B02", text, pattern, first, "bytes", reason, cite("limit_bytes"))
     for item in matches:
         if not item.count and not item.failures:
             if not rule.optional:
                 reason = f"no allocation from {item.label!r} was logged"
                 cited = cite("limit_bytes")
-                yield guards_nothing("B02", text, item.label, first, "bytes", reason, cited)
+                yield unmatched_limit("B02", text, item.label, first, "bytes", reason, cited)
             continue
-        for field, said, attribute in sizes:
+        for field, title, attribute in sizes:
             measured, limit = getattr(item, attribute), getattr(rule, field)
-            yield within("B02", said, item.label, measured, limit, "bytes", cite(field))
+            yield at_most("B02", title, item.label, measured, limit, "bytes", cite(field))
         if item.failures or rule.limit_failures:
-            said, limit = f"failures of allocator {pattern}", rule.limit_failures
+            title, limit = f"failed allocations of allocator {pattern}", rule.limit_failures
             cited = cite("limit_failures")
-            yield within("B03", said, item.label, item.failures, limit, "failures", cited)
+            yield at_most("B03", title, item.label, item.failures, limit, "failures", cited)
         if rule.limit_failed_bytes is not None:
-            said, limit = f"bytes refused by allocator {pattern}", rule.limit_failed_bytes
+            title, limit = f"bytes that allocator {pattern} refused", rule.limit_failed_bytes
             cited = cite("limit_failed_bytes")
-            yield within("B03", said, item.label, item.failed_bytes, limit, "bytes", cited)
+            yield at_most("B03", title, item.label, item.failed_bytes, limit, "bytes", cited)
 
 
 def _stack_checks(rule: StackLimit, subject: Subject, cite: Cite) -> Iterator[Check]:
     stacks = subject.trace.stacks
     for limit, unit, cited in _share_limits(rule, cite):
         if not stacks and not rule.optional:
-            reason = "the board does not report how much of its stack is used"
-            yield guards_nothing("B04", "deepest stack", "stack", limit, unit, reason, cited)
+            reason = "the board does not report its stack use"
+            yield unmatched_limit("B04", "peak stack use", "stack", limit, unit, reason, cited)
         for stack in stacks:
             name = f"stack of tracer {stack.tracer}"
             used = float(stack.used)
             if unit == "percent":
                 used = 100 * stack.used / stack.size if stack.size else 0.0
             if stack.overflowed:
-                reason = f"all {stack.size:,} bytes have been used: it may have overflowed"
-                yield unmet("B04", "deepest stack", name, used, limit, unit, reason, cited)
+                reason = f"all {stack.size:,} bytes were used: the stack may have overflowed"
+                yield failed_limit("B04", "peak stack use", name, used, limit, unit, reason, cited)
             elif unit == "percent" and not stack.size:
-                reason = "the board does not say how large its stack is"
-                yield unmet("B04", "deepest stack", name, None, limit, unit, reason, cited)
+                reason = "the board does not report the size of its stack"
+                yield failed_limit("B04", "peak stack use", name, None, limit, unit, reason, cited)
             else:
-                yield within("B04", "deepest stack", name, used, limit, unit, cited)
+                yield at_most("B04", "peak stack use", name, used, limit, unit, cited)
 
 
 def _trace_checks(rule: TraceLimit, subject: Subject, cite: Cite) -> Iterator[Check]:
-    unknown = "only the result of a run says how large its log was"
+    unknown = "the log size is known only for run directories"
     sizes = subject.log_bytes, subject.trace_capacity
-    yield from _size_checks("B10", "size of the log", "log", rule, sizes, unknown, cite)
+    yield from _size_checks("B10", "log size", "log", rule, sizes, unknown, cite)
 
 
 def _arena_checks(rule: ArenaLimit, subject: Subject, cite: Cite) -> Iterator[Check]:
-    unknown = "only the result of a run says how much of the arena its model took"
+    unknown = "the model's arena use is known only for run directories"
     sizes = subject.arena_used, subject.arena_capacity
-    text = "arena that the model takes"
-    yield from _size_checks("B12", text, "arena", rule, sizes, unknown, cite)
+    yield from _size_checks("B12", "arena use of the model", "arena", rule, sizes, unknown, cite)
 
 
 def _size_checks(
@@ -142,17 +142,17 @@ def _size_checks(
     for limit, unit, cited in _share_limits(rule, cite):
         if used is None or (unit == "percent" and not capacity):
             if not rule.optional:
-                yield guards_nothing(code, text, name, limit, unit, unknown, cited)
+                yield unmatched_limit(code, text, name, limit, unit, unknown, cited)
         elif unit == "percent" and capacity:
-            yield within(code, text, name, 100 * used / capacity, limit, unit, cited)
+            yield at_most(code, text, name, 100 * used / capacity, limit, unit, cited)
         else:
-            yield within(code, text, name, used, limit, unit, cited)
+            yield at_most(code, text, name, used, limit, unit, cited)
 
 
 def _share_limits(
     rule: StackLimit | TraceLimit | ArenaLimit, cite: Cite
 ) -> Iterator[tuple[float, str, str]]:
-    """Each limit, its unit, and where it stands."""
+    """Yield each limit, its unit, and its source line."""
     for unit, limit in (("bytes", rule.limit_bytes), ("percent", rule.limit_percent)):
         if limit is not None:
             yield float(limit), unit, cite(f"limit_{unit}")
@@ -164,16 +164,16 @@ def _code_checks(rule: CodeLimit, subject: Subject, cite: Cite) -> Iterator[Chec
         limit = getattr(rule, field)
         if limit is None:
             continue
-        text, name = f"{part} of the firmware", " + ".join(sections)
+        text, name = f"{part} size of the firmware", " + ".join(sections)
         if subject.image:
             size = sum(subject.image[section] for section in sections)
-            yield within("B11", text, name, size, limit, "bytes", cite(field))
+            yield at_most("B11", text, name, size, limit, "bytes", cite(field))
         elif not rule.optional:
-            reason = "how large a firmware is, only the result of a run says that built it here"
-            yield guards_nothing("B11", text, name, limit, "bytes", reason, cite(field))
+            reason = "firmware size is known only for runs that built the firmware"
+            yield unmatched_limit("B11", text, name, limit, "bytes", reason, cite(field))
 
 
-_SINGLE: dict[type[Waiver], Callable[..., Iterator[Check]]] = {
+_CHECKS: dict[type[Waiver], Callable[..., Iterator[Check]]] = {
     AllocatorLimit: _allocator_checks,
     StackLimit: _stack_checks,
     TraceLimit: _trace_checks,

@@ -1,60 +1,59 @@
-"""One number compared with one limit, with the reason in words."""
+"""Compares one number with one limit, and words the reason."""
 
 from __future__ import annotations
 
 from harness.records.verdict import Check, check
 
-WORDS = {"percent": "%", "count": "repeats"}
-"""Units that are written otherwise than fields of rules spell them."""
+UNIT_NAMES = {"percent": "%", "count": "repeats"}
+"""Units as shown in checks, where they differ from the field names of rules."""
 
 
-def within(
+def at_most(
     code: str, rule: str, subject: str, measured: float, limit: float, unit: str, source: str = ""
 ) -> Check:
-    """Whether a number is no larger than its limit."""
+    """Return the check of an upper limit."""
     passed = measured <= limit
-    said = "is within the limit" if passed else "exceeds the limit"
-    return _compared(code, rule, subject, measured, limit, unit, source, passed, said)
+    relation = "is within the limit" if passed else "exceeds the limit"
+    return _compared(code, rule, subject, measured, limit, unit, source, passed, relation)
 
 
-def reaches(
+def at_least(
     code: str, rule: str, subject: str, measured: float, limit: float, unit: str, source: str = ""
 ) -> Check:
-    """Whether a number is no smaller than its limit."""
+    """Return the check of a lower limit."""
     passed = measured >= limit
-    said = "reaches the least" if passed else "is below the least"
-    return _compared(code, rule, subject, measured, limit, unit, source, passed, said)
+    relation = "meets the lower limit" if passed else "is below the lower limit"
+    return _compared(code, rule, subject, measured, limit, unit, source, passed, relation)
 
 
-def guards_nothing(
+def unmatched_limit(
     code: str, rule: str, subject: str, limit: float, unit: str, why: str, source: str = ""
 ) -> Check:
-    """The check of a limit for which there is nothing: a mistake, or no longer logged."""
-    return unmet(
-        code, rule, subject, None, limit, unit, f"{why}: a limit that guards nothing", source
-    )
+    """Return the failed check of a limit that matches nothing in the trace."""
+    reason = f"{why}: the limit matches nothing"
+    return failed_limit(code, rule, subject, None, limit, unit, reason, source)
 
 
-def unmet(
+def failed_limit(
     code: str,
     rule: str,
     subject: str,
     measured: float | None,
     limit: float,
     unit: str,
-    why: str,
+    reason: str,
     source: str = "",
 ) -> Check:
-    """A check that does not hold, whatever was measured."""
+    """Return a failed check, whatever was measured."""
     return check(
         code,
         rule=rule,
         subject=subject,
         measured=measured,
         limit=float(limit),
-        unit=WORDS.get(unit, unit),
+        unit=UNIT_NAMES.get(unit, unit),
         passed=False,
-        reason=why,
+        reason=reason,
         source=source,
     )
 
@@ -70,7 +69,7 @@ def _compared(
     passed: bool,
     relation: str,
 ) -> Check:
-    unit = WORDS.get(unit, unit)
+    unit = UNIT_NAMES.get(unit, unit)
     return check(
         code,
         rule=rule,
@@ -85,6 +84,6 @@ def _compared(
 
 
 def _number(value: float) -> str:
-    """Up to three decimals, thousands apart, no trailing zeros."""
+    """Format with up to three decimals and thousands separators, without trailing zeros."""
     text = f"{value:,.3f}"
     return text.rstrip("0").rstrip(".")
