@@ -158,8 +158,8 @@ def test_ended_by_a_signal_it_ends_its_children_and_can_go_on(
     assert isinstance(records[-1], Interrupted)
     assert torn == (next((tmp_path / "out").glob(f"*/{JOURNAL}"))).stat().st_size
     second = started(plan)
-    while "goes on" not in (line := second.stdout.readline() if second.stdout else ""):
-        assert line, "it did not say that it goes on"
+    while " resumes " not in (line := second.stdout.readline() if second.stdout else ""):
+        assert line, "it did not say that it resumes"
     other = subprocess.run(
         [sys.executable, "-m", "harness", "nightly", str(plan)],
         capture_output=True,

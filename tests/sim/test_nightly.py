@@ -114,7 +114,7 @@ def test_two_nights(plan: Path, etharness: Etharness, monkeypatch: pytest.Monkey
     counts = document["counts"]
     assert (counts["pass"], counts["product"], counts["quarantined"]) == (4, 2, 2)
     assert [trouble["owner"] for trouble in document["troubles"]] in (["test"] * 2, ["host"] * 2)
-    assert "not all in the history" in document["troubles"][0]["message"]
+    assert "not all added to the history" in document["troubles"][0]["message"]
     assert "8/8" in first.out
     assert "FAIL (1): 4 of 8 steps passed, 2 product, 2 quarantined" in first.out
     assert len(results(folder)) == 8
@@ -225,7 +225,7 @@ def test_a_changed_plan_is_refused_unless_a_fresh_night_is_asked_for(
     )
     again = etharness("nightly", plan, *only)
     assert again.code == 0, again.err
-    assert "goes on" in again.out
+    assert "resumes" in again.out
     assert ": pass" not in again.out, "nothing was left to be done"
     assert len(results(folder)) == 2
     assert etharness("nightly", plan, *only, "--fresh", "-q").code == 0
