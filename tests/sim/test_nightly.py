@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from harness.history import open_store
-from harness.nightly import store_results as keeping
+from harness.nightly import previous as keeping
 from harness.nightly.journal import JOURNAL, Stored, read_journal
 from harness.resources import data_directory
 from tests.conftest import CommandResult
