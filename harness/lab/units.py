@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.config.board import load_board
+from harness.config.project import find_project
 from harness.config.unit import Unit, UsbPort, find_unit, load_units, units_file
 from harness.errors import UsageError
 from harness.lab.leases import places_of
@@ -53,7 +54,7 @@ def choose(
     """Put together what a command was told of the board it is for.
 
     Args:
-        board: A type of board.
+        board: A type of board; None for the project's default, if no unit is named.
         unit: A unit of the lab; with ``board`` also any name for it, when the lab has none of it.
         port: A serial port.
         units: The lab's file; None for the one that ``units_file`` finds.
@@ -63,10 +64,12 @@ def choose(
     """
     found = _unit(board, unit, units)
     if found is None:
+        board = board or find_project().board
         if board is None:
             raise UsageError(
                 "it is not said which board this is for",
-                hint="give --unit (see `etharness units`), or --board (see `etharness boards`)",
+                hint="give --unit (see `etharness units`), or --board (see `etharness boards`); "
+                "or set board in [tool.etharness] of pyproject.toml",
             )
         return Chosen(board, port, unit, _on_port(port, units))
     if board is not None:

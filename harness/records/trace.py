@@ -238,6 +238,14 @@ class Trace:
         losses: What is missing.
         filtered_events: Events that the target left out because it was told to.
         stacks: Stack use, of tracers that know it.
+
+    Example:
+        >>> import harness
+        >>> trace = harness.run("kws_int8", board="native", runs=2).trace
+        >>> len(trace) == len(trace.start) == len(trace.end)
+        True
+        >>> [block.name for block in trace.blocks][-2:]
+        ['Execute', 'Execute']
     """
 
     names: tuple[str, ...]

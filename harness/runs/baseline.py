@@ -11,7 +11,7 @@ import msgspec
 
 from harness.check.budget import Budget
 from harness.check.evaluate import NO_LIMITS
-from harness.check.history.baseline import DEFAULT_BASELINE, BaselineRef
+from harness.check.history.baseline import DEFAULT_BASELINE, BaselineRef, parse_baseline
 from harness.check.history.compare import hold_against
 from harness.check.history.comparison import HistoryComparison
 from harness.check.history.extract import durations_of, numbers_of
@@ -22,6 +22,7 @@ from harness.errors import NotComparableError
 from harness.history import open_store
 from harness.history.entries import provenance_of
 from harness.history.history_json import read_copy, write_copy
+from harness.history.location import default_history
 from harness.records.result import Result
 from harness.records.trace import OPERATOR_CALL
 from harness.runs.directory import HISTORY, RunDirectory
@@ -90,6 +91,18 @@ class HistoryRef:
     def _open(self) -> Store:
         # The first night has nothing to be held against, and may begin the history.
         return open_store(self.url, create=self.baseline.how == "last")
+
+
+def history_of(url: str | None, baseline: str | None) -> HistoryRef | None:
+    """The history at ``url``, or the default history if only a baseline is given; None if neither.
+
+    Raises:
+        UsageError: ``baseline`` is invalid.
+    """
+    if url is None and baseline is None:
+        return None
+    chosen = parse_baseline(baseline) if baseline else DEFAULT_BASELINE
+    return HistoryRef(url or default_history(), chosen)
 
 
 def _without_own(history: History, judged: Provenance) -> History:
