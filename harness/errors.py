@@ -1,9 +1,10 @@
 """Exceptions of this package, with their exit codes and owners.
 
 The class decides the exit code of the command line: 2 usage or configuration, 3 not comparable,
-4 the target misbehaved, 75 infrastructure that may be retried. (0 is a pass, 1 a failed check and
-130 an interrupt; these have no exception here.) The class also names the owner of the failure. A
-nightly run probes the board afterwards and may attribute the failure to another owner.
+4 the target misbehaved, 75 infrastructure that may be retried, 1 a failed check when the Python
+API raises one. (0 is a pass and 130 an interrupt; they have no exception here.) The class also
+names the owner of the failure. A nightly run probes the board afterwards and may attribute the
+failure to another owner.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ import errno
 import os
 from collections.abc import Collection
 from enum import StrEnum
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from harness.records.verdict import Verdict
 
 
 class Owner(StrEnum):
@@ -36,13 +40,21 @@ class Owner(StrEnum):
 
 
 class HarnessError(Exception):
-    """Base class of all failures.
+    """Base class of all failures that this package raises on purpose.
 
     Attributes:
         message: What failed, and on which board, file or line.
         hint: What to try next, or an empty string.
         exit_code: Exit code of the command line.
         owner: The area in which it has to be fixed.
+
+    Example:
+        >>> import harness
+        >>> try:
+        ...     harness.load("no/such/run")
+        ... except harness.HarnessError as error:
+        ...     print(error.exit_code)
+        2
     """
 
     exit_code: ClassVar[int] = 70
@@ -89,6 +101,29 @@ class NotComparableError(HarnessError):
 
     exit_code = 3
     owner = Owner.TEST
+
+
+class ChecksFailedError(HarnessError, AssertionError):
+    """Checks of a run failed; ``Run.raise_for_verdict`` raises it, and a failed test shows it.
+
+    Attributes:
+        verdict: The verdict, with all checks; None where only the text is known.
+
+    Example:
+        >>> import harness
+        >>> run = harness.run("kws_int8", board="native")
+        >>> try:
+        ...     run.raise_for_verdict()
+        ... except harness.ChecksFailedError as error:
+        ...     print(error.verdict.failures)
+    """
+
+    exit_code = 1
+    owner = Owner.PRODUCT
+
+    def __init__(self, message: str, *, verdict: Verdict | None = None, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.verdict = verdict
 
 
 class TargetError(HarnessError):

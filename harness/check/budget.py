@@ -51,17 +51,39 @@ _Tables = dict[str, Any]
 
 
 class Budget(Rules, frozen=True):
-    """The rules for one board and model.
+    r"""The rules for one board and model.
 
     Attributes:
         schema: Version of the file format.
         files: The files that the rules come from, in the order in which they were read.
         lines: ``file:line`` of each rule and each of its fields, relative to the first file.
+
+    Example:
+        >>> import harness
+        >>> from pathlib import Path
+        >>> text = 'schema = 1\n[[time]]\nevent = "Method::execute"\nlimit_us = 9_000_000\n'
+        >>> _ = Path("budget.toml").write_text(text)
+        >>> budget = harness.Budget.load("budget.toml", board="native")
+        >>> budget.time[0].event
+        'Method::execute'
+        >>> harness.run("kws_int8", board="native").check(budget).passed
+        True
     """
 
     schema: Annotated[int, msgspec.Meta(ge=1, le=1)] = 1
     files: tuple[str, ...] = ()
     lines: Mapping[Keys, str] = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], board: str = "", model: str = "", unit: str = ""
+    ) -> Budget:
+        """Read a budget file and those it extends, for one board and model.
+
+        Raises:
+            UsageError: As ``load_budget``.
+        """
+        return load_budget(Path(path), board, model, unit)
 
     def source(self, *keys: str | int) -> str:
         """Return ``file:line`` of a rule or field, or of the table around it; "" if in no file."""

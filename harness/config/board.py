@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from harness.config.toml_file import read_toml
 from harness.errors import UsageError, did_you_mean
@@ -106,7 +107,7 @@ class Flash(Strict, frozen=True):
     timeout_s: Seconds = 120.0
 
 
-class Board(Strict, frozen=True):
+class Board(Strict, frozen=True, dict=True):
     """A board type.
 
     Attributes:
@@ -124,6 +125,14 @@ class Board(Strict, frozen=True):
         time_scales: Tick rates of delegates' events that have none in the log: patterns, with a
             rate each (docs/clocks.md).
         tested: Simulators and real boards that this file was tested on; "no" for none.
+
+    Example:
+        >>> import harness
+        >>> board = harness.Board.load("native")
+        >>> board.name, board.cpu
+        ('native', 'host')
+        >>> board.file.name
+        'native.toml'
     """
 
     schema: Annotated[int, msgspec.Meta(ge=1, le=1)]
@@ -139,6 +148,30 @@ class Board(Strict, frozen=True):
     budget: str | None = None
     time_scales: dict[str, str] = {}
     tested: str = "no"
+
+    @classmethod
+    def load(cls, name: str | os.PathLike[str]) -> Board:
+        """Load a board by name, or a board file by its path, which ends in ``.toml``.
+
+        Raises:
+            UsageError: There is no such board; the hint lists the packaged boards.
+        """
+        return load_board(os.fspath(name))[0]
+
+    @property
+    def file(self) -> Path:
+        """The board file it was loaded from.
+
+        Raises:
+            UsageError: It was made in Python, or changed.
+        """
+        found: Path | None = self.__dict__.get("_file")
+        if found is None:
+            raise UsageError(
+                f"board {self.name} was not loaded from a file",
+                hint="write a board file, and load it with Board.load",
+            )
+        return found
 
     @property
     def untested(self) -> bool:
@@ -182,6 +215,7 @@ def load_board(name: str) -> tuple[Board, Path]:
             f"{path}: missing required field `build`: native and QEMU boards are built here",
             hint="add `build = { preset = ... }` with the CMake preset of its firmware",
         )
+    force_setattr(board, "_file", path)
     return board, path
 
 

@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from harness.config.project import find_project
 from harness.extras import require
 from harness.files import absolute
 
@@ -43,15 +44,27 @@ def open_store(url: str, *, create: bool = True, deadline_s: float = 30.0) -> St
     return Store.open(url, create=create, deadline_s=deadline_s)
 
 
-def default_history(within: Path | None = None) -> str:
-    """Return the URL or path of the history that commands use by default.
+def configured_history(within: Path | None = None) -> str | None:
+    """Return the history that ``$ETHARNESS_HISTORY`` or the project sets; None if neither does.
 
-    It is ``$ETHARNESS_HISTORY`` if set. Otherwise it is ``.etharness/history.sqlite`` in the
-    nearest folder, from ``within`` (default: the current folder) upwards, that has an
-    ``.etharness`` or is a git checkout; or in ``within`` itself if there is no such folder.
+    Raises:
+        UsageError: The project's table ``[tool.etharness]`` is invalid.
     """
     if url := os.environ.get(VARIABLE, "").strip():
         return url if "://" in url else str(absolute(url))
+    return find_project(within).history
+
+
+def default_history(within: Path | None = None) -> str:
+    """Return the URL or path of the history that commands use by default.
+
+    It is ``$ETHARNESS_HISTORY`` if set, else ``history`` of ``[tool.etharness]`` in the project's
+    ``pyproject.toml``. Otherwise it is ``.etharness/history.sqlite`` in the nearest folder, from
+    ``within`` (default: the current folder) upwards, that has an ``.etharness`` or is a git
+    checkout; or in ``within`` itself if there is no such folder.
+    """
+    if configured := configured_history(within):
+        return configured
     here = (within or Path.cwd()).absolute()
     for folder in (here, *here.parents):
         if (folder / FOLDER).is_dir() or (folder / ".git").exists():

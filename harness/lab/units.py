@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.config.board import Board, load_board
+from harness.config.project import find_project
 from harness.config.unit import Unit, UsbPort, find_unit, load_units, units_file
 from harness.errors import UsageError, WrongBoardError, WrongFirmwareError
 from harness.lab.leases import places_of
@@ -54,7 +55,7 @@ def choose(
     """Return the board selected by the options of a command.
 
     Args:
-        board: Board type.
+        board: Board type; None for the project's default if no unit is named.
         unit: Unit of the lab; with ``board`` also a label for a board that is not in the lab.
         port: Serial port.
         units: The lab's ``units.toml``; None for the one that ``units_file`` finds.
@@ -65,10 +66,12 @@ def choose(
     """
     found = _unit(board, unit, units)
     if found is None:
+        board = board or find_project().board
         if board is None:
             raise UsageError(
                 "no board selected",
-                hint="give --unit (see `etharness lab units`), or --board (see `etharness boards`)",
+                hint="give --unit (see `etharness lab units`) or --board (see `etharness boards`), "
+                "or set `board` in [tool.etharness] of pyproject.toml",
             )
         return Chosen(board, port, unit, _on_port(port, units))
     if board is not None:

@@ -12,7 +12,7 @@ Example:
     ...     assert etharness_run.slowest("native_call_*conv*").p50 < 9_000 * us
 """
 
-from harness.pytest_plugin.durations import Duration, ms, ns, s, us
+from harness.durations import Duration, ms, ns, s, us
 from harness.pytest_plugin.fixtures import (
     _etharness_case,
     _etharness_runs,

@@ -10,10 +10,10 @@ import pytest
 if TYPE_CHECKING:
     import os
 
+    from harness.api import Run
     from harness.config.board import Board
     from harness.link.session import Session
     from harness.pytest_plugin.cases import Case, CaseUnit
-    from harness.pytest_plugin.profiled import ProfiledRun
     from harness.pytest_plugin.running import Runs
     from harness.records.trace import Trace
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def _etharness_runs(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """Runs of this session, each executed once."""
     from harness.pytest_plugin.options import settings_of
-    from harness.pytest_plugin.running import Runs, history_of
+    from harness.pytest_plugin.running import Runs
+    from harness.runs.baseline import history_of
 
     settings = settings_of(pytestconfig)
     base = tmp_path_factory.getbasetemp()
@@ -76,23 +77,23 @@ def etharness_session(
 @pytest.fixture
 def etharness_profile(
     request: pytest.FixtureRequest, _etharness_case: Case, _etharness_runs: Runs
-) -> Callable[..., ProfiledRun]:
+) -> Callable[..., Run]:
     """Run a model on this test's board: ``etharness_profile(model, runs=5)``, once per session."""
     from harness.pytest_plugin.profiled import profile
 
-    def run(model: str | os.PathLike[str] | None = None, **options: Any) -> ProfiledRun:
+    def run(model: str | os.PathLike[str] | None = None, **options: Any) -> Run:
         return profile(request.node, _etharness_runs, _etharness_case, model, options)
 
     return run
 
 
 @pytest.fixture
-def etharness_run(etharness_profile: Callable[..., ProfiledRun]) -> ProfiledRun:
+def etharness_run(etharness_profile: Callable[..., Run]) -> Run:
     """The finished run of this test's model on its board."""
     return etharness_profile()
 
 
 @pytest.fixture
-def etharness_trace(etharness_run: ProfiledRun) -> Trace:
+def etharness_trace(etharness_run: Run) -> Trace:
     """The trace of this test's run."""
     return etharness_run.trace

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from harness import __version__
-from harness.errors import HarnessError
+from harness.errors import ChecksFailedError, HarnessError
 from harness.pytest_plugin.kept import Ledger, used_by
 from harness.pytest_plugin.options import MARKER, add_options, settings_of
 
@@ -68,7 +68,8 @@ def pytest_runtest_makereport(
     """Show failures of ours without our stack, and say where runs of a failed test are kept."""
     report = yield
     error = call.excinfo.value if call.excinfo is not None else None
-    ours = isinstance(error, HarnessError) and not item.config.getoption("fulltrace")
+    ours = isinstance(error, HarnessError) and not isinstance(error, ChecksFailedError)
+    ours = ours and not item.config.getoption("fulltrace")
     if report.failed and call.excinfo is not None and ours:
         from harness.pytest_plugin.messages import readable
 

@@ -8,35 +8,29 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from filelock import FileLock, Timeout
 
-from harness.check.history.baseline import DEFAULT_BASELINE, parse_baseline
 from harness.config.board import SerialTarget
 from harness.errors import (
     HarnessError,
     InfrastructureError,
-    NotComparableError,
-    TargetError,
     UsageError,
 )
-from harness.history import default_history
 from harness.lab.leases import hold_if
 from harness.lab.units import check_identity
-from harness.link.options import PROFILES, VALUES, WHEN_FULL
 from harness.link.session import Session
 from harness.pytest_plugin.cases import CaseUnit
-from harness.records.result import Result
 from harness.runs.add_results import add_reported
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import evaluate_path
 from harness.runs.judged_run import JudgedRun
-from harness.runs.request import SESSION_VARIABLE, RunRequest
+from harness.runs.request import SESSION_VARIABLE, RunRequest, request_fields
 from harness.runs.run import run_model
 from harness.runs.source import Source, load_source, on_scales
 from harness.target import start_target
@@ -46,18 +40,6 @@ from harness.target.lease.lock_keys import port_key
 from harness.target.ports import device_of
 
 _log = logging.getLogger(__name__)
-
-_WORDS: Final[dict[str, Mapping[str, object]]] = {
-    "values": VALUES,
-    "profile": PROFILES,
-    "when_full": WHEN_FULL,
-}
-"""Options that have names for their choices."""
-
-_OWNERS: Final = {
-    error.exit_code: error
-    for error in (UsageError, NotComparableError, TargetError, InfrastructureError)
-}
 
 
 class Runs:
@@ -112,13 +94,13 @@ class Runs:
                 if not known and self.against is not None:
                     add_reported(self.against.url, self._read[path])
         run = self._read[path]
-        if run.failure is not None:
-            raise _failure(run.result, run.failure.message, run.failure.hint)
+        if (error := run.error) is not None:
+            raise error
         return run
 
     def _execute(self, unit: CaseUnit, model: Path, options: Mapping[str, Any], path: Path) -> None:
         request = RunRequest(
-            **{"runs": 1, "session": _session(), **translated(options)},
+            **{"runs": 1, "session": _session(), **request_fields(options)},
             board=str(unit.file),
             model=model,
             output=path,
@@ -133,36 +115,6 @@ class Runs:
             if not RunDirectory(path).is_one:
                 raise
             _log.info("run of %s on %s failed: %s", model, unit.name, error.message)
-
-
-def history_of(url: str | None, baseline: str | None) -> HistoryRef | None:
-    """The history at ``url``, or at the default place when only a baseline of it is named.
-
-    Raises:
-        UsageError: ``baseline`` names none.
-    """
-    if url is None and baseline is None:
-        return None
-    return HistoryRef(
-        url or default_history(), parse_baseline(baseline) if baseline else DEFAULT_BASELINE
-    )
-
-
-def translated(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Put words for choices as the choices they mean.
-
-    Raises:
-        UsageError: There is no such option, or no such choice.
-    """
-    known = {item.name for item in fields(RunRequest)}
-    values = {}
-    for name, value in options.items():
-        words = _WORDS.get(name, {})
-        if name not in known or (isinstance(value, str) and words and value not in words):
-            what = f"{value!r} is no choice for {name}" if words else f"a run has no option {name}"
-            raise UsageError(what, hint=", ".join(words or sorted(known)))
-        values[name] = words.get(value, value) if isinstance(value, str) else value
-    return values
 
 
 @contextmanager
@@ -248,9 +200,3 @@ def _finished(path: Path) -> bool:
 
 def _load(path: Path) -> Source:
     return on_scales(load_source(path), {})
-
-
-def _failure(result: Result | None, message: str, hint: str) -> HarnessError:
-    """The failure that a result has recorded, as the exception of its owner."""
-    code = 75 if result is None else result.exit_code
-    return _OWNERS.get(code, InfrastructureError)(message, hint=hint)

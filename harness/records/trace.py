@@ -238,6 +238,14 @@ class Trace:
         losses: Missing parts.
         filtered_events: Events not logged because of the run options.
         stacks: Stack use, for tracers that report it.
+
+    Example:
+        >>> import harness
+        >>> trace = harness.run("kws_int8", board="native", runs=2).trace
+        >>> len(trace) == len(trace.start) == len(trace.end)
+        True
+        >>> [block.name for block in trace.blocks][-2:]
+        ['Execute', 'Execute']
     """
 
     names: tuple[str, ...]

@@ -52,11 +52,33 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
         return high / low if low else math.inf
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Verdict:
-    """All checks of one trace."""
+    """All checks of one trace; true if no check with severity error failed.
+
+    Attributes:
+        checks: All checks.
+
+    Example:
+        >>> import harness
+        >>> verdict = harness.run("kws_int8", board="native").check()
+        >>> bool(verdict), verdict.failures
+        (True, ())
+    """
 
     checks: tuple[Check, ...]
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __repr__(self) -> str:
+        if self.passed:
+            return f"<PASS: {len(self.checks)} checks>"
+        return f"<FAIL: {len(self.failures)} of {len(self.checks)} checks do not hold>"
+
+    def __str__(self) -> str:
+        lines = [f"  {check.code} {check.subject}: {check.reason}" for check in self.worst_failures]
+        return "\n".join([repr(self).strip("<>"), *lines])
 
     @property
     def passed(self) -> bool:

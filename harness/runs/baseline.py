@@ -11,7 +11,7 @@ import msgspec
 
 from harness.check.budget import Budget
 from harness.check.evaluate import DEFAULT_BUDGET
-from harness.check.history.baseline import DEFAULT_BASELINE, BaselineRef
+from harness.check.history.baseline import DEFAULT_BASELINE, BaselineRef, parse_baseline
 from harness.check.history.compare import compare_with_history
 from harness.check.history.comparison import HistoryComparison
 from harness.check.history.measure import durations_of, numbers_of
@@ -19,7 +19,7 @@ from harness.check.history.samples import History, Measured, Provenance, occasio
 from harness.check.history.settings import HistoryLimits
 from harness.check.subject import Subject
 from harness.errors import NotComparableError
-from harness.history import open_store
+from harness.history import default_history, open_store
 from harness.history.entries import provenance_of
 from harness.history.history_json import decode_history, encode_history
 from harness.records.result import Result
@@ -90,6 +90,18 @@ class HistoryRef:
     def _open(self) -> Store:
         # The first run has no baseline yet, and may create the history.
         return open_store(self.url, create=self.baseline.how == "last")
+
+
+def history_of(url: str | None, baseline: str | None) -> HistoryRef | None:
+    """The history at ``url``, or the default history if only a baseline is given; None if neither.
+
+    Raises:
+        UsageError: ``baseline`` is invalid.
+    """
+    if url is None and baseline is None:
+        return None
+    chosen = parse_baseline(baseline) if baseline else DEFAULT_BASELINE
+    return HistoryRef(url or default_history(), chosen)
 
 
 def _without_own(history: History, judged: Provenance) -> History:

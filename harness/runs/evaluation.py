@@ -70,6 +70,28 @@ def evaluate_run(
         InfrastructureError: The history does not answer.
     """
     subject = replace(subject_of(trace, result, given, directory), dumps=dumps)
+    facts = JudgedRun(title, subject, Verdict(()), result, directory=directory, given=given)
+    return judge(facts, budget, history)
+
+
+def judge(
+    run: JudgedRun,
+    budget: Path | Budget | None = None,
+    history: History | HistoryRef | None = None,
+) -> JudgedRun:
+    """Evaluate the checks of a run, whether or not that was done before.
+
+    Args:
+        run: The run; without a trace it is returned as it is.
+        budget: A budget or its file; without one, only what always holds is checked.
+        history: As for ``judged``.
+
+    Raises:
+        HarnessError: As ``judged``.
+    """
+    subject, result, directory = run.subject, run.result, run.directory
+    if subject is None:
+        return run
     rules, file = budget, ""
     if isinstance(rules, Path):
         file = str(rules)
@@ -80,7 +102,7 @@ def evaluate_run(
     if history is not None:
         if result is None:
             raise UsageError(
-                f"{title} has no result to compare with a history",
+                f"{run.title} has no result to compare with a history",
                 hint="give a run directory: it records commit, model and board",
             )
         if isinstance(history, HistoryRef):
@@ -89,16 +111,12 @@ def evaluate_run(
                 save_history(directory, history)
         comparison = compare_with(history, subject, result, rules)
     verdict = evaluate(subject, rules, comparison)
-    return JudgedRun(
-        title,
-        subject,
-        Verdict(tuple(map(with_printable_text, verdict.checks))),
-        result,
-        history,
-        comparison,
+    return replace(
+        run,
+        verdict=Verdict(tuple(map(with_printable_text, verdict.checks))),
+        history=history,
+        comparison=comparison,
         budget=file,
-        directory=directory,
-        given=given,
     )
 
 
@@ -108,6 +126,7 @@ def evaluate_path(
     budget: Path | Budget | None = None,
     given: ReadOptions = DEFAULT_OPTIONS,
     history: History | HistoryRef | None = None,
+    fallback: Path | None = None,
 ) -> JudgedRun:
     """Evaluate a run directory or a file with traces.
 
@@ -117,11 +136,38 @@ def evaluate_path(
         budget: A budget or its file; None for the budget of the recorded verdict.
         given: The options that the traces are read with.
         history: As for ``evaluate_run``.
+        fallback: Budget file for a trace without a result.
 
     Raises:
         UsageError: The path does not exist, or the budget file is invalid.
         DamagedError: A file of a run is damaged, salvaged or not.
         FormatError: The trace is invalid, and not because its run failed.
+    """
+    run = find_run(path, load, given, fallback)
+    if budget is None and run.budget:
+        budget = Path(run.budget)
+    return judge(run, budget, history)
+
+
+def find_run(
+    path: Path,
+    load: Callable[[Path], Source],
+    given: ReadOptions = DEFAULT_OPTIONS,
+    fallback: Path | None = None,
+) -> JudgedRun:
+    """Read what is at ``path``, without evaluating any check.
+
+    Args:
+        path: A run directory, also of a run that failed, or a file with traces.
+        load: Reads the traces behind a path.
+        given: What the traces are read with, and an ETRecord.
+        fallback: Budget file for a trace without a result.
+
+    Returns:
+        The run without checks; its ``budget`` is the file that it was judged by before.
+
+    Raises:
+        HarnessError: As ``evaluate_path``, but for budgets.
     """
     run = RunDirectory(path)
     directory = path if run.is_one else None
@@ -138,10 +184,22 @@ def evaluate_path(
     else:
         source = load(path).require_sound()
     known = source.result
-    if budget is None and known is not None and known.verdict is not None:
-        budget = Path(known.verdict.budget) if known.verdict.budget else None
-    facts = (source.trace, known, budget, directory, given, history, source.later_dumps)
-    return with_evidence(evaluate_run(shown(path), *facts))
+    budget = str(fallback or "") if known is None else ""
+    if known is not None and known.verdict is not None:
+        budget = known.verdict.budget
+    subject = subject_of(source.trace, known, given, directory)
+    subject = replace(subject, dumps=source.later_dumps)
+    return with_evidence(
+        JudgedRun(
+            shown(path),
+            subject,
+            Verdict(()),
+            known,
+            budget=budget,
+            directory=directory,
+            given=given,
+        )
+    )
 
 
 def with_evidence(run: JudgedRun) -> JudgedRun:

@@ -14,6 +14,13 @@ from harness.analyze.postmortem import PostmortemDocument
 from harness.check.history.comparison import HistoryComparison
 from harness.check.history.samples import History
 from harness.check.subject import Subject
+from harness.errors import (
+    HarnessError,
+    InfrastructureError,
+    NotComparableError,
+    TargetError,
+    UsageError,
+)
 from harness.records.clock_domain import ClockDomain
 from harness.records.result import Failure, Result, VerdictRecord
 from harness.records.verdict import Verdict
@@ -47,6 +54,11 @@ class ReadOptions:
 
 
 DEFAULT_OPTIONS: Final = ReadOptions()
+
+_OWNERS: Final = {
+    error.exit_code: error
+    for error in (UsageError, NotComparableError, TargetError, InfrastructureError)
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,6 +97,14 @@ class JudgedRun:
     def failure(self) -> Failure | None:
         """The failure of the run; None if it completed."""
         return None if self.result is None else self.result.failure
+
+    @property
+    def error(self) -> HarnessError | None:
+        """The recorded failure as an exception of its owner; None when the run ended."""
+        if self.result is None or self.failure is None:
+            return None
+        kind = _OWNERS.get(self.result.exit_code, InfrastructureError)
+        return kind(self.failure.message, hint=self.failure.hint)
 
     @property
     def passed(self) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from harness.config.unit import Unit, UsbPort
+from harness.errors import UsageError, did_you_mean
 from harness.lab.flash_plan import HowToFlash
-from harness.link.options import RunOptions
+from harness.link.options import PROFILES, VALUES, WHEN_FULL, RunOptions
 from harness.link.wire import DebugLevel, ProfilingLevel, WhenFull
 from harness.runs.baseline import HistoryRef
 from harness.target.ports import describe
@@ -23,6 +24,13 @@ _COMMIT_VARIABLES: Final = ("ETHARNESS_COMMIT", "GITHUB_SHA", "CI_COMMIT_SHA", "
 """Our variable, and those of GitHub Actions, GitLab and Jenkins."""
 
 _GIT_TIMEOUT_S: Final = 10.0
+
+_WORDS: Final[dict[str, Mapping[str, object]]] = {
+    "values": VALUES,
+    "profile": PROFILES,
+    "when_full": WHEN_FULL,
+}
+"""Options with named choices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +131,23 @@ def _git(folder: Path, *arguments: str) -> str:
     except OSError:
         return ""
     return done.stdout.decode(errors="replace").strip() if done.code == 0 else ""
+
+
+def request_fields(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as fields of ``RunRequest``; names of choices become the choices.
+
+    Raises:
+        UsageError: There is no such option or choice.
+    """
+    known = {item.name for item in fields(RunRequest)}
+    values = {}
+    for name, value in options.items():
+        words = _WORDS.get(name, {})
+        if name not in known:
+            hint = f"{did_you_mean(name, known)}options: {', '.join(sorted(known))}"
+            raise UsageError(f"a run has no option {name}", hint=hint)
+        if isinstance(value, str) and words and value not in words:
+            hint = f"{did_you_mean(value, words)}choices: {', '.join(words)}"
+            raise UsageError(f"{value!r} is no choice for {name}", hint=hint)
+        values[name] = words.get(value, value) if isinstance(value, str) else value
+    return values

@@ -155,7 +155,7 @@ def test_failures_say_what_failed_and_where_it_is_kept(project: pytest.Pytester)
         f"again: etharness check {base}/etharness/{kept} --budget {project.path}/fails.toml",
     ]
     assert len(said) == 7
-    assert lines[at + 1] == f"E       ChecksFailedError: {said[0]}"
+    assert lines[at + 1] == f"E       harness.errors.ChecksFailedError: {said[0]}"
     assert lines[at + 2 : at + 8] == [f"E       {line}" for line in said[1:]]
     assert lines[at + 9].startswith("test_failures_say_what_failed_and_where_it_is_kept.py:7: ")
 
@@ -356,7 +356,7 @@ def test_the_ten_lines_of_the_page(inner: pytest.Pytester) -> None:
 def test_the_page_says_what_a_failure_looks_like() -> None:
     """Its example has the lines of the test above; it names every option, fixture and argument."""
     text = PAGE.read_text()
-    assert "E       ChecksFailedError: FAIL: 1 of 17 checks do not hold" in text
+    assert "E       harness.errors.ChecksFailedError: FAIL: 1 of 17 checks do not hold" in text
     plugin = {name for name in vars(harness.pytest_plugin) if name.startswith("etharness_")}
     options = set(re.findall(r'"(--etharness-\w+)"', Path(options_module.__file__).read_text()))
     assert len(plugin) == 6

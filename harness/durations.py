@@ -9,7 +9,7 @@ class Duration(float):
     """A time in nanoseconds; it compares as a number, and prints in the unit that reads best.
 
     Example:
-        >>> from harness.pytest_plugin import us
+        >>> from harness.durations import us
         >>> 12.5 * us
         12.500 us
         >>> 12.5 * us < 1000

@@ -1,0 +1,554 @@
+"""Run: a run of a model, live or loaded from disk, and what can be asked of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final, Unpack
+from zipfile import is_zipfile
+
+from harness.analyze.allocators import AllocatorTotals
+from harness.analyze.compare import Comparison, Executions, Statistic, compare
+from harness.analyze.memory import Memory
+from harness.analyze.merged_tree import MergedNode, merged_tree
+from harness.analyze.operator_times import OperatorTimes
+from harness.check.budget import Budget, load_budget
+from harness.check.evaluate import DEFAULT_BUDGET
+from harness.check.history.samples import History
+from harness.check.subject import Subject
+from harness.config.board import Board
+from harness.config.project import find_project
+from harness.errors import ChecksFailedError, HarnessError, UsageError
+from harness.files import absolute
+from harness.formatting import printable
+from harness.history.entries import provenance_of
+from harness.records.result import Failure, Result
+from harness.records.trace import Trace
+from harness.records.verdict import Verdict
+from harness.report.failure import failure_text
+from harness.report.run import EXECUTE
+from harness.runs.add_results import add_reported
+from harness.runs.baseline import HistoryRef, history_of
+from harness.runs.evaluation import find_run, judge
+from harness.runs.judged_run import JudgedRun
+from harness.runs.keywords import LoadKeywords, PathLike, RunKeywords, read_options, request_of
+from harness.runs.run import run_model
+from harness.runs.source import load_with_options
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_log = logging.getLogger(__name__)
+
+_MOST_NAMES: Final = 12
+"""Names that a message lists."""
+
+
+class RunContext:
+    """Where a run is used: how it finds files, and what happens when a verdict is a failure."""
+
+    def find_file(self, path: PathLike) -> Path:
+        """Return the absolute path of a file that the caller named."""
+        return absolute(os.fspath(path))
+
+    def verdict_failed(self, error: Callable[[], ChecksFailedError], *, checked: bool) -> None:
+        """Take note of a failed verdict; ``checked``: ``Run.check`` asked for it."""
+
+
+class Run:
+    """A run of a model on a board, or a trace alone; made by ``run`` and ``load``.
+
+    It is the same whether it has just ended or was loaded from disk. Checks are evaluated when the
+    verdict is first asked for.
+
+    Attributes:
+        path: Where it is kept: the run directory, trace file or bundle.
+        directory: The run directory; None for a trace alone. Of a bundle it is a temporary copy.
+        result: Content of ``result.json``; None for a trace alone.
+
+    Example:
+        >>> import harness
+        >>> run = harness.run("kws_int8", board="native", runs=3)
+        >>> run
+        <kws_int8.pte on native>
+        >>> run.raise_for_verdict().passed
+        True
+        >>> run.operator("Method::execute").count
+        3
+    """
+
+    def __init__(
+        self,
+        found: JudgedRun,
+        *,
+        judged: bool = True,
+        budget: Path | Budget | None = None,
+        against: HistoryRef | None = None,
+        context: RunContext | None = None,
+    ) -> None:
+        """Wrap a run; use ``run`` or ``load`` to make one.
+
+        Args:
+            found: What ran and what it left.
+            judged: Its checks have been evaluated.
+            budget: The budget of ``verdict``, instead of the one it was judged by.
+            against: The history of ``verdict``.
+            context: Where it is used; None for a plain program.
+        """
+        self._found, self._is_judged = found, judged
+        self._budget, self._against = budget, against
+        self._context = context or RunContext()
+        self._scratch: TemporaryDirectory[str] | None = None
+        self.path = found.directory or absolute(found.title)
+        self.directory: Path | None = found.directory
+        self.result: Result | None = found.result
+
+    @classmethod
+    def execute(
+        cls,
+        model: PathLike,
+        board: PathLike | Board | None = None,
+        **options: Unpack[RunKeywords],
+    ) -> Run:
+        """Run a model on a board; see ``harness.run``."""
+        request, history, progress = request_of(model, board, options)
+        ended: list[JudgedRun] = []
+        try:
+            run_model(request, progress, ended.append)
+        except BaseException as error:
+            if ended:
+                error.add_note(f"the run is kept in {request.output}")
+            if ended and history is not None:
+                with suppress(HarnessError):  # of two failures the first one counts
+                    add_reported(history, ended[0])
+            raise
+        if history is not None:
+            add_reported(history, ended[0])
+        return cls(ended[0], against=request.against)
+
+    @classmethod
+    def load(
+        cls,
+        path: PathLike,
+        *,
+        budget: PathLike | Budget | None = None,
+        **options: Unpack[LoadKeywords],
+    ) -> Run:
+        """Load a run; see ``harness.load``."""
+        place = absolute(os.fspath(path))
+        rules = budget if isinstance(budget, Budget | None) else absolute(os.fspath(budget))
+        if place.is_file() and is_zipfile(place):
+            return cls._of_bundle(place, rules)
+        given = read_options(options)
+        fallback = find_project().budget if rules is None else None
+        found = find_run(place, lambda file: load_with_options(file, given), given, fallback)
+        return cls(found, judged=False, budget=rules)
+
+    @classmethod
+    def _of_bundle(cls, bundle: Path, budget: Path | Budget | None) -> Run:
+        from harness.runs.replay import extract_bundle, open_bundle, replay
+
+        scratch = TemporaryDirectory(prefix="etharness-bundle-")
+        opened = open_bundle(bundle)
+        extract_bundle(opened, Path(scratch.name))
+        replayed = replay(opened, Path(scratch.name))
+        if not replayed.same:
+            _log.warning("%s: this version reaches another verdict than was recorded", bundle)
+        run = cls(replayed.run, budget=budget)
+        run.path, run._scratch = bundle, scratch  # the files live as long as the run
+        return run
+
+    def __repr__(self) -> str:
+        if self.result is None:
+            return f"<{self.path.name}>"
+        model = self.result.model
+        what = Path(model.file).name if model is not None else "nothing"
+        return f"<{what} on {self.result.unit}>"
+
+    @property
+    def subject(self) -> Subject:
+        """The trace and what is known beside it, as checks see it.
+
+        Raises:
+            HarnessError: The run left no trace: the failure for which it ended.
+        """
+        if self._found.subject is None:
+            raise self._found.error or UsageError(f"{self.path} holds no trace")
+        return self._found.subject
+
+    @property
+    def trace(self) -> Trace:
+        """Everything that was logged, on its time scales."""
+        return self.subject.trace
+
+    @property
+    def board(self) -> str:
+        """Name of the board type; "" if unknown."""
+        return self.result.board if self.result is not None else self.subject.board
+
+    @property
+    def unit(self) -> str:
+        """Name of the unit; "" if unknown."""
+        return self.result.unit if self.result is not None else ""
+
+    @property
+    def model(self) -> str:
+        """Name of the model file; "" if unknown."""
+        known = self.result.model if self.result is not None else None
+        return Path(known.file).name if known is not None else ""
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why the run did not end; None if it ended."""
+        return self._found.failure
+
+    @property
+    def outputs(self) -> list[np.ndarray]:
+        """Outputs of the last execution, one array per output."""
+        import numpy as np
+
+        known = self.result.model if self.result is not None else None
+        if known is None or self.directory is None:
+            return []
+        return [np.load(self.directory / tensor.file) for tensor in known.outputs]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict by the budget and the history that the run was judged by."""
+        run, against = self._judge()
+        if not run.verdict:
+            self._context.verdict_failed(lambda: self._failed(run, against), checked=False)
+        return run.verdict
+
+    @property
+    def passed(self) -> bool:
+        """Whether the run ended and no check failed."""
+        return self.failure is None and self._found.subject is not None and bool(self.verdict)
+
+    def check(
+        self,
+        budget: PathLike | Budget | None = None,
+        *,
+        history: str | None = None,
+        baseline: str | None = None,
+    ) -> Verdict:
+        """Evaluate the checks and return the verdict. In a test, a failed verdict fails the test.
+
+        Args:
+            budget: A budget or its file; None for the one that the run was judged by.
+            history: Earlier results to compare with: SQLite file or postgresql:// URL.
+            baseline: Which of them: ``last:20``, ``name:NAME`` or ``commit:PREFIX``.
+
+        Raises:
+            ChecksFailedError: In a test, if a check failed.
+            UsageError: The budget file is wrong, or there is no such history.
+            NotComparableError: The baseline matches no result.
+            InfrastructureError: The history does not answer.
+            HarnessError: The run left no trace: the failure for which it ended.
+        """
+        __tracebackhide__ = True
+        rules = budget if isinstance(budget, Budget | None) else self._context.find_file(budget)
+        run, against = self._judge(rules, history, baseline)
+        if not run.verdict:
+            self._context.verdict_failed(lambda: self._failed(run, against), checked=True)
+        return run.verdict
+
+    def raise_for_verdict(self) -> Run:
+        """Return the run itself if it passed.
+
+        Raises:
+            ChecksFailedError: A check failed; the message says which and why.
+            HarnessError: The run did not end: the failure for which it ended.
+        """
+        if (error := self._found.error) is not None:
+            raise error
+        run, against = self._judge()
+        if not run.verdict:
+            raise self._failed(run, against)
+        return self
+
+    def operators(self, pattern: str = "*", *, block: str = EXECUTE) -> list[OperatorTimes]:
+        """Return all operators whose name matches, in the order in which they were first seen.
+
+        Args:
+            pattern: ``fnmatch`` pattern for the name of the event, case-sensitive.
+            block: The same for the name of its block.
+
+        Raises:
+            UsageError: None matches; the hint lists what there is.
+        """
+        known = self.subject.operators
+        there = [operator for operator in known if fnmatchcase(operator.block, block)]
+        found = [operator for operator in there if fnmatchcase(operator.name, pattern)]
+        if not found:
+            names = _names(operator.name for operator in there)
+            blocks = _names(operator.block for operator in known)
+            raise UsageError(
+                f"no event of {self!r} matches {pattern!r} in block {block!r}",
+                hint=f"there are {names}" if there else f"its blocks are {blocks}",
+            )
+        return [OperatorTimes(operator) for operator in found]
+
+    def operator(
+        self, pattern: str, *, block: str = EXECUTE, instruction: int | None = None
+    ) -> OperatorTimes:
+        """Return the one operator that matches.
+
+        Args:
+            pattern: As for ``operators``.
+            block: Likewise.
+            instruction: Its instruction id, where several operators have the same name.
+
+        Raises:
+            UsageError: None matches, or several; the hint lists them.
+        """
+        found = [
+            operator
+            for operator in self.operators(pattern, block=block)
+            if instruction in (None, operator.instruction)
+        ]
+        if len(found) != 1:
+            listed = ", ".join(map(repr, found[:_MOST_NAMES]))
+            raise UsageError(
+                f"{len(found)} events of {self!r} match {pattern!r}, not one",
+                hint=f"name one by its instruction, or ask for slowest(): {listed}",
+            )
+        return found[0]
+
+    def slowest(
+        self, pattern: str = "native_call_*", *, block: str = EXECUTE, statistic: str = "p50"
+    ) -> OperatorTimes:
+        """Return the slowest of the operators that match.
+
+        Args:
+            pattern: As for ``operators``.
+            block: Likewise.
+            statistic: The statistic to compare.
+
+        Raises:
+            UsageError: None matches.
+        """
+        found = self.operators(pattern, block=block)
+        return max(found, key=lambda operator: float(getattr(operator, statistic)))
+
+    def allocators(self) -> list[AllocatorTotals]:
+        """Return the totals of every allocator, in the order in which they were first seen."""
+        return self.subject.allocators
+
+    def allocator(self, name: str) -> AllocatorTotals:
+        """Return the totals of one allocator.
+
+        Raises:
+            UsageError: There is none of this name; the hint lists the others.
+        """
+        for totals in self.subject.allocators:
+            if totals.label == name:
+                return totals
+        names = _names(totals.label for totals in self.subject.allocators)
+        raise UsageError(f"{self!r} has no allocator {name!r}", hint=f"there are {names}")
+
+    def tree(self) -> list[MergedNode]:
+        """Return the call tree; repeats of an event under the same ancestors are one node.
+
+        Nodes are in depth-first order; ``parent`` is the index of the node around one, or -1.
+        """
+        return merged_tree(self.subject.tree)
+
+    def memory(self) -> Memory:
+        """Return every allocator over time: peaks, what was live then, fragmentation."""
+        return self.subject.memory
+
+    def compare(
+        self,
+        other: Run | PathLike,
+        *,
+        statistic: Statistic = "p50",
+        executions: Executions = "all",
+    ) -> Comparison:
+        """Compare this run with a baseline, operator by operator.
+
+        Args:
+            other: The baseline: a run, or a path that ``load`` takes.
+            statistic: The statistic of an operator's times to compare.
+            executions: ``all``, only the ``cold`` first execution, or the ``warm`` ones after it.
+
+        Returns:
+            The changes from ``other`` to this run; the largest regression comes first.
+        """
+        baseline = other if isinstance(other, Run) else Run.load(other)
+        return compare(baseline.trace, self.trace, statistic=statistic, executions=executions)
+
+    def report(self, path: PathLike) -> Path:
+        """Write a report and return its path.
+
+        Args:
+            path: The file; the suffix selects the format: ``.html``, ``.json``, ``.md``, ``.xml``
+                (JUnit), ``.zip`` (bundle), or one of an installed plugin.
+
+        Raises:
+            UsageError: There is no such format, or the file cannot be written.
+        """
+        from harness.report.formats import write_report
+
+        file = absolute(os.fspath(path))
+        write_report(file, [self._judge()[0]])
+        return file
+
+    def export(
+        self,
+        path: PathLike,
+        format: str,  # noqa: A002  the name that the command line has for it
+        *,
+        flavour: str | None = None,
+        model: PathLike | None = None,
+        method: str | None = None,
+    ) -> tuple[str, ...]:
+        """Write the trace in another tool's format; an existing file is replaced.
+
+        Args:
+            path: The file.
+            format: Name of the format, such as ``perfetto`` (docs/exports.md), or of a plugin.
+            flavour: A variant of the format.
+            model: The ``.pte`` file that was executed: adds operands and names of delegates.
+            method: Its method; None for the one that fits the trace.
+
+        Returns:
+            What of the trace is not in the file, or not as it was; a line each.
+
+        Raises:
+            UsageError: There is no such format, or the file cannot be written.
+            NotComparableError: The trace is not of this model.
+        """
+        from harness.analyze.inputs import find_method
+        from harness.decode.pte import read_program
+        from harness.export.formats import export
+        from harness.runs.directory import RunDirectory
+
+        file = absolute(os.fspath(path))
+        executed = None
+        try:
+            if model is not None:
+                program = read_program(find_project().find_model(Path(model)).read_bytes())
+                executed = find_method(program, self.trace, method)
+            exported = export(self.trace, format, flavour, executed)
+            RunDirectory(file.parent).write(file.name, exported.data)
+        except OSError as error:
+            raise UsageError(f"cannot export to {file}: {error.strerror}") from error
+        return exported.notes
+
+    @cached_property
+    def _own(self) -> JudgedRun:
+        """The run with the verdict of its own budget."""
+        if self._is_judged:
+            return self._found
+        return judge(self._found, Path(self._found.budget) if self._found.budget else None)
+
+    def _judge(
+        self,
+        budget: Path | Budget | None = None,
+        history: str | None = None,
+        baseline: str | None = None,
+    ) -> tuple[JudgedRun, HistoryRef | None]:
+        if self._found.subject is None and self._found.error is None:
+            raise UsageError(f"{self.path} holds no trace")
+        rules = self._budget if budget is None else budget
+        against = self._against
+        if history is not None or baseline is not None:
+            url = history or (against.url if against is not None else None)
+            against = history_of(url, baseline)
+        if rules is None and against == self._against:
+            return self._own, against
+        if rules is None and self._found.budget:
+            rules = Path(self._found.budget)
+        earlier = None if against is None else self._earlier(against, rules)
+        return judge(self._found, rules, earlier), against
+
+    def _earlier(self, against: HistoryRef, budget: Path | Budget | None) -> History:
+        """Fetch results; they are not written into the run directory, which others may use."""
+        subject = self.subject
+        if self.result is None:
+            raise UsageError(
+                f"{self.path} has no result to compare with a history",
+                hint="load a run directory, which records commit, model and board",
+            )
+        rules = budget or DEFAULT_BUDGET
+        if isinstance(rules, Path):
+            rules = load_budget(rules, subject.board, subject.model, subject.unit)
+        return against.fetch(provenance_of(self.result), rules.history)
+
+    def _failed(self, run: JudgedRun, against: HistoryRef | None) -> ChecksFailedError:
+        return ChecksFailedError(failure_text(run, against), verdict=run.verdict)
+
+
+def run(
+    model: PathLike,
+    board: PathLike | Board | None = None,
+    **options: Unpack[RunKeywords],
+) -> Run:
+    """Run a model on a board, pull its trace and check it, like ``etharness run``.
+
+    What is not given comes from the environment, then from ``[tool.etharness]`` in
+    ``pyproject.toml``.
+
+    Args:
+        model: The ``.pte`` file, or the name of a packaged model such as ``kws_int8``.
+        board: Board name, board file, or a loaded ``Board``.
+        **options: ``runs``, ``unit``, ``port``, ``output``, ``budget``, ``history``, ``baseline``,
+            ``flash``, ``progress`` and the others of ``harness.runs.keywords.RunKeywords``.
+
+    Returns:
+        The finished run, whether or not its checks passed.
+
+    Raises:
+        UsageError: The request is wrong; nothing was started.
+        TargetError: The board misbehaved: crash, hang, unsupported model.
+        InfrastructureError: The link, a tool or the host failed; a retry is safe.
+
+    Example:
+        >>> import harness
+        >>> run = harness.run("kws_int8", board="native", runs=3)
+        >>> run.result.runs_completed
+        3
+    """
+    return Run.execute(model, board, **options)
+
+
+def load(
+    path: PathLike, *, budget: PathLike | Budget | None = None, **options: Unpack[LoadKeywords]
+) -> Run:
+    """Load a run from disk.
+
+    Args:
+        path: A run directory, device log, ETDump (``.etdp``), console capture, or bundle
+            (``.zip``).
+        budget: A budget or its file; None for the one that the run was judged by.
+        **options: What the file does not say itself: see
+            ``harness.runs.keywords.LoadKeywords``.
+
+    Returns:
+        The run. A trace alone has no ``result``; a failed run has a ``failure``.
+
+    Raises:
+        UsageError: There is nothing at the path.
+        DamagedError: A file of a run directory is not as the run left it.
+        FormatError: The file is not valid; the message says where.
+
+    Example:
+        >>> import harness
+        >>> live = harness.run("kws_int8", board="native", output="out/kws")
+        >>> harness.load("out/kws").trace == live.trace
+        True
+    """
+    return Run.load(path, budget=budget, **options)
+
+
+def _names(names: Any) -> str:
+    distinct = [*dict.fromkeys(printable(name) for name in names)]
+    more = len(distinct) - _MOST_NAMES
+    return ", ".join(distinct[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

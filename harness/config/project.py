@@ -1,0 +1,111 @@
+"""Defaults of a project: the table ``[tool.etharness]`` of its ``pyproject.toml``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.config.board import Strict
+from harness.config.toml_file import Document, read_document
+from harness.errors import UsageError
+from harness.files import absolute
+from harness.resources import find_model
+
+_FILE = "pyproject.toml"
+_TABLE = ("tool", "etharness")
+
+
+class ProjectTable(Strict, frozen=True):
+    """The table as it is written.
+
+    Attributes:
+        board: Board name or board file.
+        models: Folder of models.
+        budget: Budget file.
+        history: History: SQLite file or postgresql:// URL.
+    """
+
+    board: str | None = None
+    models: str | None = None
+    budget: str | None = None
+    history: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Defaults of a project. Paths are absolute.
+
+    Attributes:
+        file: The file that sets them; None if no file does.
+        board: Board name or path of a board file.
+        models: Folder of models.
+        budget: Budget file.
+        history: Path or URL of the history.
+    """
+
+    file: Path | None = None
+    board: str | None = None
+    models: Path | None = None
+    budget: Path | None = None
+    history: str | None = None
+
+    def find_model(self, model: Path) -> Path:
+        """Return the file of a model.
+
+        An existing path is returned as it is. A name without a folder is then looked up in the
+        project's folder of models, with and without ``.pte``, and among the packaged models.
+        """
+        if model.exists() or self.models is None or absolute(model).parent != Path.cwd():
+            return find_model(model)
+        for name in (model.name, f"{model.name}.pte"):
+            if (found := self.models / name).is_file():
+                return found
+        return find_model(model)
+
+
+def find_project(within: Path | None = None) -> Project:
+    """Read the defaults of the project around a folder.
+
+    The nearest ``pyproject.toml`` with a table ``[tool.etharness]`` counts.
+
+    Args:
+        within: The folder to start from, going up; None for the current folder.
+
+    Returns:
+        The defaults; all are None if no file sets any.
+
+    Raises:
+        UsageError: A ``pyproject.toml`` on the way is not valid, or the table has an unknown key;
+            the message names file, line and key.
+    """
+    here = absolute(within or Path.cwd())
+    for folder in (here, *here.parents):
+        file = folder / _FILE
+        if not file.is_file():
+            continue
+        document = read_document(file)
+        tool = document.data.get(_TABLE[0])
+        if isinstance(tool, dict) and _TABLE[1] in tool:
+            return _project(document, folder)
+    return Project()
+
+
+def _project(document: Document, folder: Path) -> Project:
+    if not isinstance(document.data["tool"]["etharness"], dict):
+        raise UsageError(f"{document.where(_TABLE)}: `tool.etharness` is not a table")
+    table = document.as_(ProjectTable, _TABLE)
+    for name in table.__struct_fields__:
+        if getattr(table, name) == "":
+            raise UsageError(f"{document.where((*_TABLE, name))}: `{name}` is empty")
+    board, history = table.board, table.history
+    if board is not None and (board.endswith(".toml") or "/" in board):
+        board = str(absolute(folder / board))
+    if history is not None and "://" not in history:
+        history = str(absolute(folder / history))
+    return Project(
+        file=document.path,
+        board=board,
+        models=absolute(folder / table.models) if table.models else None,
+        budget=absolute(folder / table.budget) if table.budget else None,
+        history=history,
+    )

@@ -1,0 +1,197 @@
+"""Options of ``harness.run`` and ``harness.load``, and the requests that they stand for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import date
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, TypedDict
+
+from harness.config.board import Board
+from harness.config.project import find_project
+from harness.errors import UsageError, did_you_mean
+from harness.files import absolute
+from harness.history import configured_history
+from harness.lab.flash_plan import HowToFlash
+from harness.lab.units import choose
+from harness.records.clock_domain import ClockDomain
+from harness.runs.baseline import history_of
+from harness.runs.judged_run import ReadOptions
+from harness.runs.request import RunRequest, request_fields
+from harness.runs.run import Stages
+
+PathLike = str | os.PathLike[str]
+
+
+class RunKeywords(TypedDict, total=False):
+    """Options of ``harness.run``, with the defaults of ``etharness run``.
+
+    Attributes:
+        runs: Number of executions.
+        unit: Unit of the lab; sets board and port.
+        port: Serial port or address of the board.
+        output: Run directory to make; None for a new folder below ``out/``.
+        budget: Budget file; None for the project's, or else the board's own.
+        history: History to add the result to: SQLite file or postgresql:// URL.
+        baseline: Compare with these results of the history: ``last:20``, ``name:NAME`` or
+            ``commit:PREFIX``.
+        flash: Flash the board first: True builds the firmware, a path is the image to flash.
+        progress: Called with (stage, done, total) as the run goes on; total 0 means unknown.
+        method: Method of the model.
+        inputs: One ``.npy`` file per input; random inputs by default.
+        seed: Seed of random inputs.
+        references: One ``.npy`` file per output with the expected values.
+        rtol: Relative tolerance of outputs.
+        atol: Absolute tolerance of outputs.
+        trace_limit: Bytes of log the device may use.
+        stream: Send the log while the model runs.
+        baud: Rate of the line, bits per second.
+        values: Values to log: ``none``, ``outputs`` or ``intermediate``.
+        profile: Events to log: ``method`` or ``all``.
+        when_full: What a full log does: ``stop`` or ``drop-oldest``.
+        time_scales: What ticks of delegates' events mean, by pattern.
+        commit: The commit that is tested.
+        session: Label for results recorded together.
+    """
+
+    runs: int
+    unit: str | None
+    port: str | None
+    output: PathLike | None
+    budget: PathLike | None
+    history: str | None
+    baseline: str | None
+    flash: bool | PathLike | HowToFlash
+    progress: Stages | None
+    method: str
+    inputs: Sequence[PathLike]
+    seed: int
+    references: Sequence[PathLike]
+    rtol: float | None
+    atol: float | None
+    trace_limit: int
+    stream: bool
+    baud: int | None
+    values: str
+    profile: str
+    when_full: str
+    time_scales: Mapping[str, str]
+    commit: str | None
+    session: str | None
+
+
+class LoadKeywords(TypedDict, total=False):
+    """Options of ``harness.load``, for files that do not say these things themselves.
+
+    Attributes:
+        clock_hz: Ticks per second; ED00 files count nanoseconds by default.
+        clock_bits: Width of the counter, 8 to 64 bits.
+        salvage: Read the intact parts of a damaged file.
+        debug_buffer: File with the bytes of logged tensors.
+        time_scales: What ticks of delegates' events mean, by pattern.
+        etrecord: ETRecord of the model; limits on modules need it.
+        day: Day on which waivers with an end are evaluated.
+        board: Board whose rules apply to a trace without a result.
+        model: Model whose rules apply, likewise.
+    """
+
+    clock_hz: float | None
+    clock_bits: int | None
+    salvage: bool
+    debug_buffer: PathLike | None
+    time_scales: Mapping[str, str]
+    etrecord: PathLike | None
+    day: date | None
+    board: str
+    model: str
+
+
+def request_of(
+    model: PathLike, board: PathLike | Board | None, options: RunKeywords
+) -> tuple[RunRequest, str | None, Stages]:
+    """Return the request for a run, the history to add it to, and who is told of its progress.
+
+    Raises:
+        UsageError: An option is unknown or wrong.
+    """
+    values: dict[str, Any] = {**options}
+    for name in values:
+        if name not in RunKeywords.__annotations__:
+            hint = did_you_mean(name, RunKeywords.__annotations__)
+            hint += f"options: {', '.join(RunKeywords.__annotations__)}"
+            raise UsageError(f"a run has no option {name}", hint=hint)
+    project = find_project()
+    named = str(board.file) if isinstance(board, Board) else None
+    if board is not None and not isinstance(board, Board):
+        named = os.fspath(board)
+    chosen = choose(named, values.pop("unit", None), values.pop("port", None))
+    file = absolute(project.find_model(Path(model)))
+    history = values.pop("history", None) or configured_history()
+    baseline, budget = values.pop("baseline", None), values.pop("budget", None)
+    progress = values.pop("progress", None)
+    output = values.pop("output", None)
+    flash = values.pop("flash", False)
+    for name in ("inputs", "references"):
+        values[name] = tuple(_absolute(item) for item in values.get(name, ()))
+    fields = request_fields({"runs": 1, **values})
+    request = RunRequest(
+        board=chosen.board,
+        model=file,
+        port=chosen.port,
+        unit=chosen.unit,
+        leased=chosen.leased,
+        flash=_how(flash, chosen.probe),
+        budget=_absolute(budget) if budget else project.budget,
+        against=history_of(history, baseline) if baseline is not None else None,
+        output=_absolute(output) if output else _new_folder(chosen.board, file),
+        **fields,
+    )
+    return request, history, progress or (lambda *_: None)
+
+
+def read_options(options: LoadKeywords) -> ReadOptions:
+    """Return how a path is read.
+
+    Raises:
+        UsageError: An option is unknown.
+    """
+    values: dict[str, Any] = {**options}
+    hz = values.pop("clock_hz", None)
+    clock = ClockDomain("given", Fraction(hz)) if hz else None
+    for name in ("debug_buffer", "etrecord"):
+        if values.get(name) is not None:
+            values[name] = _absolute(values[name])
+    try:
+        return ReadOptions(clock=clock, **values)
+    except TypeError as error:
+        known = ", ".join(LoadKeywords.__annotations__)
+        raise UsageError(f"wrong option: {error}", hint=f"options: {known}") from None
+
+
+def _absolute(path: PathLike) -> Path:
+    return absolute(os.fspath(path))
+
+
+def _how(flash: bool | PathLike | HowToFlash, probe: str) -> HowToFlash | None:
+    if isinstance(flash, HowToFlash):
+        return flash
+    if isinstance(flash, bool):
+        return HowToFlash(probe=probe) if flash else None
+    return HowToFlash(_absolute(flash), probe=probe)
+
+
+def _new_folder(board: str, model: Path) -> Path:
+    """Make a run directory whose name is not in use."""
+    name, number = f"{model.stem}-{Path(board).stem}", 1
+    while True:
+        folder = absolute(Path("out", f"{name}-{number}"))
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+        except OSError as error:
+            raise UsageError(f"cannot make {folder}: {error.strerror}") from error
+        else:
+            return folder
