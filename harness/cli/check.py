@@ -37,7 +37,8 @@ def _share(_: click.Context, parameter: click.Parameter, text: str) -> float:
 @click.option(
     "--budget",
     type=FilePath(),
-    help="Budget file.  [default: the one the run directory was checked against, if any]",
+    help="Budget file.  [default: the one the run directory was checked against; the project's for "
+    "a trace alone]",
 )
 @click.option(
     "--etrecord",
@@ -108,11 +109,12 @@ def command(
             f"check takes one PATH, not {len(paths)}", hint="`etharness report` judges several"
         )
     (path,) = paths
+    from harness.config.project import find_project
     from harness.runs.evaluation import judged_path, recorded
 
     against = history_ref(history, baseline)
     given = reading.given(etrecord, board, model)
-    run = judged_path(path, reading.load, budget, given, against)
+    run = judged_path(path, reading.load, budget, given, against, find_project().budget)
     write_reports(reports, [run])
     if run.subject is None:
         reading.load(path)  # raises what there is to say of a run without a trace

@@ -13,7 +13,7 @@ from harness.cli.common import OutputOptions, ReadingOptions, output_options, re
 from harness.cli.paths import FilePath
 from harness.decode.pte import read_program
 from harness.errors import UsageError
-from harness.export.formats import FORMATS, export
+from harness.export.formats import FORMATS, export, find_format
 from harness.records.trace import Trace
 from harness.runs.directory import RunDirectory
 from harness.runs.source import Source
@@ -28,9 +28,9 @@ _FORMATS = "\n".join(f"  {name:<12}{format_.description}" for name, format_ in F
     "--format",
     "name",
     required=True,
-    type=click.Choice(list(FORMATS)),
     metavar="FORMAT",
-    help="One of those below.",
+    callback=lambda _context, _option, name: find_format(name) and name,
+    help="One of those below, or of a plugin (docs/plugins.md).",
 )
 @click.option(
     "-o",

@@ -39,14 +39,16 @@ def command(
     PATHS are what check takes: run directories, device logs, ED00 files. The exit code is 1 when
     one of them did not pass. Runs that failed are reported, too.
     """
+    from harness.config.project import find_project
     from harness.runs.evaluation import judged_path
     from harness.runs.judged_run import all_passed
 
-    runs = []
+    runs, fallback = [], find_project().budget
     with output.stages() as stages:
         for done, path in enumerate(paths):
             stages("judging", done, len(paths))
-            runs.append(judged_path(path, reading.load, budget, reading.given()))
+            given = reading.given()
+            runs.append(judged_path(path, reading.load, budget, given, fallback=fallback))
         stages("writing", 0, 0)
         write_reports(reports, runs)
     if output.json:

@@ -19,6 +19,8 @@ from harness.cli.common import (
     write_reports,
 )
 from harness.cli.paths import FilePath, absolute_history
+from harness.config.project import find_project
+from harness.history.location import configured_history
 from harness.lab.flash_plan import HowToFlash
 from harness.lab.units import Chosen
 from harness.link.options import PROFILES, VALUES, WHEN_FULL
@@ -87,7 +89,7 @@ from harness.runs.run import run_model
 @click.option(
     "--budget",
     type=FilePath(),
-    help="Budget file to check against, instead of the board's own.",
+    help="Budget file to check against.  [default: the project's, or the board's own]",
 )
 @click.option(
     "--trace-limit",
@@ -137,7 +139,7 @@ from harness.runs.run import run_model
     metavar="URL",
     envvar="ETHARNESS_HISTORY",
     help="Add the result to a history: SQLite file or postgresql:// URL.  "
-    "[default: $ETHARNESS_HISTORY, or none]",
+    "[default: $ETHARNESS_HISTORY, the project's, or none]",
 )
 @baseline_option
 @report_option()
@@ -176,9 +178,11 @@ def command(
     """Run a model on a board, pull its trace and check it."""
     if (image or flash_tool or probe) and not flash:
         raise click.UsageError("--image, --tool and --probe say how to flash, without --flash")
+    project = find_project()
+    history = history or configured_history()
     request = RunRequest(
         board=chosen.board,
-        model=model,
+        model=project.find_model(model),
         runs=runs,
         output=directory,
         inputs=inputs,
@@ -187,7 +191,7 @@ def command(
         atol=atol,
         seed=seed,
         port=chosen.port,
-        budget=budget,
+        budget=budget or project.budget,
         trace_limit=trace_limit,
         method=method,
         stream=stream,

@@ -4,7 +4,8 @@
     socket://host:port       bytes as they are, over TCP; the rate is the server's own
     rfc2217://host:port      with Telnet's COM-PORT-CONTROL, so the rate can be set
 
-The last two may end in ``?timeout=SECONDS``, the longest wait for the server.
+The last two may end in ``?timeout=SECONDS``, the longest wait for the server. Other schemes come
+from plugins of the group ``etharness.transports``, which get the address as it is.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from harness.errors import PortError, UsageError
 from harness.link.rfc2217 import Rfc2217Transport, said
 from harness.link.telnet import IAC, TelnetError, data_of
 from harness.link.transports import SocketTransport, Transport, open_serial
+from harness.plugins import TRANSPORTS, load_plugin, plugin_names, unfit_plugin
 
 TIMEOUT_S: Final = 5.0
 """Longest wait for a server to accept, and to confirm something, seconds."""
@@ -63,6 +65,14 @@ class NetworkPort:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+def plugin_scheme(address: str) -> str | None:
+    """The scheme of an address that a plugin opens; None for all others. Nothing is imported."""
+    scheme, sign, _ = address.partition("://")
+    if not sign or not _URL.match(address) or scheme in ("socket", "rfc2217"):
+        return None
+    return scheme if scheme in plugin_names(TRANSPORTS) else None
+
+
 def parse_address(address: str) -> NetworkPort | None:
     """Read an address; None for a device of this host.
 
@@ -78,9 +88,10 @@ def parse_address(address: str) -> NetworkPort | None:
     except ValueError as error:
         raise UsageError(f"{address!r} is no address of a port: {error}") from error
     if url.scheme not in ("socket", "rfc2217"):
+        others = "".join(f", {name}://" for name in plugin_names(TRANSPORTS))
         raise UsageError(
             f"{address!r} is no address of a port: there is no {url.scheme}://",
-            hint=f"give {_KINDS}",
+            hint=f"give {_KINDS}{others}",
         )
     if not host or not port or url.path.strip("/") or url.fragment or "@" in url.netloc:
         raise UsageError(
@@ -100,6 +111,8 @@ def port_identity(address: str) -> str:
     Raises:
         UsageError: It is no address.
     """
+    if plugin_scheme(address) is not None:
+        return address
     network = parse_address(address)
     here = socket.gethostname()
     if network is None:
@@ -122,6 +135,8 @@ def open_port(address: str, baud: int) -> Transport:
         UsageError: This is no address.
         PortError: It cannot be reached, opened or set up.
     """
+    if (scheme := plugin_scheme(address)) is not None:
+        return _open_by_plugin(scheme, address, baud)
     network = parse_address(address)
     if network is None:
         return open_serial(address, baud)
@@ -130,6 +145,20 @@ def open_port(address: str, baud: int) -> Transport:
     _refuse_hung_up(connection, address, telnet=telnet)
     stream = SocketTransport(connection)
     return Rfc2217Transport(stream, address, baud, network.timeout_s) if telnet else stream
+
+
+def _open_by_plugin(scheme: str, address: str, baud: int) -> Transport:
+    """Open an address with the plugin for its scheme: a function of address and baud rate.
+
+    Raises:
+        UsageError: The plugin is broken.
+        HarnessError: What the plugin raises.
+    """
+    opener = load_plugin(TRANSPORTS, scheme)
+    if not callable(opener):
+        raise unfit_plugin(TRANSPORTS, scheme, "a function of address and baud rate")
+    transport: Transport = opener(address, baud)
+    return transport
 
 
 def _timeout(address: str, options: dict[str, str]) -> float:

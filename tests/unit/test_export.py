@@ -64,7 +64,7 @@ def test_nothing_is_replaced_without_force(etharness: Etharness, tmp_path: Path)
         (("-f", "json", "-o", "."), "is not a file"),
         (("-f", "json", "-o", "no/such/place"), "is not a directory"),
         (("-f", "json", "-o", "x", "--flavour", "vanilla"), "has no flavour 'vanilla'"),
-        (("-f", "gif", "-o", "x"), "'gif' is not one of"),
+        (("-f", "gif", "-o", "x"), "format 'gif' is not known"),
     ],
 )
 def test_what_cannot_be_written_is_refused(

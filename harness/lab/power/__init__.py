@@ -15,7 +15,7 @@ from harness.lab.leases import hold_if
 from harness.lab.power.command import CommandSwitch
 from harness.lab.power.relay import RelaySwitch
 from harness.lab.power.usb_hub import UsbHubSwitch
-from harness.link.ports import open_port, parse_address
+from harness.link.ports import open_port, parse_address, plugin_scheme
 from harness.target.ports import describe, device_of
 
 _LOOK_EVERY_S = 0.1
@@ -90,7 +90,9 @@ def switch_of(unit: Unit) -> Switch:
 
 def _went(port: UsbPort | str | None) -> bool | None:
     """Whether a port has gone; None where that says nothing."""
-    if port is None or (isinstance(port, str) and parse_address(port) is not None):
+    if port is None:
+        return None
+    if isinstance(port, str) and (plugin_scheme(port) or parse_address(port) is not None):
         return None
     try:
         return not Path(device_of(port)).exists()
