@@ -24,11 +24,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from harness.errors import DamagedError, UsageError
@@ -150,9 +151,15 @@ class RunDirectory:
         others = {other: record for other, record in result.files.items() if other != name}
         # Cut off on the way, this leaves a file that is not recorded, which can be removed; not one
         # recorded with the digest of another.
-        self.write_result(replace(result, files=others))
+        self._write_files(others)
         self.write(name, data)
-        self.write_result(replace(result, files={**others, name: self._record(name)}))
+        self._write_files({**others, name: self._record(name)})
+
+    def _write_files(self, files: Mapping[str, FileRecord]) -> None:
+        """Replace the records of files in ``result.json``; fields of later versions stay."""
+        document = msgspec.json.decode((self.path / RESULT).read_bytes())
+        document["files"] = dict(files)
+        self.write(RESULT, encode({**document, "digest": digest_of(encode(document))}))
 
     def files(self) -> list[str]:
         """Names of all that a run wrote into it, and of nothing else that is there."""
