@@ -50,7 +50,15 @@ def test_a_run_is_the_same_live_and_loaded(live: harness.Run, tmp_path: Path) ->
         assert run.tree() == live.tree()
         assert run.memory().peak == live.memory().peak > 0
         assert np.array_equal(run.outputs[0], live.outputs[0])
-    assert harness.load(bundle).path == bundle
+    unpacked = harness.load(bundle)
+    assert unpacked.path == bundle
+    assert unpacked.directory is not None
+    place = unpacked.directory.parent
+    assert place.is_dir()
+    del unpacked
+    assert not place.exists()
+    with pytest.raises(UsageError, match="is read with the options it records"):
+        harness.load(bundle, clock_bits=32)
     assert harness.load(live.directory).path == live.path == live.directory
 
 

@@ -15,6 +15,7 @@ import harness
 import harness.testing
 from harness.errors import ChecksFailedError, HarnessError, UsageError
 from harness.records.verdict import Check, Verdict
+from tests.conftest import FIXTURES
 
 IMPORT = """
 import sys
@@ -39,6 +40,38 @@ def test_importing_loads_only_the_package_and_the_standard_library() -> None:
         check=True,
     )
     assert done.stdout.splitlines() == [" ".join(harness.__all__), "", "harness", ""]
+
+
+EXTRAS = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] in %r:
+            raise ImportError(f"{name} is of an extra")
+
+sys.meta_path.insert(0, Blocked())
+import harness
+for name in harness.__all__:
+    getattr(harness, name)
+run = harness.load(sys.argv[1])
+run.operators(), run.memory(), run.tree()
+print(run.check().passed)
+"""
+
+
+def test_no_extra_is_needed_to_load_and_check() -> None:
+    extras = ("alembic", "google", "hypothesis", "jinja2", "pandas", "psycopg", "pyarrow")
+    extras += ("pytest", "ruptures", "scipy", "sqlalchemy")
+    root = Path(harness.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", EXTRAS % (extras,), FIXTURES / "xnnpack_clock32.etdp"],
+        env={"PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout in ("True\n", "False\n"), done.stderr
 
 
 def test_all_names_are_visible_and_no_others() -> None:
