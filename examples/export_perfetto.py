@@ -1,4 +1,7 @@
-"""Export a run for https://ui.perfetto.dev, and write a report of it as Markdown."""
+"""Export a run for https://ui.perfetto.dev, and write a report of it as Markdown.
+
+The export needs `pip install 'etdump-harness[export]'`.
+"""
 
 from pathlib import Path
 

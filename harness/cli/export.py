@@ -13,12 +13,17 @@ from harness.cli.common import OutputOptions, ReadingOptions, output_options, re
 from harness.cli.paths import FilePath
 from harness.decode.pte import read_program
 from harness.errors import UsageError
-from harness.export.formats import FORMATS, export, find_format
+from harness.export.formats import FORMATS, export, find_format, format_names
 from harness.records.trace import Trace
 from harness.runs.directory import RunDirectory
 from harness.runs.source import Source
 
-_FORMATS = "\n".join(f"  {name:<12}{format_.description}" for name, format_ in FORMATS.items())
+_FORMATS = "\n".join(
+    [
+        *(f"  {name:<12}{format_.description}" for name, format_ in FORMATS.items()),
+        *(f"  {name:<12}From a plugin." for name in format_names() if name not in FORMATS),
+    ]
+)
 
 
 @click.command(name="export", epilog=f"\b\nFormats (docs/exports.md):\n{_FORMATS}")
@@ -30,7 +35,7 @@ _FORMATS = "\n".join(f"  {name:<12}{format_.description}" for name, format_ in F
     required=True,
     metavar="FORMAT",
     callback=lambda _context, _option, name: find_format(name) and name,
-    help="One of those below, or of a plugin (docs/plugins.md).",
+    help="One of those below.",
 )
 @click.option(
     "-o",

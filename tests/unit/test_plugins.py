@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -100,6 +102,21 @@ def test_the_command_line_exports_in_it(
     assert int((tmp_path / "n.txt").read_text()) > 10
     done = etharness("export", dump, "-f", "lenght", "-o", tmp_path / "m.txt")
     assert (done.code, "did you mean 'length'?" in done.err) == (2, True)
+
+
+def test_the_help_lists_it_and_imports_nothing(install: Install) -> None:
+    module = install("acme", "[etharness.exporters]\nlength = MODULE:LENGTH\n")
+    paths = [str(Path(sys.modules["harness"].__file__ or "").parents[1]), sys.path[0]]
+    code = "import sys; from harness.cli import cli; cli(['export', '-h'], standalone_mode=False)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; print({module!r} in sys.modules)"],
+        env={"PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "  length      From a plugin.\n" in done.stdout
+    assert done.stdout.endswith("False\n")
 
 
 def test_a_flashing_tool(install: Install) -> None:
