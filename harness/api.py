@@ -9,8 +9,10 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Final, Unpack
+from weakref import finalize
 from zipfile import is_zipfile
 
 from harness.analyze.allocators import AllocatorTotals
@@ -104,7 +106,6 @@ class Run:
         self._found, self._is_judged = found, judged
         self._budget, self._against = budget, against
         self._context = context or RunContext()
-        self._scratch: TemporaryDirectory[str] | None = None
         self.path = found.directory or absolute(found.title)
         self.directory: Path | None = found.directory
         self.result: Result | None = found.result
@@ -144,6 +145,11 @@ class Run:
         place = absolute(os.fspath(path))
         rules = budget if isinstance(budget, Budget | None) else absolute(os.fspath(budget))
         if place.is_file() and is_zipfile(place):
+            if options:
+                raise UsageError(
+                    f"{place} is a bundle, which is read with the options it records",
+                    hint=f"leave out {', '.join(options)}",
+                )
             return cls._of_bundle(place, rules)
         given = read_options(options)
         fallback = find_project().budget if rules is None else None
@@ -154,14 +160,19 @@ class Run:
     def _of_bundle(cls, bundle: Path, budget: Path | Budget | None) -> Run:
         from harness.runs.replay import extract_bundle, open_bundle, replay
 
-        scratch = TemporaryDirectory(prefix="etharness-bundle-")
         opened = open_bundle(bundle)
-        extract_bundle(opened, Path(scratch.name))
-        replayed = replay(opened, Path(scratch.name))
+        scratch = Path(mkdtemp(prefix="etharness-bundle-"))
+        try:
+            extract_bundle(opened, scratch)
+            replayed = replay(opened, scratch)
+        except BaseException:
+            rmtree(scratch, ignore_errors=True)
+            raise
         if not replayed.same:
             _log.warning("%s: this version reaches another verdict than was recorded", bundle)
         run = cls(replayed.run, budget=budget)
-        run.path, run._scratch = bundle, scratch  # the files live as long as the run
+        run.path = bundle
+        finalize(run, rmtree, scratch, ignore_errors=True)  # the files live as long as the run
         return run
 
     def __repr__(self) -> str:

@@ -113,7 +113,7 @@ class ChecksFailedError(HarnessError, AssertionError):
         >>> import harness
         >>> run = harness.run("kws_int8", board="native")
         >>> try:
-        ...     run.raise_for_verdict()
+        ...     good = run.raise_for_verdict()
         ... except harness.ChecksFailedError as error:
         ...     print(error.verdict.failures)
     """

@@ -142,8 +142,21 @@ def generated_files() -> Iterator[tuple[Path, str]]:
     schemas |= flash_record.json_schemas()
     schemas |= {name: document.json_schema(name) for name in document.SCHEMAS}
     for name, schema in schemas.items():
+        schema = without_examples(schema)
         yield ROOT / f"schema/{name}.schema.json", json.dumps(schema, indent=2) + "\n"
     yield ROOT / "docs/checks/README.md", pages.index()
+
+
+def without_examples(schema: Any) -> Any:
+    """The same schema without the Python examples of the docstrings that describe its objects."""
+    if isinstance(schema, list):
+        return [without_examples(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    shorter = {name: without_examples(item) for name, item in schema.items()}
+    if isinstance(text := shorter.get("description"), str) and "\n    Example:\n" in text:
+        shorter["description"] = text.partition("\n    Example:\n")[0].rstrip() + "\n    "
+    return shorter
 
 
 def main(arguments: list[str]) -> int:

@@ -39,7 +39,8 @@ def _share(_: click.Context, parameter: click.Parameter, text: str) -> float:
         "--budget",
         metavar="FILE",
         type=FilePath(),
-        help="Budget file.  [default: the one the run was checked against, if any]",
+        help="Budget file.  [default: the one the run was checked against; the "
+        "project's for a trace alone]",
     ),
     option(
         "--board",
@@ -126,11 +127,12 @@ def command(
             f"check takes one PATH, not {len(paths)}", hint="`etharness report` evaluates several"
         )
     (path,) = paths
+    from harness.config.project import find_project
     from harness.runs.evaluation import evaluate_path, verdict_record
 
     against = history_ref(history, baseline)
     given = reading.given(etrecord, board, model)
-    run = evaluate_path(path, reading.load, budget, given, against)
+    run = evaluate_path(path, reading.load, budget, given, against, find_project().budget)
     write_reports(reports, [run])
     if run.subject is None:
         reading.load(path)  # a run without a trace: raises the reason

@@ -15,7 +15,7 @@ from harness.cli.panels import MODEL, OUTPUT, PanelCommand, option, panel
 from harness.cli.paths import FilePath
 from harness.decode.pte import read_program
 from harness.errors import UsageError
-from harness.export.formats import FORMATS, export
+from harness.export.formats import FORMATS, export, find_format, format_names
 from harness.records.trace import Trace
 from harness.runs.directory import RunDirectory
 from harness.runs.source import Source
@@ -26,8 +26,10 @@ class _ExportCommand(PanelCommand):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
+        rows = [(name, known.description) for name, known in FORMATS.items()]
+        rows += [(name, "From a plugin.") for name in format_names() if name not in FORMATS]
         with formatter.section("Formats (docs/exports.md)"):
-            formatter.write_dl([(name, known.description) for name, known in FORMATS.items()])
+            formatter.write_dl(rows)
 
 
 @click.command(name="export", cls=_ExportCommand)
@@ -39,7 +41,7 @@ class _ExportCommand(PanelCommand):
         "--format",
         "name",
         required=True,
-        type=click.Choice(list(FORMATS)),
+        callback=lambda _context, _option, name: find_format(name) and name,
         metavar="FORMAT",
         help="Format to write; see the list below.",
     ),

@@ -38,14 +38,16 @@ def command(
     PATHS are run directories, device logs or ED00 files. Failed runs are included. The exit code
     is 1 if a run did not pass.
     """
+    from harness.config.project import find_project
     from harness.runs.evaluation import evaluate_path
     from harness.runs.judged_run import all_passed
 
-    runs = []
+    runs, fallback = [], find_project().budget
     with output.stages() as stages:
         for done, path in enumerate(paths):
             stages("evaluating", done, len(paths))
-            runs.append(evaluate_path(path, reading.load, budget, reading.given()))
+            given = reading.given()
+            runs.append(evaluate_path(path, reading.load, budget, given, fallback=fallback))
         stages("writing", 0, 0)
         write_reports(reports, runs)
     if output.json:

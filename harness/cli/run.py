@@ -233,15 +233,19 @@ def command(
     output: OutputOptions,
 ) -> int:
     """Run a model on a board, read its trace and check it."""
+    from harness.config.project import find_project
+    from harness.history import configured_history
     from harness.lab.flash_plan import HowToFlash
     from harness.runs.request import RunRequest
     from harness.runs.run import run_model
 
     if (image or flash_tool or probe) and not flash:
         raise click.UsageError("--image, --tool and --probe require --flash")
+    project = find_project()
+    history = history or configured_history()
     request = RunRequest(
         board=chosen.board,
-        model=model,
+        model=project.find_model(model),
         runs=runs,
         output=directory,
         inputs=inputs,
@@ -250,7 +254,7 @@ def command(
         atol=atol,
         seed=seed,
         port=chosen.port,
-        budget=budget,
+        budget=budget or project.budget,
         trace_limit=trace_limit,
         method=method,
         stream=stream,

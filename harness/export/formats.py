@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from harness.decode.program import Method
-from harness.errors import UsageError
+from harness.errors import UsageError, did_you_mean
+from harness.plugins import EXPORTERS, load_plugin, plugin_names, unfit_plugin
 from harness.records.trace import Trace
 
 
@@ -59,7 +60,7 @@ def export(
 
     Args:
         trace: The trace.
-        name: One of FORMATS.
+        name: One of FORMATS, or of a plugin.
         flavour: Variant of the format, its first by default.
         method: The executed method of the model; some formats include its data.
 
@@ -68,9 +69,7 @@ def export(
             that is not installed.
         NotComparableError: The trace is not of this method.
     """
-    if name not in FORMATS:
-        raise UsageError(f"unknown format {name!r}", hint=f"formats are {', '.join(FORMATS)}")
-    chosen = FORMATS[name]
+    chosen = find_format(name)
     if flavour is not None and flavour not in chosen.flavours:
         known = ", ".join(chosen.flavours)
         raise UsageError(
@@ -78,6 +77,31 @@ def export(
             hint=f"flavours are {known}" if known else "the format has no flavours",
         )
     return chosen.write(trace, Request(flavour or next(iter(chosen.flavours), ""), method))
+
+
+def find_format(name: str) -> ExportFormat:
+    """Return the format of this name, built in or from a plugin.
+
+    Raises:
+        UsageError: There is none, or its plugin is broken.
+    """
+    if name in FORMATS:
+        return FORMATS[name]
+    plugin = load_plugin(EXPORTERS, name)
+    if plugin is None:
+        known = format_names()
+        raise UsageError(
+            f"format {name!r} is not known",
+            hint=f"{did_you_mean(name, known)}one of {', '.join(known)}",
+        )
+    if not isinstance(plugin, ExportFormat):
+        raise unfit_plugin(EXPORTERS, name, "a harness.export.formats.ExportFormat")
+    return plugin
+
+
+def format_names() -> list[str]:
+    """Names of all formats, the built-in ones first."""
+    return [*FORMATS, *(name for name in plugin_names(EXPORTERS) if name not in FORMATS)]
 
 
 def _csv(trace: Trace, _request: Request) -> Exported:

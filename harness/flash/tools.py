@@ -21,6 +21,7 @@ from harness.flash.st_flash import StFlash
 from harness.flash.stm32flash import Stm32Flash
 from harness.flash.tool import Tool
 from harness.flash.west import West
+from harness.plugins import FLASH_TOOLS, load_plugin, plugin_names, unfit_plugin
 
 _ALL: Final[tuple[Tool[Any], ...]] = (
     *(Gdb(), OpenOcd(), PyOcd(), ProbeRs(), JLink(), StFlash(), Stm32Flash(), Esptool()),
@@ -31,14 +32,21 @@ TOOLS: Final[Mapping[str, Tool[Any]]] = MappingProxyType({tool.name: tool for to
 
 
 def find_tool(name: str, where: str) -> Tool[Any]:
-    """Return the tool with this name.
+    """Return the tool with this name, built in or from a plugin.
 
     Raises:
         UsageError: There is no such tool; ``where`` (file and line, or option) begins the message.
     """
-    if name not in TOOLS:
+    if name in TOOLS:
+        return TOOLS[name]
+    plugin = load_plugin(FLASH_TOOLS, name)
+    if plugin is None:
+        known = [*TOOLS, *plugin_names(FLASH_TOOLS)]
         raise UsageError(
             f"{where}: no such flashing tool: {name!r}",
-            hint=f"{did_you_mean(name, TOOLS)}known tools: {', '.join(TOOLS)}",
+            hint=f"{did_you_mean(name, known)}known tools: {', '.join(known)}",
         )
-    return TOOLS[name]
+    tool = plugin() if isinstance(plugin, type) else plugin
+    if not isinstance(tool, Tool) or tool.name != name:
+        raise unfit_plugin(FLASH_TOOLS, name, "a harness.flash.tool.Tool with this name")
+    return tool

@@ -4,7 +4,8 @@
     socket://host:port       bytes as they are, over TCP; the rate is the server's own
     rfc2217://host:port      with Telnet's COM-PORT-CONTROL, so the rate can be set
 
-The last two may end in ``?timeout=SECONDS``, the longest wait for the server.
+The last two may end in ``?timeout=SECONDS``, the longest wait for the server. Other schemes come
+from plugins of the group ``etharness.transports``, which get the address as it is.
 
 Not pyserial's URL handlers: its ``rfc2217://`` has no write timeout and moves data byte by byte
 through a thread, and neither handler notices on opening that the server's port is in use.
@@ -26,6 +27,7 @@ from harness.errors import PortError, UsageError
 from harness.link.rfc2217 import Rfc2217Transport, server_message
 from harness.link.telnet import IAC, TelnetError, strip_commands
 from harness.link.transports import SocketTransport, Transport, open_serial
+from harness.plugins import TRANSPORTS, load_plugin, plugin_names, unfit_plugin
 
 TIMEOUT_S: Final = 5.0
 """Longest wait for a server to accept, and to confirm something, seconds."""
@@ -62,6 +64,14 @@ class NetworkPort:
     timeout_s: float = TIMEOUT_S
 
 
+def plugin_scheme(address: str) -> str | None:
+    """The scheme of an address that a plugin opens; None for all others. Nothing is imported."""
+    scheme, sign, _ = address.partition("://")
+    if not sign or not _URL.match(address) or scheme in ("socket", "rfc2217"):
+        return None
+    return scheme if scheme in plugin_names(TRANSPORTS) else None
+
+
 def parse_address(address: str) -> NetworkPort | None:
     """Parse an address; None for a device name of this host.
 
@@ -79,9 +89,10 @@ def parse_address(address: str) -> NetworkPort | None:
             f"invalid port address {address!r}: {error}", hint=f"use {_KINDS}"
         ) from error
     if url.scheme not in ("socket", "rfc2217"):
+        others = "".join(f", {name}://" for name in plugin_names(TRANSPORTS))
         raise UsageError(
             f"invalid port address {address!r}: unknown scheme {url.scheme}://",
-            hint=f"use {_KINDS}",
+            hint=f"use {_KINDS}{others}",
         )
     if not host or not port or url.path.strip("/") or url.fragment or "@" in url.netloc:
         raise UsageError(
@@ -101,6 +112,8 @@ def port_identity(address: str) -> str:
     Raises:
         UsageError: The address is invalid.
     """
+    if plugin_scheme(address) is not None:
+        return address
     network = parse_address(address)
     here = socket.gethostname()
     if network is None:
@@ -123,6 +136,8 @@ def open_port(address: str, baud: int) -> Transport:
         UsageError: The address is invalid.
         PortError: The port cannot be reached, opened or set up.
     """
+    if (scheme := plugin_scheme(address)) is not None:
+        return _open_by_plugin(scheme, address, baud)
     network = parse_address(address)
     if network is None:
         return open_serial(address, baud)
@@ -131,6 +146,20 @@ def open_port(address: str, baud: int) -> Transport:
     _check_accepted(connection, address, telnet=telnet)
     stream = SocketTransport(connection)
     return Rfc2217Transport(stream, address, baud, network.timeout_s) if telnet else stream
+
+
+def _open_by_plugin(scheme: str, address: str, baud: int) -> Transport:
+    """Open an address with the plugin for its scheme: a function of address and baud rate.
+
+    Raises:
+        UsageError: The plugin is broken.
+        HarnessError: What the plugin raises.
+    """
+    opener = load_plugin(TRANSPORTS, scheme)
+    if not callable(opener):
+        raise unfit_plugin(TRANSPORTS, scheme, "a function of address and baud rate")
+    transport: Transport = opener(address, baud)
+    return transport
 
 
 def _timeout(address: str, options: dict[str, str]) -> float:

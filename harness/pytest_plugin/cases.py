@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from harness.config.board import Board, SerialTarget, load_board
+from harness.config.project import Project, find_project
 from harness.config.unit import Unit as LabUnit
 from harness.config.unit import UsbPort, load_units, units_file
 from harness.errors import HarnessError, UsageError
@@ -124,12 +125,34 @@ def find_file(name: str | os.PathLike[str], node: pytest.Item | Any) -> Path:
 def _find_model(name: str, node: pytest.Item | Any) -> Path:
     """The model that a test names: a file, or the name of one that comes with the package."""
     file = find_file(name, node)
-    return (None if file.exists() else packaged_model(name)) or file
+    if file.exists():
+        return file
+    models = project_of(settings_of(node.config)).models
+    beside = [models / name, models / f"{name}.pte"] if models is not None else []
+    found = next((path for path in beside if path.is_file()), None)
+    return found or packaged_model(name) or file
 
 
 def budget_of(said: str | os.PathLike[str] | None, node: pytest.Item | Any) -> Path | None:
     """The budget file that a test names, or else the session's."""
-    return settings_of(node.config).budget if said is None else find_file(said, node)
+    if said is not None:
+        return find_file(said, node)
+    settings = settings_of(node.config)
+    return settings.budget or project_of(settings).budget
+
+
+def project_of(settings: Settings) -> Project:
+    """Defaults of the project that the tests belong to.
+
+    Raises:
+        UsageError: Its pyproject.toml is wrong.
+    """
+    return _project(settings.root)
+
+
+@cache
+def _project(root: Path) -> Project:
+    return find_project(root)
 
 
 def with_files(options: Mapping[str, Any], node: pytest.Item | Any) -> dict[str, Any]:
@@ -151,7 +174,8 @@ def _cases(metafunc: pytest.Metafunc, marked: Mapping[str, Any]) -> Iterator[Cas
     options = with_files({name: marked[name] for name in OPTIONS if name in marked}, node)
     budget = budget_of(marked.get("budget"), node)
     units = [unit.board for unit in lab_units(settings)]
-    for name in own or settings.boards or [*dict.fromkeys(units)] or ("native",):
+    default = project_of(settings).board or "native"
+    for name in own or settings.boards or [*dict.fromkeys(units)] or (default,):
         for unit in _units(name, settings):
             left_out = settings.named_on_command_line and unit.board.name not in chosen
             unable = "" if left_out else _unable(unit)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def _etharness_runs(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """Runs of this session, each executed once."""
+    from harness.pytest_plugin.cases import project_of
     from harness.pytest_plugin.options import settings_of
     from harness.pytest_plugin.running import Runs
     from harness.runs.baseline import history_of
@@ -29,7 +30,7 @@ def _etharness_runs(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPa
     base = tmp_path_factory.getbasetemp()
     # Workers of pytest-xdist have a directory each within one that they share.
     shared = base.parent if hasattr(pytestconfig, "workerinput") else base
-    against = history_of(settings.history, settings.baseline)
+    against = history_of(settings.history or project_of(settings).history, settings.baseline)
     return Runs(shared / "etharness", settings.wait_s, against)
 
 

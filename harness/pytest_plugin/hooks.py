@@ -33,7 +33,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     settings = settings_of(config)
     if config.get_verbosity() <= 0 and not settings.named_on_command_line:
         return None
-    boards = ", ".join(settings.boards) or "as tests say, or native"
+    boards = ", ".join(settings.boards) or "as tests or [tool.etharness] say, or native"
     ports = ", ".join(filter(None, (port for _, port in settings.ports)))
     return f"etharness: {__version__}, boards: {boards}{f', ports: {ports}' if ports else ''}"
 

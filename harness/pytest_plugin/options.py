@@ -31,6 +31,7 @@ class Settings:
         artifacts: Where the run directories of failed tests are copied.
         keep: Keep those of passed tests, too.
         strict: A board that cannot run here is an error.
+        root: Folder from which the project's pyproject.toml is looked for.
         wait_s: Longest wait for a unit or a run that another process has, seconds.
     """
 
@@ -46,6 +47,7 @@ class Settings:
     keep: bool
     strict: bool
     wait_s: float
+    root: Path
 
 
 _SETTINGS = pytest.StashKey[Settings]()
@@ -138,6 +140,7 @@ def _read(config: pytest.Config) -> Settings:
         keep=option("--etharness-keep"),
         strict=option("--etharness-strict") or config.getini("etharness_strict"),
         wait_s=option("--etharness-wait"),
+        root=config.rootpath,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from harness import __version__
 from harness.errors import DamagedError, Owner, UsageError
 from harness.records.clock_domain import Ping
 from harness.records.verdict import Check
@@ -30,8 +31,11 @@ RESTORE: Final = (
 """What to try when a file of a run directory is damaged."""
 
 
-class _ResultRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A JSON object without unknown keys."""
+class _ResultRecord(msgspec.Struct, frozen=True):
+    """A JSON object of a result; keys that a later version added are ignored.
+
+    Within a schema version fields are only ever added, each with a default (docs/run-directory.md).
+    """
 
 
 class ClockRecord(_ResultRecord, frozen=True):
@@ -324,6 +328,13 @@ def _undecodable(data: bytes, where: str, error: Exception) -> UsageError:
     records = isinstance(document, dict) and (document.get("files") or document.get("digest"))
     if records and document.get("digest") != digest_of(data):
         return DamagedError(f"{where}: damaged: wrong digest: {error}", hint=RESTORE)
+    schema = document.get("schema", SCHEMA) if isinstance(document, dict) else SCHEMA
+    if schema != SCHEMA:
+        return UsageError(
+            f"{where}: unsupported result: it has schema {schema}, etdump-harness "
+            f"{__version__} reads schema {SCHEMA}",
+            hint=f"install the version that wrote it: {document.get('tool_version', 'unknown')}",
+        )
     return UsageError(f"{where}: not a result of this version: {error}")
 
 

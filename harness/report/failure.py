@@ -6,8 +6,6 @@ import io
 import shlex
 from pathlib import Path
 
-from harness.history.database import without_password
-from harness.report.terminal import print_verdict
 from harness.runs.baseline import HistoryRef
 from harness.runs.judged_run import JudgedRun
 
@@ -15,6 +13,8 @@ from harness.runs.judged_run import JudgedRun
 def failure_text(run: JudgedRun, against: HistoryRef | None = None) -> str:
     """Return the failed checks of a run, what ran, and the command that checks it again."""
     from rich.console import Console
+
+    from harness.report.terminal import print_verdict
 
     out = io.StringIO()
     console = Console(file=out, color_system=None, force_terminal=False)
@@ -24,6 +24,8 @@ def failure_text(run: JudgedRun, against: HistoryRef | None = None) -> str:
     again += ["--budget", run.budget] if run.budget else []
     history = ""
     if against is not None:
+        from harness.history.database import without_password  # needs the extra `history`
+
         history = without_password(against.url)
         again += ["--history", history, "--baseline", str(against.baseline)]
     lines = [

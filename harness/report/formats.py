@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from harness.errors import UsageError
+from harness.plugins import REPORTS, load_plugin, plugin_names, unfit_plugin
 from harness.records.nightly import NightDocument
 from harness.runs.judged_run import JudgedRun
 
@@ -107,11 +108,18 @@ def check_report_file(file: Path) -> None:
 
 
 def _format_of(file: Path) -> _Format:
-    try:
-        return _FORMATS[file.suffix.lower()]
-    except KeyError:
-        known = ", ".join(f"{suffix} ({kind.name})" for suffix, kind in _FORMATS.items())
+    suffix = file.suffix.lower()
+    if suffix in _FORMATS:
+        return _FORMATS[suffix]
+    name = suffix.removeprefix(".")
+    plugin = load_plugin(REPORTS, name) if name else None
+    if plugin is None:
+        kinds = [f"{suffix} ({kind.name})" for suffix, kind in _FORMATS.items()]
+        kinds += [f".{name} (plugin)" for name in plugin_names(REPORTS)]
         raise UsageError(
             f"{file}: there is no kind of report with the suffix {file.suffix!r}",
-            hint=f"name a file that ends in one of {known}",
-        ) from None
+            hint=f"name a file that ends in one of {', '.join(kinds)}",
+        )
+    if not callable(plugin):
+        raise unfit_plugin(REPORTS, name, "a function of runs and a night that returns bytes")
+    return _Format(name, plugin)

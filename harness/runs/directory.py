@@ -24,11 +24,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from harness.errors import DamagedError, UsageError
@@ -148,9 +149,15 @@ class RunDirectory:
         others = {other: record for other, record in result.files.items() if other != name}
         # If this is interrupted, the file is unrecorded and can be removed; it is never recorded
         # with a wrong digest.
-        self.write_result(replace(result, files=others))
+        self._write_files(others)
         self.write(name, data)
-        self.write_result(replace(result, files={**others, name: self._record(name)}))
+        self._write_files({**others, name: self._record(name)})
+
+    def _write_files(self, files: Mapping[str, FileRecord]) -> None:
+        """Replace the records of files in ``result.json``; fields of later versions stay."""
+        document = msgspec.json.decode((self.path / RESULT).read_bytes())
+        document["files"] = dict(files)
+        self.write(RESULT, encode({**document, "digest": digest_of(encode(document))}))
 
     def files(self) -> list[str]:
         """Return the names of the files that a run wrote, and of no others."""

@@ -25,7 +25,6 @@ from harness.check.budget import load_budget
 from harness.check.history.comparison import HistoryComparison
 from harness.check.subject import model_name
 from harness.config.board import Board, SerialTarget, load_board
-from harness.config.project import find_project
 from harness.errors import (
     DeviceRefusedError,
     FormatError,
@@ -53,6 +52,7 @@ from harness.records.clock_domain import Ping
 from harness.records.result import UNFINISHED, Failure, Model, Result, TensorRecord
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
+from harness.resources import find_model
 from harness.runs.collect import (
     delegate_calls,
     describe_target,
@@ -120,7 +120,7 @@ def run_model(
     """
     # Everything that can be checked beforehand is, so that a wrong request starts nothing.
     board, board_file = load_board(request.board)
-    request = dataclasses.replace(request, model=find_project().find_model(request.model))
+    request = dataclasses.replace(request, model=find_model(request.model))
     model = _read_model(request.model)
     budget_file = _budget_file(request, board, board_file)
     references = read_references(request.references)

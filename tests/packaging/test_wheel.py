@@ -58,7 +58,7 @@ def test_an_installed_copy_is_a_pytest_plugin(installed: Installed, tmp_path: Pa
     (tmp_path / "test_kws.py").write_text(TEN_LINES)
     done = installed.run("pytest", "-v", "-rs", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "etharness: 0.1.0, boards: as tests say, or native" in done.stdout
+    assert "etharness: 0.1.0, boards: as tests or [tool.etharness] say, or native" in done.stdout
     assert "test_kws.py::test_kws[native-kws_int8] PASSED" in done.stdout
     off = installed.run("pytest", "-p", "no:etharness", "--fixtures", cwd=tmp_path)
     assert "etharness_run" not in off.stdout

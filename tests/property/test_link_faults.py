@@ -12,9 +12,15 @@ from harness.errors import HarnessError, InfrastructureError
 from harness.link.session import Session
 from harness.link.transports import Transport
 from harness.link.wire import Region
-from tests.support.clock import VirtualClock
-from tests.support.fake_device import MODEL_MAGIC, Behaviour, FakeDevice, output_of, trace_of
-from tests.support.fault_proxy import FaultProxy, Faults
+from harness.testing.fault_filter import FaultFilter, Faults
+from harness.testing.simulated_board import (
+    MODEL_MAGIC,
+    Behaviour,
+    SimulatedBoard,
+    output_of,
+    trace_of,
+)
+from harness.testing.virtual_clock import VirtualClock
 
 MODEL = MODEL_MAGIC + bytes(range(256)) * 24
 INPUT = bytes(range(245)) * 8
@@ -56,7 +62,7 @@ def whole_session(transport: Transport, clock: Callable[[], int]) -> tuple[Sessi
 @given(faults, behaviours)
 def test_a_session_ends_byte_exact_or_blames_the_line(faults: Faults, behaviour: Behaviour) -> None:
     clock = VirtualClock()
-    proxy = FaultProxy(FakeDevice(clock, behaviour), faults)
+    proxy = FaultFilter(SimulatedBoard(clock, behaviour), faults)
     failure = None
     try:
         session, output, trace = whole_session(proxy, clock)

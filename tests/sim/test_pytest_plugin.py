@@ -61,14 +61,17 @@ def run(project: pytest.Pytester, *arguments: str) -> tuple[pytest.RunResult, Pa
 
 def test_a_finished_run_answers_questions(project: pytest.Pytester) -> None:
     project.makepyfile("""
+        import harness
         import pytest
         from harness.pytest_plugin import Duration, us
 
         pytestmark = pytest.mark.etharness(board="native", model="small.pte", runs=3)
 
         def test_times(etharness_run, etharness_trace, etharness_unit):
+            assert type(etharness_run) is harness.Run
             assert etharness_run.verdict
-            assert etharness_run.check("holds.toml").checks
+            assert etharness_run.raise_for_verdict().check("holds.toml").checks
+            assert etharness_run.compare(etharness_run).operators
             assert etharness_run.result.runs_completed == 3
             assert etharness_run.trace is etharness_trace is etharness_run.subject.trace
             execute = etharness_run.operator("Method::execute")

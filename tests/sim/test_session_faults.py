@@ -9,9 +9,9 @@ from harness.errors import InfrastructureError
 from harness.link.reopen import ReopeningTransport
 from harness.link.transports import Transport, open_serial
 from harness.link.wire import Region
+from harness.testing.fault_filter import FaultFilter, Faults
 from tests.conftest import FIXTURES
 from tests.support.boards import KWS, Bench, started
-from tests.support.fault_proxy import FaultProxy, Faults
 
 pytestmark = pytest.mark.sim
 
@@ -27,7 +27,7 @@ def vector() -> tuple[bytes, bytes]:
 
 
 def session_over(
-    bench: Bench, proxy: FaultProxy, data: bytes
+    bench: Bench, proxy: FaultFilter, data: bytes
 ) -> tuple[bytes, bytes, dict[str, int]]:
     """A whole session: output, trace and the link's figures."""
     session = bench.new_session(proxy, deadline_s=DEADLINE_S)
@@ -49,7 +49,7 @@ def test_a_bad_line_brings_everything_over_byte_for_byte(
     seed: int, vector: tuple[bytes, bytes]
 ) -> None:
     with started("native") as bench:
-        proxy = FaultProxy(bench.target.transport, mixed(seed, 5e-5))
+        proxy = FaultFilter(bench.target.transport, mixed(seed, 5e-5))
         output, trace, figures = session_over(bench, proxy, vector[0])
         assert output == vector[1]
         # The board still has the trace: read again, on a line that has healed.
@@ -67,11 +67,11 @@ def test_a_hopeless_line_is_blamed_and_the_board_survives_it(
     seed: int, vector: tuple[bytes, bytes]
 ) -> None:
     with started("native") as bench:
-        proxy = FaultProxy(bench.target.transport, Faults(seed, flip=3e-3, drop=3e-3))
+        proxy = FaultFilter(bench.target.transport, Faults(seed, flip=3e-3, drop=3e-3))
         with pytest.raises(InfrastructureError) as caught:
             session_over(bench, proxy, vector[0])
         assert caught.value.exit_code == 75
-        healed = FaultProxy(bench.target.transport, Faults(seed))
+        healed = FaultFilter(bench.target.transport, Faults(seed))
         assert session_over(bench, healed, vector[0])[0] == vector[1]
 
 
@@ -80,11 +80,11 @@ def test_a_line_that_is_cut_is_blamed_and_can_be_mended(
     after: int, vector: tuple[bytes, bytes]
 ) -> None:
     with started("native") as bench:
-        proxy = FaultProxy(bench.target.transport, Faults(0, cut_after=after))
+        proxy = FaultFilter(bench.target.transport, Faults(0, cut_after=after))
         with pytest.raises(InfrastructureError, match="was cut after") as caught:
             session_over(bench, proxy, vector[0])
         assert caught.value.exit_code == 75
-        mended = FaultProxy(bench.target.transport, Faults(0))
+        mended = FaultFilter(bench.target.transport, Faults(0))
         assert session_over(bench, mended, vector[0])[0] == vector[1]
 
 
@@ -100,7 +100,7 @@ def test_a_port_that_vanishes_and_comes_back_is_no_failure(
 
         def open_port() -> Transport:
             limit = limits.pop() if limits else None
-            return FaultProxy(open_serial(path, 115_200), Faults(0, cut_after=limit))
+            return FaultFilter(open_serial(path, 115_200), Faults(0, cut_after=limit))
 
         line = ReopeningTransport(open_port, 5)
         session = bench.new_session(line, deadline_s=1)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import TransportClosedError
+from harness.testing.virtual_clock import VirtualClock
 from tests.support.c_server import BAUDS, CServer
-from tests.support.clock import VirtualClock
 
 BITS_PER_BYTE = 10
 CLOCK_HZ = 1000

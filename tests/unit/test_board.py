@@ -5,8 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from harness.config.board import NativeTarget, QemuTarget, SerialTarget, board_names, load_board
+from harness.config.board import (
+    Board,
+    NativeTarget,
+    QemuTarget,
+    SerialTarget,
+    board_names,
+    load_board,
+)
 from harness.errors import UsageError
 from harness.resources import data_directory
 from tests.support.boards import INT8_MODELS_THAT_FIT
@@ -70,3 +78,13 @@ def test_the_key_that_was_meant_is_suggested(tmp_path: Path) -> None:
 def test_a_missing_board_file_is_named() -> None:
     with pytest.raises(UsageError, match=r"/none/x\.toml: no such file"):
         load_board("/none/x.toml")
+
+
+def test_a_board_knows_its_file_until_it_is_changed(tmp_path: Path) -> None:
+    path = tmp_path / "native.toml"
+    path.write_text(NATIVE)
+    board = Board.load(path)
+    assert board.file == path
+    assert board == Board.load("native")
+    with pytest.raises(UsageError, match="board native was not loaded from a file"):
+        replace(board, cpu="other").file  # noqa: B018

@@ -63,7 +63,7 @@ def test_nothing_is_replaced_without_force(etharness: Etharness, tmp_path: Path)
         (("-f", "json", "-o", "."), "is not a regular file"),
         (("-f", "json", "-o", "no/such/place"), "is not a directory"),
         (("-f", "json", "-o", "x", "--flavour", "vanilla"), "unknown flavour 'vanilla'"),
-        (("-f", "gif", "-o", "x"), "'gif' is not one of"),
+        (("-f", "gif", "-o", "x"), "unknown format 'gif'"),
     ],
 )
 def test_what_cannot_be_written_is_refused(

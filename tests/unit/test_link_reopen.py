@@ -11,9 +11,9 @@ from harness.link.reopen import ReopeningTransport
 from harness.link.session import Session
 from harness.link.transports import Transport
 from harness.link.wire import RESPONSE, Op, Region
-from tests.support.clock import VirtualClock
-from tests.support.fake_device import MODEL_MAGIC, Behaviour, FakeDevice, trace_of
-from tests.support.fault_proxy import FaultProxy, Faults
+from harness.testing.fault_filter import FaultFilter, Faults
+from harness.testing.simulated_board import MODEL_MAGIC, Behaviour, SimulatedBoard, trace_of
+from harness.testing.virtual_clock import VirtualClock
 
 MODEL = MODEL_MAGIC + bytes(range(256)) * 256
 TRACE = 60_000
@@ -29,7 +29,7 @@ class Unplugged:
 
     def __init__(self, after: int, *, cuts: int = 1) -> None:
         self.clock = VirtualClock()
-        self.device = FakeDevice(
+        self.device = SimulatedBoard(
             self.clock, Behaviour(mtu=512, bytes_per_s=92_160.0, latency_s=0.002, trace_size=TRACE)
         )
         self.after, self.cuts = after, cuts
@@ -42,7 +42,7 @@ class Unplugged:
             return self.device
         self.cuts -= 1
         self._back_at = float("inf")
-        return _Noting(FaultProxy(self.device, Faults(0, cut_after=self.after)), self._vanish)
+        return _Noting(FaultFilter(self.device, Faults(0, cut_after=self.after)), self._vanish)
 
     def _vanish(self) -> None:
         # What was on its way is gone.
@@ -58,7 +58,7 @@ class Unplugged:
 
 
 class _Noting:
-    def __init__(self, inner: FaultProxy, vanished: Callable[[], None]) -> None:
+    def __init__(self, inner: FaultFilter, vanished: Callable[[], None]) -> None:
         self._inner, self._vanished = inner, vanished
 
     def read(self, timeout: float) -> bytes:

@@ -10,8 +10,8 @@ from harness.errors import LinkError, TargetError
 from harness.link.frames import CorruptReason, Frame, FrameDecoder, encode
 from harness.link.session import Session
 from harness.link.wire import RESPONSE, Op, State
-from tests.support.clock import VirtualClock
-from tests.support.fake_device import MODEL_MAGIC, Behaviour, FakeDevice
+from harness.testing.simulated_board import MODEL_MAGIC, Behaviour, SimulatedBoard
+from harness.testing.virtual_clock import VirtualClock
 
 MODEL = MODEL_MAGIC + b"model"
 Filter = Callable[[Frame], bool]
@@ -20,7 +20,7 @@ Filter = Callable[[Frame], bool]
 class Sieve:
     """A transport that loses whole frames from or to the device, as its filters say."""
 
-    def __init__(self, inner: FakeDevice) -> None:
+    def __init__(self, inner: SimulatedBoard) -> None:
         self.lose_from: Filter = lambda frame: False
         self.lose_to: Filter = lambda frame: False
         self._inner = inner
@@ -43,7 +43,7 @@ class Sieve:
 class Bench:
     def __init__(self, **behaviour: object) -> None:
         self.clock = VirtualClock()
-        self.device = FakeDevice(self.clock, Behaviour(**behaviour))  # type: ignore[arg-type]
+        self.device = SimulatedBoard(self.clock, Behaviour(**behaviour))  # type: ignore[arg-type]
         self.line = Sieve(self.device)
         self.session = Session(self.line, clock_ns=self.clock, seed=1)
         self.session.hello(1)

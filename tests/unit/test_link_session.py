@@ -8,8 +8,14 @@ from harness.errors import DeviceRefusedError, LinkError, TargetError
 from harness.link.frames import CorruptReason, encode
 from harness.link.session import Session
 from harness.link.wire import RESPONSE, Op, Region, Reset, State, Status
-from tests.support.clock import VirtualClock
-from tests.support.fake_device import MODEL_MAGIC, Behaviour, FakeDevice, output_of, trace_of
+from harness.testing.simulated_board import (
+    MODEL_MAGIC,
+    Behaviour,
+    SimulatedBoard,
+    output_of,
+    trace_of,
+)
+from harness.testing.virtual_clock import VirtualClock
 
 MODEL = MODEL_MAGIC + bytes(range(256)) * 64
 INPUT = bytes(range(245)) * 8
@@ -20,7 +26,7 @@ class Bench:
 
     def __init__(self, **behaviour: object) -> None:
         self.clock = VirtualClock()
-        self.device = FakeDevice(self.clock, Behaviour(**behaviour))  # type: ignore[arg-type]
+        self.device = SimulatedBoard(self.clock, Behaviour(**behaviour))  # type: ignore[arg-type]
         self.console = bytearray()
         self.session = Session(
             self.device, clock_ns=self.clock, seed=1, console=self.console.extend, board="bench"
@@ -271,7 +277,7 @@ class TestLiveness:
 
     def test_when_the_stream_ends(self) -> None:
         clock = VirtualClock()
-        device = FakeDevice(clock)
+        device = SimulatedBoard(clock)
         session = Session(device, clock_ns=clock, check_alive=self.dead)
         device.close()
         with pytest.raises(TargetError, match="SIGKILL"):
@@ -279,7 +285,7 @@ class TestLiveness:
 
     def test_when_an_answer_is_missing(self) -> None:
         clock = VirtualClock()
-        device = FakeDevice(clock, Behaviour(silent={Op.STATUS}))
+        device = SimulatedBoard(clock, Behaviour(silent={Op.STATUS}))
         session = Session(device, clock_ns=clock, check_alive=self.dead)
         session.hello(1)
         with pytest.raises(TargetError, match="SIGKILL"):

@@ -11,18 +11,24 @@ from harness.link.frames import CorruptReason, Frame, encode
 from harness.link.session import Session
 from harness.link.transfer import MissingRanges
 from harness.link.wire import RESPONSE, Op, Region, Status
-from tests.support.clock import VirtualClock
-from tests.support.fake_device import MODEL_MAGIC, Behaviour, FakeDevice, output_of, trace_of
+from harness.testing.simulated_board import (
+    MODEL_MAGIC,
+    Behaviour,
+    SimulatedBoard,
+    output_of,
+    trace_of,
+)
+from harness.testing.virtual_clock import VirtualClock
 from tests.unit.test_link_run import Bench, first
 
 MODEL = MODEL_MAGIC + bytes(range(256)) * 64
 
 
-def slow_line(**more: object) -> tuple[VirtualClock, FakeDevice, Session]:
+def slow_line(**more: object) -> tuple[VirtualClock, SimulatedBoard, Session]:
     """921 600 baud with the 16 ms round trip of a common USB adapter."""
     clock = VirtualClock()
     behaviour = {"mtu": 1024, "latency_s": 0.008, "bytes_per_s": 92_160.0, "trace_size": 200_000}
-    device = FakeDevice(clock, Behaviour(**(behaviour | more)))  # type: ignore[arg-type]
+    device = SimulatedBoard(clock, Behaviour(**(behaviour | more)))  # type: ignore[arg-type]
     session = Session(device, clock_ns=clock, seed=1)
     session.hello(5)
     return clock, device, session

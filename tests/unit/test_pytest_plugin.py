@@ -270,7 +270,7 @@ def test_files_are_found_beside_the_test_or_from_the_root(inner: pytest.Pytester
 
 def test_the_header_says_version_and_boards_when_asked_for_more(inner: pytest.Pytester) -> None:
     inner.makepyfile("def test_nothing(): ...")
-    line = f"etharness: {harness.__version__}, boards: as tests say, or native"
+    line = f"etharness: {harness.__version__}, boards: as tests or [tool.etharness] say, or native"
     assert line in inner.runpytest("-v").outlines
     assert "etharness:" not in inner.runpytest().stdout.str()
     named = inner.runpytest("--etharness-board=qemu-microbit", "--etharness-port=b=/dev/x")
@@ -300,8 +300,8 @@ def test_those_who_do_not_use_it_pay_nothing(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    modules = ["durations", "fixtures", "hooks", "kept", "options"]
-    own = ["errors", "pytest_plugin", *(f"pytest_plugin.{name}" for name in modules)]
+    modules = ["fixtures", "hooks", "kept", "options"]
+    own = ["durations", "errors", "pytest_plugin", *(f"pytest_plugin.{name}" for name in modules)]
     assert done.stdout.splitlines()[-2:] == ["heavy []", f"ours {own}"]
 
 

@@ -15,7 +15,7 @@ from harness.lab.leases import hold_if
 from harness.lab.power.command import CommandSwitch
 from harness.lab.power.relay import RelaySwitch
 from harness.lab.power.usb_hub import UsbHubSwitch
-from harness.link.ports import open_port, parse_address
+from harness.link.ports import open_port, parse_address, plugin_scheme
 from harness.target.ports import describe, device_of
 
 _POLL_S: Final = 0.1
@@ -107,8 +107,10 @@ def switch_of(unit: Unit) -> Switch:
 
 
 def _port_disappeared(port: UsbPort | str | None) -> bool | None:
-    """Whether a port has disappeared; None without a port, or for a network address."""
-    if port is None or (isinstance(port, str) and parse_address(port) is not None):
+    """Whether a port has disappeared; None without a port, or for an address of another host."""
+    if port is None:
+        return None
+    if isinstance(port, str) and (plugin_scheme(port) or parse_address(port) is not None):
         return None
     try:
         return not Path(device_of(port)).exists()

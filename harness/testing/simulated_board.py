@@ -1,4 +1,4 @@
-"""A device in Python: answers the protocol of docs/protocol.md, in virtual time, on a slow line.
+"""SimulatedBoard: a board in Python that answers docs/protocol.md, in virtual time, on a slow line.
 
 It packs and unpacks bodies by hand, so that a mistake in the host's messages shows.
 """
@@ -14,18 +14,19 @@ from harness.errors import TransportClosedError
 from harness.link.frames import CorruptFrame, Frame, FrameDecoder, encode
 from harness.link.transfer import MissingRanges
 from harness.link.wire import MIN_MTU, READ_QUEUE, RESPONSE, Op, Region, State, Status
-from tests.support.clock import VirtualClock
+from harness.testing.virtual_clock import VirtualClock
 
 MODEL_MAGIC = b"FAKE"
+"""How a model of this board begins; the rest may be any bytes."""
 
 
 def output_of(data: bytes) -> bytes:
-    """What the fake model computes from its input."""
+    """Return what the model computes from its input."""
     return bytes(byte ^ 0x5A for byte in data)
 
 
 def trace_of(model: bytes, count: int, size: int) -> bytes:
-    """The log the fake device writes for ``count`` executions of ``model``."""
+    """Return the log of ``count`` executions of ``model``: bytes that depend on both."""
     blocks = -(-size // 32)
     seed = hashlib.sha256(model + struct.pack("<I", count)).digest()
     return b"".join(
@@ -35,7 +36,26 @@ def trace_of(model: bytes, count: int, size: int) -> bytes:
 
 @dataclass
 class Behaviour:
-    """How the fake device is made, and how it misbehaves. Times are seconds."""
+    """How a simulated board is made, and how it misbehaves. Times are seconds.
+
+    Attributes:
+        mtu: Longest frame that it takes, bytes.
+        boot_s: Time from a reset until it listens.
+        execute_s: Time per execution.
+        latency_s: Delay of the line in each direction.
+        bytes_per_s: Rate of the line.
+        input_size: Bytes of the model's one input, and of its output.
+        trace_size: Bytes of the log of a run.
+        model_capacity: Bytes of the largest model.
+        deaf_while_sending: It loses what arrives while it sends.
+        in_order_only: It takes the parts of an upload in order only.
+        hang_in_execution: The execution, from 1, in which it hangs.
+        restart_in_execution: The execution, from 1, in which it restarts.
+        run_outcome: Status, detail and message with which a run ends.
+        silent: Requests that it never answers.
+        malformed: Requests whose responses are malformed.
+        text_after_execution: Console text after each execution.
+    """
 
     mtu: int = 512
     boot_s: float = 0.0
@@ -55,14 +75,26 @@ class Behaviour:
     text_after_execution: bytes = b""
 
 
-class FakeDevice:
-    """The device and the transport to it in one.
+class SimulatedBoard:
+    """A board and the transport to it in one; a ``Session`` talks to it without any hardware.
 
     Attributes:
+        behaviour: How it misbehaves; may be changed at any time.
         seen: (type, sequence) of every good request, in order.
+
+    Example:
+        >>> from harness.link.session import Session
+        >>> from harness.testing import MODEL_MAGIC, SimulatedBoard, VirtualClock
+        >>> clock = VirtualClock()
+        >>> session = Session(SimulatedBoard(clock), clock_ns=clock)
+        >>> session.hello(5).board
+        'fake'
+        >>> session.load_model(MODEL_MAGIC + b"any bytes").inputs[0].nbytes
+        1960
     """
 
     def __init__(self, clock: VirtualClock, behaviour: Behaviour | None = None) -> None:
+        """Start it; time passes only on ``clock``."""
         self.behaviour = behaviour or Behaviour()
         self.clock = clock
         self.seen: list[tuple[int, int]] = []
@@ -78,8 +110,9 @@ class FakeDevice:
     # --- the transport --------------------------------------------------------------------
 
     def read(self, timeout: float) -> bytes:
+        """Return what has arrived, or ``b""`` after ``timeout`` seconds of virtual time."""
         if self.closed:
-            raise TransportClosedError("the fake device was closed")
+            raise TransportClosedError("the simulated board was closed")
         limit = self.clock.after(timeout)
         while self._next_event() <= min(limit, self._outbox[0][0] if self._outbox else limit):
             self._step()
@@ -92,14 +125,16 @@ class FakeDevice:
             arrived.append(self._outbox.popleft()[1])
         return b"".join(arrived)
 
-    def write(self, data: bytes, timeout: float) -> None:
+    def write(self, data: bytes, timeout: float) -> None:  # noqa: ARG002  it never blocks
+        """Send ``data`` to the board."""
         if self.closed:
-            raise TransportClosedError("the fake device was closed")
+            raise TransportClosedError("the simulated board was closed")
         self._host_line_free = max(self._host_line_free, self.clock.now)
         self._host_line_free += len(data) / self.behaviour.bytes_per_s
         self._inbox.append((self._host_line_free + self.behaviour.latency_s, bytes(data)))
 
     def close(self) -> None:
+        """Close the transport."""
         self.closed = True
 
     # --- the device -----------------------------------------------------------------------
@@ -168,7 +203,7 @@ class FakeDevice:
         if offset + len(part) >= end:
             self._streams.popleft()
 
-    def _readable(self, region: int, index: int) -> bytes:
+    def _readable(self, region: int, _index: int) -> bytes:
         return self.output if region == Region.OUTPUT else self.trace
 
     def _handle(self, frame: Frame) -> None:

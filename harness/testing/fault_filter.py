@@ -1,20 +1,24 @@
-"""A transport that damages what passes, by a seed."""
+"""FaultFilter: a transport that damages the bytes that pass, reproducibly by its seed."""
 
 from __future__ import annotations
 
+import logging
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.errors import TransportClosedError
 from harness.link.transports import Transport
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Faults:
-    """Rates are per byte, in both directions.
+    """What a fault filter does; rates are per byte, in both directions.
 
     Attributes:
-        seed: Of the generator that decides; the same seed damages the same stream alike.
+        seed: Seed of the random generator; the same seed damages the same stream alike. None
+            draws one, which the filter logs.
         flip: A bit is inverted.
         drop: The byte is lost.
         duplicate: The byte comes twice.
@@ -23,7 +27,7 @@ class Faults:
         cut_after: The stream ends when so many bytes have passed both ways; None for never.
     """
 
-    seed: int
+    seed: int | None = None
     flip: float = 0.0
     drop: float = 0.0
     duplicate: float = 0.0
@@ -32,15 +36,32 @@ class Faults:
     cut_after: int | None = None
 
 
-class FaultProxy:
-    """Wraps a transport.
+class FaultFilter:
+    """Wraps a transport and damages what passes.
+
+    Its ``repr`` and the error of a cut line carry the seed, so that a failure can be repeated.
 
     Attributes:
-        faults: What it does.
-        done: How many faults it has made.
+        faults: What it does; may be changed at any time. Its seed is never None.
+        done: Number of faults so far.
+
+    Example:
+        >>> from harness.link.session import Session
+        >>> from harness.testing import Faults, FaultFilter, SimulatedBoard, VirtualClock
+        >>> clock = VirtualClock()
+        >>> line = FaultFilter(SimulatedBoard(clock), Faults(seed=7, flip=0.001, drop=0.001))
+        >>> session = Session(line, clock_ns=clock)
+        >>> session.hello(5).board
+        'fake'
+        >>> line.faults.seed
+        7
     """
 
     def __init__(self, inner: Transport, faults: Faults) -> None:
+        """Wrap a transport."""
+        if faults.seed is None:
+            faults = replace(faults, seed=random.SystemRandom().randrange(2**32))
+            _log.warning("faults on the line: seed %d repeats them", faults.seed)
         self.faults = faults
         self.done = 0
         self._inner = inner
@@ -48,7 +69,11 @@ class FaultProxy:
         self._passed = 0
         self._held = {"read": b"", "write": b""}
 
+    def __repr__(self) -> str:
+        return f"<FaultFilter: {self.done} faults, {self.faults}>"
+
     def read(self, timeout: float) -> bytes:
+        """Return what has arrived, damaged, or ``b""`` after ``timeout`` seconds."""
         data = self._inner.read(timeout)
         if not data:
             # Held bytes come late, not never.
@@ -57,11 +82,13 @@ class FaultProxy:
         return self._pass("read", data)
 
     def write(self, data: bytes, timeout: float) -> None:
+        """Send ``data``, damaged."""
         damaged = self._pass("write", data)
         if damaged:
             self._inner.write(damaged, timeout)
 
     def close(self) -> None:
+        """Close the transport within."""
         self._inner.close()
 
     def _pass(self, direction: str, data: bytes) -> bytes:

@@ -1,0 +1,79 @@
+"""The promise of result.json: an old one is read, unknown fields are ignored and kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import harness
+from harness.errors import UsageError
+from harness.records.result import decode, digest_of
+from harness.resources import data_directory
+from harness.runs.directory import RunDirectory
+from tests.conftest import FIXTURES
+
+OLD = FIXTURES / "result_schema1.json"
+"""Committed once and never changed: what release 0.1.0 wrote. Paths and digest were edited."""
+
+
+def with_unknown_fields(document: Any) -> Any:
+    """The same with a field in every object that only a later version knows."""
+    if isinstance(document, list):
+        return [with_unknown_fields(item) for item in document]
+    if not isinstance(document, dict):
+        return document
+    fixed = ("files", "link", "time_scales", "planned")  # tables of one type of value
+    added = {
+        name: value if name in fixed else with_unknown_fields(value)
+        for name, value in document.items()
+    }
+    return {**added, "added_later": {"a": 1}}
+
+
+def test_an_old_result_is_read_and_fits_its_schema() -> None:
+    result = decode(OLD.read_bytes(), "result.json")
+    assert (result.tool_version, result.schema, result.board) == ("0.1.0", 1, "native")
+    assert result.digest == digest_of(OLD.read_bytes())
+    assert result.model is not None
+    assert result.model.method == "forward"
+    assert result.trace is not None
+    assert result.trace.executions == result.runs_completed == 2
+    assert result.verdict is not None
+    assert result.verdict.passed
+    schema = json.loads((data_directory("schema") / "result.schema.json").read_text())
+    jsonschema.validate(json.loads(OLD.read_text()), schema)
+
+
+def test_fields_of_a_later_version_are_ignored_and_kept(tmp_path: Path) -> None:
+    document = with_unknown_fields(json.loads(OLD.read_text()))
+    document["files"] = {}
+    del document["trace"], document["digest"]
+    text = json.dumps(document)
+    document["digest"] = digest_of(text.encode())
+    (tmp_path / "result.json").write_text(json.dumps(document))
+    schema = json.loads((data_directory("schema") / "result.schema.json").read_text())
+    jsonschema.validate(document, schema)
+
+    run = RunDirectory(tmp_path)
+    result = run.load_result()
+    assert result.target == decode(OLD.read_bytes(), "result.json").target
+    run.write_late("history.json", b"{}")
+    assert list(run.load_result().files or {}) == ["history.json"]
+    kept = json.loads((tmp_path / "result.json").read_text())
+    assert kept["added_later"] == kept["target"]["added_later"] == {"a": 1}
+
+
+def test_another_schema_is_refused_with_the_version_that_wrote_it() -> None:
+    document = {**json.loads(OLD.read_text()), "schema": 2, "tool_version": "3.1.0"}
+    document["digest"] = digest_of(json.dumps(document).encode())
+    with pytest.raises(UsageError) as caught:
+        decode(json.dumps(document).encode(), "run/result.json")
+    assert caught.value.message == (
+        "run/result.json: not a result of this version: it has schema 2, etdump-harness "
+        f"{harness.__version__} reads schema 1"
+    )
+    assert caught.value.hint.endswith("which tool_version names: 3.1.0")
