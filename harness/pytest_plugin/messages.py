@@ -37,11 +37,12 @@ def failure_text(run: JudgedRun, unit: CaseUnit, against: HistoryRef | None) -> 
     from rich.console import Console
 
     from harness.history.database import without_password
-    from harness.report.terminal import print_verdict
+    from harness.report.description import describe_verdict
+    from harness.report.run import print_verdict
 
     out = io.StringIO()
     console = Console(file=out, color_system=None, force_terminal=False)
-    print_verdict(console, run.verdict, verbosity=-1)
+    print_verdict(console, describe_verdict(run.verdict, run.failure), verbosity=-1)
     result = run.result
     model = Path(result.model.file).name if result and result.model else "nothing"
     build = f", firmware {result.target.build_id}" if result and result.target else ""

@@ -27,13 +27,15 @@ from harness.pytest_plugin.running import Runs, history_of
 from harness.records.result import Result
 from harness.records.trace import Trace
 from harness.records.verdict import Check, Verdict
-from harness.report.run import EXECUTE
 from harness.runs.baseline import HistoryRef
 from harness.runs.evaluation import judged
 from harness.runs.judged_run import JudgedRun
 
 if TYPE_CHECKING:
     import numpy as np
+
+EXECUTE: Final = "Execute"
+"""Name of the block of an execution."""
 
 _MOST_NAMES: Final = 12
 """Names that a message lists."""
@@ -129,7 +131,7 @@ class RunVerdict:
     def __repr__(self) -> str:
         if self:
             return f"<PASS: {len(self.checks)} checks>"
-        return f"<FAIL: {len(self.failures)} of {len(self.checks)} checks do not hold>"
+        return f"<FAIL: {len(self.failures)} of {len(self.checks)} checks failed>"
 
 
 class ProfiledRun:

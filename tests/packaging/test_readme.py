@@ -20,7 +20,7 @@ ELSEWHERE = {
 }
 """Commands that this test does not run, by how they begin, and why."""
 
-WITHOUT_LANGUAGE = ("board    native", "etharness flash --board nucleo-f446re")
+WITHOUT_LANGUAGE = ("board       native", "etharness flash --board nucleo-f446re")
 """How the other blocks begin: output, and commands that need a real board."""
 
 
