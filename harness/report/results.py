@@ -108,7 +108,7 @@ def _reported(run: RunDescription) -> ReportedDocument:
         operators=tuple(map(_operator, table.operators)) if table is not None else (),
         scopes=tuple(map(_operator, table.scopes)) if table is not None else (),
         losses=tuple(ReportedLoss(item.what, item.count, item.kind) for item in run.losses),
-        comparison=comparison and _with_printable_names(comparison),
+        comparison=comparison and _printable_comparison(comparison),
         result=run.run.result,
     )
 
@@ -127,13 +127,20 @@ def _operator(row: OperatorRow) -> ReportedOperator:
     )
 
 
-def _with_printable_names(comparison: HistoryComparison) -> HistoryComparison:
-    """The same with names of operators and allocators that JSON can hold."""
+def _printable_comparison(comparison: HistoryComparison) -> HistoryComparison:
+    """The same with texts that JSON can hold."""
     numbers = []
     for number in comparison.numbers:
         metric = number.metric
         delegate = metric.delegate_str and printable(metric.delegate_str)
         name, block = printable(metric.name), printable(metric.block)
         metric = replace(metric, name=name, block=block, delegate_str=delegate)
-        numbers.append(replace(number, metric=metric, reason=printable(number.reason)))
-    return replace(comparison, numbers=tuple(numbers))
+        unit, reason = printable(number.board_unit), printable(number.reason)
+        numbers.append(replace(number, metric=metric, board_unit=unit, reason=reason))
+    return replace(
+        comparison,
+        description=printable(comparison.description),
+        units=tuple(map(printable, comparison.units)),
+        numbers=tuple(numbers),
+        notes=tuple(map(printable, comparison.notes)),
+    )
