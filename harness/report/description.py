@@ -35,7 +35,7 @@ from harness.report.facts import (
     provenance,
     run_losses,
 )
-from harness.report.operators import OperatorTable, describe_operators
+from harness.report.operators import OperatorListing, describe_operators
 from harness.report.text import counted, number, one_time
 from harness.runs.judged_run import JudgedRun
 
@@ -143,7 +143,7 @@ class RunDescription:
     model: str
     facts: tuple[Fact, ...]
     figures: tuple[Fact, ...]
-    operators: OperatorTable | None
+    operators: OperatorListing | None
     allocators: tuple[AllocatorRow, ...]
     untold: str
     changes: ChangeTable | None

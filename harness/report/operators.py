@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from harness.analyze.statistics import Operator
+from harness.analyze.statistics import Operator, Summary
 from harness.check.subject import Subject
 from harness.errors import FormatError
 from harness.formatting import TICKS, DisplayUnit, printable, time_unit
@@ -46,6 +46,9 @@ class TimeTexts(msgspec.Struct, frozen=True):
     cold: str
 
 
+_NO_TIMES: Final = TimeTexts(*[UNKNOWN] * (len(_STATISTICS) + 1))
+
+
 class OperatorRow(msgspec.Struct, frozen=True):
     """One operator or scope. A Struct, as there may be 100,000 of them.
 
@@ -75,7 +78,7 @@ class OperatorRow(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorTable:
+class OperatorListing:
     """The operators of a trace.
 
     Attributes:
@@ -96,7 +99,7 @@ class OperatorTable:
     unknown: bool
 
 
-def describe_operators(subject: Subject, unit: DisplayUnit | None = None) -> OperatorTable:
+def describe_operators(subject: Subject, unit: DisplayUnit | None = None) -> OperatorListing:
     """Describe the operators of ``subject``, with times in ``unit``.
 
     An event is a scope, not an operator, if other profile events were logged within it, or if the
@@ -123,7 +126,7 @@ def describe_operators(subject: Subject, unit: DisplayUnit | None = None) -> Ope
         (scopes if scope else operators).append(row)
     for items in (operators, scopes):
         items.sort(key=lambda row: total_time(row.operator), reverse=True)
-    return OperatorTable(
+    return OperatorListing(
         operators=tuple(operators),
         scopes=tuple(scopes),
         logged=tuple(rows),
@@ -169,33 +172,29 @@ def _longest_totals(operators: Sequence[Operator]) -> dict[int, float]:
 
 
 def _row(op: Operator, unit: DisplayUnit, longest: float) -> OperatorRow:
-    share = op.times.total / longest if op.times is not None and longest else None
+    times = op.times
+    share = times.total / longest if times is not None and longest else None
     text = "" if share is None else f"{100 * share:.1f}"
     return OperatorRow(
-        operator=op,
-        name=printable(with_delegate(op)),
-        block=printable(op.block),
-        instruction="" if op.chain == -1 else str(op.instruction),
-        texts=_texts(op, unit),
-        share=share,
-        share_text=UNKNOWN if op.times is None else text,
+        op,
+        printable(with_delegate(op)),
+        printable(op.block),
+        "" if op.chain == -1 else str(op.instruction),
+        _NO_TIMES if times is None else _texts(op, times, unit),
+        share,
+        UNKNOWN if times is None else text,
     )
 
 
-def _texts(op: Operator, unit: DisplayUnit) -> TimeTexts:
+def _texts(op: Operator, times: Summary, unit: DisplayUnit) -> TimeTexts:
     """The times of ``op``; each names ticks where the other rows are in nanoseconds."""
-    if op.times is None:
-        return TimeTexts(*[UNKNOWN] * (len(_STATISTICS) + 1))
     ticks = op.ns is None
-    suffix = " ticks" if ticks and unit is not TICKS else ""
-    own = TICKS if ticks else unit
-
-    def text(value: float) -> str:
-        return own.text(value) + suffix
-
-    cold = text(op.cold.avg) if op.cold else ""
-    if op.times.count == 1:  # most of very many operators ran once: all statistics are alike
-        texts = [text(op.times.total)] * len(_STATISTICS)
-    else:
-        texts = [*map(text, _statistics(op.times))]
+    own, suffix = (TICKS if ticks else unit), ""
+    if ticks and unit is not TICKS:
+        suffix = " ticks"
+    if times.count == 1:  # most of very many operators ran once: all statistics are alike
+        text = own.text(times.total) + suffix
+        return TimeTexts(text, text, text, text, text, text, text if op.cold else "")
+    texts = [own.text(value) + suffix for value in _statistics(times)]
+    cold = own.text(op.cold.avg) + suffix if op.cold else ""
     return TimeTexts(*[*texts, cold])

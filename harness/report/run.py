@@ -20,7 +20,7 @@ from harness.report.description import (
     describe,
 )
 from harness.report.facts import Loss
-from harness.report.operators import OperatorRow, OperatorTable, several_blocks
+from harness.report.operators import OperatorListing, OperatorRow, several_blocks
 from harness.report.terminal import print_header, show_line, show_table, show_wrapped
 from harness.runs.evaluation import subject_of
 from harness.runs.judged_run import JudgedRun
@@ -111,7 +111,7 @@ def print_trace(
 
 def print_operators(
     console: Console,
-    table: OperatorTable,
+    table: OperatorListing,
     *,
     detailed: bool = False,
     columns: Sequence[Column] = (),
@@ -133,7 +133,7 @@ def print_operators(
 
 def _print_rows(
     console: Console,
-    table: OperatorTable,
+    table: OperatorListing,
     what: str,
     title: str,
     rows: Sequence[OperatorRow],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from harness.analyze.statistics import Operator
 from harness.report.limits import Limits, left_out
-from harness.report.operators import OperatorRow, OperatorTable, total_time
+from harness.report.operators import OperatorListing, OperatorRow, total_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class OperatorBars:
         more_scopes: How many scopes are left out.
     """
 
-    table: OperatorTable
+    table: OperatorListing
     operators: tuple[OperatorBar, ...]
     scopes: tuple[OperatorBar, ...]
     more: int
@@ -41,7 +41,7 @@ class OperatorBars:
     more_scopes: int
 
 
-def operator_bars(table: OperatorTable, limits: Limits) -> OperatorBars:
+def operator_bars(table: OperatorListing, limits: Limits) -> OperatorBars:
     """Draw the bars of a table, the first ``limits.rows`` of each kind."""
     totals = [total_time(row.operator) for row in table.operators]
     everything, rest = sum(totals), sum(totals[limits.rows :])
