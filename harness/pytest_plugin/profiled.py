@@ -131,7 +131,9 @@ class RunVerdict:
     def __repr__(self) -> str:
         if self:
             return f"<PASS: {len(self.checks)} checks>"
-        return f"<FAIL: {len(self.failures)} of {len(self.checks)} checks failed>"
+        from harness.report.description import describe_verdict
+
+        return f"<{describe_verdict(Verdict(tuple(self.checks))).line}>"
 
 
 class ProfiledRun:
