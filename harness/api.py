@@ -34,7 +34,6 @@ from harness.records.result import Failure, Result
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
 from harness.report.failure import failure_text
-from harness.report.run import EXECUTE
 from harness.runs.add_results import add_reported
 from harness.runs.baseline import HistoryRef, history_of
 from harness.runs.evaluation import find_run, judge
@@ -47,6 +46,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 _log = logging.getLogger(__name__)
+
+EXECUTE: Final = "Execute"
+"""Name of the block of an execution."""
 
 _MOST_NAMES: Final = 12
 """Names that a message lists."""

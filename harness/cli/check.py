@@ -139,16 +139,13 @@ def command(
     if output.json:
         output.print_json(verdict_record(run))
     else:
-        from harness.report.against import print_against
-        from harness.report.terminal import print_verdict, show_line
+        from harness.report.description import describe
+        from harness.report.run import print_changes, print_verdict
 
-        console = output.console()
-        if run.comparison is not None and output.verbosity >= 0:
-            print_against(console, run.comparison, detailed=output.verbosity > 0)
-        print_verdict(console, run.verdict, verbosity=output.verbosity)
-        if run.failure is not None:
-            text = f"FAIL: the run failed: {run.failure.kind}: {run.failure.message}"
-            show_line(console, text, style="bold red")
+        console, found = output.console(), describe(run)
+        if found.changes is not None and output.verbosity >= 0:
+            print_changes(console, found.changes, detailed=output.verbosity > 0)
+        print_verdict(console, found.verdict, verbosity=output.verbosity)
     return 0 if run.passed else 1
 
 

@@ -117,17 +117,21 @@ def _print_operators(
     *,
     detailed: bool,
 ) -> None:
-    """Print the run with its table of operators."""
+    """Print the run with its operators."""
+    from harness.check.subject import Subject
+    from harness.records.verdict import Verdict
+    from harness.report.description import describe
+    from harness.report.run import print_trace
     from harness.report.symbols import known_columns
-    from harness.report.terminal import print_run
+    from harness.runs.judged_run import JudgedRun
 
-    print_run(
+    qualities = source.result.clock_quality if source.result is not None else ()
+    subject = Subject(source.trace, qualities=qualities)
+    print_trace(
         console,
-        source.trace,
+        describe(JudgedRun("", subject, Verdict(())), unit=unit),
         detailed=detailed,
-        qualities=source.result.clock_quality if source.result is not None else (),
         columns=known_columns(known.symbols, known.arguments),
-        unit=unit,
     )
 
 

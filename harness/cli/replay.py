@@ -65,15 +65,15 @@ def command(
 
 
 def _show(replayed: Replayed, output: OutputOptions) -> None:
-    from harness.report.terminal import print_verdict, show_line
+    from harness.report.description import describe_verdict
+    from harness.report.run import print_verdict
+    from harness.report.terminal import show_line
 
     console, run = output.console(), replayed.run
-    if run.failure is not None:
-        show_line(console, f"the run failed: {run.failure.kind}: {run.failure.message}")
     if replayed.judgement.postmortem is not None:
         show_line(console, f"postmortem: {replayed.judgement.postmortem.message}")
-    if run.subject is not None:
-        print_verdict(console, run.verdict, verbosity=output.verbosity)
+    verdict = describe_verdict(run.verdict, run.failure)
+    print_verdict(console, verdict, verbosity=output.verbosity)
     for name in replayed.manifest.missing:
         show_line(console, f"missing from the archive: {name}")
     if replayed.same and output.verbosity >= 0:

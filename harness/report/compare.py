@@ -13,7 +13,8 @@ from harness.analyze.compare import AllocatorChange, Change, Comparison, Operato
 from harness.formatting import TICKS, DisplayUnit, printable, time_unit, with_printable_names
 from harness.records.result import encode
 from harness.records.trace import Damage, Losses, Trace
-from harness.report.terminal import show_line, show_table, with_delegate
+from harness.report.terminal import show_line, show_table
+from harness.report.text import with_delegate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -166,7 +167,7 @@ def _unit(changes: Sequence[OperatorChange]) -> DisplayUnit:
 
 
 def _name(change: OperatorChange, several_blocks: bool) -> str:
-    name = with_delegate(change) or "(no name)"
+    name = with_delegate(change)
     return f"{change.block}: {name}" if several_blocks else name
 
 

@@ -14,11 +14,12 @@ def failure_text(run: JudgedRun, against: HistoryRef | None = None) -> str:
     """Return the failed checks of a run, what ran, and the command that checks it again."""
     from rich.console import Console
 
-    from harness.report.terminal import print_verdict
+    from harness.report.description import describe_verdict
+    from harness.report.run import print_verdict
 
     out = io.StringIO()
     console = Console(file=out, color_system=None, force_terminal=False)
-    print_verdict(console, run.verdict, verbosity=-1)
+    print_verdict(console, describe_verdict(run.verdict, run.failure), verbosity=-1)
     place = str(run.directory or run.title)
     again = ["etharness", "check", place]
     again += ["--budget", run.budget] if run.budget else []

@@ -13,7 +13,8 @@ from harness.check.history.stored import Added, NamedBaseline, StoredResult
 from harness.formatting import DisplayUnit, metric_unit, printable, time_unit
 from harness.records.result import encode
 from harness.records.trace import OPERATOR_CALL
-from harness.report.terminal import show_line, show_table, with_delegate
+from harness.report.terminal import show_line, show_table
+from harness.report.text import with_delegate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -251,7 +252,7 @@ def _details(entry: StoredResult) -> list[str]:
 def _name(metric: Metric) -> str:
     if metric.kind != "operator":
         return metric.name
-    name = with_delegate(metric) or "(no name)"
+    name = with_delegate(metric)
     return f"{metric.block}: {name}, instruction {metric.instruction}"
 
 

@@ -9,33 +9,36 @@ from xml.etree import ElementTree as ET
 from harness.errors import Owner
 from harness.formatting import printable
 from harness.records.nightly import NightDocument, StepOutcome
-from harness.records.verdict import Check
-from harness.report.html.facts import provenance
-from harness.report.html.formatting import brief
+from harness.report.description import CheckRow, RunDescription, describe
+from harness.report.limits import left_out
+from harness.report.text import LONGEST_SENTENCE, brief
 from harness.runs.judged_run import JudgedRun
 
 RUN_CASE = "run"
-"""The test case that says whether a run ended."""
+"""Class name of the test case that fails if the run did."""
 
 _UNKNOWN = "1970-01-01T00:00:00"
-"""When a trace without a result was made, for readers that want a time without a zone."""
+"""Timestamp of a trace without a result; readers want one without a time zone."""
+
+_MOST_OPERATORS = 100
+"""Operators among the properties of a suite."""
 
 
 def junit_report(runs: Sequence[JudgedRun], night: NightDocument | None = None) -> bytes:
     """Return the XML of ``runs``.
 
-    A night is a suite in front of theirs, with a test case for each of its steps. Of a unit that
-    did not do all, the steps that were not run are skipped, and the unit is an error by itself.
+    A nightly run is a suite in front of theirs, with a test case for each step. Steps that were not
+    run are skipped, and their unit is an error of its own.
 
-    Elements stand in the order that Ant's and Jenkins' schemas ask for. A check that fails is a
-    ``failure``; one that does not hold but is none, is a test that passed and says so in its
-    output; a run that did not end is an ``error``.
+    Elements are in the order that Ant's and Jenkins' schemas require. A failed check is a
+    ``failure``. A warning or note is a test that passed, with its severity in the output. A run
+    that failed before its end is an ``error``.
     """
     root = ET.Element("testsuites", name="etharness")
     if night is not None:
         root.append(night_suite(night))
     for number, run in enumerate(runs, start=len(root)):
-        root.append(_suite(number, run))
+        root.append(_suite(number, describe(run)))
     for count in ("tests", "failures", "errors"):
         root.set(count, str(sum(int(suite.get(count, "0")) for suite in root)))
     root.set("time", f"{sum(float(suite.get('time', '0')) for suite in root):.3f}")
@@ -44,8 +47,8 @@ def junit_report(runs: Sequence[JudgedRun], night: NightDocument | None = None) 
     return document + b"\n"
 
 
-def _suite(number: int, run: JudgedRun) -> ET.Element:
-    result, checks = run.result, run.verdict.checks
+def _suite(number: int, run: RunDescription) -> ET.Element:
+    result, checks = run.run.result, run.verdict.checks
     suite = ET.Element(
         "testsuite",
         name=brief(run.title),
@@ -54,60 +57,75 @@ def _suite(number: int, run: JudgedRun) -> ET.Element:
         timestamp=(result.started_utc if result else _UNKNOWN)[: len(_UNKNOWN)],
         hostname=brief(result.unit) if result else "none",
         tests=str(len(checks) + 1),
-        failures=str(len(run.verdict.failures)),
+        failures=str(len(run.verdict.failed)),
         errors=str(int(run.failure is not None)),
         skipped="0",
         time=f"{result.duration_s:.3f}" if result else "0.000",
     )
     properties = ET.SubElement(suite, "properties")
-    for name, value in provenance(run):
+    for name, value in _properties(run):
         ET.SubElement(properties, "property", name=name, value=value)
     suite.append(_ended(run))
     suite.extend(_cases(checks))
-    ET.SubElement(suite, "system-out").text = _lines(run.console)
+    ET.SubElement(suite, "system-out").text = "\n".join(run.console)
     crash = "" if run.postmortem is None else run.postmortem.message
     ET.SubElement(suite, "system-err").text = _lines(crash)
     return suite
 
 
-def _ended(run: JudgedRun) -> ET.Element:
-    """The test case that is an error if the run did not end."""
-    took = run.result.duration_s if run.result else 0.0
+def _properties(run: RunDescription) -> Iterator[tuple[str, str]]:
+    """The verdict, the facts, and the operators with the longest total time."""
+    yield "verdict", brief(run.verdict.line, LONGEST_SENTENCE)
+    for fact in run.facts:
+        yield fact.label, brief(fact.text, LONGEST_SENTENCE)
+    table = run.operators
+    if table is None:
+        return
+    for place, row in enumerate(table.operators[:_MOST_OPERATORS], start=1):
+        instruction = f", instruction {row.instruction}" if row.instruction else ""
+        times = f"p50 {row.texts.p50}, avg {row.texts.avg} [{table.unit.name}]"
+        value = f"{row.count:,} times, {times}, share {row.share_text} [%]"
+        yield f"operator {place}: {brief(row.name)}{instruction}", value
+    if more := left_out(len(table.operators), _MOST_OPERATORS):
+        yield "operators left out", f"{more:,}"
+
+
+def _ended(run: RunDescription) -> ET.Element:
+    """The test case that is an error if the run failed before its end."""
+    took = run.run.result.duration_s if run.run.result else 0.0
     case = ET.Element("testcase", classname=RUN_CASE, name="the run ends", time=f"{took:.3f}")
     if run.failure is not None:
-        failure, code = run.failure, run.result.exit_code if run.result else 0
-        text = f"{failure.message}\n{failure.hint}\nexit code {code}"
-        message, kind = brief(failure.message, 1000), brief(failure.kind)
+        failure = run.failure
+        text = f"{failure.message}\n{failure.hint}\nexit code {run.exit_code}"
+        message, kind = brief(failure.message, LONGEST_SENTENCE), brief(failure.kind)
         ET.SubElement(case, "error", message=message, type=kind).text = _lines(text)
     return case
 
 
-def _cases(checks: Iterable[Check]) -> list[ET.Element]:
+def _cases(checks: Iterable[CheckRow]) -> Iterator[ET.Element]:
     seen: Counter[tuple[str, str]] = Counter()
-    cases = []
-    for check in checks:
-        name = f"{brief(check.subject)}: {brief(check.rule)}"
-        seen[check.code, name] += 1
-        if (times := seen[check.code, name]) > 1:
+    for row in checks:
+        name = f"{brief(row.subject)}: {brief(row.rule)}"
+        seen[row.code, name] += 1
+        if (times := seen[row.code, name]) > 1:
             name = f"{name} ({times})"
-        case = ET.Element("testcase", classname=check.code, name=name, time="0.000")
-        if check.failed:
-            message = brief(check.reason, 1000)
-            ET.SubElement(case, "failure", message=message, type=check.code).text = _told(check)
+        case = ET.Element("testcase", classname=row.code, name=name, time="0.000")
+        if row.outcome == "fail":
+            message = brief(row.reason, LONGEST_SENTENCE)
+            ET.SubElement(case, "failure", message=message, type=row.code).text = _output(row)
         else:
-            said = "" if check.passed else f"{check.severity}: "
-            ET.SubElement(case, "system-out").text = said + _told(check)
-        cases.append(case)
-    return cases
+            severity = "" if row.outcome == "pass" else f"{row.outcome}: "
+            ET.SubElement(case, "system-out").text = severity + _output(row)
+        yield case
 
 
-def _told(check: Check) -> str:
-    lines = [check.reason]
-    if check.source:
-        lines.append(f"rule: {check.source}")
-    if not check.passed:
-        lines.append(f"what it means: etharness explain {check.code}")
-    return _lines("\n".join(lines))
+def _output(row: CheckRow) -> str:
+    lines = [row.reason]
+    if row.source:
+        lines.append(f"rule: {row.source}")
+    if row.outcome != "pass":
+        lines.append(f"see: etharness explain {row.code}")
+    return "\n".join(lines)
 
 
 def _lines(text: str) -> str:
@@ -115,14 +133,11 @@ def _lines(text: str) -> str:
     return "\n".join(map(printable, text.splitlines()))
 
 
-_LONGEST = 1000
-
-
 def night_suite(night: NightDocument) -> ET.Element:
-    """Return the suite.
+    """Return the suite of a nightly run.
 
-    A failure of the product is a ``failure``, of anybody else an ``error``; one that is known and
-    does not count is skipped, as is a step that was not run.
+    A failure of the product is a ``failure``, any other an ``error``. Quarantined failures and
+    steps that were not run are ``skipped``.
     """
     cases = [*map(_step, night.outcomes), *_besides(night)]
     attempts = [attempt for outcome in night.outcomes for attempt in outcome.attempts]
@@ -154,10 +169,10 @@ def _step(outcome: StepOutcome) -> ET.Element:
     place = f"{step.board}.{step.model}"
     case = _case(place, str(step), f"{took:.3f}")
     if outcome.outcome == "not run":
-        ET.SubElement(case, "skipped", message=brief(f"not run: {outcome.why}", _LONGEST))
+        ET.SubElement(case, "skipped", message=brief(f"not run: {outcome.why}", LONGEST_SENTENCE))
     elif outcome.quarantine:
         why = f"{outcome.owner}: {outcome.why} (known as {outcome.quarantine})"
-        ET.SubElement(case, "skipped", message=brief(why, _LONGEST))
+        ET.SubElement(case, "skipped", message=brief(why, LONGEST_SENTENCE))
     elif outcome.outcome == "fail":
         _failed(case, outcome.owner, outcome.why, _attempts(outcome))
         return case
@@ -192,14 +207,14 @@ def _case(place: str, name: str, seconds: str) -> ET.Element:
 
 def _failed(case: ET.Element, owner: Owner | None, why: str, text: str) -> None:
     kind = "failure" if owner is Owner.PRODUCT else "error"
-    message = brief(why, _LONGEST)
+    message = brief(why, LONGEST_SENTENCE)
     ET.SubElement(case, kind, message=message, type=str(owner or Owner.HOST)).text = "\n".join(
         map(printable, text.splitlines())
     )
 
 
 def _attempts(outcome: StepOutcome) -> str:
-    """Every attempt in a line, and what came of all."""
+    """The outcome of the step, then a line for each attempt."""
     lines = [
         f"attempt {attempt.number}: {attempt.outcome} {attempt.owner or ''} {attempt.message} "
         f"[{attempt.directory}]"

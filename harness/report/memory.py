@@ -11,7 +11,9 @@ from harness.analyze.memory import AllocatorMemory, Gaps, Memory, MemoryPiece
 from harness.analyze.planned_memory import PlannedPool, PlannedTensor
 from harness.formatting import printable
 from harness.records.trace import Trace
-from harness.report.terminal import print_losses, show_line, show_table
+from harness.report.facts import trace_losses
+from harness.report.run import print_losses
+from harness.report.terminal import show_line, show_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -142,7 +144,7 @@ def print_memory(
         _print_failures(console, trace, found.allocators)
     if pools:
         _print_pools(console, pools)
-    print_losses(console, trace)
+    print_losses(console, trace_losses(trace))
 
 
 def _print_allocators(console: Console, allocators: Sequence[AllocatorMemory]) -> None:

@@ -1,50 +1,113 @@
-"""Several judged runs on the terminal: a line each, those that did not pass last, and a count."""
+"""Several judged runs: a row each, how many passed, and on which board and how they failed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
+from harness.report.description import RunDescription, describe
 from harness.report.terminal import show_line, show_table
 from harness.runs.judged_run import JudgedRun
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+HEADERS: Final = ("run", "board", "model", "verdict", "why")
+"""Headers of the cells of a row."""
+
+OWNERS: Final = {
+    0: "passed",
+    1: "a check failed",
+    2: "usage or configuration",
+    3: "results are not comparable",
+    4: "the target misbehaved",
+    75: "infrastructure, safe to retry",
+    130: "interrupted",
+}
+"""What exit codes mean."""
+
+_VERDICTS: Final = {"pass": "pass", "fail": "FAIL", "error": "ERROR"}
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewGroup:
+    """Runs that failed alike.
+
+    Attributes:
+        exit_code: Their exit code.
+        owner: What it means.
+        kind: Class of the failure, or the codes of the failed checks.
+        runs: Places of the runs.
+    """
+
+    exit_code: int
+    owner: str
+    kind: str
+    runs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Several runs.
+
+    Attributes:
+        passed: How many passed.
+        headline: PASS or FAIL, and how many passed.
+        order: Places of the runs, those that did not pass first.
+        rows: Cells of each run, in the order of the runs.
+        boards: Names of boards.
+        models: Names of models, each with the places of its runs on each board.
+        groups: What failed, the largest group first.
+    """
+
+    passed: int
+    headline: str
+    order: tuple[int, ...]
+    rows: tuple[tuple[str, ...], ...]
+    boards: tuple[str, ...]
+    models: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...]
+    groups: tuple[OverviewGroup, ...]
+
+
+def describe_overview(runs: Sequence[RunDescription]) -> Overview:
+    """Describe several runs."""
+    boards = sorted({run.board for run in runs})
+    cells: dict[tuple[str, str], list[int]] = {}
+    failed: dict[tuple[int, str], list[int]] = {}
+    for place, run in enumerate(runs):
+        cells.setdefault((run.model, run.board), []).append(place)
+        if run.verdict.outcome != "pass":
+            codes = ", ".join(dict.fromkeys(check.code for check in run.verdict.failed))
+            kind = run.failure.kind if run.failure is not None else codes
+            failed.setdefault((run.exit_code, kind), []).append(place)
+    groups = [
+        OverviewGroup(code, OWNERS.get(code, "unknown"), kind, tuple(same))
+        for (code, kind), same in failed.items()
+    ]
+    passed = sum(run.verdict.outcome == "pass" for run in runs)
+    result = "PASS" if passed == len(runs) else "FAIL"
+    return Overview(
+        passed=passed,
+        headline=f"{result}: {passed:,} of {len(runs):,} runs passed",
+        order=tuple(sorted(range(len(runs)), key=lambda n: runs[n].verdict.outcome == "pass")),
+        rows=tuple(
+            (run.title, run.board, run.model, _VERDICTS[run.verdict.outcome], run.verdict.why)
+            for run in runs
+        ),
+        boards=tuple(boards),
+        models=tuple(
+            (model, tuple(tuple(cells.get((model, board), ())) for board in boards))
+            for model in sorted({run.model for run in runs})
+        ),
+        groups=tuple(sorted(groups, key=lambda g: (-len(g.runs), g.exit_code, g.kind))),
+    )
+
 
 def print_overview(console: Console, runs: Sequence[JudgedRun]) -> None:
-    """Print how every run ended."""
-    ordered = sorted(runs, key=lambda run: not run.passed)  # stable: otherwise as given
-    headers = ["run", "board", "model", "verdict", "why"]
-    show_table(console, headers, [_row(run) for run in ordered], title="Runs")
-    bad = sum(not run.passed for run in runs)
-    if bad:
-        show_line(console, f"FAIL: {bad} of {len(runs)} runs did not pass", style="bold red")
-    else:
-        show_line(console, f"PASS: all {len(runs)} runs", style="bold green")
-
-
-def _row(run: JudgedRun) -> list[str]:
-    board = run.result.board if run.result else ""
-    model = run.result.model.file if run.result and run.result.model else ""
-    return [run.title, board, model, outcome(run), why(run)]
-
-
-def outcome(run: JudgedRun) -> str:
-    """How a run ended, in a word."""
-    if run.failure is not None:
-        return "failed"
-    return "pass" if run.passed else "FAIL"
-
-
-def why(run: JudgedRun) -> str:
-    """What kept a run from passing, in a sentence; of a run that passed how many checks held."""
-    total = len(run.verdict.checks)
-    if run.failure is not None:
-        return run.failure.message
-    if failures := run.verdict.failures:
-        first, more = failures[0], len(failures) - 1
-        text = f"{first.code} {first.subject}: {first.reason}"
-        return f"{text}; and {more} checks more" if more else text
-    warned = len(run.verdict.warnings)
-    return f"{total - warned} of {total} checks hold"
+    """Print how every run ended, those that did not pass last, and how many passed."""
+    found = describe_overview([describe(run) for run in runs])
+    ordered = sorted(range(len(runs)), key=lambda n: found.rows[n][3] != "pass")
+    show_table(console, HEADERS, [found.rows[n] for n in ordered], title="Runs")
+    style = "bold green" if found.passed == len(runs) else "bold red"
+    show_line(console, found.headline, style=style)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from harness.analyze.allocators import allocator_totals
 from harness.analyze.postmortem import (
     EventDocument,
     PostmortemDocument,
 )
 from harness.decode.postmortem import Postmortem
 from harness.formatting import stack_use
-from harness.report.terminal import print_allocators, print_header, print_losses, show_table
+from harness.report.allocators import describe_allocators
+from harness.report.facts import trace_losses
+from harness.report.run import print_allocators, print_losses
+from harness.report.terminal import print_header, show_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,8 +32,8 @@ def print_postmortem(console: Console, found: Postmortem, document: PostmortemDo
     _print_events(console, document.open, "Open, outermost first")
     _print_events(console, document.last_events, "Last events")
     if found.trace is not None:
-        print_allocators(console, found.trace)
-        print_losses(console, found.trace)
+        print_allocators(console, describe_allocators(allocator_totals(found.trace)))
+        print_losses(console, trace_losses(found.trace))
 
 
 def _header(document: PostmortemDocument) -> dict[str, object]:

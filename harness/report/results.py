@@ -3,31 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from harness.check.history.comparison import HistoryComparison
-from harness.formatting import printable
+from harness.formatting import printable, with_printable_names, with_printable_text
 from harness.records.nightly import NightDocument
 from harness.records.result import Result, encode
+from harness.records.signature import Signature
 from harness.records.verdict import Check
+from harness.report.description import RunDescription, describe
+from harness.report.facts import LossKind
+from harness.report.operators import OperatorRow
 from harness.runs.judged_run import JudgedRun, all_passed
+
+_STATISTICS: Final = ("total", "avg", "p50", "p90", "min", "max")
+
+
+class ReportedOperator(Signature, frozen=True):
+    """An operator, or a scope around operators.
+
+    Times are in ``unit``: ``ns``, or ``ticks`` if the rate of ``clock`` is unknown. They are null
+    if all durations are unknown, which ``unknown`` counts. ``cold`` is the average in the first
+    execution after loading. ``share`` is the total time as a share of the longest scope of the
+    block.
+    """
+
+    clock: str
+    count: int
+    unknown: int
+    unit: str
+    total: float | None
+    avg: float | None
+    p50: float | None
+    p90: float | None
+    min: float | None
+    max: float | None
+    cold: float | None
+    share: float | None
+
+
+class ReportedLoss(msgspec.Struct, frozen=True):
+    """A number of things that are missing.
+
+    ``lost`` makes totals lower bounds. ``by request`` was left out on purpose. ``harmless`` was
+    sent again, or is missing from a copy only.
+    """
+
+    what: str
+    count: int
+    kind: LossKind
 
 
 class ReportedDocument(msgspec.Struct, frozen=True):
     """A judged run, or a trace alone.
 
     ``passed`` is false for a run that failed, too; why is in its ``result``, which is null for a
-    trace alone. ``events`` is null for a run that left no trace. ``checks`` are all that were made
-    now; those of the result were made when it ran. ``comparison`` is null where it was held against
-    no history.
+    trace alone. ``headline`` is the verdict in a sentence. ``events`` is null for a run that left
+    no trace. ``checks`` are all that were made now, failed ones first; those of the result were
+    made when it ran. ``comparison`` is null without a comparison with history. ``operators`` and
+    ``scopes`` have the longest total time first.
     """
 
     title: str
     passed: bool
+    headline: str
     events: int | None
     checks: tuple[Check, ...]
+    operators: tuple[ReportedOperator, ...]
+    scopes: tuple[ReportedOperator, ...]
+    losses: tuple[ReportedLoss, ...]
     comparison: HistoryComparison | None
     result: Result | None
 
@@ -35,7 +82,7 @@ class ReportedDocument(msgspec.Struct, frozen=True):
 class ReportDocument(msgspec.Struct, frozen=True):
     """What ``etharness report --json`` prints, and ``--report FILE.json`` writes.
 
-    ``night`` is the night that the runs are a part of; null if they are of none.
+    ``night`` is the nightly run that the runs are a part of; null without one.
     """
 
     passed: bool
@@ -44,29 +91,56 @@ class ReportDocument(msgspec.Struct, frozen=True):
 
 
 def report_document(runs: Sequence[JudgedRun], night: NightDocument | None = None) -> bytes:
-    """Return the JSON of ``runs``, and of the night that they are of."""
-    documents = [
-        ReportedDocument(
-            title=printable(run.title),
-            passed=run.passed,
-            events=None if run.subject is None else len(run.subject.trace),
-            checks=run.verdict.checks,
-            comparison=run.comparison and _with_printable_names(run.comparison),
-            result=run.result,
-        )
-        for run in runs
-    ]
+    """Return the JSON of ``runs``, and of the nightly run that they are of."""
+    documents = [_reported(describe(run)) for run in runs]
     passed = all_passed(runs) if night is None else night.passed
     return encode(ReportDocument(passed, documents, night))
 
 
-def _with_printable_names(comparison: HistoryComparison) -> HistoryComparison:
-    """The same with names of operators and allocators that JSON can hold."""
+def _reported(run: RunDescription) -> ReportedDocument:
+    table, subject, comparison = run.operators, run.run.subject, run.run.comparison
+    return ReportedDocument(
+        title=run.title,
+        passed=run.verdict.outcome == "pass",
+        headline=run.verdict.headline,
+        events=None if subject is None else len(subject.trace),
+        checks=tuple(with_printable_text(row.check) for row in run.verdict.checks),
+        operators=tuple(map(_operator, table.operators)) if table is not None else (),
+        scopes=tuple(map(_operator, table.scopes)) if table is not None else (),
+        losses=tuple(ReportedLoss(item.what, item.count, item.kind) for item in run.losses),
+        comparison=comparison and _printable_comparison(comparison),
+        result=run.run.result,
+    )
+
+
+def _operator(row: OperatorRow) -> ReportedOperator:
+    op, times = row.operator, row.operator.times
+    values = [None if times is None else getattr(times, name) for name in _STATISTICS]
+    values += [None if op.cold is None else op.cold.avg, row.share]
+    return ReportedOperator(
+        *with_printable_names(op).signature,
+        printable(op.clock.name),
+        row.count,
+        op.unknown,
+        "ticks" if op.clock.hz is None else "ns",
+        *values,
+    )
+
+
+def _printable_comparison(comparison: HistoryComparison) -> HistoryComparison:
+    """The same with texts that JSON can hold."""
     numbers = []
     for number in comparison.numbers:
         metric = number.metric
         delegate = metric.delegate_str and printable(metric.delegate_str)
         name, block = printable(metric.name), printable(metric.block)
         metric = replace(metric, name=name, block=block, delegate_str=delegate)
-        numbers.append(replace(number, metric=metric, reason=printable(number.reason)))
-    return replace(comparison, numbers=tuple(numbers))
+        unit, reason = printable(number.board_unit), printable(number.reason)
+        numbers.append(replace(number, metric=metric, board_unit=unit, reason=reason))
+    return replace(
+        comparison,
+        description=printable(comparison.description),
+        units=tuple(map(printable, comparison.units)),
+        numbers=tuple(numbers),
+        notes=tuple(map(printable, comparison.notes)),
+    )

@@ -1,22 +1,38 @@
-"""A run for people's eyes: what ran where, how it went, and the verdict last."""
+"""A run on the terminal: operators, allocators, clocks and losses, and the verdict last."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
+from harness.analyze.statistics import Operator
 from harness.check.history.comparison import HistoryComparison
-from harness.formatting import stack_use
-from harness.records.result import Result, bytes_carried, corrupt_frames
+from harness.records.result import Result
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
-from harness.report.against import print_against
-from harness.report.terminal import print_run, print_verdict, show_line
+from harness.report.allocators import AllocatorRow
+from harness.report.changes import ChangeRow, ChangeTable
+from harness.report.description import (
+    CheckRow,
+    RunDescription,
+    VerdictDescription,
+    describe,
+)
+from harness.report.facts import Loss
+from harness.report.operators import OperatorListing, OperatorRow, several_blocks
+from harness.report.terminal import print_header, show_line, show_table, show_wrapped
+from harness.runs.evaluation import subject_of
+from harness.runs.judged_run import JudgedRun
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-EXECUTE = "Execute"
-"""What ExecuTorch calls the block of an execution; the others are about loading."""
+Column = tuple[str, "Callable[[Operator], str]"]
+"""A further column of operators: its header, and what makes a cell."""
+
+_MOST_CHECKS = 20
+"""Failed checks listed by default (-v lists all)."""
 
 
 def show_run(
@@ -28,64 +44,239 @@ def show_run(
     verbosity: int = 0,
     comparison: HistoryComparison | None = None,
 ) -> None:
-    """Print a finished run: only the verdict when ``verbosity`` is negative, all when positive."""
-    verdict = Verdict(result.verdict.checks) if result.verdict else None
-    if verbosity < 0:
-        if verdict is not None:
-            print_verdict(console, verdict, verbosity=verbosity)
-        return
-    header = _header(result, directory)
-    print_run(
-        console,
-        trace,
-        header=header,
-        verdict=verdict if comparison is None else None,
-        block=None if verbosity > 0 else EXECUTE,
-        detailed=verbosity > 0,
-        qualities=result.clock_quality,
-    )
-    if comparison is not None:
+    """Print a finished run; only the verdict if ``verbosity`` is negative, everything if positive.
+
+    Args:
+        console: Where to print.
+        result: The result of the run; the verdict is left out if it has none.
+        trace: What was logged.
+        directory: The run directory.
+        verbosity: How much to print.
+        comparison: What became of each number against history, if it was compared.
+    """
+    checks = () if result.verdict is None else result.verdict.checks
+    subject = subject_of(trace, result)
+    run = JudgedRun(directory, subject, Verdict(checks), result, comparison=comparison)
+    print_run(console, describe(run), verbosity=verbosity, judged=result.verdict is not None)
+
+
+def print_run(
+    console: Console, run: RunDescription, *, verbosity: int = 0, judged: bool = True
+) -> None:
+    """Print a run, the verdict last.
+
+    Args:
+        console: Where to print.
+        run: What to print.
+        verbosity: Negative for the verdict alone; positive to list every event and every check.
+        judged: Print the verdict.
+    """
+    if verbosity >= 0:
+        print_header(console, {fact.label: fact.text for fact in run.facts if fact.essential})
+        print_trace(console, run, detailed=verbosity > 0)
+        if run.changes is not None:
+            show_line(console)
+            print_changes(console, run.changes, detailed=verbosity > 0)
+    if judged:
+        print_verdict(console, run.verdict, verbosity=verbosity)
+
+
+def print_trace(
+    console: Console,
+    run: RunDescription,
+    *,
+    detailed: bool = False,
+    columns: Sequence[Column] = (),
+) -> None:
+    """Print what was measured: operators, allocators, clocks, losses.
+
+    Args:
+        console: Where to print.
+        run: What to print.
+        detailed: List all events in the order of the log, and groups of identical runs.
+        columns: Further columns of operators.
+    """
+    if run.operators is None:
+        show_line(console, "no profile events")
         show_line(console)
-        print_against(console, comparison, detailed=verbosity > 0)
-        if verdict is not None:
-            print_verdict(console, verdict, verbosity=verbosity)
+    else:
+        print_operators(console, run.operators, detailed=detailed, columns=columns)
+    if detailed:
+        _print_runs(console, run)
+    print_allocators(console, run.allocators)
+    for line in run.clock_lines:
+        show_line(console, line)
+    print_losses(console, run.losses)
 
 
-def _header(result: Result, directory: str) -> dict[str, object]:
-    header: dict[str, object] = {}
-    if target := result.target:
-        header["board"] = f"{target.board} ({target.cpu}), firmware {target.build_id}"
-        clock = target.clocks[0]
-        rate = clock.hz_numerator / clock.hz_denominator
-        header["clock"] = f"{clock.name}, {rate:,.0f} Hz, {clock.bits} bits{_probe_cost(result)}"
-    if model := result.model:
-        header["model"] = f"{model.file}, {model.nbytes:,} bytes, sha256 {model.sha256[:12]}"
-        header["arena"] = f"{model.planned_bytes:,} planned + {model.method_bytes:,} method bytes"
-    header["runs"] = f"{result.runs_completed} of {result.runs_requested}"
-    if trace := result.trace:
-        header["trace"] = f"{trace.events:,} events in {trace.log_bytes:,} bytes, digest verified"
-        if trace.values:
-            header["values"] = (
-                f"{trace.values:,} with {trace.debug_bytes:,} bytes of tensors; logging them took "
-                f"{trace.value_ticks:,} ticks"
-            )
-        if trace.streaming_ticks:
-            header["streaming"] = f"{trace.streaming_ticks:,} ticks, within Method::execute"
-        if trace.stack_size:
-            header["stack"] = stack_use(trace.stack_used, trace.stack_size)
-    header["link"] = _link_health(result.link)
-    header["kept in"] = directory
-    return header
+def print_operators(
+    console: Console,
+    table: OperatorListing,
+    *,
+    detailed: bool = False,
+    columns: Sequence[Column] = (),
+) -> None:
+    """Print operators and scopes, or everything in the order of the log if ``detailed``.
+
+    The share is of the longest scope of the block, normally ``Method::execute``; scopes nest, so
+    shares do not add up to 100 %. If there are cold runs and warm ones, a column has the average
+    of the cold one. If durations are unknown, a column counts them; no other number includes them.
+    """
+    if detailed:
+        parts = [("event", "Events", table.logged)]
+    else:
+        parts = [("operator", "Operators", table.operators), ("scope", "Scopes", table.scopes)]
+    for what, title, rows in parts:
+        if rows:
+            _print_rows(console, table, what, title, rows, columns)
 
 
-def _probe_cost(result: Result) -> str:
-    if result.target is None or not result.target.probe_pairs:
-        return ""
-    ticks = result.target.probe_ticks / result.target.probe_pairs
-    return f"; an empty event costs {ticks:.1f} ticks"
+def _print_rows(
+    console: Console,
+    table: OperatorListing,
+    what: str,
+    title: str,
+    rows: Sequence[OperatorRow],
+    columns: Sequence[Column],
+) -> None:
+    names = ("p50", "avg", "min", "max", *("cold",) * table.cold)
+    several = several_blocks(rows)
+    texts = ["block"] * several
+    headers = [what, *texts, "instruction", "count", *["unknown"] * table.unknown]
+    headers += [*(f"{name} [{table.unit.name}]" for name in names), "share [%]"]
+    numbers = range(1 + len(texts), len(headers))
+    cells = [
+        [
+            row.name,
+            *[row.block] * several,
+            row.instruction,
+            f"{row.count:,}",
+            *[f"{row.operator.unknown:,}"] * table.unknown,
+            *(getattr(row.texts, name) for name in names),
+            row.share_text,
+            *(cell(row.operator) for _, cell in columns),
+        ]
+        for row in rows
+    ]
+    headers += [header for header, _ in columns]
+    show_table(console, headers, cells, title=title, numbers=numbers)
 
 
-def _link_health(link: dict[str, int]) -> str:
-    """What the line cost: bytes carried, and the counters that should be zero."""
-    carried, corrupt = bytes_carried(link), corrupt_frames(link)
-    return f"{carried:,} bytes, {corrupt} corrupt frames, {link.get('retries', 0)} retries"
+def _print_runs(console: Console, run: RunDescription) -> None:
+    """Print groups of blocks with the same events in the same order, per name of blocks."""
+    found = run.run.subject.runs if run.run.subject is not None else []
+    first = {item.signature: n for n, item in reversed([*enumerate(found)])}
+    rows = []
+    for _, group in groupby(sorted(found, key=lambda r: first[r.signature]), lambda r: r.signature):
+        same = [*group]
+        cold = sum(item.cold for item in same)
+        numbers = (len(same), same[0].order, cold, same[0].events)
+        rows.append([same[0].name, *(f"{count:,}" for count in numbers)])
+    if rows:
+        headers = ["block", "identical runs", "first at", "cold", "events"]
+        show_table(console, headers, rows, title="Runs", numbers=range(1, 5))
+
+
+def print_allocators(console: Console, allocators: Sequence[AllocatorRow]) -> None:
+    """Print totals per allocator, or nothing when none was declared or used."""
+    if allocators:
+        headers = ["allocator", "count", "total [B]", "peak [B]", "largest [B]"]
+        headers += ["failures", "refused [B]"]
+        rows = [
+            [row.name, row.count, row.held, row.peak, row.largest, row.failures, row.refused]
+            for row in allocators
+        ]
+        show_table(console, headers, rows, title="Allocators", numbers=range(1, len(headers)))
+
+
+def print_losses(console: Console, losses: Sequence[Loss]) -> None:
+    """Print what is missing from the log; always prints a line."""
+    texts = {
+        kind: "; ".join(f"{i.count:,} {i.what}" for i in losses if i.count and i.kind == kind)
+        for kind in ("by request", "lost")
+    }
+    if texts["by request"]:
+        show_line(console, f"not recorded: {texts['by request']}")
+    if texts["lost"]:
+        text = f"LOSSES: {texts['lost']}; totals are lower bounds"
+        show_line(console, text, style="bold red")
+    else:
+        show_line(console, "losses: none; the log is complete")
+
+
+def print_changes(console: Console, changes: ChangeTable, *, detailed: bool = False) -> None:
+    """Print numbers that changed against the baseline, or all numbers if ``detailed``."""
+    shown = (*changes.changed, *(changes.others if detailed else ()))
+    if shown:
+        _print_numbers(console, changes, shown)
+    for judgement, count in changes.counts:
+        total = len(changes.changed) + len(changes.others)
+        if judgement == "same":
+            show_line(console, f"same as {changes.description}: {count:,} of {total:,} numbers")
+    for note in changes.notes:
+        show_line(console, f"note: {note}")
+
+
+def _print_numbers(console: Console, changes: ChangeTable, shown: Sequence[ChangeRow]) -> None:
+    headers = ["", "number", *["unit"] * changes.several_units]
+    first = len(headers)
+    headers += ["baseline", "now", "change", "relative", "by chance", "noise", "sessions"]
+    rows = [
+        [
+            row.judgement,
+            row.name,
+            *[row.unit] * changes.several_units,
+            *(row.baseline, row.now, row.change, row.relative),
+            *(row.chance, row.noise, row.sessions),
+        ]
+        for row in shown
+    ]
+    title = f"Compared with {changes.description}"
+    show_table(console, headers, rows, title=title, numbers=range(first, len(headers)))
+
+
+def print_verdict(console: Console, verdict: VerdictDescription, *, verbosity: int = 0) -> None:
+    """Print warnings and notes, then PASS or FAIL, then the reasons, the worst first.
+
+    Args:
+        console: Where to print.
+        verdict: What to print.
+        verbosity: Negative for the verdict and failed checks alone; positive to print a table of
+            all checks first.
+    """
+    show_line(console)
+    if verbosity > 0:
+        _print_checks(console, verdict)
+    most = None if verbosity > 0 else _MOST_CHECKS
+    if verbosity >= 0:
+        warned = [(f"{row.outcome}: ", row) for row in verdict.warned]
+        _print_reasons(console, warned, most)
+    style = "bold green" if verdict.outcome == "pass" else "bold red"
+    show_wrapped(console, verdict.line, indent=6, style=style)
+    _print_reasons(console, [("  ", row) for row in verdict.failed], most)
+
+
+def _print_reasons(
+    console: Console, reasons: Sequence[tuple[str, CheckRow]], most: int | None
+) -> None:
+    """Print why checks do not hold, each behind a prefix; ``most`` of them at most."""
+    for prefix, row in reasons[:most]:
+        because = f"{row.code} {row.subject}: {row.rule}: {row.reason}"
+        style = None if row.outcome == "fail" else "yellow"
+        show_wrapped(console, f"{prefix}{because}", indent=len(prefix) + 4, style=style)
+    if most is not None and len(reasons) > most:
+        prefix = " " * (len(reasons[0][0]) - len(reasons[0][0].lstrip()))
+        show_line(console, f"{prefix}and {len(reasons) - most:,} more; -v lists all")
+
+
+def _print_checks(console: Console, verdict: VerdictDescription) -> None:
+    """Print a table of all checks, failed ones last."""
+    rows = [
+        [
+            "FAIL" if row.outcome == "fail" else row.outcome,
+            *(row.code, row.rule, row.subject, row.measured, row.limit),
+        ]
+        for row in (*verdict.passed, *verdict.warned, *verdict.failed)
+    ]
+    headers = ["", "code", "rule", "subject", "measured", "limit"]
+    show_table(console, headers, rows, title="Checks", numbers=(4, 5))

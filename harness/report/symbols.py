@@ -17,7 +17,9 @@ from harness.analyze.unwrap import ends_before_start
 from harness.errors import UsageError
 from harness.formatting import DisplayUnit, printable, time_unit
 from harness.records.trace import OPERATOR_CALL, Trace
-from harness.report.terminal import Column, show_line, show_table, with_delegate
+from harness.report.run import Column
+from harness.report.terminal import show_line, show_table
+from harness.report.text import with_delegate
 
 if TYPE_CHECKING:
     from rich.console import Console

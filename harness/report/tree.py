@@ -9,7 +9,10 @@ from harness.analyze.merged_tree import MergedNode, merged_tree
 from harness.formatting import TICKS, DisplayUnit, time_text, time_unit
 from harness.records.signature import by_block
 from harness.records.trace import NO_CLOCK, Kind, Trace
-from harness.report.terminal import print_losses, show_line, show_table, with_delegate
+from harness.report.facts import trace_losses
+from harness.report.run import print_losses
+from harness.report.terminal import show_line, show_table
+from harness.report.text import with_delegate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,23 +42,21 @@ def print_tree(console: Console, trace: Trace, *, detailed: bool = False) -> Non
     if backward := int(tree.backward.sum()):
         text = "events end before they start: what they took is unknown, and counts as 0"
         show_line(console, f"backward: {backward} {text}")
-    print_losses(console, trace)
+    print_losses(console, trace_losses(trace))
 
 
 def _print_nodes(console: Console, block: str, nodes: list[MergedNode]) -> None:
     times = [node.total_ns for node in nodes if node.total_ns is not None]
     unit = time_unit(times) if times else TICKS
-    several_delegates = any(node.delegate_int != -1 or node.delegate_str for node in nodes)
     all_of: dict[str, float] = {}
     for node in nodes:
         all_of[_scale(node)] = all_of.get(_scale(node), 0.0) + _own(node)
     rows = []
     for node in nodes:
-        name = with_delegate(node) if several_delegates else node.name
         whole = all_of[_scale(node)]
         rows.append(
             [
-                _indent(node.depth) + (name or "(no name)"),
+                _indent(node.depth) + with_delegate(node),
                 str(node.instruction),
                 str(node.count),
                 *_times(node, unit),

@@ -316,7 +316,7 @@ def test_without_scripts_everything_can_be_read_and_nothing_is_dead(browser: Bro
     browser.open("run")
     text = browser.chrome.find_element(By.TAG_NAME, "main").text
     for expected in (
-        "1 of 4 checks do not hold, 1 warning, 1 note",
+        "1 of 4 checks failed, 1 warning, 1 note",
         "native_call_op4.out",
         "Call tree",
         "heap: peak",

@@ -42,7 +42,7 @@ def test_one_slower_operator_of_a_simulated_board_is_found(
     assert [run("aaaa", None).code for _ in range(3)] == [0, 0, 0]
     same = run("bbbb", None, "--baseline", "commit:aaaa")
     assert same.code == 0, same.err
-    assert "the same beside commit aaaa: " in same.out
+    assert "same as commit aaaa: " in same.out
     slower = run("cccc", 3, "--baseline", "commit:aaaa")
     assert slower.code == 1, slower.err
     [reason] = [line for line in slower.out.splitlines() if line.startswith("  H01")]

@@ -31,9 +31,9 @@ from harness.records.result import (
 from harness.records.trace import Block, Kind, Losses, Trace
 from harness.records.verdict import Verdict
 from harness.report.formats import check_report_file, write_report
-from harness.report.html import html_report, page
+from harness.report.html import environment, html_report
 from harness.report.html.curve import axis, thinned
-from harness.report.html.formatting import Limits
+from harness.report.limits import Limits
 from harness.runs.evaluation import evaluate_path
 from harness.runs.judged_run import JudgedRun
 from harness.runs.source import load_source
@@ -67,7 +67,7 @@ def test_the_verdict_and_why_come_first_and_lead_to_an_explanation() -> None:
     run = reported(held(), unmet("B01", "relu", "2 us exceeds the limit of 1 us"))
     found = page_of(run)
     text = found.text(found.all("main")[0])
-    assert text.index("1 of 2 checks do not hold") < text.index("2 us exceeds the limit of 1 us")
+    assert text.index("1 of 2 checks failed") < text.index("2 us exceeds the limit of 1 us")
     assert text.index("2 us exceeds") < text.index("Operators")
     links = [a.get("href") for a in found.all("a")]
     assert "#code-B01" in links
@@ -107,14 +107,14 @@ def test_a_run_that_failed_says_what_to_try_and_what_the_board_was_doing() -> No
     failed = failed_run("the board restarted", kind="RestartedError", exit_code=4)
     found = page_of(replace(failed, postmortem=crash, console="one\ntwo\x1b[0m\n"))
     text = found.text(found.all("main")[0])
-    assert "The run did not end: the board restarted" in text
+    assert "the run failed: RestartedError: the board restarted" in text
     assert "exit code 4" in text
     assert "Try: try again" in text
     told = found.section("-postmortem")
     for expected in ("HardFault in conv2d", "0x00001234", "conv2d.c:12", "the log is cut off"):
         assert expected in told
     assert "one\ntwo\\x1b[0m" in found.section("-console")
-    assert "executions asked for and not completed2" in found.section("-losses").replace("\n", "")
+    assert "executions requested and not completed2" in found.section("-losses").replace("\n", "")
 
 
 def test_several_runs_are_a_matrix_of_boards_and_models_and_failures_by_class() -> None:
@@ -175,7 +175,7 @@ def test_every_loss_is_a_number_zero_too() -> None:
     trace = replace(SMALL, losses=Losses(events=1234, runs=2)).sealed()
     text = page_of(reported(trace=trace)).section("-losses").replace("\n", "")
     assert "events dropped by the target1,234" in text
-    assert "runs given up for newer ones, as asked for2" in text
+    assert "runs overwritten by newer ones, as requested2" in text
 
 
 def test_link_clock_and_outputs_are_described() -> None:
@@ -250,20 +250,20 @@ def test_everything_that_tells_a_run_from_another_is_said() -> None:
     found = page_of(reported(result=result))
     text = " ".join(found.section("-provenance").split())
     for expected in (
-        "native (x86), b1d",
+        "native (x86), firmware b1d",
         "version 3, frames of up to 512 bytes",
         "room for log4,000 bytes",
-        "an empty event costs3.5 ticks",
+        "clockcpu, 100 Hz, 32 bits; an empty event costs 3.5 ticks",
         "1,234 text + 56 data + 78 bss bytes",
         "net.pte, 10 bytes",
         "input 0int8, 4, 4 bytes, inputs/0.npy",
-        "delegatesNpuBackend",
+        "delegatesNpuBackend (2 instructions)",
         "11 events of 2 blocks in 333 bytes",
         "7 with 99 bytes of tensors",
         "44 ticks, within Method::execute",
         "55 of 66 bytes used",
         "time scale of npu*100 MHz",
-        "of 1 outputs, off by rtol 0.5",
+        "of 1 outputs, tolerance rtol 0.5",
     ):
         assert expected in text
     losses = "".join(found.section("-losses").split("\n"))
@@ -406,7 +406,7 @@ def test_the_same_runs_give_the_same_bytes() -> None:
 def test_without_jinja_the_extra_is_named_before_anything_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    page._environment.cache_clear()
+    environment.environment.cache_clear()
     check_report_file(Path("night.html"))
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(UsageError) as caught:

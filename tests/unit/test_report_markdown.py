@@ -38,9 +38,11 @@ def report(*runs: JudgedRun) -> str:
 
 def test_one_run_begins_with_its_verdict_and_why() -> None:
     lines = report(reported(held(), unmet(), unmet("I05", "warned"))).splitlines()
-    assert lines[0] == "# FAIL: 1 of 3 checks do not hold"
+    assert lines[0] == "# FAIL: 1 of 3 checks failed, 1 warning"
     told = "\n".join(lines)
-    failed, warned, slow = (told.index(text) for text in ("What failed", "Warnings", "Longest op"))
+    failed, warned, slow = (
+        told.index(text) for text in ("Failed checks", "Warnings", "Longest op")
+    )
     assert failed < warned < slow < told.index("Provenance")
     assert "| B01 | relu | a rule | it is not so |" in lines
     assert "| relu | 1 | 1 | 10.0 | 10.0 | 33.3 |" in lines
@@ -49,16 +51,18 @@ def test_one_run_begins_with_its_verdict_and_why() -> None:
 
 def test_of_several_runs_those_that_did_not_pass_come_first() -> None:
     told = report(reported(held(), title="good"), failed_run("port gone"))
-    assert told.startswith("# FAIL: 1 of 2 runs did not pass\n")
-    assert told.index("## FAIL: the run did not end: LinkError") < told.index("## PASS: 1 of 1")
-    assert "port gone\n\nTry: try again\n" in told
-    assert report(reported(held()), reported(held())).startswith("# PASS: all 2 runs\n")
+    assert told.startswith("# FAIL: 1 of 2 runs passed\n")
+    assert told.index("## FAIL: the run failed: LinkError: port gone") < told.index(
+        "## PASS: 1 of 1"
+    )
+    assert "\n\nTry: try again\n" in told
+    assert report(reported(held()), reported(held())).startswith("# PASS: 2 of 2 runs passed\n")
 
 
 def test_changes_against_history_are_shown() -> None:
     comparison = slower_by_3_percent("conv|2d")
     told = report(replace(reported(held()), comparison=comparison))
-    assert "**Changes against the last 20**" in told
+    assert "**Compared with the last 20**" in told
     assert r"| regression | conv\|2d · instruction 3 · p50 |" in told
     assert "+30.0 ns" in told
     assert "+3.00 %" in told
@@ -90,5 +94,5 @@ def test_it_stays_below_what_ci_systems_show_and_says_what_is_missing(tmp_path: 
     told = data.decode()
     shown = told.count("\n## FAIL")
     assert 0 < shown < 60
-    assert f"*{61 - shown} runs more are left out" in told.splitlines()[-1]
-    assert "*10 checks more are left out.*" in told
+    assert f"*{61 - shown} more runs are left out" in told.splitlines()[-1]
+    assert "*10 more checks are left out.*" in told

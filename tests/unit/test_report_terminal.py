@@ -19,11 +19,14 @@ from harness.check.subject import Subject
 from harness.decode.device_log import read_log
 from harness.formatting import printable, time_unit
 from harness.records.clock_domain import ClockDomain
+from harness.records.result import Result
 from harness.records.trace import Trace
 from harness.records.verdict import Check, Verdict
-from harness.report.terminal import print_operators, print_run, print_verdict
+from harness.report.description import describe, describe_verdict
+from harness.report.run import print_run, print_verdict
+from harness.runs.judged_run import JudgedRun
 from tests.support.logs import CompactLog
-from tests.support.reported import held, unmet
+from tests.support.reported import FINISHED, held, unmet
 
 SYSTICK = ClockDomain("systick", Fraction(25_000_000), 32)
 LONG = "native_call_" + "very_long_operator_name_" * 8 + "end.out"
@@ -37,24 +40,34 @@ def trace(*, dropped: int = 0, clocks: list[ClockDomain] | None = None) -> Trace
     return read_log(log.image(), [SYSTICK] if clocks is None else clocks)
 
 
-def printed(subject: Trace, *, terminal: bool = False, width: int = 80, **options: object) -> str:
-    console = Console(file=io.StringIO(), force_terminal=terminal, width=width, no_color=True)
-    print_run(console, subject, **options)  # type: ignore[arg-type]
-    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+def printed(
+    trace: Trace,
+    *,
+    terminal: bool = False,
+    width: int = 80,
+    detailed: bool = False,
+    result: Result | None = None,
+    verdict: Verdict | None = None,
+) -> str:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=terminal, width=width, no_color=True)
+    run = describe(JudgedRun("out", Subject(trace), verdict or Verdict(()), result))
+    print_run(console, run, verbosity=int(detailed), judged=verdict is not None)
+    return out.getvalue()
 
 
 def test_piped_output_is_plain_and_uncut() -> None:
-    text = printed(trace(), header={"board": "native", "model": "kws_f32.pte"})
+    text = printed(trace(), result=FINISHED)
     assert LONG in text
     assert text.isascii()
     assert "\x1b" not in text
     assert all(line == line.rstrip() for line in text.splitlines())
     lines = text.splitlines()
     assert lines[0].split() == ["board", "native"]
-    header = next(line for line in lines if line.startswith("event"))
+    header = next(line for line in lines if line.startswith("operator "))
     assert "p50 [us]" in header
     execute = next(line for line in lines if line.startswith("Method::execute"))
-    assert execute.split() == ["Method::execute", "0", "1", *["40.000"] * 4, "100.0"]
+    assert execute.split() == ["Method::execute", "1", *["40.000"] * 4, "100.0"]
     assert "losses: none" in text
 
 
@@ -69,13 +82,10 @@ def test_a_terminal_of_any_width_shows_every_character(width: int) -> None:
 
 
 def test_the_longest_total_comes_first_and_the_log_order_on_request() -> None:
-    names = ("native_call_a", LONG, "Method::execute")
-    longest_first, as_logged = (
-        [printed(trace(), detailed=detailed).index(name) for name in names]
-        for detailed in (False, True)
-    )
-    assert longest_first == sorted(longest_first, reverse=True)
-    assert as_logged == sorted(as_logged)
+    as_logged = ("native_call_a", LONG, "Method::execute")
+    for names, detailed in (((LONG, "native_call_a", "Method::execute"), False), (as_logged, True)):
+        places = [printed(trace(), detailed=detailed).index(name) for name in names]
+        assert places == sorted(places)
 
 
 def test_without_a_rate_times_are_ticks() -> None:
@@ -97,16 +107,14 @@ def test_the_verdict_comes_last_with_its_reasons() -> None:
         allocator=(AllocatorLimit(name="planned_*", limit_bytes=5000),),
     )
     lines = printed(trace(), verdict=evaluate(Subject(trace()), rules)).splitlines()
-    assert re.fullmatch(r"FAIL: 1 of \d+ checks do not hold", lines[-2])
+    assert re.fullmatch(r"FAIL: 1 of \d+ checks failed", lines[-2])
     assert "40 us exceeds the limit of 30 us" in lines[-1]
     passing = printed(trace(), verdict=evaluate(Subject(trace()))).splitlines()
-    assert re.fullmatch(r"PASS: (\d+) of \1 checks hold", passing[-1])
+    assert re.fullmatch(r"PASS: (\d+) of \1 checks passed", passing[-1])
 
 
-def test_a_block_without_events_is_said_to_be_empty() -> None:
-    console = Console(file=io.StringIO())
-    print_operators(console, "Nowhere", [])
-    assert "no profile events in block 'Nowhere'" in console.file.getvalue()  # type: ignore[attr-defined]
+def test_a_trace_without_events_is_said_to_be_empty() -> None:
+    assert printed(Trace.unset(0)).splitlines()[2] == "no profile events"
 
 
 def test_names_cannot_control_the_terminal() -> None:
@@ -155,13 +163,13 @@ def test_the_cold_run_stands_beside_the_others() -> None:
     for length in (1000, 250, 500):
         log.block("Execute").profile("Method::execute", 0, length, chain=-1)
     lines = printed(read_log(log.image(), [SYSTICK])).splitlines()
-    header = next(line for line in lines if "cold [us]" in line)
+    header = next(line for line in lines if line.startswith("scope"))
     execute = next(line for line in lines if line.startswith("Method::execute"))
     times = execute.split()[3:-1]
+    loading = next(line for line in lines if line.startswith("Method::init"))
     assert times == ["20.000", "23.333", "10.000", "40.000", "40.000"]
     assert header.index("max [us]") < header.index("cold [us]") < header.index("share")
-    only = next(line for line in lines if line.startswith("event"))
-    assert "cold" not in only, "of the loading there are no cold and warm runs"
+    assert len(loading.split()) == len(execute.split()) - 1, "loading has no cold and warm runs"
 
 
 def test_runs_that_are_not_alike_show_on_request() -> None:
@@ -171,7 +179,7 @@ def test_runs_that_are_not_alike_show_on_request() -> None:
         for _repeat in range(repeats):
             log.profile("a", 0, 1)
     subject = read_log(log.image(), [SYSTICK])
-    assert "runs alike" not in printed(subject)
+    assert "identical runs" not in printed(subject)
     lines = printed(subject, detailed=True).splitlines()
     begin = lines.index("Runs")
     assert [line.split() for line in lines[begin + 2 : begin + 4]] == [
@@ -183,7 +191,7 @@ def test_runs_that_are_not_alike_show_on_request() -> None:
 def shown_verdict(*checks: Check, verbosity: int = 0, width: int | None = None) -> list[str]:
     out = io.StringIO()
     console = Console(file=out, width=width or 10_000, force_terminal=width is not None)
-    print_verdict(console, Verdict(checks), verbosity=verbosity)
+    print_verdict(console, describe_verdict(Verdict(checks)), verbosity=verbosity)
     return re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()).splitlines()[1:]
 
 
@@ -192,15 +200,15 @@ def test_a_verdict_ends_with_the_worst_failures_and_warnings_stand_before() -> N
     much = msgspec.structs.replace(much, measured=500.0)
     note = msgspec.structs.replace(unmet("I05", "note"), severity="note")
     found = shown_verdict(little, unmet("I05", "warned"), held(), much, note)
-    starts = ["note: I05 note:", "warning: I05 warned:", "FAIL: 2 of 5", "  B01 much:", "  B01 lit"]
+    starts = ["warning: I05 warned:", "note: I05 note:", "FAIL: 2 of 5", "  B01 much:", "  B01 lit"]
     assert [line[: len(start)] for line, start in zip(found, starts, strict=True)] == starts
 
 
 def test_a_quiet_verdict_is_only_that_and_a_detailed_one_has_every_check() -> None:
     checks = (unmet("I05", "warned"), unmet(subject="slow"), held(subject="fine"))
     quiet = shown_verdict(*checks, verbosity=-1)
-    assert quiet == ["FAIL: 1 of 3 checks do not hold", "  B01 slow: a rule: it is not so"]
-    assert shown_verdict(checks[0], verbosity=-1) == ["PASS: 0 of 1 checks hold"]
+    assert quiet == ["FAIL: 1 of 3 checks failed, 1 warning", "  B01 slow: a rule: it is not so"]
+    assert shown_verdict(checks[0], verbosity=-1) == ["PASS: 0 of 1 checks passed, 1 warning"]
     table = shown_verdict(*checks, verbosity=1)
     assert [line.split()[0] for line in table[2:5]] == ["pass", "warning", "FAIL"]
 
@@ -208,8 +216,8 @@ def test_a_quiet_verdict_is_only_that_and_a_detailed_one_has_every_check() -> No
 def test_a_verdict_names_the_worst_of_very_many_failures() -> None:
     checks = [unmet(subject=f"op{number}") for number in range(100)]
     found = shown_verdict(*checks)
-    assert found[0] == "FAIL: 100 of 100 checks do not hold"
-    assert found[-1] == "  and 80 more; -v shows all"
+    assert found[0] == "FAIL: 100 of 100 checks failed"
+    assert found[-1] == "  and 80 more; -v lists all"
     assert len(found) == 22
     assert len([line for line in shown_verdict(*checks, verbosity=1) if line[:5] == "  B01"]) == 100
 

@@ -85,10 +85,10 @@ def test_several_runs_become_one_report_and_the_worst_decides(
     file = tmp_path / "all.json"
     code, out, _ = etharness("report", good, ETDUMP, "-o", file)
     assert code == 0
-    assert out.splitlines()[-1] == "PASS: all 2 runs"
+    assert out.splitlines()[-1] == "PASS: 2 of 2 runs passed"
     code, out, _ = etharness("report", gone, good, "-o", file)
     assert code == 1
-    assert out.splitlines()[-1] == "FAIL: 1 of 2 runs did not pass"
+    assert out.splitlines()[-1] == "FAIL: 1 of 2 runs passed"
     assert out.index(str(good)) < out.index(str(gone)), "those that did not pass come last"
     assert "port gone" in out
     written = document("report", file.read_text())
@@ -123,14 +123,14 @@ def test_check_of_a_failed_run_reports_it_and_says_that_there_is_no_trace(
     assert "port gone" in (tmp_path / "r.json").read_text()
 
 
-def test_check_of_a_failed_run_with_a_log_ends_with_the_failure(
+def test_check_of_a_failed_run_with_a_log_says_how_it_failed(
     tmp_path: Path, etharness: Etharness
 ) -> None:
     result = failed_run("it crashed", kind="TargetError", exit_code=4).result or FINISHED
     code, out, _ = etharness("check", run_directory(tmp_path / "run", result))
     assert code == 1
     assert "I12 executions: all requested executions completed: 0 of 2 executions completed" in out
-    assert out.splitlines()[-1] == "FAIL: the run failed: TargetError: it crashed"
+    assert out.splitlines()[-2] == "FAIL: the run failed: TargetError: it crashed"
 
 
 def test_a_damaged_log_of_a_failed_run_does_not_stop_a_report(

@@ -1,4 +1,4 @@
-"""What the codes of checks mean, from the pages of the documentation, inside the report."""
+"""Explanations of check codes, from the pages of the documentation."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 from harness.check.pages import explain
 from harness.errors import UsageError
 from harness.records.check_codes import CODES
-from harness.report.html.libraries import require_libraries
+from harness.report.html.environment import require_libraries
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
 _DEEPER = 1
-"""Levels that headings of a page are moved below those of the report."""
+"""Levels that the headings of a page are moved down."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A code: what it is about, its usual severity, and its page as HTML; empty where unknown."""
+    """A code, its title, its default severity and its page as HTML; empty where unknown."""
 
     code: str
     title: str
@@ -43,11 +43,11 @@ def _explanation(code: str) -> Explanation:
 
 @cache
 def _page(code: str) -> Markup | str:
-    """The page of a code without its title. Links, which lead out of the report, are plain text."""
+    """The page of a code without its title and without links, which would leave the report."""
     _, markupsafe, markdown_it = require_libraries()
     try:
         _, text = explain(code)
-    except UsageError:  # there is none
+    except UsageError:  # no such page
         return ""
     renderer = markdown_it.MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = renderer.parse(text)

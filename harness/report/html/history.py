@@ -1,10 +1,9 @@
-"""A result beside its history: what it is held against, and every number from result to result."""
+"""A run beside its history: changes against the baseline, and every number through history."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,17 +12,17 @@ from harness.check.history.comparison import Compared, Interval, MetricStep
 from harness.check.history.measure import TIME_STATISTICS, measure
 from harness.check.history.samples import History, Metric, Sample, Series
 from harness.check.subject import Subject
-from harness.formatting import DisplayUnit, metric_unit
+from harness.formatting import DisplayUnit, printable
 from harness.records.trace import OPERATOR_CALL
+from harness.report.changes import ChangeRow, ChangeTable, metric_name, unit_for
+from harness.report.description import RunDescription
 from harness.report.html.curve import SIZE, Curve, Mark, Tick, axis, band, line
-from harness.report.html.formatting import Limits, brief, bytes_unit, most, number, percent
+from harness.report.limits import Limits, left_out
+from harness.report.text import brief, number
 from harness.runs.judged_run import JudgedRun
 
 _COMMIT = 8
-"""Characters of a commit that are shown in a picture."""
-
-_QUIET = ("same", "too little")
-"""What becomes of a number that nobody needs to look at."""
+"""Characters of a commit in a picture."""
 
 _LABELS = 3
 """The most labels below a picture."""
@@ -31,7 +30,7 @@ _LABELS = 3
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A result's line of a trend's table."""
+    """A result in the table of a trend."""
 
     started: str
     commit: str
@@ -42,44 +41,11 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """A number through history: as a picture, and as a table of the same."""
+    """A number through history, as a picture and as a table."""
 
     curve: Curve
     points: tuple[Point, ...]
     more: int
-
-
-@dataclass(frozen=True, slots=True)
-class Versus:
-    """A number beside what it is held against.
-
-    Attributes:
-        name: What it is of.
-        unit: The board it was measured on.
-        judgement: What became of it.
-        baseline: Its level in the baseline, with the bounds of it.
-        now: What was measured now.
-        change: By how much it changed, with the bounds of it.
-        relative: Likewise, of the baseline.
-        limit: What the change was held against.
-        noise: Standard deviation between sessions, of the level.
-        chance: How probable such a change is by chance, adjusted for how many were judged.
-        reason: Why it was judged so.
-        bar: The change and its bounds on a line that has 0 in the middle; None when not known.
-    """
-
-    name: str
-    unit: str
-    judgement: str
-    baseline: str
-    now: str
-    change: str
-    relative: str
-    limit: str
-    noise: str
-    chance: str
-    reason: str
-    bar: Bar | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,37 +58,41 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeBar:
+    """A number beside its baseline; no bar if its change is unknown."""
+
+    row: ChangeRow
+    bar: Bar | None
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryView:
-    """What is shown of a history.
+    """The history of a run on a page.
 
     Attributes:
         description: How the baseline was chosen.
+        changes: The comparison; None without one.
         results: How many results there are.
         baseline: How many of them are the baseline.
-        sessions: Of how many sessions these are.
-        changed: Numbers beside their baseline that are not as they were, the worst first.
+        sessions: In how many sessions these were recorded.
+        changed: Numbers that differ from the baseline, the worst first.
         more: How many of these are left out.
-        others: Those that are, or of which too little is known.
+        others: The other numbers.
         more_others: How many of these are left out.
-        several_units: The unit is worth a column.
-        counts: How many numbers there are of each judgement.
-        notes: What was left out of the comparison, and why.
         elsewhere: How many results are of other units and not drawn.
         trends: Numbers through history, the worst or most changed first.
         more_trends: How many are left out.
     """
 
     description: str
+    changes: ChangeTable | None
     results: int
     baseline: int
     sessions: int
-    changed: tuple[Versus, ...]
+    changed: tuple[ChangeBar, ...]
     more: int
-    others: tuple[Versus, ...]
+    others: tuple[ChangeBar, ...]
     more_others: int
-    several_units: bool
-    counts: tuple[tuple[str, int], ...]
-    notes: tuple[str, ...]
     elsewhere: int
     trends: tuple[Trend, ...]
     more_trends: int
@@ -155,31 +125,29 @@ class _HistoryCurve:
         return level, metric.name == OPERATOR_CALL, place.get(metric, math.inf), -self.change
 
 
-def history_view(run: JudgedRun, limits: Limits) -> HistoryView | None:
-    """Hold a run beside its history; None where there is nothing to hold it against."""
-    history, comparison = run.history or History(), run.comparison
-    if not history.results and comparison is None:
+def history_view(description: RunDescription, limits: Limits) -> HistoryView | None:
+    """Draw the history of a run; None without one."""
+    run, changes = description.run, description.changes
+    history = run.history or History()
+    if not history.results and changes is None:
         return None
-    numbers = () if comparison is None else comparison.numbers
-    changed = [number for number in numbers if number.judgement not in _QUIET]
-    others = [number for number in numbers if number.judgement in _QUIET]
+    numbers = () if run.comparison is None else run.comparison.numbers
     own = _of_unit(history, run)
     held = _held(history, run.subject, own, numbers)
+    changed, others = (changes.changed, changes.others) if changes is not None else ((), ())
     return HistoryView(
-        description=brief(comparison.description if comparison else history.description),
+        description=printable(history.description) if changes is None else changes.description,
+        changes=changes,
         results=len(history.results),
         baseline=len(history.baseline),
         sessions=len({history.results[index].session for index in history.baseline}),
-        changed=tuple(map(_versus, changed[: limits.rows])),
-        more=most(len(changed), limits.rows),
-        others=tuple(map(_versus, others[: limits.rows])),
-        more_others=most(len(others), limits.rows),
-        several_units=len({number.board_unit for number in numbers}) > 1,
-        counts=tuple(Counter(number.judgement for number in numbers).items()),
-        notes=() if comparison is None else tuple(map(brief, comparison.notes)),
+        changed=tuple(map(_change_bar, changed[: limits.rows])),
+        more=left_out(len(changed), limits.rows),
+        others=tuple(map(_change_bar, others[: limits.rows])),
+        more_others=left_out(len(others), limits.rows),
         elsewhere=len(history.results) - len(own),
         trends=tuple(_trend(history, item, limits) for item in held[: limits.trends]),
-        more_trends=most(len(held), limits.trends),
+        more_trends=left_out(len(held), limits.trends),
     )
 
 
@@ -226,58 +194,9 @@ def _of_unit(history: History, run: JudgedRun) -> set[int]:
     return own or set(range(len(history.results)))
 
 
-def _name(metric: Metric) -> str:
-    parts = [brief(metric.name) or "(no name)"]
-    if metric.delegate_str is not None or metric.delegate_int != -1:
-        delegate = metric.delegate_int if metric.delegate_str is None else metric.delegate_str
-        parts.append(f"[{brief(str(delegate))}]")
-    if metric.chain != -1:
-        parts.append(f"· instruction {metric.instruction}")
-    if metric.statistic:
-        parts.append(f"· {metric.statistic}")
-    return " ".join(parts)
-
-
-def _unit(metric: Metric, values: Sequence[float]) -> DisplayUnit:
-    sizes = [*map(abs, values)]
-    return bytes_unit(sizes) if metric.unit == "bytes" else metric_unit(metric.unit, sizes)
-
-
-def _versus(number: Compared) -> Versus:
-    levels = [i for i in (number.baseline, number.change) if i is not None]
-    sizes = [abs(interval.value) for interval in levels] + [abs(number.current or 0.0)]
-    unit = _unit(number.metric, sizes)
-    change = number.change
-    return Versus(
-        name=_name(number.metric),
-        unit=brief(number.board_unit),
-        judgement=number.judgement,
-        baseline=_interval(number.baseline, unit),
-        now="-" if number.current is None else f"{unit.text(number.current)} {unit.name}",
-        change=_interval(change, unit, "+"),
-        relative="-" if number.relative is None else f"{100 * number.relative:+.2f} %",
-        limit=f"{percent(number.relative_limit)} and {unit.text(number.absolute_limit)} "
-        f"{unit.name}",
-        noise=percent(number.noise, 2),
-        chance="-" if number.q is None else f"{number.q:.2g}",
-        reason=brief(number.reason, 500),
-        bar=None if change is None else _bar(change),
-    )
-
-
-def _interval(interval: Interval | None, unit: DisplayUnit, sign: str = "") -> str:
-    """An estimate and its bounds, in a unit."""
-    if interval is None:
-        return "-"
-
-    def text(value: float) -> str:
-        if not math.isfinite(value):
-            return "inf" if value > 0 else "-inf"
-        return ("+" if sign and value > 0 else "") + unit.text(value)
-
-    if interval.low == interval.high:
-        return f"{text(interval.value)} {unit.name}"
-    return f"{text(interval.value)} {unit.name} [{text(interval.low)}, {text(interval.high)}]"
+def _change_bar(row: ChangeRow) -> ChangeBar:
+    change = row.number.change
+    return ChangeBar(row, None if change is None else _bar(change))
 
 
 def _bar(change: Interval) -> Bar:
@@ -293,7 +212,7 @@ def _bar(change: Interval) -> Bar:
 
 def _trend(history: History, held: _HistoryCurve, limits: Limits) -> Trend:
     """The latest points of a series, and the number measured now behind them."""
-    series, unit = held.series, _unit(held.series.metric, [s.value for s in held.series.samples])
+    series, unit = held.series, unit_for(held.series.metric, [s.value for s in held.series.samples])
     pairs = list(zip(series.results, series.samples, strict=True))[-(limits.points - 1) :]
     values = [sample.value for _, sample in pairs] + [held.now.value]
     along, up = axis([1, len(values)], from_zero=False), axis(values, from_zero=False)
@@ -315,7 +234,7 @@ def _trend(history: History, held: _HistoryCurve, limits: Limits) -> Trend:
     shown = [result for result, _ in pairs]
     places = [x for x, _ in where]
     columns = tuple(_commits(history, shown, places))
-    name = _name(series.metric)
+    name = brief(metric_name(series.metric))
     low, high = min(values), max(values)
     return Trend(
         curve=Curve(
@@ -345,7 +264,7 @@ def _trend(history: History, held: _HistoryCurve, limits: Limits) -> Trend:
             for result, sample in reversed(pairs[-limits.rows :])
             for known in (history.results[result],)
         ),
-        more=most(len(series.results), min(limits.rows, len(pairs))),
+        more=left_out(len(series.results), min(limits.rows, len(pairs))),
     )
 
 

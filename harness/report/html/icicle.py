@@ -13,8 +13,8 @@ from typing import Final
 
 from harness.analyze.merged_tree import MergedNode
 from harness.records.signature import by_block
-from harness.report.html.formatting import Limits, brief, one_time, percent
-from harness.report.terminal import with_delegate
+from harness.report.limits import Limits
+from harness.report.text import brief, one_time, percent, with_delegate
 
 DEEPEST: Final = 24
 """Levels that are shown; far within others nothing could be read."""
@@ -196,7 +196,7 @@ def _comparable(node: MergedNode, clock: str | None) -> float | None:
 
 
 def _name(node: MergedNode) -> str:
-    name = brief(with_delegate(node)) or "(no name)"
+    name = brief(with_delegate(node))
     return name if node.chain == -1 else f"{name} · instruction {node.instruction}"
 
 

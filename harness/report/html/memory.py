@@ -2,57 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.analyze.memory import AllocatorMemory
 from harness.analyze.ticks import nanoseconds_per_tick
 from harness.check.subject import Subject
 from harness.formatting import TICKS, time_unit
+from harness.report.allocators import AllocatorRow
 from harness.report.html.curve import SIZE, Axis, Curve, Mark, Tick, axis, below, steps, thinned
-from harness.report.html.formatting import Limits, brief, bytes_unit, most, number, percent
+from harness.report.limits import Limits, left_out
 from harness.report.memory import during
+from harness.report.text import brief, bytes_unit, number
 
 _SEEN = 4
-"""How many times its peak an allocator's capacity may be and still be drawn."""
+"""A capacity is drawn up to this many times the peak."""
 
 _Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class AllocatorCurve:
-    """An allocator's line of the table.
+    """An allocator, and what it held over time; no curve if nothing happened."""
 
-    Attributes:
-        name: Its name.
-        peak: Bytes it held at most.
-        held: Bytes it held at the end.
-        capacity: Bytes it has, None unknown.
-        reach: Where the last byte ended that was ever live, None unknown.
-        used: The peak as text, a share of what it has.
-        fragmentation: Of the free bytes between pieces at the peak.
-        events: Allocations, frees and failures.
-        refused: How many allocations it refused.
-        curve: What it held over time; None when nothing happened.
-    """
-
-    name: str
-    peak: int
-    held: int
-    capacity: int | None
-    reach: int | None
-    used: str
-    fragmentation: str
-    events: int
-    refused: int
+    row: AllocatorRow
     curve: Curve | None
 
 
 @dataclass(frozen=True, slots=True)
 class CurvePiece:
-    """What was live at the common peak, or was refused."""
+    """A piece of memory that was live at the common peak, or was refused."""
 
     allocator: str
     during: str
@@ -61,14 +42,14 @@ class CurvePiece:
 
 @dataclass(frozen=True, slots=True)
 class MemoryView:
-    """What is shown of a trace's memory.
+    """The memory of a trace on a page.
 
     Attributes:
-        allocators: The one with the highest peak first.
+        allocators: Its allocators, the one with the highest peak first.
         more: How many are left out.
-        together: All of them over time; None for one alone.
+        together: All of them over time; None for a single one.
         peak: The most that all held together.
-        live: What was live then, the largest first.
+        live: What was live at the peak, the largest first.
         more_live: How many of these are left out.
         refused: What was refused, in order.
         more_refused: How many of these are left out.
@@ -84,12 +65,13 @@ class MemoryView:
     more_refused: int
 
 
-def memory_view(subject: Subject, limits: Limits) -> MemoryView | None:
-    """Describe the memory of ``subject``; None when no allocator was declared or used."""
+def memory_view(
+    subject: Subject, allocators: Sequence[AllocatorRow], limits: Limits
+) -> MemoryView | None:
+    """Draw the memory of ``subject``; None without allocators."""
     found = subject.memory
     if not found.allocators:
         return None
-    ordered = sorted(found.allocators, key=lambda item: item.peak, reverse=True)
     trace = subject.trace
     live = sorted(found.peak_pieces, key=lambda piece: piece.size, reverse=True)
     refused = [(item, failure) for item in found.allocators for failure in item.failures]
@@ -102,28 +84,28 @@ def memory_view(subject: Subject, limits: Limits) -> MemoryView | None:
             limits,
         )
     return MemoryView(
-        allocators=tuple(_allocator(subject, item, limits) for item in ordered[: limits.rows]),
-        more=most(len(ordered), limits.rows),
+        allocators=tuple(_allocator(subject, row, limits) for row in allocators[: limits.rows]),
+        more=left_out(len(allocators), limits.rows),
         together=together,
         peak=found.peak,
         live=tuple(
             CurvePiece(brief(p.allocator.label), during(trace, p.during) or "", p.size)
             for p in live[: limits.rows]
         ),
-        more_live=most(len(live), limits.rows),
+        more_live=left_out(len(live), limits.rows),
         refused=tuple(
             CurvePiece(
                 brief(item.allocator.label), during(trace, failure.during) or "", failure.size
             )
             for item, failure in refused[: limits.rows]
         ),
-        more_refused=most(len(refused), limits.rows),
+        more_refused=left_out(len(refused), limits.rows),
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _HeldCurve:
-    """Bytes held over time: when they changed, to what, the most, and how much there is."""
+    """Bytes held over time: when they changed, to what, the most, and the capacity."""
 
     ticks: _Ints
     live: _Ints
@@ -131,21 +113,12 @@ class _HeldCurve:
     capacity: int | None
 
 
-def _allocator(subject: Subject, item: AllocatorMemory, limits: Limits) -> AllocatorCurve:
-    name = brief(item.allocator.label)
+def _allocator(subject: Subject, row: AllocatorRow, limits: Limits) -> AllocatorCurve:
+    item = row.memory
+    if item is None or not len(item.rows):
+        return AllocatorCurve(row, None)
     held = _HeldCurve(item.ticks, item.live, item.peak, item.planned)
-    return AllocatorCurve(
-        name=name,
-        peak=item.peak,
-        held=int(item.live[-1]) if len(item.live) else 0,
-        capacity=item.planned,
-        reach=item.reach,
-        used=percent(item.peak / item.planned) if item.planned else "-",
-        fragmentation=percent(item.peak_gaps.fragmentation, 0),
-        events=len(item.rows),
-        refused=len(item.failures),
-        curve=_curve(subject, name, held, limits) if len(item.rows) else None,
-    )
+    return AllocatorCurve(row, _curve(subject, brief(row.name), held, limits))
 
 
 def _curve(subject: Subject, title: str, held: _HeldCurve, limits: Limits) -> Curve:

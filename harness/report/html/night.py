@@ -1,4 +1,4 @@
-"""What a page shows of a night, in front of its runs."""
+"""A nightly run on a page, in front of its runs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.records.nightly import NightDocument
-from harness.report.html.formatting import brief, most
+from harness.report.limits import left_out
 from harness.report.night_tables import NightTable, headline, tables
+from harness.report.text import brief
 
 _MOST_ROWS: Final = 1_000
 _LONGEST: Final = 1_000
@@ -16,15 +17,15 @@ _LONGEST: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class NightView:
-    """A night.
+    """A nightly run.
 
     Attributes:
-        name: What it is called.
-        passed: Whether it did.
-        headline: What came of it, in a sentence.
-        tables: Its tables, what is to be looked at first in front.
-        left_out: Rows that are left out of each.
-        notes: What else there is to say.
+        name: Its name.
+        passed: Whether it passed.
+        headline: Its outcome in a sentence.
+        tables: Its tables, the most urgent first.
+        left_out: How many rows are left out of each.
+        notes: Further remarks.
     """
 
     name: str
@@ -36,14 +37,14 @@ class NightView:
 
 
 def night_view(night: NightDocument) -> NightView:
-    """Describe a night."""
+    """Prepare a nightly run, with texts and tables cut to a readable length."""
     found = [*tables(night)]
     return NightView(
         name=brief(night.night),
         passed=night.passed,
         headline=headline(night),
         tables=tuple(map(_cut, found)),
-        left_out=tuple(most(len(table.rows), _MOST_ROWS) for table in found),
+        left_out=tuple(left_out(len(table.rows), _MOST_ROWS) for table in found),
         notes=tuple(brief(note, _LONGEST) for note in night.notes),
     )
 

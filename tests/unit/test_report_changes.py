@@ -10,14 +10,16 @@ from rich.console import Console
 
 from harness.check.history.compare import compare_with_history
 from harness.check.history.samples import Metric
-from harness.report.against import print_against
+from harness.report.changes import describe_changes
+from harness.report.run import print_changes
 from tests.support.histories import HistoryBuilder, night, noisy, operator, size
 
 
 def printed(builder: HistoryBuilder, *, detailed: bool = False) -> str:
     out = io.StringIO()
     comparison = compare_with_history(builder.history(), builder.judged)
-    print_against(Console(file=out, width=200), comparison, detailed=detailed)
+    changes = describe_changes(comparison)
+    print_changes(Console(file=out, width=200), changes, detailed=detailed)
     return out.getvalue()
 
 
@@ -30,18 +32,20 @@ def slower() -> HistoryBuilder:
 
 def test_the_worst_comes_first_with_its_interval() -> None:
     lines = printed(slower()).splitlines()
-    assert lines[0] == "Beside the baseline: operators"
-    assert lines[2].split()[:4] == ["regression", "op5", "5", lines[2].split()[3]]
-    assert lines[3].split()[:3] == ["regression", "op2", "2"]
-    change, low, high = (float(text) for text in lines[2].split()[6:9])
+    assert lines[0] == "Compared with the baseline"
+    assert lines[2].split()[:5] == ["regression", "op5", "·", "instruction", "5"]
+    assert lines[3].split()[:5] == ["regression", "op2", "·", "instruction", "2"]
+    found = re.search(r"(\S+) us \[(\S+), (\S+)\] +(\S+) %", lines[2].split(" us  ", 1)[1])
+    assert found is not None
+    change, low, high, relative = map(float, found.groups())
     assert low < change < high
-    assert 19 < change < 21
-    assert lines[-1] == "the same beside the baseline: 6 of 8 numbers"
+    assert 19 < relative < 21
+    assert lines[-1] == "same as the baseline: 6 of 8 numbers"
 
 
 def test_everything_is_shown_when_asked_for() -> None:
     text = printed(slower(), detailed=True)
-    assert len(re.findall(r"^same ", text, re.MULTILINE)) == 6
+    assert len(re.findall(r"^same  ", text, re.MULTILINE)) == 6
 
 
 def test_sizes_and_ticks_have_their_own_units() -> None:
@@ -51,10 +55,12 @@ def test_sizes_and_ticks_have_their_own_units() -> None:
         builder.earlier(f"s{place}", "a", {operator(): 5e4, ticks: 700.0, size(): 1000.0})
     builder.now("now", "b", {operator(): 6e4, ticks: 750.0, size(): 2000.0})
     text = printed(builder)
-    assert "baseline [B]" in text
-    assert re.search(r"regression +log_bytes +1,000 +2,000 +\+100\.00", text)
-    assert re.search(r"regression +npu +-1 +p50 +700 +750 +\+7\.14", text)
-    assert re.search(r"regression +op0 +0 +p50 +50\.000 +60\.000 +\+20\.00", text)
+    for name, before, now, relative in (
+        (r"log_bytes", r"1,000 bytes.*", r"2,000 bytes", r"\+100\.00 %"),
+        (r"npu · p50", r"700 ticks.*", r"750 ticks", r"\+7\.14 %"),
+        (r"op0 · instruction 0 · p50", r"50\.000 us.*", r"60\.000 us", r"\+20\.00 %"),
+    ):
+        assert re.search(rf"regression +{name} +{before} +{now} .* +{relative}", text)
 
 
 def test_notes_and_names_of_devices_are_safe() -> None:

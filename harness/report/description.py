@@ -1,0 +1,293 @@
+"""A judged run as every report shows it: what, in which order, with which texts and units.
+
+``describe`` decides all of that once. The terminal, HTML, Markdown, JUnit and JSON only lay a
+``RunDescription`` out; they may show fewer rows of a list, never others or in another order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from harness.analyze.postmortem import PostmortemDocument
+from harness.check.subject import Subject, model_name
+from harness.errors import FormatError
+from harness.formatting import DisplayUnit, printable
+from harness.records.check_codes import Severity
+from harness.records.result import Failure
+from harness.records.trace import EXECUTION
+from harness.records.verdict import Check, Verdict
+from harness.report.allocators import AllocatorRow, describe_allocators
+from harness.report.changes import ChangeTable, describe_changes
+from harness.report.clocks import clock_lines
+from harness.report.facts import (
+    ClockFacts,
+    DelegateFacts,
+    Fact,
+    Loss,
+    OutputFacts,
+    clock_facts,
+    delegate_facts,
+    link_facts,
+    output_facts,
+    provenance,
+    run_losses,
+)
+from harness.report.operators import OperatorListing, describe_operators
+from harness.report.text import counted, number, one_time
+from harness.runs.judged_run import JudgedRun
+
+Outcome = Literal["pass", "fail", "error"]
+"""``fail``: a check failed. ``error``: the run failed before its end."""
+
+_SEVERITIES: Final[tuple[Severity, ...]] = ("warning", "note")
+"""Severities that do not fail a run, the worse first."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRow:
+    """A check.
+
+    Attributes:
+        check: Exact values.
+        outcome: ``pass``, ``fail``, or the severity if it does not hold without failing the run.
+        code: Its code.
+        rule: Its rule.
+        subject: What it was applied to.
+        measured: What was measured, with its unit; empty without.
+        limit: The limit, likewise.
+        reason: Why it passed or failed.
+        source: File and line of the rule.
+    """
+
+    check: Check
+    outcome: str
+    code: str
+    rule: str
+    subject: str
+    measured: str
+    limit: str
+    reason: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictDescription:
+    """How a run ended, and the checks.
+
+    Attributes:
+        outcome: How it ended.
+        headline: The verdict in a sentence.
+        why: Why it did not pass, in a sentence; of a run that passed the headline.
+        failed: Failed checks, those farthest beyond their limits first.
+        warned: Checks that do not hold without failing the run, warnings before notes.
+        passed: Checks that hold, in the order of evaluation.
+    """
+
+    outcome: Outcome
+    headline: str
+    why: str
+    failed: tuple[CheckRow, ...]
+    warned: tuple[CheckRow, ...]
+    passed: tuple[CheckRow, ...]
+
+    @property
+    def line(self) -> str:
+        """PASS or FAIL, and the headline."""
+        return f"{'PASS' if self.outcome == 'pass' else 'FAIL'}: {self.headline}"
+
+    @property
+    def checks(self) -> tuple[CheckRow, ...]:
+        """All checks: failed ones, then warnings and notes, then those that hold."""
+        return (*self.failed, *self.warned, *self.passed)
+
+
+@dataclass(frozen=True, slots=True)
+class RunDescription:
+    """A judged run.
+
+    Attributes:
+        run: What is described; pictures are drawn from it.
+        verdict: How it ended, and the checks.
+        failure: Why it failed before its end, safe to print.
+        exit_code: Exit code of the run or of its check.
+        title: The path where it was found.
+        board: Name of the board type; empty when unknown.
+        unit: The physical board.
+        model: Name of the model; empty when unknown.
+        facts: Where it is from, in order.
+        figures: The few numbers to read first.
+        operators: Its operators; None without events.
+        allocators: Its allocators, the one with the highest peak first.
+        untold: Why there is neither a call tree nor memory over time; empty if there is.
+        changes: What differs from history; None without a comparison.
+        losses: Everything that may be missing, also what is not.
+        clock_lines: What a reader should know of the clocks.
+        clocks: All that is known of them.
+        link: How the line did.
+        delegates: Backends that the model calls.
+        outputs: Outputs of the last execution.
+        console: The end of the board's text, line by line.
+        postmortem: What the board was doing when it crashed.
+    """
+
+    run: JudgedRun
+    verdict: VerdictDescription
+    failure: Failure | None
+    exit_code: int
+    title: str
+    board: str
+    unit: str
+    model: str
+    facts: tuple[Fact, ...]
+    figures: tuple[Fact, ...]
+    operators: OperatorListing | None
+    allocators: tuple[AllocatorRow, ...]
+    untold: str
+    changes: ChangeTable | None
+    losses: tuple[Loss, ...]
+    clock_lines: tuple[str, ...]
+    clocks: tuple[ClockFacts, ...]
+    link: tuple[Fact, ...]
+    delegates: tuple[DelegateFacts, ...]
+    outputs: tuple[OutputFacts, ...]
+    console: tuple[str, ...]
+    postmortem: PostmortemDocument | None
+
+
+def describe(run: JudgedRun, *, unit: DisplayUnit | None = None) -> RunDescription:
+    """Describe ``run``, with times of operators in ``unit`` instead of the one that fits best."""
+    subject, result = run.subject, run.result
+    verdict = describe_verdict(run.verdict, run.failure)
+    model = subject.model if subject is not None else ""
+    if not model and result is not None and result.model is not None:
+        model = model_name(result.model.file)
+    board = (subject.board if subject is not None else "") or (result.board if result else "")
+    untold = _untold(subject)
+    trace = None if subject is None else subject.trace
+    losses = tuple(run_losses(trace, result))
+    delegates = delegate_facts(result)
+    table = describe_operators(subject, unit) if subject is not None else None
+    return RunDescription(
+        run=run,
+        verdict=verdict,
+        failure=run.failure and _printable_failure(run.failure),
+        exit_code=_exit_code(run),
+        title=printable(run.title),
+        board=printable(board),
+        unit=printable(result.unit) if result is not None else "",
+        model=printable(model),
+        facts=tuple(provenance(run, delegates)),
+        figures=tuple(_figures(run, losses, with_memory=not untold)),
+        operators=table if table is not None and table.logged else None,
+        allocators=_allocators(subject, with_memory=not untold),
+        untold=untold,
+        changes=describe_changes(run.comparison) if run.comparison is not None else None,
+        losses=losses,
+        clock_lines=tuple(clock_lines(subject.trace, subject.qualities)) if subject else (),
+        clocks=tuple(clock_facts(subject)),
+        link=tuple(link_facts(result)),
+        delegates=tuple(delegates),
+        outputs=tuple(output_facts(subject, result)),
+        console=tuple(map(printable, run.console.splitlines())),
+        postmortem=run.postmortem,
+    )
+
+
+def describe_verdict(verdict: Verdict, failure: Failure | None = None) -> VerdictDescription:
+    """Describe a verdict, and the failure of the run if it failed before its end."""
+    failed = tuple(map(_check, verdict.worst_failures))
+    warnings = sorted(verdict.warnings, key=lambda check: _SEVERITIES.index(check.severity))
+    warned = tuple(map(_check, warnings))
+    headline = _headline(verdict, failure)
+    why = headline
+    if failure is not None:
+        why = printable(failure.message)
+    elif failed:
+        first, more = failed[0], len(failed) - 1
+        why = f"{first.code} {first.subject}: {first.reason}"
+        why += f"; and {counted(more, 'more failed check')}" if more else ""
+    return VerdictDescription(
+        outcome="error" if failure is not None else "fail" if failed else "pass",
+        headline=headline,
+        why=why,
+        failed=failed,
+        warned=warned,
+        passed=tuple(_check(check) for check in verdict.checks if check.passed),
+    )
+
+
+def _headline(verdict: Verdict, failure: Failure | None) -> str:
+    if failure is not None:
+        return f"the run failed: {printable(failure.kind)}: {printable(failure.message)}"
+    total, failed = len(verdict.checks), len(verdict.failures)
+    if not total:
+        return "nothing was checked"
+    counts = Counter(check.severity for check in verdict.warnings)
+    more = "".join(f", {counted(counts[s], s)}" for s in _SEVERITIES if counts[s])
+    if failed:
+        return f"{failed:,} of {total:,} checks failed{more}"
+    return f"{total - len(verdict.warnings):,} of {total:,} checks passed{more}"
+
+
+def _check(check: Check) -> CheckRow:
+    unit = f" {printable(check.unit)}" if check.unit else ""
+    return CheckRow(
+        check=check,
+        outcome="pass" if check.passed else "fail" if check.failed else check.severity,
+        code=check.code,
+        rule=printable(check.rule),
+        subject=printable(check.subject),
+        measured="" if check.measured is None else number(check.measured) + unit,
+        limit="" if check.limit is None else number(check.limit) + unit,
+        reason=printable(check.reason),
+        source=printable(check.source),
+    )
+
+
+def _printable_failure(failure: Failure) -> Failure:
+    kind, message, hint = map(printable, (failure.kind, failure.message, failure.hint))
+    return Failure(kind, message, hint, failure.owner)
+
+
+def _exit_code(run: JudgedRun) -> int:
+    if run.result is not None and run.failure is not None:
+        return run.result.exit_code
+    return 0 if run.passed else 1
+
+
+def _untold(subject: Subject | None) -> str:
+    """Why there is no call tree, which memory over time needs."""
+    try:
+        if subject is not None:
+            _ = subject.tree
+    except FormatError as error:
+        return printable(error.message)
+    return ""
+
+
+def _allocators(subject: Subject | None, *, with_memory: bool) -> tuple[AllocatorRow, ...]:
+    if subject is None:
+        return ()
+    return describe_allocators(subject.allocators, subject.memory if with_memory else None)
+
+
+def _figures(run: JudgedRun, losses: Sequence[Loss], *, with_memory: bool) -> list[Fact]:
+    found = []
+    if (subject := run.subject) is not None:
+        executed = next((op for op in subject.operators if op.name == EXECUTION), None)
+        if executed is not None and executed.times is not None:
+            p50 = executed.times.p50
+            text = one_time(None if executed.ns is None else p50, p50)
+            found.append(Fact("median execution", text))
+        if with_memory and subject.memory.allocators:
+            found.append(Fact("peak memory", f"{subject.memory.peak:,} bytes"))
+        found.append(Fact("events", f"{len(subject.trace):,}"))
+    if run.result is not None:
+        done = f"{run.result.runs_completed:,} of {run.result.runs_requested:,}"
+        found.append(Fact("executions", done))
+    lost = sum(item.count for item in losses if item.kind == "lost")
+    found.append(Fact("losses", f"{lost:,}"))
+    return found

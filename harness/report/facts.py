@@ -1,0 +1,323 @@
+"""Facts of a run as labels and texts: provenance, link, clocks, losses and outputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from harness.check.subject import Subject
+from harness.formatting import printable, stack_use
+from harness.records.result import (
+    ClockRecord,
+    Model,
+    Result,
+    TraceSummary,
+    bytes_carried,
+    corrupt_frames,
+)
+from harness.records.scalar_types import type_name
+from harness.records.trace import Trace
+from harness.report.clocks import ClockQualityDocument, clock_documents
+from harness.report.text import number, one_time
+from harness.runs.judged_run import JudgedRun
+
+
+class Fact(NamedTuple):
+    """A label and its text.
+
+    Attributes:
+        label: What it is.
+        text: Its value with its unit, safe to print.
+        essential: A terminal shows it, too; pages show all facts.
+    """
+
+    label: str
+    text: str
+    essential: bool = False
+
+
+LossKind = Literal["lost", "by request", "harmless"]
+"""``lost`` makes totals lower bounds; ``harmless`` was sent again, or is missing from a copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A number of things that a trace or its copies may lack."""
+
+    what: str
+    count: int
+    kind: LossKind = "lost"
+
+
+class ClockFacts(NamedTuple):
+    """A clock's name, and facts about it."""
+
+    name: str
+    facts: tuple[Fact, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DelegateFacts:
+    """A delegate's backend, and how many instructions call it."""
+
+    backend: str
+    instructions: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFacts:
+    """An output of the last execution.
+
+    Attributes:
+        name: Its file.
+        type: Type of its elements; empty when unknown.
+        shape: Its shape as text.
+        nbytes: Its size.
+        off: The largest difference from its reference, as text.
+    """
+
+    name: str
+    type: str
+    shape: str
+    nbytes: int
+    off: str
+
+
+def trace_losses(trace: Trace) -> list[Loss]:
+    """Everything that may be missing from a trace, also what is not."""
+    lost = trace.losses
+    return [
+        Loss("events dropped by the target", lost.events),
+        Loss("block and allocator declarations dropped", lost.blocks),
+        Loss("values dropped, or recorded without their bytes", lost.values),
+        Loss("runs overwritten by newer ones, as requested", lost.runs, "by request"),
+        Loss("chunks of the log that did not arrive", lost.chunks),
+        Loss("records in these chunks", lost.records),
+        Loss("events lost to damage of the file, at least", lost.damaged),
+        Loss(
+            "events filtered out by the target, as requested", trace.filtered_events, "by request"
+        ),
+    ]
+
+
+def run_losses(trace: Trace | None, result: Result | None) -> Iterator[Loss]:
+    """Everything that may be missing from a run, also what is not."""
+    yield from trace_losses(Trace.unset(0) if trace is None else trace)
+    if result is None:
+        return
+    missing = max(result.runs_requested - result.runs_completed, 0)
+    yield Loss("executions requested and not completed", missing)
+    corrupt, retries = corrupt_frames(result.link), result.link.get("retries", 0)
+    yield Loss("frames damaged on the line, and sent again", corrupt, "harmless")
+    yield Loss("requests repeated", retries, "harmless")
+    left_out = result.console_left_out
+    yield Loss("bytes of console output left out of console.log", left_out, "harmless")
+    if summary := result.trace:
+        allocations, values = summary.etdp_left_out_allocations, summary.etdp_left_out_values
+        yield Loss("allocations left out of the ED00 copy", allocations, "harmless")
+        yield Loss("values left out of the ED00 copy", values, "harmless")
+
+
+def link_facts(result: Result | None) -> Iterator[Fact]:
+    """The line's rate, its counters, and readings of the device's clock."""
+    if result is None:
+        return
+    yield Fact("line rate", f"{result.baud:,} baud" if result.baud else "unknown")
+    for name, count in result.link.items():
+        yield Fact(name.replace("_", " "), f"{count:,}")
+    if pings := result.pings:
+        trips = [ping.host_after_ns - ping.host_before_ns for ping in pings]
+        yield Fact("clock readings", f"{len(pings):,}")
+        yield Fact("shortest round trip", one_time(min(trips)))
+        yield Fact("longest round trip", one_time(max(trips)))
+        yield Fact("clock epochs", f"{len({ping.epoch for ping in pings}):,}")
+
+
+def clock_facts(subject: Subject | None) -> list[ClockFacts]:
+    """What is known of each clock of the trace."""
+    if subject is None:
+        return []
+    found = clock_documents(subject.trace, subject.qualities)
+    return [ClockFacts(printable(clock.name), tuple(_clock(clock))) for clock in found]
+
+
+def _clock(clock: ClockQualityDocument) -> Iterator[Fact]:
+    yield Fact("rate", "unknown" if clock.hz is None else f"{number(clock.hz)} Hz")
+    yield Fact("counter", f"{clock.bits} bits, counts {'down' if clock.down else 'up'}")
+    jitter = f"{clock.backward_steps:,}, each by at most {clock.jitter:,} ticks"
+    yield Fact("steps back", jitter)
+    yield Fact("events that end before they begin", f"{clock.reversed_events:,}")
+    quality = clock.quality
+    if quality is None:
+        yield Fact("on the host's clock", "no readings")
+        return
+    reference, why = printable(quality.reference), printable(quality.unknown)
+    if quality.half_width_ns is None:
+        yield Fact(f"on clock {reference}", f"not placed: {why}")
+    else:
+        yield Fact(f"on clock {reference}", f"within ±{one_time(quality.half_width_ns)}")
+    yield Fact("readings", f"{quality.readings:,}")
+    others = f"; not the others: {why}" if why else ""
+    yield Fact("events on its timeline", f"{quality.placed:,} of {quality.events:,}")
+    bounded = f"{quality.bounded:,} of {quality.events:,}{others}"
+    yield Fact("events between two known instants", bounded)
+    wraps = f"{quality.silent_wraps:,}, among {quality.unsettled:,} events"
+    yield Fact("wraps that cannot be placed", wraps)
+    if quality.rate_ppm is not None:
+        low, high = quality.rate_ppm
+        yield Fact("rate against the declared one", f"{low:+,.1f} to {high:+,.1f} ppm")
+    yield Fact("epochs", "; ".join(map(printable, quality.epochs)) or "none")
+
+
+def provenance(run: JudgedRun, delegates: Sequence[DelegateFacts]) -> Iterator[Fact]:
+    """What ran where, and everything that tells this run from another one."""
+    result = run.result
+    if result is None:
+        yield Fact("result", "none: this is a trace alone")
+    else:
+        yield from _hardware(result)
+        yield from _program(result.model, delegates)
+        done = f"{result.runs_completed:,} of {result.runs_requested:,}"
+        yield Fact("executions", done, essential=True)
+        yield from _log(result.trace)
+        carried, corrupt = bytes_carried(result.link), corrupt_frames(result.link)
+        line = f"{carried:,} bytes, {corrupt} corrupt frames, {result.link.get('retries', 0)}"
+        yield Fact("link", f"{line} retries", essential=True)
+    yield Fact("kept in", printable(run.title), essential=True)
+    yield Fact("budget", printable(run.budget) or "none")
+    if result is not None:
+        yield from _making(result)
+
+
+def _hardware(result: Result) -> Iterator[Fact]:
+    """The board, its firmware and its clock."""
+    board, target = printable(result.board), result.target
+    if target is None:
+        yield Fact("board", board, essential=True)
+    else:
+        name = f"{printable(target.board)} ({printable(target.cpu)})"
+        yield Fact("board", f"{name}, firmware {printable(target.build_id)}", essential=True)
+        clocks = [_clock_text(clock) for clock in target.clocks[:1]]
+        if target.probe_pairs:
+            cost = target.probe_ticks / target.probe_pairs
+            clocks.append(f"an empty event costs {cost:,.1f} ticks")
+        yield Fact("clock", "; ".join(clocks), essential=True)
+    yield Fact("unit", printable(result.unit))
+    yield Fact("port", printable(result.port or "none"))
+    if target is not None:
+        frames = f"version {target.link_version}, frames of up to {target.mtu:,} bytes"
+        yield Fact("protocol", frames)
+        for what, size in (
+            ("model", target.model_capacity),
+            ("arena", target.arena_capacity),
+            ("inputs", target.input_capacity),
+            ("log", target.trace_capacity),
+            ("values", target.debug_capacity),
+        ):
+            yield Fact(f"room for {what}", f"{size:,} bytes")
+    if image := result.image:
+        sizes = f"{image.text:,} text + {image.data:,} data + {image.bss:,} bss bytes"
+        yield Fact("image", sizes)
+
+
+def _clock_text(clock: ClockRecord) -> str:
+    rate = "unknown rate"
+    if clock.hz_numerator:
+        rate = f"{clock.hz_numerator / clock.hz_denominator:,.0f} Hz"
+    return f"{printable(clock.name)}, {rate}, {clock.bits} bits"
+
+
+def _program(model: Model | None, delegates: Sequence[DelegateFacts]) -> Iterator[Fact]:
+    """The model, its memory, its inputs and its delegates."""
+    if model is None:
+        return
+    text = f"{printable(model.file)}, {model.nbytes:,} bytes, sha256 {model.sha256[:12]}"
+    yield Fact("model", text, essential=True)
+    arena = f"{model.planned_bytes:,} planned + {model.method_bytes:,} method bytes"
+    yield Fact("arena", arena, essential=True)
+    yield Fact("sha256 of the model", model.sha256)
+    yield Fact("method", printable(model.method))
+    for place, tensor in enumerate(model.inputs):
+        kind = f"{type_name(tensor.scalar_type)}, {_shape(tensor.sizes)}"
+        yield Fact(f"input {place}", f"{kind}, {tensor.nbytes:,} bytes, {printable(tensor.file)}")
+    if delegates:
+        calls = [f"{item.backend} ({item.instructions:,} instructions)" for item in delegates]
+        yield Fact("delegates", ", ".join(calls), essential=True)
+
+
+def _log(trace: TraceSummary | None) -> Iterator[Fact]:
+    """The log that was pulled, and what the device reported beside it."""
+    if trace is None:
+        return
+    log = f"{trace.events:,} events of {trace.blocks:,} blocks in {trace.log_bytes:,} bytes"
+    yield Fact("trace", f"{log}, digest verified", essential=True)
+    yield Fact("sha256 of the log", trace.sha256)
+    if trace.values:
+        values = f"{trace.values:,} with {trace.debug_bytes:,} bytes of tensors"
+        logging = f"; logging them took {trace.value_ticks:,} ticks"
+        yield Fact("values", values + logging, essential=True)
+    if trace.streaming_ticks:
+        streaming = f"{trace.streaming_ticks:,} ticks, within Method::execute"
+        yield Fact("streaming", streaming, essential=True)
+    if trace.stack_size:
+        yield Fact("stack", stack_use(trace.stack_used, trace.stack_size), essential=True)
+
+
+def _making(result: Result) -> Iterator[Fact]:
+    """When, by which tool and with which options the run was made."""
+    yield Fact("result", result.id)
+    yield Fact("began", printable(result.started_utc))
+    yield Fact("took", f"{result.duration_s:,.1f} s")
+    yield Fact("commit", printable(result.commit) or "unknown")
+    yield Fact("session", printable(result.session))
+    yield Fact("tool", f"etdump-harness {printable(result.tool_version)}")
+    yield Fact("seed of random inputs", str(result.seed))
+    yield Fact("exit code", str(result.exit_code))
+    if (known := result.reference) is not None:
+        bounds = [
+            f"{n} {v:g}" for n, v in (("rtol", known.rtol), ("atol", known.atol)) if v is not None
+        ]
+        tolerance = ", ".join(bounds) or "by the type of each"
+        yield Fact("reference", f"of {len(known.files):,} outputs, tolerance {tolerance}")
+    for pattern, scale in result.time_scales.items():
+        yield Fact(f"time scale of {printable(pattern)}", printable(scale))
+
+
+def delegate_facts(result: Result | None) -> list[DelegateFacts]:
+    """Backends that instructions of the model call, in order of the first call."""
+    calls = result.model.delegates if result is not None and result.model is not None else ()
+    found = Counter(printable(call.backend) for call in calls)
+    return [DelegateFacts(backend, count) for backend, count in found.items()]
+
+
+def output_facts(subject: Subject | None, result: Result | None) -> list[OutputFacts]:
+    """The outputs of the last execution, in order."""
+    off: dict[str, str] = {}
+    for output in () if subject is None else subject.outputs:
+        if output.value.shape != output.reference.shape:
+            off[output.name] = f"the reference has shape {_shape(output.reference.shape)}"
+        elif not output.value.size:
+            off[output.name] = "both are empty"
+        else:
+            difference = np.abs(output.value.astype(float) - output.reference.astype(float))
+            off[output.name] = f"{number(float(difference.max()))} at most"
+    if result is None or result.model is None:
+        return [OutputFacts(printable(name), "", "", 0, text) for name, text in off.items()]
+    return [
+        OutputFacts(
+            name=printable(tensor.file),
+            type=type_name(tensor.scalar_type),
+            shape=_shape(tensor.sizes),
+            nbytes=tensor.nbytes,
+            off=off.get(tensor.file, "no reference"),
+        )
+        for tensor in result.model.outputs
+    ]
+
+
+def _shape(sizes: Iterable[int]) -> str:
+    return " x ".join(map(str, sizes)) or "scalar"

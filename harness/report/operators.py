@@ -1,0 +1,200 @@
+"""Operators of a trace as every report shows them: which, in which order, with which texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from harness.analyze.statistics import Operator, Summary
+from harness.check.subject import Subject
+from harness.errors import FormatError
+from harness.formatting import TICKS, DisplayUnit, printable, time_unit
+from harness.records.clock_domain import ClockDomain
+from harness.records.signature import by_block
+from harness.records.trace import EXECUTION, LOADING, OPERATOR_CALL, Kind
+from harness.report.text import with_delegate
+
+UNKNOWN: Final = "?"
+"""Text of a time that is unknown."""
+
+_SCOPES: Final = frozenset((EXECUTION, *LOADING))
+"""Scopes of the runtime around all of a method's instructions, or around its loading."""
+
+_STATISTICS = ("avg", "p50", "p90", "min", "max", "total")
+_statistics = attrgetter(*_STATISTICS)
+
+
+class TimeTexts(msgspec.Struct, frozen=True):
+    """Statistics of one operator as text, in the unit of the table.
+
+    ``cold`` is the average in the first execution after loading; empty without one.
+    """
+
+    avg: str
+    p50: str
+    p90: str
+    min: str
+    max: str
+    total: str
+    cold: str
+
+
+_NO_TIMES: Final = TimeTexts(*[UNKNOWN] * (len(_STATISTICS) + 1))
+
+
+class OperatorRow(msgspec.Struct, frozen=True):
+    """One operator or scope. A Struct, as there may be 100,000 of them.
+
+    Attributes:
+        operator: Exact statistics, and the rows of the trace they are of.
+        name: Its name and delegate id.
+        block: Name of its blocks.
+        instruction: Its instruction; empty when unset.
+        texts: Its times.
+        share: Its total time as a share of the longest scope of its block on comparable clocks;
+            None where nothing there took any time, or its time is unknown.
+        share_text: The share in percent; ``UNKNOWN`` or empty where it is None.
+    """
+
+    operator: Operator
+    name: str
+    block: str
+    instruction: str
+    texts: TimeTexts
+    share: float | None
+    share_text: str
+
+    @property
+    def count(self) -> int:
+        """Repeats, also those of unknown duration."""
+        return len(self.operator.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorListing:
+    """The operators of a trace.
+
+    Attributes:
+        operators: Operators, the longest total time first.
+        scopes: Scopes around operators, such as ``Method::execute``, likewise. ``OPERATOR_CALL``
+            is left out: it repeats the time of its kernel.
+        logged: All of these and ``OPERATOR_CALL``, in the order of the log.
+        unit: Unit of all times but those that name ticks.
+        cold: Some operator ran in a cold execution and in a warm one.
+        unknown: Some durations are unknown.
+    """
+
+    operators: tuple[OperatorRow, ...]
+    scopes: tuple[OperatorRow, ...]
+    logged: tuple[OperatorRow, ...]
+    unit: DisplayUnit
+    cold: bool
+    unknown: bool
+
+
+def describe_operators(subject: Subject, unit: DisplayUnit | None = None) -> OperatorListing:
+    """Describe the operators of ``subject``, with times in ``unit``.
+
+    An event is a scope, not an operator, if other profile events were logged within it, or if the
+    runtime logs it around all instructions or around loading. Without ``unit``, the largest time
+    selects it.
+    """
+    found = subject.operators
+    known = [op.ns.max for op in found if op.ns is not None]
+    unit = unit or (time_unit(known) if known else TICKS)
+    longest = {
+        (block, clock): total
+        for block, items in by_block(found).items()
+        for clock, total in _longest_totals(items).items()
+    }
+    rows = [_row(op, unit, longest[op.block, id(op.clock)]) for op in found]
+    around = _around_others(subject)
+    operators: list[OperatorRow] = []
+    scopes: list[OperatorRow] = []
+    for row in rows:
+        op = row.operator
+        if op.name == OPERATOR_CALL:
+            continue
+        scope = op.name in _SCOPES or bool(around[op.rows].any())
+        (scopes if scope else operators).append(row)
+    for items in (operators, scopes):
+        items.sort(key=lambda row: total_time(row.operator), reverse=True)
+    return OperatorListing(
+        operators=tuple(operators),
+        scopes=tuple(scopes),
+        logged=tuple(rows),
+        unit=unit,
+        cold=any(op.cold and op.warm for op in found),
+        unknown=any(op.unknown for op in found),
+    )
+
+
+def several_blocks(rows: Iterable[OperatorRow]) -> bool:
+    """Whether ``rows`` are of blocks with different names."""
+    return len({row.operator.block for row in rows}) > 1
+
+
+def total_time(op: Operator) -> float:
+    """Total time in nanoseconds, or in ticks if the rate is unknown; 0 if no duration is known."""
+    return 0.0 if op.times is None else op.times.total
+
+
+def _around_others(subject: Subject) -> npt.NDArray[np.bool_]:
+    """True for rows with a profile event directly within them; all False without a call tree."""
+    around = np.zeros(len(subject.trace), np.bool_)
+    with suppress(FormatError):
+        tree = subject.tree
+        certain = (subject.trace.kind == Kind.PROFILE) & (tree.parent >= 0) & ~tree.ambiguous
+        around[tree.parent[certain]] = True
+    return around
+
+
+def _longest_totals(operators: Sequence[Operator]) -> dict[int, float]:
+    """The longest total that totals on a clock compare with, by the clock's identity."""
+    # By identity: a clock's rate is a Fraction, which takes long to hash and to compare.
+    clocks: dict[int, ClockDomain] = {}
+    own: dict[int, float] = {}
+    for op in operators:
+        key = id(op.clock)
+        clocks[key] = op.clock
+        own[key] = max(own.get(key, 0.0), total_time(op))
+    return {
+        key: max(own[k] for k, c in clocks.items() if c == clock or (c.hz and clock.hz))
+        for key, clock in clocks.items()
+    }
+
+
+def _row(op: Operator, unit: DisplayUnit, longest: float) -> OperatorRow:
+    times = op.times
+    share = times.total / longest if times is not None and longest else None
+    text = "" if share is None else f"{100 * share:.1f}"
+    return OperatorRow(
+        op,
+        printable(with_delegate(op)),
+        printable(op.block),
+        "" if op.chain == -1 else str(op.instruction),
+        _NO_TIMES if times is None else _texts(op, times, unit),
+        share,
+        UNKNOWN if times is None else text,
+    )
+
+
+def _texts(op: Operator, times: Summary, unit: DisplayUnit) -> TimeTexts:
+    """The times of ``op``; each names ticks where the other rows are in nanoseconds."""
+    ticks = op.ns is None
+    own, suffix = (TICKS if ticks else unit), ""
+    if ticks and unit is not TICKS:
+        suffix = " ticks"
+    if times.count == 1:  # most of very many operators ran once: all statistics are alike
+        text = own.text(times.total) + suffix
+        return TimeTexts(text, text, text, text, text, text, text if op.cold else "")
+    texts = [own.text(value) + suffix for value in _statistics(times)]
+    cold = own.text(op.cold.avg) + suffix if op.cold else ""
+    return TimeTexts(*[*texts, cold])

@@ -1,0 +1,299 @@
+"""Every report of a run lists the same operators, the same failed checks and the same verdict."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import msgspec
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from rich.console import Console
+
+from harness.check.budget import Budget
+from harness.check.evaluate import evaluate
+from harness.check.history.comparison import Compared, HistoryComparison, Interval
+from harness.check.history.measure import measure
+from harness.check.history.settings import HistoryLimits
+from harness.check.rules import TimeLimit
+from harness.check.subject import Subject
+from harness.formatting import TICKS, printable, time_unit
+from harness.records.result import Failure
+from harness.records.trace import EXECUTION, OPERATOR_CALL, Trace
+from harness.records.verdict import Verdict
+from harness.report.description import describe
+from harness.report.html import html_report
+from harness.report.junit import junit_report
+from harness.report.markdown import markdown_report
+from harness.report.results import report_document
+from harness.report.run import print_run
+from harness.runs.judged_run import JudgedRun
+from harness.strategies import executions
+from tests.support.pages import Page
+from tests.support.reported import FINISHED, unmet
+
+ODD = ("<b>&amp;", "a|b `c`", r"\*x_[y](z)", "\x1b[31mred\x00", "\udc80\u202e", "x  y", "#~$@")
+"""What each format has to escape."""
+
+CELLS = ("operator", "instruction", "count", "p50", "avg", "share")
+
+READER = MarkdownIt("commonmark", {"html": True}).enable("table")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a report shows.
+
+    Attributes:
+        verdict: PASS or FAIL, and why.
+        operators: Name, instruction, count, median, average and share of each, in order.
+        failed: Code, subject, rule and reason of each failed check, in order.
+    """
+
+    verdict: str
+    operators: list[tuple[str, ...]]
+    failed: list[str]
+
+
+names = st.one_of(
+    st.sampled_from(ODD),
+    # Tables of Markdown cut the spaces around a cell.
+    st.text(st.characters(), max_size=12).map(lambda text: text.strip(" ") or "x"),
+)
+
+
+@st.composite
+def judged_runs(draw: st.DrawFn) -> JudgedRun:
+    """A run with limits that hold or fail, with or without delegates, a history and a failure."""
+    trace = _renamed(draw, draw(executions(max_operators=3, delegates=draw(st.booleans()))).trace)
+    subject = Subject(trace, board="native", model="net.pte")
+    limits = draw(st.lists(st.floats(0, 1e6), max_size=1))
+    rules = tuple(TimeLimit(event="*", limit_us=limit) for limit in limits)
+    checks = list(evaluate(subject, Budget(schema=1, time=rules)).checks)
+    for number, reason in enumerate(draw(st.lists(names, max_size=3))):
+        severity = draw(st.sampled_from(["error", "warning", "note"]))
+        extra = unmet(subject=f"{draw(names)} {number}", reason=reason)
+        measured = draw(st.floats(1, 9))
+        extra = msgspec.structs.replace(extra, severity=severity, measured=measured)
+        checks.insert(draw(st.integers(0, len(checks))), extra)
+    verdict = Verdict(tuple(checks))
+    assume(len(verdict.failures) <= 20)  # the terminal lists no more
+    result = FINISHED
+    if draw(st.booleans()):
+        kept = names.map(lambda text: text.encode(errors="replace").decode())  # as result.json does
+        failure = Failure(draw(kept), draw(kept), draw(kept))
+        result = msgspec.structs.replace(FINISHED, exit_code=4, failure=failure)
+    comparison = draw(st.none() | _comparisons(subject))
+    return JudgedRun(draw(names), subject, verdict, result, comparison=comparison)
+
+
+def _renamed(draw: st.DrawFn, trace: Trace) -> Trace:
+    """The same trace with other names for what is no scope of the runtime."""
+    kept = (EXECUTION, OPERATOR_CALL, "DELEGATE_CALL")
+    found = [
+        name if name in kept else draw(names.filter(lambda n: n not in kept)) + f"#{place}"
+        for place, name in enumerate(trace.names)
+    ]
+    return replace(trace, names=tuple(found))
+
+
+@st.composite
+def _comparisons(draw: st.DrawFn, subject: Subject) -> HistoryComparison:
+    numbers = tuple(
+        Compared(
+            metric=metric,
+            board_unit="board",
+            judgement=draw(st.sampled_from(["regression", "improvement", "same"])),
+            baseline=Interval(sample.value, sample.value, sample.value),
+            current=sample.value,
+            change=Interval(1.0, 0.5, 1.5),
+            relative=draw(st.floats(-1, 1)),
+        )
+        for metric, sample in measure(subject).items()
+    )
+    return HistoryComparison(
+        description=draw(names),
+        limits=HistoryLimits(),
+        commit="",
+        units=("board",),
+        numbers=numbers,
+    )
+
+
+def on_terminal(run: JudgedRun) -> Shown:
+    out = io.StringIO()
+    print_run(Console(file=out, width=10_000), describe(run))
+    lines = out.getvalue().splitlines()
+    verdict = next(n for n, line in enumerate(lines) if line.startswith(("PASS: ", "FAIL: ")))
+    return Shown(
+        verdict=lines[verdict],
+        operators=[*_plain_rows(lines)],
+        failed=[line.removeprefix("  ") for line in lines[verdict + 1 :]],
+    )
+
+
+def _plain_rows(lines: list[str]) -> Iterator[tuple[str, ...]]:
+    """Operators of a plain table: a column of names, then numbers that end where headers end."""
+    if "Operators" not in lines:
+        return
+    first = lines.index("Operators") + 1
+    header = lines[first]
+    ends = {m[1]: m.end() for m in re.finditer(r"(\w+)( \[\S+\])?", header)}
+    begins = dict(zip([*ends][1:], ends.values(), strict=False))
+    begins["instruction"] = header.index("instruction")
+    for line in lines[first + 1 : lines.index("", first)]:
+        name = line[: begins["instruction"]].rstrip()
+        yield name, *(line[begins[cell] : ends[cell]].strip() for cell in CELLS[1:])
+
+
+def in_html(run: JudgedRun) -> Shown:
+    page = Page(html_report([run]))
+    badge, headline = page.all("h1")[0][0], page.all("p")[0]
+    assert "headline" in headline.get("class")
+    found: dict[str, list[list[str]]] = {}
+    for section in page.all("section"):
+        heading = next(child.get("id") for child in section if child.get("id"))
+        rows = next((e for e in section.iter() if e.tag == "tbody"), ())
+        found[heading] = [["".join(cell.itertext()) for cell in row] for row in rows]
+    operators = []
+    if page.text().count("median, average, p90") > 0:
+        for name, _, instruction, count, avg, p50, _, _, share in found["run-1-operators"]:
+            operators.append((name, instruction, count, p50, avg, share))
+    failed = [
+        f"{code} {subject}: {rule.split(' tests/')[0]}: {reason}"
+        for outcome, code, rule, subject, _, _, reason in found["run-1-checks"]
+        if outcome == "FAIL"
+    ]
+    why = [item for item in page.all("li") if item.get("class") == "fail"]
+    assert ["".join(item.itertext()).partition(" tests/")[0] for item in why] == failed
+    result = "PASS" if badge.text == "PASS" else "FAIL"
+    return Shown(f"{result}: {headline.text.rstrip(' ')}", operators, failed)
+
+
+def in_markdown(run: JudgedRun) -> Shown:
+    tables: dict[str, list[list[str]]] = {}
+    headings, text, rows = [], "", [[""]]
+    for token in READER.parse(markdown_report([run]).decode()):
+        if token.type == "inline":
+            parts = token.children or []
+            assert {part.type.partition("_")[0] for part in parts} <= {"text", "strong", "em"}
+            text = "".join(part.content for part in parts)
+            rows[-1].append(text)
+        elif token.type == "heading_close":
+            headings.append(text)
+        elif token.type == "table_open":
+            rows = tables[text] = []
+        elif token.type == "table_close":
+            rows = [[""]]
+        elif token.type == "tr_open":
+            rows.append([])
+    failed = tables.get("Failed checks", [])[1:]
+    return Shown(
+        verdict=headings[0],
+        operators=[tuple(row) for row in tables.get("Longest operators", [])[1:]],
+        failed=[f"{code} {subject}: {rule}: {reason}" for code, subject, rule, reason in failed],
+    )
+
+
+def in_junit(run: JudgedRun) -> Shown:
+    [suite] = ET.fromstring(junit_report([run]))
+    facts = [(item.get("name", ""), item.get("value", "")) for item in suite.iter("property")]
+    operators = []
+    value = re.compile(r"(\S+) times, p50 (.*), avg (.*) \[\w+\], share (\S+) \[%\]")
+    for name, text in facts:
+        if name.startswith("operator "):
+            known = re.fullmatch(r"operator \d+: (.*), instruction (\d+)", name)
+            times = value.fullmatch(text)
+            assert known is not None
+            assert times is not None
+            operators.append((*known.groups(), *times.groups()))
+    failed = [
+        f"{case.get('classname')} {case.get('name')}: {failure.get('message')}"
+        for case in suite.iter("testcase")
+        for failure in case.iter("failure")
+    ]
+    assert len(failed) == int(suite.get("failures", ""))
+    return Shown(facts[0][1], operators, failed)
+
+
+def in_json(run: JudgedRun) -> Shown:
+    [found] = json.loads(report_document([run]))["runs"]
+    ns = [op["max"] for op in found["operators"] + found["scopes"] if op["unit"] == "ns"]
+    unit = time_unit([value for value in ns if value is not None])
+
+    def cells(op: dict[str, Any]) -> tuple[str, ...]:
+        """The texts of exact values."""
+        delegate = op["delegate_int"] if op["delegate_str"] is None else op["delegate_str"]
+        name = op["name"] if delegate == -1 else f"{op['name']} [{delegate}]"
+        own, suffix = (unit, "") if op["unit"] == "ns" else (TICKS, " ticks")
+        times = [own.text(op[name]) + suffix for name in ("p50", "avg")]
+        share = f"{100 * op['share']:.1f}" if op["share"] is not None else ""
+        return (name, str(op["instruction"]), f"{op['count']:,}", *times, share)
+
+    return Shown(
+        verdict=f"{'PASS' if found['passed'] else 'FAIL'}: {found['headline']}",
+        operators=[cells(op) for op in found["operators"]],
+        failed=[
+            f"{check['code']} {check['subject']}: {check['rule']}: {check['reason']}"
+            for check in found["checks"]
+            if not check["passed"] and check["severity"] == "error"
+        ],
+    )
+
+
+RENDERERS: dict[str, Callable[[JudgedRun], Shown]] = {
+    "terminal": on_terminal,
+    "HTML": in_html,
+    "Markdown": in_markdown,
+    "JUnit": in_junit,
+    "JSON": in_json,
+}
+
+
+@given(judged_runs())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_all_reports_show_the_same_operators_failed_checks_and_verdict(run: JudgedRun) -> None:
+    assert run.subject is not None
+    shown = {name: render(run) for name, render in RENDERERS.items()}
+    names = {printable(op.name) for op in run.subject.operators}
+    for name, found in shown.items():
+        assert found == shown["JSON"], name
+        assert found.operators, name
+        assert not {EXECUTION, OPERATOR_CALL} & {row[0] for row in found.operators}, name
+        assert {row[0].rpartition(" [")[0] or row[0] for row in found.operators} <= names, name
+        assert len(found.failed) == len(run.verdict.failures), name
+        assert found.verdict.startswith("PASS") == run.passed, name
+
+
+@given(judged_runs())
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_all_reports_show_the_same_changes_against_history(run: JudgedRun) -> None:
+    changes = describe(run).changes
+    rows = () if changes is None else changes.changed[:10]
+    out = io.StringIO()
+    print_run(Console(file=out, width=10_000), describe(run))
+    lines = iter(out.getvalue().splitlines())
+    page = iter(Page(html_report([run])).text().splitlines())
+    markdown = iter(in_lines(markdown_report([run]).decode()))
+    for row in rows:
+        for shown in (lines, page, markdown):
+            # ``in`` goes on where the row before was found, so the order is the same, too.
+            assert any(row.relative in line and row.now in line for line in shown)
+
+
+def in_lines(markdown: str) -> list[str]:
+    """Texts of each row of the tables of a Markdown document."""
+    tokens = READER.parse(markdown)
+    lines = [""]
+    for token in tokens:
+        if token.type == "tr_open":
+            lines.append("")
+        elif token.type == "inline":
+            lines[-1] += "".join(part.content for part in token.children or ()) + " "
+    return lines
