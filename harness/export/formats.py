@@ -91,7 +91,7 @@ def find_format(name: str) -> ExportFormat:
     if plugin is None:
         known = format_names()
         raise UsageError(
-            f"format {name!r} is not known",
+            f"unknown format {name!r}",
             hint=f"{did_you_mean(name, known)}one of {', '.join(known)}",
         )
     if not isinstance(plugin, ExportFormat):

@@ -74,7 +74,7 @@ class Verdict:
     def __repr__(self) -> str:
         if self.passed:
             return f"<PASS: {len(self.checks)} checks>"
-        return f"<FAIL: {len(self.failures)} of {len(self.checks)} checks do not hold>"
+        return f"<FAIL: {len(self.failures)} of {len(self.checks)} checks failed>"
 
     def __str__(self) -> str:
         lines = [f"  {check.code} {check.subject}: {check.reason}" for check in self.worst_failures]

@@ -109,7 +109,7 @@ def test_exports_and_reports_are_written_and_replaced(live: harness.Run, tmp_pat
         assert live.export(tmp_path / "t.pftrace", "perfetto", model="small_int8") == ()
         assert live.report(tmp_path / "r.json") == tmp_path / "r.json"
     assert (tmp_path / "t.pftrace").stat().st_size > 1000
-    with pytest.raises(UsageError, match="format 'perfeto' is not known"):
+    with pytest.raises(UsageError, match="unknown format 'perfeto'"):
         live.export(tmp_path / "t", "perfeto")
     with pytest.raises(UsageError, match=r"cannot export to .*: No such file or directory"):
         live.export(tmp_path / "none" / "t.csv", "csv")

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from harness.analyze.clock_width import suspected_widths, with_width
+from harness.analyze.operator_times import OperatorTimes
 from harness.analyze.statistics import operator_statistics
 from harness.analyze.ticks import durations
 from harness.decode.ed00 import read_ed00, write_ed00
 from harness.errors import UsageError
 from harness.export.formats import FORMATS
 from harness.inspector import Inspector, TimeScale
-from harness.pytest_plugin.profiled import OperatorTimes
 from harness.records.clock_domain import HOST_NANOSECONDS
 from harness.strategies.by_hand import EventSpec, RunSpec, trace_of
 from tests.conftest import CommandResult
@@ -117,7 +117,7 @@ def test_decode_without_it_shows_no_time_that_cannot_be(
     assert caplog.messages == [f"{RECORDED}: {ADVICE}"]
     (line,) = [line for line in out.splitlines() if line.startswith("Method::execute")]
     assert line.split() == [
-        *("Method::execute", "0", "3", "1"),
+        *("Method::execute", "Execute", "3", "1"),
         *("166.008", "166.008", "153.128", "178.889", "178.889", "100.0"),
     ]
     assert "1 steps back and 2 events that end before they begin\n" in out
@@ -173,7 +173,7 @@ def test_nothing_is_made_of_unknown_times(etharness: Etharness, tmp_path: Path) 
     assert not share["passed"]
     times = OperatorTimes(operator_statistics(trace)[0])
     assert (times.count, repr(times)) == (1, "<a, instruction 0: p50 unknown>")
-    with pytest.raises(UsageError, match="what a took is unknown"):
+    with pytest.raises(UsageError, match="the duration of a is unknown"):
         _ = times.p50
 
 

@@ -52,7 +52,7 @@ def test_directories_are_found_and_added_once(tmp_path: Path, history: Any) -> N
         **{"damaged": "refused", "empty": "refused"},
     }
     assert found["failed"]["reason"] == "the run has no trace"
-    assert "is no run directory" in found["empty"]["reason"]
+    assert "is not a run directory" in found["empty"]["reason"]
     again = history("add", tmp_path / "deep/er", tmp_path / "deep/failed")
     assert again.code == 0
     assert again.out.splitlines()[-1].endswith(": 3 there already")

@@ -141,8 +141,8 @@ def test_a_verdict_is_true_when_it_passes_and_says_why_not() -> None:
     assert Verdict((good,))
     failed = Verdict((good, bad))
     assert not failed
-    assert repr(failed) == "<FAIL: 1 of 2 checks do not hold>"
-    assert str(failed) == "FAIL: 1 of 2 checks do not hold\n  B01 op: slow"
+    assert repr(failed) == "<FAIL: 1 of 2 checks failed>"
+    assert str(failed) == "FAIL: 1 of 2 checks failed\n  B01 op: slow"
 
 
 def test_failed_checks_are_an_error_of_ours_and_an_assertion() -> None:

@@ -51,7 +51,9 @@ def printed(
 ) -> str:
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=width, no_color=True)
-    run = describe(JudgedRun("out", Subject(trace), verdict or Verdict(()), result))
+    run = describe(
+        JudgedRun("out", Subject(trace), Verdict(()) if verdict is None else verdict, result)
+    )
     print_run(console, run, verbosity=int(detailed), judged=verdict is not None)
     return out.getvalue()
 

@@ -48,7 +48,7 @@ def test_a_result_of_another_version_is_refused(tmp_path: Path) -> None:
     directory = RunDirectory.create(tmp_path)
     document = json.loads(results.encode(RESULT))
     (tmp_path / "result.json").write_text(json.dumps({**document, "schema": 2}))
-    with pytest.raises(UsageError, match=r"result\.json: not a result of this version: .*schema"):
+    with pytest.raises(UsageError, match=r"result\.json: unsupported result: .*schema"):
         directory.read_result()
 
 
