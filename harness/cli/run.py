@@ -143,7 +143,7 @@ Examples:
         "--budget",
         metavar="FILE",
         type=FilePath(),
-        help="Budget file to check.  [default: the one that the board file names]",
+        help="Budget file to check.  [default: the project's, or the board file's]",
     ),
     option(
         "--reference",

@@ -102,8 +102,9 @@ class OperatorListing:
 def describe_operators(subject: Subject, unit: DisplayUnit | None = None) -> OperatorListing:
     """Describe the operators of ``subject``, with times in ``unit``.
 
-    An event is a scope, not an operator, if other profile events were logged within it, or if the
-    runtime logs it around all instructions or around loading. Without ``unit``, the largest time
+    An event is a scope, not an operator, if other profile events were logged within most of its
+    repeats, or if the runtime logs it around all instructions or around loading. Most, because a
+    counter that wraps unnoticed can place a stranger within one repeat. Without ``unit``, the largest time
     selects it.
     """
     found = subject.operators
@@ -122,7 +123,7 @@ def describe_operators(subject: Subject, unit: DisplayUnit | None = None) -> Ope
         op = row.operator
         if op.name == OPERATOR_CALL:
             continue
-        scope = op.name in _SCOPES or bool(around[op.rows].any())
+        scope = op.name in _SCOPES or bool(around[op.rows].mean() > 0.5)
         (scopes if scope else operators).append(row)
     for items in (operators, scopes):
         items.sort(key=lambda row: total_time(row.operator), reverse=True)
