@@ -104,8 +104,8 @@ def describe_operators(subject: Subject, unit: DisplayUnit | None = None) -> Ope
 
     An event is a scope, not an operator, if other profile events were logged within most of its
     repeats, or if the runtime logs it around all instructions or around loading. Most, because a
-    counter that wraps unnoticed can place a stranger within one repeat. Without ``unit``, the largest time
-    selects it.
+    counter that wraps unnoticed can place a stranger within one repeat. Without ``unit``, the
+    largest time selects it.
     """
     found = subject.operators
     known = [op.ns.max for op in found if op.ns is not None]
