@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 import msgspec
@@ -72,13 +73,27 @@ class Verdict:
         return self.passed
 
     def __repr__(self) -> str:
-        if self.passed:
-            return f"<PASS: {len(self.checks)} checks>"
-        return f"<FAIL: {len(self.failures)} of {len(self.checks)} checks failed>"
+        return f"<{'PASS' if self.passed else 'FAIL'}: {self.headline}>"
 
     def __str__(self) -> str:
         lines = [f"  {check.code} {check.subject}: {check.reason}" for check in self.worst_failures]
         return "\n".join([repr(self).strip("<>"), *lines])
+
+    @property
+    def headline(self) -> str:
+        """How many checks failed or passed, with the numbers of warnings and notes."""
+        if not self.checks:
+            return "nothing was checked"
+        counts = Counter(check.severity for check in self.warnings)
+        more = "".join(
+            f", {count:,} {severity}{'s' if count > 1 else ''}"
+            for severity in ("warning", "note")
+            if (count := counts[severity])
+        )
+        failed, total = len(self.failures), len(self.checks)
+        if failed:
+            return f"{failed:,} of {total:,} checks failed{more}"
+        return f"{total - len(self.warnings):,} of {total:,} checks passed{more}"
 
     @property
     def passed(self) -> bool:

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -222,14 +221,7 @@ def describe_verdict(verdict: Verdict, failure: Failure | None = None) -> Verdic
 def _headline(verdict: Verdict, failure: Failure | None) -> str:
     if failure is not None:
         return f"the run failed: {printable(failure.kind)}: {printable(failure.message)}"
-    total, failed = len(verdict.checks), len(verdict.failures)
-    if not total:
-        return "nothing was checked"
-    counts = Counter(check.severity for check in verdict.warnings)
-    more = "".join(f", {counted(counts[s], s)}" for s in _SEVERITIES if counts[s])
-    if failed:
-        return f"{failed:,} of {total:,} checks failed{more}"
-    return f"{total - len(verdict.warnings):,} of {total:,} checks passed{more}"
+    return verdict.headline
 
 
 def _check(check: Check) -> CheckRow:

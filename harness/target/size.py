@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness.errors import InfrastructureError
 from harness.records.result import FirmwareSize
+from harness.resources import data_directory
 from harness.target.build import Firmware, compiler_for
 from harness.target.process_group import run_program
 
@@ -37,7 +38,13 @@ def firmware_sizes(firmware: Firmware, preset: str) -> Iterator[FirmwareSize]:
     program = _program(preset)
     for room in ROOMS:
         compiled = (firmware.directory / "CMakeFiles/rooms.dir/src" / room).iterdir()
-        objects = [path for path in compiled if path.suffix in (".o", ".obj")]
+        # Objects of sources that were renamed or removed since stay in the build directory.
+        sources = data_directory("firmware_stub") / "src" / room
+        objects = [
+            path
+            for path in compiled
+            if path.suffix in (".o", ".obj") and (sources / path.stem).is_file()
+        ]
         yield _total(room, _measure(program, objects))
     yield image_size(firmware, preset)
 

@@ -50,7 +50,7 @@ def test_every_event_with_a_time_is_drawn_once_or_counted(trace: Trace) -> None:
     timed = np.flatnonzero((trace.clock != NO_CLOCK) & (trace.kind != Kind.ALLOCATION))
     missing = set(timed.tolist()) - set(drawing.row.tolist())
     assert set(drawing.row.tolist()) <= set(timed.tolist())
-    assert (f"{len(missing)} events of delegates" in " ".join(drawing.notes)) == bool(missing)
+    assert (f"{len(missing)} delegate events" in " ".join(drawing.notes)) == bool(missing)
 
 
 DRAWN = [("kineto", "torch"), ("kineto", "hta"), ("pytorch-et", None)]

@@ -140,7 +140,7 @@ def test_a_request_that_is_wrong_starts_nothing(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="no such board: 'nativ'"):
         harness.run("kws_int8", "nativ")
-    with pytest.raises(UsageError, match="it is not said which board"):
+    with pytest.raises(UsageError, match="no board selected"):
         harness.run("kws_int8")
     with pytest.raises(UsageError, match="'output' is no choice for values"):
         harness.run("kws_int8", "native", values="output")

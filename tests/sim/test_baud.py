@@ -55,5 +55,5 @@ def test_a_rate_that_the_board_has_not_is_the_users_mistake(
 ) -> None:
     code, _, err = run(etharness, tmp_path, 12_345)
     assert code == 2
-    assert "native cannot do 12345 baud" in err
-    assert "it has 115200, 921600, 3000000" in err
+    assert "native does not support 12345 baud" in err
+    assert "supported: 115200, 921600, 3000000" in err

@@ -87,7 +87,7 @@ def test_outputs_are_held_against_references_which_the_directory_keeps(
     assert etharness(*run, "--reference", good, "--rtol", "0", "--atol", "0").code == 0
     code, out, _ = etharness(*run, "--reference", bad)
     assert code == 1
-    assert "I11 outputs/0.npy: an output is its reference: " in out
+    assert "I11 outputs/0.npy: outputs match their references: " in out
     bad.unlink()
     assert etharness("check", tmp_path / "out").out.endswith(
         "\n".join(out.splitlines()[-1:]) + "\n"

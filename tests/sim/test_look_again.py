@@ -57,7 +57,7 @@ def test_the_directory_holds_everything(run: Path) -> None:
     ("flags", "shown", "hidden"),
     [
         ([], ["native (host), firmware ", "losses: none", "PASS: "], ["OPERATOR_CALL"]),
-        (["-v"], ["OPERATOR_CALL", "deepest stack", "PASS: "], []),
+        (["-v"], ["OPERATOR_CALL", "peak stack use", "PASS: "], []),
         (["-q"], ["PASS: "], ["(host), firmware", "native_call_"]),
     ],
 )

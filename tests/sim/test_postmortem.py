@@ -171,4 +171,4 @@ def test_what_to_look_at_must_be_said(etharness: Etharness, tmp_path: Path) -> N
     (tmp_path / "junk").write_bytes(b"junk" * 100)
     code, _, err = etharness("postmortem", tmp_path / "junk")
     assert code == 2
-    assert "is no postmortem" in err
+    assert "is not a postmortem" in err
