@@ -101,7 +101,7 @@ class Run:
         Args:
             found: What ran and what it left.
             judged: Its checks have been evaluated.
-            budget: The budget of ``verdict``, instead of the one it was judged by.
+            budget: The budget of ``verdict``, instead of the recorded one.
             against: The history of ``verdict``.
             context: Where it is used; None for a plain program.
         """
@@ -233,7 +233,7 @@ class Run:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict by the budget and the history that the run was judged by."""
+        """The verdict by the recorded budget and history of the run."""
         run, against = self._judge()
         if not run.verdict:
             self._context.verdict_failed(lambda: self._failed(run, against), checked=False)
@@ -254,7 +254,7 @@ class Run:
         """Evaluate the checks and return the verdict. In a test, a failed verdict fails the test.
 
         Args:
-            budget: A budget or its file; None for the one that the run was judged by.
+            budget: A budget or its file; None for the recorded one.
             history: Earlier results to compare with: SQLite file or postgresql:// URL.
             baseline: Which of them: ``last:20``, ``name:NAME`` or ``commit:PREFIX``.
 

@@ -1,7 +1,7 @@
-"""The pytest plugin: models run on boards, and what came of it asserted (``docs/pytest.md``).
+"""The pytest plugin: tests that run models on boards and assert on the results (docs/pytest.md).
 
-It is loaded into every pytest of an environment it is installed in, so nothing here imports more
-than pytest and the standard library; the rest comes with the first test that asks for a fixture.
+Every pytest of its environment loads it, so it imports only pytest and the standard library; the
+first test that requests a fixture imports the rest.
 
 Example:
     >>> import pytest

@@ -1,4 +1,4 @@
-"""Cases: each test, on each board that it is for, with each of its models."""
+"""Cases: each test with each of its boards and models."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from harness.target.doctor import missing_tools
 from harness.target.ports import describe
 
 CASE: Final = "_etharness_case"
-"""The fixture that a case is the parameter of; all others ask for it."""
+"""The fixture whose parameter is a case; all other fixtures request it."""
 
 OPTIONS: Final = (
     *("runs", "inputs", "seed", "references", "rtol", "atol", "trace_limit", "method"),
     *("stream", "baud", "values", "profile", "when_full", "time_scales"),
 )
-"""What a marker may say of a run, as ``harness.runs.request.RunRequest`` has it."""
+"""Fields of ``harness.runs.request.RunRequest`` that a marker can set."""
 
 _FILES: Final = ("inputs", "references")
 _MARKED: Final = ("board", "model", "exclude", "budget", *OPTIONS)
@@ -40,11 +40,11 @@ class CaseUnit:
     """A board to run on.
 
     Attributes:
-        board: Its type.
-        file: The file that describes it.
-        name: Which board of its type it is; the type's name for one that is simulated.
-        port: Its serial port, or what to find it by; None for what is started here.
-        leased: The unit of the lab that it is; None if the lab describes none.
+        board: Board type.
+        file: Board file.
+        name: Name of this board; the board type's name for a simulated one.
+        port: Serial port, or the USB device to find it by; None for a target started here.
+        leased: Unit of the lab; None if the lab has no such unit.
     """
 
     board: Board
@@ -60,10 +60,10 @@ class Case:
 
     Attributes:
         unit: The unit.
-        model: The model; None when the test names none.
-        options: Of its run.
-        budget: What its runs are held against; None for what the board file says.
-        unable: Why it cannot run here; empty when it can.
+        model: The model; None if the test names none.
+        options: Options of its run.
+        budget: Budget of its runs; None for the one that the board file names.
+        unable: Why it cannot run here; "" if it can.
         left_out: The command line names other boards.
     """
 
@@ -76,10 +76,10 @@ class Case:
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
-    """Make a test of each case.
+    """Create a test for each case.
 
     Raises:
-        CollectError: A marker or a board file is wrong.
+        CollectError: A marker or a board file is invalid.
     """
     try:
         marked = marks_of(metafunc.definition)
@@ -97,10 +97,10 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 def marks_of(node: pytest.Item | pytest.Function | Any) -> dict[str, Any]:
-    """What the markers of a test say; for each argument the nearest that has it.
+    """Return the arguments of a test's markers; the nearest marker with an argument wins.
 
     Raises:
-        CollectError: They say what none can.
+        CollectError: A marker has an unknown or a positional argument.
     """
     said: dict[str, Any] = {}
     for marker in node.iter_markers("etharness"):
@@ -116,14 +116,14 @@ def marks_of(node: pytest.Item | pytest.Function | Any) -> dict[str, Any]:
 
 
 def find_file(name: str | os.PathLike[str], node: pytest.Item | Any) -> Path:
-    """A file that a test names: beside its own file, or from the root of the project."""
+    """Return the path of a file that a test names: beside the test, else in the project's root."""
     beside = node.path.parent / name
     from_root = node.config.rootpath / name
     return from_root if not beside.exists() and from_root.exists() else beside
 
 
 def _find_model(name: str, node: pytest.Item | Any) -> Path:
-    """The model that a test names: a file, or the name of one that comes with the package."""
+    """Return the model that a test names: a file, or a model of the project or this package."""
     file = find_file(name, node)
     if file.exists():
         return file
@@ -134,7 +134,7 @@ def _find_model(name: str, node: pytest.Item | Any) -> Path:
 
 
 def budget_of(said: str | os.PathLike[str] | None, node: pytest.Item | Any) -> Path | None:
-    """The budget file that a test names, or else the session's."""
+    """Return the budget file that a test names, else the session's or the project's."""
     if said is not None:
         return find_file(said, node)
     settings = settings_of(node.config)
@@ -142,10 +142,10 @@ def budget_of(said: str | os.PathLike[str] | None, node: pytest.Item | Any) -> P
 
 
 def project_of(settings: Settings) -> Project:
-    """Defaults of the project that the tests belong to.
+    """Return the defaults of the project that the tests belong to.
 
     Raises:
-        UsageError: Its pyproject.toml is wrong.
+        UsageError: Its pyproject.toml is invalid.
     """
     return _project(settings.root)
 
@@ -156,7 +156,7 @@ def _project(root: Path) -> Project:
 
 
 def with_files(options: Mapping[str, Any], node: pytest.Item | Any) -> dict[str, Any]:
-    """Options of a run with the files that they name, as ``find_file`` finds them."""
+    """Return options of a run with their files resolved by ``find_file``."""
     return {
         name: tuple(find_file(file, node) for file in value) if name in _FILES else value
         for name, value in options.items()
@@ -196,10 +196,10 @@ def _load(name: str) -> tuple[Board, Path]:
 
 
 def lab_units(settings: Settings) -> list[LabUnit]:
-    """The units of the lab that the command line names.
+    """Return the lab units that the command line names.
 
     Raises:
-        UsageError: The lab's file is wrong.
+        UsageError: The unit file is invalid.
     """
     if not settings.units or (settings.lab is None and units_file() is None):
         return []
@@ -234,7 +234,7 @@ def _unable(unit: CaseUnit) -> str:
         remedy = f"give --etharness-port {name}=PORT, or --etharness-unit"
         return "" if unit.port else f"{name} has no port here: {remedy}"
     missing = missing_tools(unit.board)
-    return f"{name} cannot run here, it lacks {', '.join(missing)}" if missing else ""
+    return f"{name} cannot run here, missing {', '.join(missing)}" if missing else ""
 
 
 def _excluded(board: str, model: Path | None, exclude: Sequence[Any]) -> bool:
@@ -258,7 +258,7 @@ def _id(case: Case, units: Set[tuple[str, str]]) -> str:
 
 
 def _marks(case: Case, config: pytest.Config) -> list[pytest.MarkDecorator]:
-    """Skip what cannot run, and keep the tests of a real unit in one worker where that is asked."""
+    """Skip a case that cannot run here; group the tests of a real unit for pytest-xdist."""
     marks = []
     if case.unable and not settings_of(config).strict:
         marks.append(pytest.mark.skip(reason=case.unable))

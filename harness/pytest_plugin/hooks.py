@@ -1,4 +1,4 @@
-"""What pytest calls."""
+"""Hooks that pytest calls."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker; drop at the end what nobody will want."""
+    """Declare the marker; register the removal of run directories of passed tests."""
     config.addinivalue_line("markers", MARKER)
-    # Workers of pytest-xdist send their reports to the one that drops.
+    # Workers of pytest-xdist send their reports to the process that removes.
     if not (settings_of(config).keep or hasattr(config, "workerinput")):
         config.pluginmanager.register(Ledger(), "etharness-ledger")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say the version and the boards, when asked for more, or for boards."""
+    """Return version and boards, with -v or if the command line names boards."""
     settings = settings_of(config)
     if config.get_verbosity() <= 0 and not settings.named_on_command_line:
         return None
@@ -39,7 +39,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make a test of each board and model that it is for."""
+    """Create a test for each of its boards and models."""
     if _CASE in metafunc.fixturenames:
         from harness.pytest_plugin.cases import parametrize
 
@@ -47,7 +47,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests of boards that the command line does not name."""
+    """Deselect tests of boards that the command line does not name."""
     if not settings_of(config).named_on_command_line:
         return
     left_out = [item for item in items if _left_out(item)]
@@ -65,7 +65,7 @@ def _left_out(item: pytest.Item) -> bool:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show failures of ours without our stack, and say where runs of a failed test are kept."""
+    """Show errors of this package without its frames; add where runs of a failed test are."""
     report = yield
     error = call.excinfo.value if call.excinfo is not None else None
     ours = isinstance(error, HarnessError) and not isinstance(error, ChecksFailedError)

@@ -1,4 +1,4 @@
-"""What runs leave: kept for tests that failed, dropped for the others."""
+"""Run directories of tests: kept for failed tests, removed for the others."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ import pytest
 from harness.pytest_plugin.options import settings_of
 
 _REPORTED: Final = "etharness_runs"
-"""The attribute of a report that says which runs its test used; workers send it along."""
+"""Attribute of a test report: the run directories that its test used; xdist workers send it."""
 
 _LONGEST_NAME: Final = 120
 
 _LAST_LINES: Final = 20
-"""Lines of a board's console that a failed test shows."""
+"""Console lines of the board shown for a failed test."""
 
 
 class Used:
-    """What a test has looked at.
+    """Runs that a test used.
 
     Attributes:
-        directories: Of its runs.
-        verdicts: Those that were failures, as text.
-        console: What the board printed in a session with it.
+        directories: Their run directories.
+        verdicts: Texts of failed verdicts.
+        console: Text that the board printed during a session.
     """
 
     def __init__(self) -> None:
-        """It has looked at nothing."""
+        """Start with no runs."""
         self.directories: list[Path] = []
         self.verdicts: list[str] = []
         self.console = bytearray()
 
     def tell(self, report: pytest.TestReport) -> None:
-        """Let a report say which runs they were."""
+        """Record the runs in a test report."""
         setattr(report, _REPORTED, [str(directory) for directory in self.directories])
 
     def describe(self, item: pytest.Item, error: BaseException | None) -> str:
-        """Say of a failed test what checks said, unless it has, and where its runs are.
+        """Return the failed verdicts that the error does not show, and where the runs are.
 
-        They are copied when the user wants that.
+        Run directories are copied if there is a folder for artifacts.
         """
         there = [directory for directory in self.directories if directory.is_dir()]
         lines = [text for text in self.verdicts if text != str(error)]
@@ -61,31 +61,31 @@ _USED = pytest.StashKey[Used]()
 
 
 def console_of(item: pytest.Item) -> bytearray:
-    """Where the text goes that a board prints in a test."""
+    """Return the buffer for the text that a board prints during a test."""
     return item.stash.setdefault(_USED, Used()).console
 
 
 def use(item: pytest.Item, directory: Path) -> None:
-    """Note that a test looks at a run."""
+    """Record that a test uses a run."""
     used = item.stash.setdefault(_USED, Used())
     if directory not in used.directories:
         used.directories.append(directory)
 
 
 def fail(item: pytest.Item, verdict: str) -> None:
-    """Note that a test looks at a verdict that is a failure."""
+    """Record that a test uses a failed verdict."""
     used = item.stash.setdefault(_USED, Used())
     if verdict not in used.verdicts:
         used.verdicts.append(verdict)
 
 
 def used_by(item: pytest.Item) -> Used | None:
-    """What a test has looked at; None for one that is not about runs."""
+    """Return the runs that a test used; None for a test without runs."""
     return item.stash.get(_USED, None)
 
 
 def copy_to(artifacts: Path, nodeid: str, directories: Iterable[Path]) -> Path:
-    """Copy what runs left to a directory with the name of the test, and return that."""
+    """Copy run directories to a folder named after the test, and return it."""
     name = re.sub(r"[^\w.\[\]=-]+", "-", nodeid).strip("-")
     if len(name) > _LONGEST_NAME:
         name = f"{name[:_LONGEST_NAME]}-{hashlib.sha256(nodeid.encode()).hexdigest()[:8]}"
@@ -98,7 +98,7 @@ def copy_to(artifacts: Path, nodeid: str, directories: Iterable[Path]) -> Path:
 
 
 def _printed(console: bytearray) -> list[str]:
-    """The last lines of what a board printed."""
+    """Return the last lines that a board printed."""
     from harness.formatting import printable
 
     lines = console.decode(errors="surrogateescape").splitlines()[-_LAST_LINES:]
@@ -106,15 +106,15 @@ def _printed(console: bytearray) -> list[str]:
 
 
 class Ledger:
-    """A plugin that drops at the end the runs that no failed test has looked at."""
+    """A plugin that removes, at the end, the run directories that no failed test used."""
 
     def __init__(self) -> None:
-        """No test has looked at any."""
+        """Start without any test."""
         self._used: set[str] = set()
         self._failed: set[str] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note what a test has used."""
+        """Record the runs that a test used."""
         directories = getattr(report, _REPORTED, ())
         self._used.update(directories)
         if report.failed:
@@ -122,7 +122,7 @@ class Ledger:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """Remove what no failed test has looked at."""
+        """Remove the run directories that no failed test used."""
         for name in self._used - self._failed:
             shutil.rmtree(name, ignore_errors=True)
             Path(f"{name}.lock").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What a failed test says."""
+"""Text of a test that fails with an error of this package."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _OURS = Path(harness.__file__).parent
 
 
 def readable(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str | TerminalRepr:
-    """A failure of ours as the test's author sees it: no frames of this package.
+    """Return an error of this package for the test's author: without frames of this package.
 
     Returns:
-        What a report has as ``longrepr``.
+        The ``longrepr`` of a test report.
     """
     error = excinfo.value
     assert isinstance(error, HarnessError)

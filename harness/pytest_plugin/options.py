@@ -1,4 +1,4 @@
-"""What the command line and the ini file say."""
+"""Options of the pytest command line and of the ini file."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ import pytest
 
 MARKER: Final = (
     "etharness(board=None, model=None, exclude=(), budget=None, **options): the boards and models "
-    "that the etharness_* fixtures are for; options are those of `etharness run`, such as runs=5"
+    "that the test runs on; options are those of `etharness run`, such as runs=5"
 )
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What holds for all tests.
+    """Options that hold for all tests of a session.
 
     Attributes:
-        boards: Boards that were named, by name or file; none for those that tests name.
-        named_on_command_line: They come from there, and leave out all others.
-        ports: (board, port) each; the board is "" where any is meant.
-        units: (board, name of the unit) likewise; a unit of the lab, or the name of the board on
-            the port at the same place.
-        lab: The file of the lab's units; None for the one there is by default.
-        budget: Budget file of tests that name none.
-        history: The history that runs are held against and added to; None for none.
-        baseline: Which of its results; None for the last ones.
-        artifacts: Where the run directories of failed tests are copied.
-        keep: Keep those of passed tests, too.
-        strict: A board that cannot run here is an error.
-        root: Folder from which the project's pyproject.toml is looked for.
-        wait_s: Longest wait for a unit or a run that another process has, seconds.
+        boards: Boards by name or file; empty: those that tests name.
+        named_on_command_line: The command line names the boards; tests of others are deselected.
+        ports: (board, port) each; board "" matches any board.
+        units: (board, unit) likewise: a unit of the lab, or a name for the board on the port with
+            the same index.
+        lab: Unit file of the lab; None for the default.
+        budget: Budget file for tests that name none.
+        history: History that runs are compared with and added to; None for no history.
+        baseline: Baseline in the history; None for the last results.
+        artifacts: Folder for copies of the run directories of failed tests.
+        keep: Keep run directories of passed tests too.
+        strict: Fail, instead of skip, if a board cannot run here.
+        root: Folder where the search for the project's pyproject.toml begins.
+        wait_s: Timeout for a unit or a run that another process uses, seconds.
     """
 
     boards: tuple[str, ...]
@@ -61,61 +61,63 @@ def add_options(parser: pytest.Parser) -> None:
         "--etharness-board",
         action="append",
         metavar="BOARD",
-        help="A board to run on, by name (`etharness boards`) or file; may be repeated. Tests that "
-        "name boards of their own run on those of them that are given here.",
+        help="Run tests on this board: a name (`etharness boards`) or a board file. Repeatable. "
+        "Tests that name boards run only on those of them that are given here.",
     )
     add(
         "--etharness-port",
         action="append",
         metavar="[BOARD=]PORT",
-        help="Serial port of a board; may be repeated, also for several units of one board.",
+        help="Serial port of a board. Repeatable, also for several units of one board.",
     )
     add(
         "--etharness-unit",
         action="append",
         metavar="[BOARD=]NAME",
-        help="A unit of the lab, which says board and port; or the name of the board on the "
-        "port at the same place. May be repeated.",
+        help="Lab unit; sets board and port. Otherwise a name for the board on the port with the "
+        "same index. Repeatable.",
     )
-    add("--etharness-units", metavar="FILE", help="The lab's units.  [default: as for `run`]")
-    add("--etharness-budget", metavar="FILE", help="Budget of tests that name none.")
+    add("--etharness-units", metavar="FILE", help="Unit file of the lab.  [default: as for `run`]")
+    add("--etharness-budget", metavar="FILE", help="Budget for tests that name none.")
     add(
         "--etharness-history",
         metavar="URL",
-        help="Hold runs against a history, and add them: SQLite file or postgresql:// URL.",
+        help="Compare runs with this history and add them: SQLite file or postgresql:// URL.",
     )
     add(
         "--etharness-baseline",
         metavar="WHICH",
-        help="What of it: last:20, name:NAME or commit:PREFIX.  [default: last:20]",
+        help="Baseline: last:20, name:NAME or commit:PREFIX.  [default: last:20]",
     )
-    add("--etharness-keep", action="store_true", help="Keep what runs of passed tests left, too.")
+    add("--etharness-keep", action="store_true", help="Keep run directories of passed tests too.")
     add(
         "--etharness-artifacts",
         metavar="DIR",
-        help="Copy what the runs of failed tests left there, by test.",
+        help="Copy the run directories of failed tests here, one folder per test.",
     )
     add(
         "--etharness-strict",
         action="store_true",
-        help="A board that cannot run here is an error, and not skipped.",
+        help="Fail, instead of skip, if a board cannot run here.",
     )
     add(
         "--etharness-wait",
         type=float,
         metavar="SECONDS",
         default=600.0,
-        help="Longest wait for a unit that another process holds.  [default: 600]",
+        help="Timeout for a unit that another process holds.  [default: 600]",
     )
-    parser.addini("etharness_boards", "boards that tests run on which name none", "args")
-    parser.addini("etharness_budget", "budget of tests that name none")
-    parser.addini("etharness_history", "history that runs are held against and added to")
-    parser.addini("etharness_baseline", "which results of the history they are held against")
-    parser.addini("etharness_strict", "a board that cannot run here is an error", "bool", False)
+    parser.addini("etharness_boards", "boards for tests that name none", "args")
+    parser.addini("etharness_budget", "budget for tests that name none")
+    parser.addini("etharness_history", "history that runs are compared with and added to")
+    parser.addini("etharness_baseline", "baseline in the history")
+    parser.addini(
+        "etharness_strict", "fail, instead of skip, if a board cannot run here", "bool", False
+    )
 
 
 def settings_of(config: pytest.Config) -> Settings:
-    """Return what holds for the tests of this session."""
+    """Return the options of this session."""
     known = config.stash.get(_SETTINGS, None)
     if known is None:
         known = config.stash[_SETTINGS] = _read(config)
@@ -145,12 +147,12 @@ def _read(config: pytest.Config) -> Settings:
 
 
 def _board_file(config: pytest.Config, name: str) -> str:
-    """A board that is named by its file is so from where pytest was called."""
+    """Resolve a board file relative to the folder where pytest was started."""
     return str(config.invocation_params.dir / name) if name.endswith(".toml") else name
 
 
 def _listed_boards(config: pytest.Config) -> list[str]:
-    """Boards of the ini file; one that is named by its file is so from the root of the project."""
+    """Return the boards of the ini file; board files are relative to the project's root."""
     names = config.getini("etharness_boards")
     return [str(config.rootpath / name) if name.endswith(".toml") else name for name in names]
 
@@ -163,18 +165,18 @@ def _budget(config: pytest.Config) -> Path | None:
 
 
 def _history(config: pytest.Config) -> str | None:
-    """A file that the ini file names is so from the root of the project, others from here."""
-    for said, place in (
+    """Return the history; a file of the ini file is relative to the project's root."""
+    for history, folder in (
         (config.getoption("--etharness-history"), config.invocation_params.dir),
         (config.getini("etharness_history"), config.rootpath),
     ):
-        if said:
-            return str(said) if "://" in said else str(place / said)
+        if history:
+            return str(history) if "://" in history else str(folder / history)
     return None
 
 
 def _pairs(values: Any) -> tuple[tuple[str, str], ...]:
-    """Split ``BOARD=X`` at its sign; what has a slash before it has none."""
+    """Split ``BOARD=X`` into (BOARD, X); a value with a slash before the sign is an X alone."""
     pairs = []
     for value in values or ():
         board, sign, rest = value.partition("=")

@@ -1,4 +1,4 @@
-"""Runs a model for a test: a ``harness.Run`` that finds the test's files and fails the test."""
+"""Runs a model for a test: a ``harness.Run`` that resolves files and fails checks for the test."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def profile(
     model: str | os.PathLike[str] | None,
     options: Mapping[str, Any],
 ) -> Run:
-    """Run a model on the unit of a case, unless that has been done.
+    """Return the run of a model on the unit of a case; run it if that has not been done.
 
     Args:
         node: The test.
-        runs: Where runs are.
-        case: The test's.
+        runs: The runs of the session.
+        case: Unit, model and options of the test.
         model: The model; None for that of the case.
-        options: Of the run, before those of the case.
+        options: Options of the run; they override those of the case.
 
     Raises:
         HarnessError: There is no model, or the run failed.

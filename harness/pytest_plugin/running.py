@@ -1,4 +1,4 @@
-"""Runs of a session, each executed once, whichever tests and workers ask for it."""
+"""Runs of a session, each executed once, no matter how many tests and workers request it."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ _log = logging.getLogger(__name__)
 
 
 class Runs:
-    """Runs by what they are of.
+    """Runs by unit, model and options.
 
-    Workers of pytest-xdist share them: the first that wants a run executes it, the others wait.
+    Workers of pytest-xdist share them: the first that requests a run executes it, the others wait.
 
     Attributes:
-        directory: Where their run directories are.
-        against: The history that they are held against, and added to; None for none.
+        directory: Folder of the run directories.
+        against: History that they are compared with and added to; None for no history.
     """
 
     def __init__(self, directory: Path, wait_s: float, against: HistoryRef | None = None) -> None:
-        """Runs go to ``directory``; nobody waits longer than ``wait_s`` seconds for one."""
+        """Store runs in ``directory``; wait at most ``wait_s`` seconds for another worker's run."""
         self.directory = directory
         self.against = against
         self._wait_s = wait_s
         self._read: dict[Path, JudgedRun] = {}
 
     def directory_of(self, unit: CaseUnit, model: Path, options: Mapping[str, Any]) -> Path:
-        """The run directory of a model on a unit, run or not.
+        """Return the run directory of a model on a unit; it may not exist yet.
 
         Raises:
             UsageError: The model cannot be read.
@@ -75,13 +75,13 @@ class Runs:
         return self.directory / name
 
     def get(self, unit: CaseUnit, model: Path, options: Mapping[str, Any]) -> JudgedRun:
-        """Return the run of a model on a unit, judged by the budget that the board file names.
+        """Return the run of a model on a unit, evaluated with the board file's budget.
 
         Raises:
-            UsageError: The request is wrong.
+            UsageError: The request is invalid.
             TargetError: The target misbehaved, now or when the run was executed.
-            InfrastructureError: Something between us and it failed, likewise; or a wait for another
-                process took too long.
+            InfrastructureError: The link, the port or the host failed, likewise; or the wait for
+                another process timed out.
         """
         path = self.directory_of(unit, model, options)
         if path not in self._read:
@@ -119,10 +119,10 @@ class Runs:
 
 @contextmanager
 def holding(unit: CaseUnit, wait_s: float) -> Iterator[CaseUnit]:
-    """Hold a unit that others may want, for as long as this lasts; yield it where it was found.
+    """Hold the lease of a unit; yield the unit with its current port.
 
     Raises:
-        InfrastructureError: It was not free in time.
+        InfrastructureError: The wait for the lease timed out.
     """
     with ExitStack() as stack:
         if unit.leased is not None:
@@ -136,12 +136,12 @@ def holding(unit: CaseUnit, wait_s: float) -> Iterator[CaseUnit]:
 
 @contextmanager
 def open_session(unit: CaseUnit, wait_s: float, console: bytearray) -> Iterator[Session]:
-    """Start a unit, greet it and make it forget what it was told before.
+    """Start a unit, wait for its HELLO and reset its state.
 
     Args:
         unit: The unit.
-        wait_s: Longest wait for another process to let it go, seconds.
-        console: Takes the text that it prints.
+        wait_s: Timeout for a unit that another process holds, seconds.
+        console: Receives the text that the board prints.
 
     Raises:
         UsageError: The firmware cannot be built here.
@@ -174,8 +174,8 @@ def _alone(path: Path, wait_s: float) -> Iterator[None]:
         lock.acquire(timeout=wait_s)
     except Timeout as error:
         raise InfrastructureError(
-            f"another worker has been at the run {path.name} for {wait_s:g} s",
-            hint="give it longer with --etharness-wait",
+            f"run {path.name}: another worker did not finish it within {wait_s:g} s",
+            hint="increase --etharness-wait",
         ) from error
     try:
         yield
@@ -185,7 +185,7 @@ def _alone(path: Path, wait_s: float) -> Iterator[None]:
 
 @cache
 def _session() -> str | None:
-    """What the results of these tests have in common; None where the environment says so."""
+    """Return the session id of these results; None if the environment sets it."""
     if os.environ.get(SESSION_VARIABLE):
         return None
     return os.environ.get("PYTEST_XDIST_TESTRUNUID") or uuid.uuid4().hex

@@ -1,4 +1,4 @@
-"""A budget for people's eyes, and as JSON: every field of every rule, and where it stands."""
+"""A budget on the terminal and as JSON: every field of every rule with file and line."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class BudgetField(msgspec.Struct, frozen=True):
     Attributes:
         rule: The kind of rule, with its number from 1 where there may be several.
         field: The field.
-        value: What it says.
-        source: File and line where it stands.
+        value: Its value.
+        source: File and line.
     """
 
     rule: str
@@ -35,7 +35,7 @@ class BudgetField(msgspec.Struct, frozen=True):
 
 
 def budget_fields(budget: Budget) -> Iterator[BudgetField]:
-    """Every field that a file gives, in the order of the rules."""
+    """Return every field that a file sets, in the order of the rules."""
     data = msgspec.to_builtins(budget)
     for keys, source in budget.lines.items():
         kind, *rest = keys
@@ -49,12 +49,12 @@ def budget_fields(budget: Budget) -> Iterator[BudgetField]:
 
 
 def budget_document(budget: Budget) -> bytes:
-    """Return the JSON of all fields."""
+    """Return all fields as JSON."""
     return encode(list(budget_fields(budget)))
 
 
 def print_budget(console: Console, budget: Budget) -> None:
-    """Print all fields, and the files they come from."""
+    """Print all fields and their files."""
     shown, rows = "", []
     for item in budget_fields(budget):
         rule, shown = ("" if item.rule == shown else item.rule), item.rule

@@ -34,7 +34,7 @@ class ChangeRow:
         noise: Standard deviation between sessions, of the level.
         chance: Probability of this change by chance, adjusted for the number of comparisons.
         sessions: Sessions in the baseline, and now.
-        reason: Why it was judged so.
+        reason: Reason of the evaluation.
     """
 
     number: Compared

@@ -1,4 +1,4 @@
-"""What is known of a trace's clocks: steps back in it, and where it lies on the host's clock."""
+"""Clocks of a trace: backward steps, and the trace's place on the host's clock."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _documents(
 
 
 def clock_lines(trace: Trace, qualities: Sequence[ClockQuality] = ()) -> Iterator[str]:
-    """Say what a reader should know of the clocks; nothing when there is nothing to say."""
+    """Return a line for each clock that needs attention."""
     timeline = _timeline(trace)
     if timeline is None:
         yield "clocks: events span more than can be: width or direction of a counter may be wrong"

@@ -1,4 +1,4 @@
-"""A comparison on the terminal, the worst first, and as a document."""
+"""A comparison of two traces on the terminal, largest change first, and as JSON."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ComparisonDocument(msgspec.Struct, frozen=True):
 def side(
     path: str, trace: Trace, damage: Iterable[Damage] = (), later_dumps: Sequence[int] = ()
 ) -> SideDocument:
-    """Describe one of the traces, and where it is from."""
+    """Describe one of the traces and its provenance."""
     suspicions = [printable(item.advice) for item in suspected_widths(trace, later_dumps)]
     return SideDocument(printable(path), trace.losses, list(damage), suspicions)
 
@@ -74,13 +74,13 @@ def comparison_document(before: SideDocument, after: SideDocument, comparison: C
 def print_comparison(
     console: Console, traces: Sequence[Trace], comparison: Comparison, *, detailed: bool = False
 ) -> None:
-    """Print what changed from the first of two traces to the second, the worst first.
+    """Print the changes from the first trace to the second, largest first.
 
     Args:
-        console: Where to.
-        traces: The two.
-        comparison: What differs.
-        detailed: Show operators and allocators that are the same, too.
+        console: The console.
+        traces: The two traces.
+        comparison: Their differences.
+        detailed: Also show operators and allocators that did not change.
     """
     changed = [c for c in comparison.operators if detailed or _differs(c.time, c.per_run)]
     same = len(comparison.operators) - len(changed)
@@ -184,7 +184,7 @@ def _signed(text: str) -> str:
 
 
 def _counts(change: Change) -> str:
-    """One number where it is the same, else both; a dash where one trace has none."""
+    """One number if both are equal, else both; a dash for a trace without one."""
     if change.before == change.after:
         return _number(change.after)
     return f"{_number(change.before)} -> {_number(change.after)}"

@@ -1,4 +1,4 @@
-"""A judged run as every report shows it: what, in which order, with which texts and units.
+"""An evaluated run as every report shows it: contents, order, texts and units.
 
 ``describe`` decides all of that once. The terminal, HTML, Markdown, JUnit and JSON only lay a
 ``RunDescription`` out; they may show fewer rows of a list, never others or in another order.
@@ -81,7 +81,7 @@ class VerdictDescription:
         headline: The verdict in a sentence.
         why: Why it did not pass, in a sentence; of a run that passed the headline.
         failed: Failed checks, those farthest beyond their limits first.
-        warned: Checks that do not hold without failing the run, warnings before notes.
+        warned: Failed checks of severity warning, then note.
         passed: Checks that hold, in the order of evaluation.
     """
 
@@ -99,13 +99,13 @@ class VerdictDescription:
 
     @property
     def checks(self) -> tuple[CheckRow, ...]:
-        """All checks: failed ones, then warnings and notes, then those that hold."""
+        """All checks: failed ones, then warnings and notes, then passed ones."""
         return (*self.failed, *self.warned, *self.passed)
 
 
 @dataclass(frozen=True, slots=True)
 class RunDescription:
-    """A judged run.
+    """An evaluated run.
 
     Attributes:
         run: What is described; pictures are drawn from it.

@@ -1,4 +1,4 @@
-"""What checks mean, for people's eyes and as JSON."""
+"""Explanations of checks, on the terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CodeDocument(msgspec.Struct, frozen=True):
 
 
 def explain_document(found: Sequence[tuple[Code, str | None]]) -> bytes:
-    """Return the JSON of codes with their pages."""
+    """Return codes with their pages as JSON."""
     pages = [CodeDocument(code.code, code.title, code.severity, page) for code, page in found]
     return encode(pages)
 
@@ -37,7 +37,7 @@ def print_codes(console: Console, codes: Iterable[Code]) -> None:
 
 
 def print_pages(console: Console, pages: Sequence[str]) -> None:
-    """Print pages, laid out on a terminal and as they are where a program reads."""
+    """Print pages: rendered on a terminal, as Markdown in a pipe."""
     if not console.is_terminal:
         console.print("\n".join(pages), markup=False, highlight=False, soft_wrap=True, end="")
         return

@@ -1,4 +1,4 @@
-"""Reports of judged runs as files, whose suffix says of which kind."""
+"""Reports of runs as files; the suffix selects the format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Writer = Callable[[Sequence[JudgedRun], NightDocument | None], bytes]
 
 
 class _Format(NamedTuple):
-    """A kind of report: its name, what writes it, and what that needs of an extra, if anything."""
+    """A report format: its name, its writer, and the check that its libraries are installed."""
 
     name: str
     write: Writer
@@ -75,15 +75,15 @@ _FORMATS: Final[dict[str, _Format]] = {
 
 
 def write_report(file: Path, runs: Sequence[JudgedRun], night: NightDocument | None = None) -> None:
-    """Write a report of ``runs``, whole or not at all; a file that is there is replaced.
+    """Write a report of ``runs`` atomically; an existing file is replaced.
 
     Args:
-        file: Where to.
-        runs: What it is about; may be empty if there is a night.
-        night: The night that they are of, if it is about that.
+        file: The file; its suffix selects the format.
+        runs: The runs; may be empty for a nightly run.
+        night: The nightly run, for a report about one.
 
     Raises:
-        UsageError: There is no such kind of report, or the file cannot be written.
+        UsageError: The format is unknown, or the file cannot be written.
     """
     data = _format_of(file).write(runs, night)
     partial = file.with_name(f".{file.name}.partial")
@@ -96,11 +96,11 @@ def write_report(file: Path, runs: Sequence[JudgedRun], night: NightDocument | N
 
 
 def check_report_file(file: Path) -> None:
-    """Refuse a file that no report can be written to, before anything is run for it.
+    """Raise an error, before anything is run, if no report can be written to ``file``.
 
     Raises:
-        UsageError: There is no such kind of report, ``file`` is a directory, or a package that is
-            needed is not installed.
+        UsageError: The format is unknown, ``file`` is a directory, or a package that the
+            format needs is not installed.
     """
     _format_of(file).needs()
     if file.is_dir():

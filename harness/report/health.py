@@ -1,4 +1,4 @@
-"""How a unit is, for people's eyes and as JSON."""
+"""Health of a unit on the terminal."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 def show_health(console: Console, health: Health, *, verbosity: int = 0) -> None:
-    """Print how a unit is: all that was found, or only the end of it if ``verbosity`` is negative.
+    """Print the health of a unit: all findings, or only the last line if ``verbosity`` is negative.
 
     Args:
-        console: Where to.
-        health: What was found.
+        console: The console.
+        health: The findings.
         verbosity: Negative for the last line alone.
     """
     if verbosity >= 0:

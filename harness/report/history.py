@@ -1,4 +1,4 @@
-"""Results through time, on the terminal and as documents."""
+"""Results over time, on the terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TableDocument(msgspec.Struct, frozen=True):
 
 
 def added_document(found: Sequence[Added]) -> bytes:
-    """Return the JSON of what came of adding run directories."""
+    """Return the outcome of adding run directories as JSON."""
     return _document(found)
 
 
@@ -50,7 +50,7 @@ def entries_document(entries: Sequence[StoredResult]) -> bytes:
 
 
 def history_document(history: History) -> bytes:
-    """Return the JSON of what was measured through time."""
+    """Return measurements over time as JSON."""
     return _document(history)
 
 
@@ -60,19 +60,19 @@ def baselines_document(baselines: Sequence[NamedBaseline]) -> bytes:
 
 
 def pruned_document(removed: int, left: int, *, dry_run: bool) -> bytes:
-    """Return the JSON of what came of removing results."""
+    """Return the removed results as JSON."""
     return encode(PrunedDocument(removed, left, dry_run))
 
 
 def exported_document(file: str, rows: int) -> bytes:
-    """Return the JSON of what was written."""
+    """Return the written file and its row count as JSON."""
     return _document(TableDocument(file, rows))
 
 
 def print_added(
     console: Console, found: Sequence[Added], place: str, *, detailed: bool = False
 ) -> None:
-    """Print how many directories were added, and which were not or not whole; all in detail."""
+    """Print how many directories were added, and those refused or incomplete; all if detailed."""
     words = {"added": "added", "there": "there already", "refused": "REFUSED"}
     for item in found:
         if detailed or item.reason:
@@ -87,7 +87,7 @@ def print_added(
 def print_entries(
     console: Console, entries: Sequence[StoredResult], *, detailed: bool = False
 ) -> None:
-    """Print a line per result; in detail with link, losses and firmware."""
+    """Print a line per result; with link, losses and firmware if detailed."""
     headers = ["started", "board", "unit", "model", "method", "commit", "session", "verdict", "id"]
     more = ["firmware", "runs", "corrupt", "retries", "lost events", "clock"] if detailed else []
     rows = [
@@ -117,9 +117,10 @@ def print_baselines(console: Console, baselines: Sequence[NamedBaseline]) -> Non
 def print_history(
     console: Console, history: History, pattern: str, *, detailed: bool = False
 ) -> None:
-    """Print one series result by result, or of several what became of each.
+    """Print one series result by result, or a summary of each of several series.
 
-    The scopes around operators repeat their times: among several they are shown only in detail.
+    Scopes repeat the times of their operators, so among several series they are shown only if
+    detailed.
     """
     shown = history.series
     if len(shown) > 1 and not detailed:
@@ -150,7 +151,7 @@ def outcome(entry: StoredResult) -> str:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Values as bars between the least and the largest; those that are all the same are low."""
+    """Return values as bars between minimum and maximum; equal values give low bars."""
     least, most = min(values), max(values)
     steps = (most - least) / (len(_BARS) - 1)
     return "".join(_BARS[round((value - least) / steps) if steps else 0] for value in values)
@@ -220,7 +221,7 @@ def _title(group: tuple[str, str]) -> str:
 
 
 def _unit(several: Sequence[Series]) -> DisplayUnit:
-    """The unit in which samples read best; they are all in the same."""
+    """Return the display unit for all samples of a series."""
     values = (sample.value for series in several for sample in series.samples)
     return metric_unit(several[0].metric.unit, values)
 
@@ -271,7 +272,7 @@ def _spread(sample: Sample, unit: DisplayUnit) -> list[str]:
 
 
 def _document(document: object) -> bytes:
-    """JSON in which every text prints: names may be any bytes."""
+    """Return JSON with printable text: names may hold any bytes."""
     return encode(_printable(msgspec.to_builtins(document)))
 
 

@@ -1,4 +1,4 @@
-"""Judged runs as JUnit XML, for systems that show tests: a suite per run, a test case per check."""
+"""Runs as JUnit XML for CI systems: a suite per run, a test case per check."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _output(row: CheckRow) -> str:
 
 
 def _lines(text: str) -> str:
-    """Text that XML can hold, line by line."""
+    """Return text that XML can hold, line by line."""
     return "\n".join(map(printable, text.splitlines()))
 
 

@@ -1,4 +1,4 @@
-"""Who holds which boards, for people's eyes and as JSON."""
+"""Lease holders, serial ports and units on the terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def show_holders(console: Console, holders: Sequence[HolderDocument]) -> None:
-    """Print who holds what."""
+    """Print the lease holders."""
     rows = [
         (
             holder.what if holder.unit is None else f"{holder.unit}: {holder.what}",
@@ -77,7 +77,7 @@ def show_units(console: Console, units: Sequence[UnitDocument]) -> None:
 
 
 def _held(holders: Sequence[HolderDocument]) -> str:
-    """Who holds something itself, in a few words."""
+    """Return the holders as short text."""
     first = next(iter(holders), None)
     if first is None:
         return ""

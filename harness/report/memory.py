@@ -1,4 +1,4 @@
-"""Memory over time on the terminal and as a document: peaks, who was live then, gaps, failures."""
+"""Memory over time on the terminal and as JSON: peaks, live pieces, gaps, failures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PieceDocument(msgspec.Struct, frozen=True):
-    """A piece that was live at a peak; ``during`` names the event in which it was taken."""
+    """A piece that was live at a peak; ``during`` names the event that allocated it."""
 
     allocator: str
     offset: int
@@ -50,7 +50,7 @@ class AllocatorDocument(msgspec.Struct, frozen=True):
 
 
 class PoolDocument(msgspec.Struct, frozen=True):
-    """What the model needs of one pool of planned memory; ``peak_at`` counts its instructions."""
+    """Requirements of the model for one pool of planned memory; ``peak_at`` is an instruction."""
 
     pool: int
     planned: int
@@ -62,7 +62,7 @@ class PoolDocument(msgspec.Struct, frozen=True):
 
 
 class MemoryDocument(msgspec.Struct, frozen=True):
-    """Memory over time; ``live_at_peak`` is what all allocators held when they held most."""
+    """Memory over time; ``live_at_peak`` lists the pieces at the common peak of all allocators."""
 
     peak_bytes: int
     peak_row: int
@@ -127,13 +127,13 @@ def print_memory(
     *,
     detailed: bool = False,
 ) -> None:
-    """Print each allocator's peak, what all held at their common peak, and what was refused.
+    """Print the peak of each allocator, the pieces at the common peak, and failed allocations.
 
     Args:
-        console: Where to.
-        trace: What was logged.
+        console: The console.
+        trace: The trace.
         found: Its memory over time.
-        pools: What the model plans, if it is there.
+        pools: Memory pools planned by the model, if known.
         detailed: List every piece that was live at the peak, instead of sums per event.
     """
     if not found.allocators:
@@ -230,7 +230,7 @@ def _print_pools(console: Console, pools: Sequence[PlannedPool]) -> None:
 
 
 def during(trace: Trace, row: int) -> str | None:
-    """The event of ``row``, with its instruction if it has one."""
+    """Return the event of ``row``, with its instruction if it has one."""
     if row < 0:
         return None
     name = printable(trace.text(int(trace.name[row])) or "an event without a name")

@@ -1,4 +1,4 @@
-"""A night in tables, as every kind of report shows it."""
+"""Tables of a nightly run, shared by all reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class NightTable:
     """A table.
 
     Attributes:
-        title: What it is about.
+        title: Heading.
         headers: One per column.
         rows: Cells.
         numbers: Columns of numbers.
@@ -32,7 +32,7 @@ class NightTable:
 
 
 def headline(night: NightDocument) -> str:
-    """What came of a night, in a sentence."""
+    """Return the outcome of a nightly run in a sentence."""
     counts = night.counts
     parts = [f"{counts['pass']:,} of {night.steps:,} steps passed"]
     parts += [f"{count:,} {name}" for name, count in counts.items() if count and name != "pass"]
@@ -43,7 +43,7 @@ def headline(night: NightDocument) -> str:
 
 
 def tables(night: NightDocument) -> Iterator[NightTable]:
-    """Yield the tables of a night, those that are looked at first in front; empty ones are not."""
+    """Yield the tables of a nightly run that are not empty, the most important first."""
     for table in (_failed(night), _not_run(night), _troubles(night), _sides(night)):
         if table.rows:
             yield table
@@ -118,7 +118,7 @@ def _quarantined(night: NightDocument) -> NightTable:
 
 
 def quarantine_table(entries: Sequence[QuarantineStatus]) -> NightTable:
-    """How the entries of a quarantine stand."""
+    """Return the status of quarantine entries."""
     said = {
         "applies": "applies",
         "ready": "ready to be removed",

@@ -1,4 +1,4 @@
-"""A night on the terminal: what happens while it goes on, and what came of it."""
+"""A nightly run on the terminal: progress, then the outcome."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _MOST: Final = 20
 
 
 class ProgressPrinter:
-    """Prints a line for everything that happens, from any thread."""
+    """Prints a line for each event; usable from any thread."""
 
     def __init__(self, steps: int, *, quiet: bool) -> None:
-        """Make one for a night of so many steps; a quiet one prints nothing."""
+        """Expect this number of steps; print nothing if ``quiet``."""
         self._steps, self._quiet = steps, quiet
         self._done: set[NightlyStep] = set()
         self._lock = threading.Lock()
 
     def ended(self, step: NightlyStep, attempt: Attempt) -> None:
-        """Say how an attempt ended."""
+        """Print how an attempt ended."""
         if attempt.outcome != "interrupted":
             self._done.add(step)
         how = (
@@ -43,7 +43,7 @@ class ProgressPrinter:
         self.say(f"{len(self._done)}/{self._steps} {step}{again}: {how}{seconds}{why}")
 
     def happened(self, event: UnitEvent) -> None:
-        """Say what happened to a unit."""
+        """Print an event of a unit."""
         if event.what not in _QUIET:
             self.say(f"{event.unit}: {event.what}{f': {event.message}' if event.message else ''}")
 
@@ -55,7 +55,7 @@ class ProgressPrinter:
 
 
 def show_schedule(console: Console, steps: Sequence[NightlyStep], output: str) -> None:
-    """Print what a night would do, in order."""
+    """Print the schedule of a nightly run."""
     places: dict[str, int] = {}
     rows = []
     for step in steps:
@@ -69,7 +69,7 @@ def show_schedule(console: Console, steps: Sequence[NightlyStep], output: str) -
 
 
 def show_night(console: Console, night: NightDocument, *, verbosity: int = 0) -> None:
-    """Print what came of a night, what is to be looked at last, and then the verdict."""
+    """Print the outcome of a nightly run: the most important tables last, then the verdict."""
     show_line(console, f"{night.night}: {night.attempts} attempts at {night.steps} steps")
     if verbosity >= 0:
         for table in reversed([*tables(night)]):

@@ -1,4 +1,4 @@
-"""Several judged runs: a row each, how many passed, and on which board and how they failed."""
+"""Several runs: a row each, how many passed, and failures by board and owner."""
 
 from __future__ import annotations
 

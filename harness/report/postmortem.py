@@ -1,4 +1,4 @@
-"""A postmortem for people's eyes, and as JSON."""
+"""A postmortem on the terminal."""
 
 from __future__ import annotations
 

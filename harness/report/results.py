@@ -58,7 +58,7 @@ class ReportedLoss(msgspec.Struct, frozen=True):
 
 
 class ReportedDocument(msgspec.Struct, frozen=True):
-    """A judged run, or a trace alone.
+    """An evaluated run, or a trace alone.
 
     ``passed`` is false for a run that failed, too; why is in its ``result``, which is null for a
     trace alone. ``headline`` is the verdict in a sentence. ``events`` is null for a run that left

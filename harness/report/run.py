@@ -259,7 +259,7 @@ def print_verdict(console: Console, verdict: VerdictDescription, *, verbosity: i
 def _print_reasons(
     console: Console, reasons: Sequence[tuple[str, CheckRow]], most: int | None
 ) -> None:
-    """Print why checks do not hold, each behind a prefix; ``most`` of them at most."""
+    """Print the reasons of failed checks, each after a prefix; at most ``most`` of them."""
     for prefix, row in reasons[:most]:
         because = f"{row.code} {row.subject}: {row.rule}: {row.reason}"
         style = None if row.outcome == "fail" else "yellow"

@@ -1,4 +1,4 @@
-"""What operators are of and what they were given, on the terminal and as JSON."""
+"""Origin and arguments of operators, on the terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Given = Sequence[Arguments | None] | None
 
 
 class OriginDocument(msgspec.Struct, frozen=True):
-    """What an operator comes from.
+    """The origin of an operator.
 
     ``module`` is the innermost around all its nodes, "" the model itself, null when nothing is
     known; ``stack_traces`` are by the name of the node.
@@ -43,7 +43,7 @@ class OriginDocument(msgspec.Struct, frozen=True):
 
 
 class ArgumentsDocument(msgspec.Struct, frozen=True):
-    """What an operator takes and gives, such as ``float32[1, 8]``; with ``?`` at most that."""
+    """Inputs and outputs of an operator, such as ``float32[1, 8]``; ``?`` marks an upper bound."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -52,7 +52,7 @@ class ArgumentsDocument(msgspec.Struct, frozen=True):
 class ModuleDocument(msgspec.Struct, frozen=True):
     """The time of a module's operators in nanoseconds, without and with the modules within it.
 
-    ``path`` is null for operators of which nothing is known.
+    ``path`` is null for operators of unknown origin.
     """
 
     block: str
@@ -63,7 +63,7 @@ class ModuleDocument(msgspec.Struct, frozen=True):
 
 
 class OutputDocument(msgspec.Struct, frozen=True):
-    """An output beside its reference; a metric that is infinite or not defined is null."""
+    """An output compared with its reference; infinite and undefined metrics are null."""
 
     run: int
     output: int
@@ -77,7 +77,7 @@ _UNITS = {"snr": "snr [dB]"}
 
 
 def origin_document(operator: Operator, symbols: _Known) -> OriginDocument | None:
-    """What the ETRecord knows of an operator."""
+    """Return the origin of an operator in the ETRecord."""
     found = None if symbols is None else symbols[int(operator.rows[0])]
     if found is None:
         return None
@@ -92,7 +92,7 @@ def origin_document(operator: Operator, symbols: _Known) -> OriginDocument | Non
 
 
 def arguments_document(operator: Operator, arguments: _Given) -> ArgumentsDocument | None:
-    """What the model says that an operator takes, or what was logged, in its first run."""
+    """Return the arguments of an operator in its first run, from the model or the log."""
     found = None if arguments is None else arguments[int(operator.rows[0])]
     if found is None:
         return None
@@ -100,7 +100,7 @@ def arguments_document(operator: Operator, arguments: _Given) -> ArgumentsDocume
 
 
 def module_documents(trace: Trace, symbols: _Known) -> list[ModuleDocument]:
-    """The modules of each name of blocks.
+    """Return the modules of each block name.
 
     Raises:
         UsageError: There are no symbols, or the rate of a clock is unknown.
@@ -119,7 +119,7 @@ def module_documents(trace: Trace, symbols: _Known) -> list[ModuleDocument]:
 
 
 def known_columns(symbols: _Known, arguments: _Given) -> list[Column]:
-    """Columns to show beside an operator's times."""
+    """Return columns to show next to the times of operators."""
     columns: list[Column] = []
     if symbols is not None:
         columns.append(("op types", _of(symbols, lambda found: ", ".join(found.op_types))))
@@ -130,7 +130,7 @@ def known_columns(symbols: _Known, arguments: _Given) -> list[Column]:
 
 
 def print_sources(console: Console, trace: Trace, symbols: _Known) -> None:
-    """Print where operators come from in the model's Python, in the order of the log."""
+    """Print the Python source lines of operators, in log order."""
     if symbols is None:
         return
     for operator in operator_statistics(trace):
@@ -173,7 +173,7 @@ def print_modules(
 
 
 def print_comparisons(console: Console, comparisons: Sequence[Comparison]) -> None:
-    """Print what outputs are beside their references, if anything was compared."""
+    """Print comparisons of outputs with their references, if any."""
     if not comparisons:
         return
     names = [*comparisons[0][2]]
@@ -186,7 +186,7 @@ def print_comparisons(console: Console, comparisons: Sequence[Comparison]) -> No
 
 
 def comparison_documents(comparisons: Sequence[Comparison]) -> list[OutputDocument]:
-    """The same as JSON, which has no number for what is infinite or none."""
+    """Return the comparisons as JSON; infinite and undefined metrics become null."""
     return [
         OutputDocument(
             run,
@@ -231,10 +231,10 @@ def _module_times(trace: Trace, symbols: _Known) -> list[tuple[str, list[ModuleT
 
 
 def _nanoseconds(trace: Trace) -> np.ndarray:
-    """What events took, shape (n,).
+    """Return durations of events in nanoseconds, shape (n,).
 
     Raises:
-        UsageError: The rate of a clock, or what an event took, is unknown.
+        UsageError: The rate of a clock or the duration of an event is unknown.
     """
     for number, domain in enumerate(trace.clocks):
         if domain.hz is None and (trace.clock == number).any():

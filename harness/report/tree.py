@@ -24,7 +24,7 @@ _DEEPEST = 20
 def print_tree(console: Console, trace: Trace, *, detailed: bool = False) -> None:
     """Print the call tree of ``trace``, one table per name of blocks, then what is missing.
 
-    Nodes stand in the order in which they happened. The share is what its self time is of the self
+    Nodes are in log order. The share is what its self time is of the self
     times of all nodes on clocks of known rate, or on its own clock if that rate is unknown. So
     shares of one table add up to 100 %, where there is one clock.
 
@@ -69,7 +69,7 @@ def _print_nodes(console: Console, block: str, nodes: list[MergedNode]) -> None:
 
 
 def _times(node: MergedNode, unit: DisplayUnit) -> list[str]:
-    """Its total and its self time, as far as they are known."""
+    """Return total and self time of a node, as far as known."""
     if node.backward == node.count:
         return ["?", "?"]
     both = ((node.total_ns, node.total_ticks), (node.own_ns, node.own_ticks))
@@ -77,12 +77,12 @@ def _times(node: MergedNode, unit: DisplayUnit) -> list[str]:
 
 
 def _indent(depth: int) -> str:
-    """Two spaces per level; far within, the depth as a number, so that no line grows with it."""
+    """Return two spaces per level; beyond a limit the depth as a number, which bounds the line."""
     return "  " * min(depth, _DEEPEST) + (f"({depth}) " if depth > _DEEPEST else "")
 
 
 def _scale(node: MergedNode) -> str:
-    """What its times compare with: those on the same clock, or on any of known rate."""
+    """Return the key of comparable times: the same clock, or all clocks of known rate."""
     return node.clock if node.own_ns is None else ""
 
 

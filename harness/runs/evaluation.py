@@ -84,10 +84,10 @@ def judge(
     Args:
         run: The run; without a trace it is returned as it is.
         budget: A budget or its file; without one, only what always holds is checked.
-        history: As for ``judged``.
+        history: As for ``evaluate_run``.
 
     Raises:
-        HarnessError: As ``judged``.
+        HarnessError: As ``evaluate_run``.
     """
     subject, result, directory = run.subject, run.result, run.directory
     if subject is None:
@@ -164,7 +164,7 @@ def find_run(
         fallback: Budget file for a trace without a result.
 
     Returns:
-        The run without checks; its ``budget`` is the file that it was judged by before.
+        The run without checks; its ``budget`` is the file of the recorded verdict.
 
     Raises:
         HarnessError: As ``evaluate_path``, but for budgets.

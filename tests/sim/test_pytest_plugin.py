@@ -469,5 +469,5 @@ def test_a_run_whose_worker_died_is_run_again_and_one_under_way_is_waited_for(
 
     with Path(f"{first.directory}.lock").open("w") as under_way:
         fcntl.flock(under_way, fcntl.LOCK_EX)
-        with pytest.raises(InfrastructureError, match="another worker has been at the run native-"):
+        with pytest.raises(InfrastructureError, match="another worker did not finish it"):
             Runs(tmp_path, 0.1).get(*wanted)

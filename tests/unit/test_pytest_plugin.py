@@ -108,7 +108,7 @@ def test_a_board_that_cannot_run_here_is_skipped_with_its_reason_or_an_error(
     assert lines[0].endswith(
         "native has no port here: give --etharness-port native=PORT, or --etharness-unit"
     )
-    assert "qemu-microbit cannot run here, it lacks " in lines[1]
+    assert "qemu-microbit cannot run here, missing " in lines[1]
     assert "qemu-system-arm (apt-get install qemu-system-arm)" in lines[1]
 
     result = inner.runpytest("--etharness-strict")
