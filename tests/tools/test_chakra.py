@@ -64,13 +64,13 @@ def tool(name: str, *arguments: str | Path) -> None:
 
 def decoded(file: Path) -> list[Any]:
     """The nodes of a file, by the wheel's own messages."""
-    from chakra.schema.protobuf.et_def_pb2 import GlobalMetadata, GraphNode
+    from chakra.schema.protobuf.et_def_pb2 import GlobalMetadata, Node
     from chakra.src.third_party.utils.protolib import decodeMessage, openFileRd
 
     with openFileRd(str(file)) as stream:
         assert decodeMessage(stream, GlobalMetadata())
         nodes = []
-        while decodeMessage(stream, node := GraphNode()):
+        while decodeMessage(stream, node := Node()):
             nodes.append(node)
     return nodes
 
