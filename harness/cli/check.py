@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.completers import complete_boards, complete_models
-from harness.cli.history_options import baseline_option, history_ref
+from harness.cli.history_options import baseline_option
 from harness.cli.options import ReadingOptions, output_options, reading_options, report_option
 from harness.cli.output import OutputOptions, write_reports
 from harness.cli.panels import OUTPUT, VERDICT, PanelCommand, option, panel
@@ -128,9 +128,10 @@ def command(
         )
     (path,) = paths
     from harness.config.project import find_project
+    from harness.runs.baseline import history_of
     from harness.runs.evaluation import evaluate_path, verdict_record
 
-    against = history_ref(history, baseline)
+    against = history_of(history, baseline)
     given = reading.given(etrecord, board, model)
     run = evaluate_path(path, reading.load, budget, given, against, find_project().budget)
     write_reports(reports, [run])

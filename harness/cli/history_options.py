@@ -14,7 +14,6 @@ from harness.errors import HarnessError
 
 if TYPE_CHECKING:
     from harness.check.history.baseline import BaselineRef
-    from harness.runs.baseline import HistoryRef
     from harness.runs.judged_run import JudgedRun
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -38,20 +37,6 @@ def baseline_of(_: click.Context, __: click.Parameter, text: str | None) -> Base
     from harness.check.history.baseline import parse_baseline
 
     return parse_baseline(text)
-
-
-def history_ref(url: str | None, baseline: BaselineRef | None) -> HistoryRef | None:
-    """Return the history and baseline to compare with.
-
-    None if neither is given; if only one is, the other has its default.
-    """
-    if url is None and baseline is None:
-        return None
-    from harness.check.history.baseline import DEFAULT_BASELINE
-    from harness.history import default_history
-    from harness.runs.baseline import HistoryRef
-
-    return HistoryRef(url or default_history(), baseline or DEFAULT_BASELINE)
 
 
 @dataclass(slots=True)

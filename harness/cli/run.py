@@ -9,7 +9,7 @@ import click
 
 from harness.cli.board_options import baud_option, target_options
 from harness.cli.completers import complete_models
-from harness.cli.history_options import HistoryKeeper, baseline_option, history_ref
+from harness.cli.history_options import HistoryKeeper, baseline_option
 from harness.cli.options import output_options, report_option, time_scale_option
 from harness.cli.output import OutputOptions, show_outcome, write_reports
 from harness.cli.panels import (
@@ -236,6 +236,7 @@ def command(
     from harness.config.project import find_project
     from harness.history import configured_history
     from harness.lab.flash_plan import HowToFlash
+    from harness.runs.baseline import history_of
     from harness.runs.request import RunRequest
     from harness.runs.run import run_model
 
@@ -268,7 +269,7 @@ def command(
         commit=commit,
         session=session,
         flash=HowToFlash(image, flash_tool, probe or chosen.probe) if flash else None,
-        against=history_ref(history, baseline) if baseline is not None else None,
+        against=history_of(history, baseline) if baseline is not None else None,
     )
     keeping = HistoryKeeper(history)
 

@@ -92,16 +92,19 @@ class HistoryRef:
         return open_store(self.url, create=self.baseline.how == "last")
 
 
-def history_of(url: str | None, baseline: str | None) -> HistoryRef | None:
-    """The history at ``url``, or the default history if only a baseline is given; None if neither.
+def history_of(url: str | None, baseline: BaselineRef | str | None) -> HistoryRef | None:
+    """Return the history and baseline to compare with.
+
+    None if neither is given; if only one is, the other has its default.
 
     Raises:
-        UsageError: ``baseline`` is invalid.
+        UsageError: The text of ``baseline`` is invalid.
     """
     if url is None and baseline is None:
         return None
-    chosen = parse_baseline(baseline) if baseline else DEFAULT_BASELINE
-    return HistoryRef(url or default_history(), chosen)
+    if isinstance(baseline, str):
+        baseline = parse_baseline(baseline) if baseline else None
+    return HistoryRef(url or default_history(), baseline or DEFAULT_BASELINE)
 
 
 def _without_own(history: History, judged: Provenance) -> History:
