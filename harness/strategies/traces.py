@@ -15,7 +15,6 @@ from harness.records.trace import Block, DebugValue, Kind, TensorValue, Trace
 INT32: Final = st.integers(-(2**31), 2**31 - 1)
 INT64: Final = st.integers(-(2**63), 2**63 - 1)
 UINT32: Final = st.integers(0, 2**32 - 1)
-UINT64: Final = st.integers(0, 2**64 - 1)
 
 _DIFFICULT_NAMES: Final = [b"", b"Method::execute", b"a", b"a\0", b"\xff\xfe", "größe".encode()]
 """Names that readers got wrong: empty, with a zero byte, invalid UTF-8, not ASCII."""

@@ -153,20 +153,6 @@ def hold_place(unit: Unit, timeout_s: float, *, term_s: float = TERM_S) -> Itera
         _give_back(client, name, identity)
 
 
-def release_all(unit: Unit) -> list[str]:
-    """Release the places of a unit that dead or expired holders of this package still hold.
-
-    Returns:
-        The released places with their holders, for messages.
-    """
-    client = Client.of(unit.coordinator)
-    return [
-        f"{place.name}: {holder_of(place)}"
-        for place in labgrid_places(unit)
-        if _free_if_over(client, place)
-    ]
-
-
 class _Search:
     """Searches for a place that can be acquired, and remembers refusals."""
 
