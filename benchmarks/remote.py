@@ -25,16 +25,16 @@ from tempfile import TemporaryDirectory
 
 import serial
 
-from harness.link import com_port
-from harness.link.com_port import Setting
 from harness.link.ports import open_port
 from harness.link.telnet import (
     Negotiation,
+    Setting,
     Subnegotiation,
     TelnetCommand,
     TelnetDecoder,
     escape,
     negotiation,
+    port_answer,
 )
 from tests.support.ser2net import served
 
@@ -143,7 +143,7 @@ def _agree(item: Negotiation | Subnegotiation) -> bytes:
             item.command
         )
         return negotiation(answer, item.option) if answer else b""
-    return com_port.answer(Setting(item.body[0]), item.body[1:])
+    return port_answer(Setting(item.body[0]), item.body[1:])
 
 
 @contextmanager

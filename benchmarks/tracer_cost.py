@@ -26,8 +26,8 @@ from harness.target.build import (
     EXECUTORCH_REMEDY,
     build_firmware,
     find_executorch,
+    firmware_sizes,
 )
-from harness.target.size import firmware_sizes
 from tests.support.executorch import Build
 
 HERE = Path(__file__).parent / "tracers"

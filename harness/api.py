@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from weakref import finalize
 from zipfile import is_zipfile
 
-from harness.analyze.allocators import AllocatorTotals
+from harness.analyze.call_tree import MergedNode, merged_tree
 from harness.analyze.compare import Comparison, Executions, Statistic, compare
-from harness.analyze.memory import Memory
-from harness.analyze.merged_tree import MergedNode, merged_tree
-from harness.analyze.operator_times import OperatorTimes
+from harness.analyze.memory import AllocatorTotals, Memory
+from harness.analyze.statistics import OperatorTimes
 from harness.check.budget import Budget, load_budget
 from harness.check.evaluate import DEFAULT_BUDGET
 from harness.check.history.samples import History
@@ -33,7 +32,7 @@ from harness.history.entries import provenance_of
 from harness.records.result import Failure, Result
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
-from harness.report.failure import failure_text
+from harness.report.description import failure_text
 from harness.runs.add_results import add_reported
 from harness.runs.baseline import HistoryRef, history_of
 from harness.runs.evaluation import find_run, judge
@@ -438,7 +437,7 @@ class Run:
             UsageError: There is no such format, or the file cannot be written.
             NotComparableError: The trace is not of this model.
         """
-        from harness.analyze.inputs import find_method
+        from harness.analyze.operands import find_method
         from harness.decode.pte import read_program
         from harness.export.formats import export
         from harness.runs.directory import RunDirectory

@@ -130,7 +130,7 @@ def generated_files() -> Iterator[tuple[Path, str]]:
     from harness.check import pages, rules
     from harness.export import document as events
     from harness.nightly import plan, quarantine
-    from harness.records import flash_record, result
+    from harness.records import lab, result
     from harness.report import document
     from harness.runs import bundle
 
@@ -139,7 +139,7 @@ def generated_files() -> Iterator[tuple[Path, str]]:
     schemas["nightly-plan"] = msgspec.json.schema(plan.NightlyPlan)
     schemas["quarantine"] = msgspec.json.schema(quarantine.QuarantineFile)
     schemas["bundle"] = msgspec.json.schema(bundle.Manifest)
-    schemas |= flash_record.json_schemas()
+    schemas |= lab.json_schemas()
     schemas |= {name: document.json_schema(name) for name in document.SCHEMAS}
     for name, schema in schemas.items():
         schema = without_examples(schema)

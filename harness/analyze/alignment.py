@@ -3,9 +3,9 @@
 The reference is the host's clock in nanoseconds, with pings around readings of the device's clock,
 or the CPU's clock in ticks for a delegate's clock. With a steady rate, a straight line maps one
 clock to the other, and passes through every bracket. All such lines are possible
-(``harness.analyze.strip``), so the lowest and the highest of them are bounds at any tick, and their
-middle has the smallest worst-case error. The position of a reading in its bracket is not assumed:
-an asymmetric link makes bounds wide, never wrong.
+(``harness.analyze.brackets``), so the lowest and the highest of them are bounds at any tick, and
+their middle has the smallest worst-case error. The position of a reading in its bracket is not
+assumed: an asymmetric link makes bounds wide, never wrong.
 
 If no line fits, the counter was reset, slept or changed its rate, and the epoch ends.
 """
@@ -20,8 +20,18 @@ from math import ceil
 import numpy as np
 import numpy.typing as npt
 
-from harness.analyze.brackets import Bracket, Break, Stretch, follow, of_pings, usual_rates
-from harness.analyze.strip import Ints, Strip, UnboundedError, solve
+from harness.analyze.brackets import (
+    Bracket,
+    Break,
+    Ints,
+    Stretch,
+    Strip,
+    UnboundedError,
+    follow,
+    of_pings,
+    solve,
+    usual_rates,
+)
 from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain, Ping
 
 _MILLION = 1_000_000

@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from harness.analyze.allocators import AllocatorTotals, allocator_totals
 from harness.analyze.blocks import BlockRun, runs
+from harness.analyze.memory import AllocatorTotals, allocator_totals
 from harness.analyze.statistics import Operator, Summary, operator_statistics
 from harness.errors import NotComparableError
 from harness.records.signature import Signature

@@ -26,7 +26,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from harness.analyze.unwrap import unwrap
+from harness.analyze.ticks import unwrap
 from harness.errors import UsageError
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import NO_CLOCK, Kind, Trace

@@ -1,8 +1,13 @@
-"""Placement: a trace between the pings around it, which counts whole wraps without events.
+"""Places a trace on the host's clock: between pings, and delegate clocks between their calls.
 
 A log gives elapsed ticks modulo the counter's range. Pings read the same counter before and after,
 with the time on the host's clock, and their number of wraps is known
 (``harness.analyze.brackets``). The difference is the number of wraps that the log does not show.
+
+Events that a delegate logged in a ``DELEGATE_CALL`` happened between start and end of the call,
+which the CPU clock recorded. Such a call is a bracket like a ping, and the same solver aligns the
+delegate's ticks with the CPU's. If the CPU clock is aligned with the host's, the delegate's is too,
+and the bounds add up.
 """
 
 from __future__ import annotations
@@ -14,14 +19,20 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from harness.analyze.alignment import Alignment, Instants
-from harness.analyze.brackets import Break
-from harness.analyze.strip import Ints
-from harness.analyze.ticks import forward
-from harness.analyze.unwrap import default_jitter, signed_steps
+from harness.analyze.alignment import (
+    PERFECTLY,
+    Alignment,
+    Instants,
+    Steadiness,
+    align,
+    align_brackets,
+)
+from harness.analyze.brackets import Bracket, Break, Ints
+from harness.analyze.ticks import default_jitter, forward, signed_steps
 from harness.errors import FormatError
-from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Trace
+from harness.records.clock_domain import ClockDomain, Ping
+from harness.records.result import ClockQuality
+from harness.records.trace import DELEGATE_CALL, Kind, Trace
 
 NOT_PLACED = -1
 """Epoch of events without a known time."""
@@ -234,3 +245,227 @@ class _Anchor:
                 hint="check that log and readings are of the same run and the same clock",
             )
         return missing
+
+
+@dataclass(frozen=True, slots=True)
+class DelegateTimes:
+    """A delegate's clock, aligned with the CPU's.
+
+    Attributes:
+        alignment: Alignment of both clocks; ``device_epoch`` is the CPU's epoch.
+        placement: Placement of its events.
+        outside: Number of events outside of calls; these are not placed.
+    """
+
+    alignment: Alignment
+    placement: Placement
+    outside: int
+
+    def cpu_epoch(self) -> Ints:
+        """Return the epoch of the CPU's clock for each event, or NOT_PLACED, shape (n,)."""
+        epochs = [epoch.device_epoch for epoch in self.alignment.epochs]
+        known = [NOT_PLACED if number is None else number for number in epochs]
+        return np.array([*known, NOT_PLACED], np.int64)[self.placement.epoch]
+
+
+def calls_around(trace: Trace, clock: int, cpu: int = 0) -> tuple[Ints, Ints]:
+    """Find the events of a clock, and the delegate call of each.
+
+    Events are logged when they end, so the call is the next one in the log, if tracer, chain and
+    instruction match.
+
+    Returns:
+        Rows of the events, and rows of their calls, -1 without a call.
+    """
+    rows = np.flatnonzero((trace.clock == clock) & (trace.kind == Kind.PROFILE))
+    if DELEGATE_CALL not in trace.names:
+        return rows, np.full(len(rows), -1)
+    name = trace.names.index(DELEGATE_CALL)
+    calls = np.flatnonzero((trace.name == name) & (trace.clock == cpu))
+    if not len(calls):
+        return rows, np.full(len(rows), -1)
+    following = np.searchsorted(calls, rows)
+    candidates = calls[np.minimum(following, len(calls) - 1)]
+    same = following < len(calls)
+    for column in (trace.tracer, trace.chain, trace.instruction):
+        same &= column[candidates] == column[rows]
+    return rows, np.where(same, candidates, -1)
+
+
+def align_delegate(
+    trace: Trace, clock: int, cpu: Placement, steadiness: Steadiness = PERFECTLY
+) -> DelegateTimes:
+    """Align the clock of a delegate with the CPU's.
+
+    Args:
+        trace: The trace.
+        clock: Index of the delegate's clock in ``trace.clocks``.
+        cpu: Placement of the events of clock 0, including the calls.
+        steadiness: Tolerance and wander of the rate between both clocks.
+    """
+    rows, calls = calls_around(trace, clock)
+    at = np.minimum(np.searchsorted(cpu.rows, calls), max(len(cpu.rows) - 1, 0))
+    inside = calls >= 0
+    inside[inside] &= cpu.epoch[at[inside]] != NOT_PLACED
+    used = np.flatnonzero(inside)
+    brackets = []
+    for number in used.tolist():
+        call, row = int(at[number]), int(rows[number])
+        late = int(cpu.late[call]) * trace.clocks[0].modulus
+        low, high = int(cpu.start[call]), int(cpu.end[call]) + late
+        readings = int(trace.start[row]), int(trace.end[row])
+        brackets.append(Bracket(low, high, *readings, int(cpu.epoch[call])))
+    alignment = align_brackets(brackets, trace.clocks[clock], trace.clocks[0], steadiness)
+    epoch = np.full(len(rows), NOT_PLACED)
+    start, end = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    for number, part in enumerate(alignment.epochs):
+        first = part.stretch.first
+        of_epoch = used[first : first + len(part.stretch.ticks)]
+        epoch[of_epoch] = number
+        start[of_epoch], end[of_epoch] = np.array(part.stretch.ticks, np.int64).T
+    placement = Placement(rows, epoch, start, end, np.zeros_like(start), (), len(used))
+    return DelegateTimes(alignment, placement, len(rows) - len(used))
+
+
+def chained(instants: Instants, through: Alignment, epoch: Ints) -> Instants:
+    """Convert instants on a clock to its reference clock; bounds add up.
+
+    Args:
+        instants: In ticks of ``through.domain``.
+        through: Alignment of this clock with the reference.
+        epoch: Epoch of ``through`` for each instant, or NOT_PLACED.
+    """
+    low, high = np.zeros(len(epoch), np.int64), np.full(len(epoch), -1, np.int64)
+    for number in np.unique(epoch[instants.known & (epoch != NOT_PLACED)]).tolist():
+        chosen = instants.known & (epoch == number)
+        early = through.instants(instants.low[chosen], number)
+        late = through.instants(instants.high[chosen], number)
+        known = early.known & late.known
+        low[chosen], high[chosen] = early.low, np.where(known, late.high, early.low - 1)
+    return Instants.between(low, high)
+
+
+def in_log(trace: Trace, start: Ints, end: Ints) -> Placement:
+    """Return the placement of clock 0 by the log alone (``unwrap``), in a single epoch 0."""
+    rows = np.flatnonzero(trace.clock == 0)
+    none = np.zeros(len(rows), np.int64)
+    return Placement(rows, none, start[rows], end[rows], none, (), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class HostTimes:
+    """The events of a run on the host's clock.
+
+    Attributes:
+        trace: The trace.
+        alignment: Alignment of clock 0 with the host's clock.
+        placement: Placement of its events between the pings.
+        delegates: The other clocks, aligned with clock 0, by clock index.
+    """
+
+    trace: Trace
+    alignment: Alignment
+    placement: Placement
+    delegates: dict[int, DelegateTimes]
+
+    def instants(self, clock: int = 0) -> tuple[Instants, Instants]:
+        """Return start and end of the events of a clock in host nanoseconds, in row order."""
+        if clock == 0:
+            return self.placement.instants(self.alignment)
+        times = self.delegates[clock]
+        epochs = times.cpu_epoch()
+        began, ended = times.placement.instants(times.alignment)
+        return chained(began, self.alignment, epochs), chained(ended, self.alignment, epochs)
+
+
+def host_times(
+    trace: Trace,
+    pings: Sequence[Ping],
+    restart: Ping | None = None,
+    steadiness: Steadiness = PERFECTLY,
+) -> HostTimes:
+    """Place a run on the host's clock.
+
+    Args:
+        trace: The trace since the last restart of the device's clock.
+        pings: Readings of clock 0, in order; those since this restart follow all events.
+        restart: The restart itself: a reading of zero, before all events.
+        steadiness: Tolerance and wander of the rate of clock 0.
+
+    Raises:
+        FormatError: More time passed in the log than between the readings around it.
+    """
+    last = pings[-1].epoch if pings else 0
+    earlier = [ping for ping in pings if ping.epoch != last]
+    later = [ping for ping in pings if ping.epoch == last]
+    before = [*earlier, restart] if restart is not None and restart.epoch == last else earlier
+    alignment = align([*before, *later], trace.clocks[0], steadiness)
+    placement = place(trace, alignment, [0] * len(before) + [len(trace)] * len(later))
+    delegates = {
+        clock: align_delegate(trace, clock, placement)
+        for clock in range(1, len(trace.clocks))
+        if (trace.clock == clock).any()
+    }
+    return HostTimes(trace, alignment, placement, delegates)
+
+
+def quality_of_run(
+    trace: Trace,
+    pings: Sequence[Ping],
+    restart: Ping | None = None,
+    steadiness: Steadiness = PERFECTLY,
+) -> tuple[ClockQuality, ...]:
+    """Return the accuracy of each clock with events; arguments as for ``host_times``.
+
+    A contradiction between log and readings is reported in the result instead of raised.
+    """
+    if not trace.clocks or not (trace.clock == 0).any():
+        return ()
+    try:
+        return tuple(qualities(host_times(trace, pings, restart, steadiness)))
+    except FormatError as error:
+        events, name = int(np.count_nonzero(trace.clock == 0)), trace.clocks[0].name
+        read = len(pings) + (restart is not None)
+        return (ClockQuality(name, "host", read, (), events, 0, 0, None, 0, 0, None, str(error)),)
+
+
+def qualities(times: HostTimes) -> Iterator[ClockQuality]:
+    """Yield the accuracy of each clock with events."""
+    clocks = times.trace.clocks
+    yield _quality(times, 0, times.alignment, times.placement, "host")
+    for clock, delegate in times.delegates.items():
+        yield _quality(times, clock, delegate.alignment, delegate.placement, clocks[0].name)
+
+
+def _quality(
+    times: HostTimes, clock: int, alignment: Alignment, placement: Placement, reference: str
+) -> ClockQuality:
+    began, ended = times.instants(clock)
+    widths = [width for width in (began.half_width, ended.half_width) if width is not None]
+    holding = [n for n in np.unique(placement.epoch).tolist() if n != NOT_PLACED]
+    bounded = int(np.count_nonzero(began.known & ended.known))
+    return ClockQuality(
+        clock=alignment.domain.name,
+        reference=reference,
+        readings=sum(len(alignment.epochs[number].stretch.ticks) for number in holding),
+        epochs=tuple(str(epoch.stretch.begins) for epoch in alignment.epochs),
+        events=len(placement.rows),
+        placed=placement.placed,
+        bounded=bounded,
+        half_width_ns=max(widths, default=None),
+        silent_wraps=sum(silence.wraps for silence in placement.silences),
+        unsettled=int(np.count_nonzero(placement.late)),
+        rate_ppm=alignment.rate_ppm(holding[-1]) if holding else None,
+        unknown="" if bounded == len(placement.rows) else _why(alignment, placement, holding),
+    )
+
+
+def _why(alignment: Alignment, placement: Placement, holding: list[int]) -> str:
+    """Return why some events have no bounds."""
+    if not alignment.epochs:
+        return "the clock was not read"
+    if placement.placed < len(placement.rows):
+        breaks = dict.fromkeys(epoch.stretch.begins for epoch in alignment.epochs[1:])
+        return f"some events are outside all epochs: {'; '.join(breaks) or 'no reading near them'}"
+    reasons = [alignment.epochs[number].unbounded for number in holding]
+    return next((reason for reason in reasons if reason), "the reference clock is not bounded")

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analyze.memory import Gaps, gaps
-from harness.analyze.tensor_ids import lifetimes
+from harness.analyze.operands import lifetimes
 from harness.decode.program import Method, Tensor
 from harness.errors import FormatError
 from harness.records.scalar_types import STORED_AS

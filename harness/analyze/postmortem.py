@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from harness.analyze.allocators import AllocatorTotals, allocator_totals
+from harness.analyze.memory import AllocatorTotals, allocator_totals
 from harness.decode.postmortem import Postmortem, Scope
 from harness.decode.postmortem_format import Fault, Reason
 from harness.formatting import printable

@@ -13,10 +13,18 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from harness.analyze.blocks import SIGNATURE, block_names, block_numbers, executions
-from harness.analyze.groups import equal_rows, in_groups
-from harness.analyze.ticks import Ticks, durations, nanoseconds_per_tick
-from harness.analyze.unwrap import ends_before_start
+from harness.analyze.blocks import (
+    SIGNATURE,
+    block_names,
+    block_numbers,
+    equal_rows,
+    executions,
+    in_groups,
+)
+from harness.analyze.ticks import Ticks, durations, ends_before_start, nanoseconds_per_tick
+from harness.durations import Duration
+from harness.errors import UsageError
+from harness.formatting import printable
 from harness.records.clock_domain import ClockDomain
 from harness.records.signature import Signature
 from harness.records.trace import Kind, Trace
@@ -86,7 +94,7 @@ def operator_statistics(trace: Trace, block: str | None = None) -> list[Operator
 
     Events with equal block name, event name, chain, instruction, delegate ids and clock domain are
     one operator. All repeats count, within a run and across runs, except those of unknown duration
-    (``harness.analyze.unwrap.ends_before_start``).
+    (``harness.analyze.ticks.ends_before_start``).
 
     Args:
         trace: The trace.
@@ -278,3 +286,72 @@ def _percentile(ordered: Ticks, starts: _Ints, counts: _Ints, share: float) -> _
     # Interpolate from the nearer end, so that equal values give exactly this value.
     result: _Floats = np.where(rest < 0.5, low + step * rest, high - step * (1 - rest))
     return result
+
+
+class _Time:
+    """A statistic of an operator's times, as a duration."""
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, times: OperatorTimes, _owner: type) -> Duration:
+        return Duration(getattr(times.in_time, self._name))
+
+
+class OperatorTimes:
+    """How long the repeats of one operator took.
+
+    ``total``, ``avg``, ``p10``, ``p50``, ``p90``, ``min``, ``max`` and ``std`` are durations in
+    nanoseconds, which compare as numbers and print with a unit; ``ticks`` has the same in ticks.
+
+    Attributes:
+        name: Name of the event.
+        block: Name of its block.
+        instruction: Its instruction id.
+        count: Number of repeats.
+        operator: The statistics behind this, with rows in the trace.
+    """
+
+    total, avg, p10, p50, p90, min, max, std = (_Time() for _ in range(8))
+
+    def __init__(self, operator: Operator) -> None:
+        """Wrap an operator's statistics."""
+        self.operator = operator
+        self.name, self.block = operator.name, operator.block
+        self.instruction, self.count = operator.instruction, len(operator.rows)
+
+    @property
+    def ticks(self) -> Summary:
+        """The same statistics in ticks of the operator's own clock.
+
+        Raises:
+            UsageError: All its events end before they start.
+        """
+        if self.operator.ticks is None:
+            raise UsageError(
+                f"the duration of {self.name} is unknown: all its events end before they start",
+                hint="see what check I03 says of the clock",
+            )
+        return self.operator.ticks
+
+    @property
+    def in_time(self) -> Summary:
+        """The statistics in nanoseconds.
+
+        Raises:
+            UsageError: The rate of its clock is unknown.
+        """
+        _ = self.ticks
+        if self.operator.ns is None:
+            raise UsageError(
+                f"the rate of clock {self.operator.clock.name!r} is unknown, so {self.name} has no "
+                "times",
+                hint="ask for ticks: .ticks.p50",
+            )
+        return self.operator.ns
+
+    def __repr__(self) -> str:
+        shown = "unknown"
+        if self.operator.ticks is not None:
+            shown = f"{self.ticks.p50:g} ticks" if self.operator.ns is None else f"{self.p50}"
+        return f"<{printable(self.name)}, instruction {self.instruction}: p50 {shown}>"

@@ -6,11 +6,15 @@ instruction 0 only by their unset chain.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 from harness.decode.etrecord import ETRecord, EtrecordNode, Handles, MethodRecord, Module, as_tuple
 from harness.errors import UsageError
-from harness.records.trace import DELEGATE_CALL, Kind, Trace
+from harness.records.trace import DELEGATE_CALL, OPERATOR_CALL, Kind, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +142,137 @@ def event_symbols(trace: Trace, table: SymbolTable) -> list[EventSymbols | None]
             )
         found.append(known[key])
     return found
+
+
+Stack = tuple[Module, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleTime:
+    """The time of a module's operators.
+
+    Attributes:
+        modules: The enclosing modules, then the module; empty for operators of unknown module.
+        own: Time of its own operators.
+        total: Time including submodules.
+    """
+
+    modules: Stack
+    own: float
+    total: float
+
+    @property
+    def path(self) -> str:
+        """Path of the module in the model; "" is the model itself."""
+        return self.modules[-1].path if self.modules else ""
+
+
+def module_times(
+    trace: Trace, symbols: Sequence[EventSymbols | None], times: npt.NDArray[np.float64]
+) -> list[ModuleTime]:
+    """Return the time of each module, in the order of their first operator.
+
+    The time of an instruction is that of its kernel or its DELEGATE_CALL; OPERATOR_CALL, which
+    contains both, is ignored. It counts for the innermost module that contains all its operators.
+    Times of events in a delegate count for their own modules and are subtracted from the call. If
+    their sum exceeds the call, they overlap or have another clock, and the whole call counts for
+    its module.
+
+    Args:
+        trace: The trace.
+        symbols: Symbols of every event, shape (n,).
+        times: Duration of every event, all in one unit, shape (n,); NaN if unknown.
+    """
+    own: dict[Stack, float] = {}
+    for _, stack, time in _shares(trace, symbols, times):
+        own[stack] = own.get(stack, 0.0) + time
+    return _totals(own)
+
+
+def module_times_by_block(
+    trace: Trace, symbols: Sequence[EventSymbols | None], times: npt.NDArray[np.float64]
+) -> dict[Stack, dict[int, float]]:
+    """Return the time of each module, including submodules, by block number.
+
+    Takes the arguments of ``module_times``, which returns the sums over blocks.
+    """
+    own: dict[int, dict[Stack, float]] = {}
+    for block, stack, time in _shares(trace, symbols, times):
+        of_block = own.setdefault(block, {})
+        of_block[stack] = of_block.get(stack, 0.0) + time
+    found: dict[Stack, dict[int, float]] = {}
+    for block, of_block in own.items():
+        for item in _totals(of_block):
+            found.setdefault(item.modules, {})[block] = item.total
+    return found
+
+
+def time_of_module(times: Sequence[ModuleTime], name: str) -> float:
+    """Return the total time in all modules with a name, each operator counted once.
+
+    Args:
+        times: From ``module_times``.
+        name: A module's key, or its path or whole components of it: ``layers.1`` is in
+            ``encoder.layers.1`` and not in ``encoder.layers.12``.
+    """
+    return sum(
+        item.own for item in times if any(_is_called(module, name) for module in item.modules)
+    )
+
+
+def _is_called(module: Module, name: str) -> bool:
+    return name in (module.key, module.path) or (name != "" and f".{name}." in f".{module.path}.")
+
+
+def _shares(
+    trace: Trace, symbols: Sequence[EventSymbols | None], times: npt.NDArray[np.float64]
+) -> Iterator[tuple[int, Stack, float]]:
+    """Yield block, module and time of each instruction."""
+    for block, outer, inner in _instructions(trace, symbols):
+        of_inner = float(times[inner].sum())
+        of_outer = float(times[outer].sum())
+        shared = bool(outer) and of_inner <= of_outer
+        parts = [(row, float(times[row])) for row in inner] if shared or not outer else []
+        if outer:
+            parts.append((outer[0], of_outer - of_inner if shared else of_outer))
+        for row, time in parts:
+            if (known := symbols[row]) is not None:
+                yield block, known.module, time
+
+
+def _instructions(
+    trace: Trace, symbols: Sequence[EventSymbols | None]
+) -> list[tuple[int, list[int], list[int]]]:
+    """Return block, outer rows and delegate rows of each instruction."""
+    groups: dict[tuple[int, int, int], tuple[list[int], list[int]]] = {}
+    chains, instructions = trace.chain.tolist(), trace.instruction.tolist()
+    delegated = trace.delegated.tolist()
+    for number, block in enumerate(trace.blocks):
+        for row in range(block.first, block.first + block.count):
+            if trace.kind[row] != Kind.PROFILE or symbols[row] is None:
+                continue
+            name = trace.text(int(trace.name[row]))
+            if name == OPERATOR_CALL:
+                continue
+            key = number, chains[row], instructions[row]
+            outer, inner = groups.setdefault(key, ([], []))
+            (inner if delegated[row] else outer).append(row)
+    return [
+        (key[0], _outermost(trace, outer), inner)
+        for key, (outer, inner) in groups.items()
+        if outer or inner
+    ]
+
+
+def _outermost(trace: Trace, rows: list[int]) -> list[int]:
+    """Return the DELEGATE_CALLs among the rows, or all rows without one."""
+    calls = [row for row in rows if trace.text(int(trace.name[row])) == DELEGATE_CALL]
+    return calls or rows
+
+
+def _totals(own: dict[Stack, float]) -> list[ModuleTime]:
+    totals: dict[Stack, float] = {}
+    for stack, time in own.items():
+        for length in range(1 if stack else 0, len(stack) + 1):
+            totals[stack[:length]] = totals.get(stack[:length], 0.0) + time
+    return [ModuleTime(stack, own.get(stack, 0.0), total) for stack, total in totals.items()]

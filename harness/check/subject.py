@@ -10,10 +10,9 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from harness.analyze.allocators import AllocatorTotals, allocator_totals
 from harness.analyze.blocks import BlockRun, runs
 from harness.analyze.call_tree import CallTree, call_tree
-from harness.analyze.memory import Memory, memory
+from harness.analyze.memory import AllocatorTotals, Memory, allocator_totals, memory
 from harness.analyze.statistics import Operator, operator_statistics
 from harness.records.result import ClockQuality
 from harness.records.trace import Trace

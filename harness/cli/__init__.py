@@ -10,7 +10,7 @@ import sys
 import click
 
 from harness import __version__
-from harness.cli.lazy_group import lazy_group
+from harness.cli.command import lazy_group
 from harness.cli.output import report_failure, report_usage_error
 from harness.errors import HarnessError, HostError
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from harness.cli.command import PanelCommand
 from harness.cli.options import output_options
 from harness.cli.output import OutputOptions
-from harness.cli.panels import PanelCommand
 from harness.config.board import (
     BoardMemory,
     NativeTarget,

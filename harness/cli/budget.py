@@ -6,11 +6,10 @@ from pathlib import Path
 
 import click
 
+from harness.cli.command import SELECTION, PanelCommand, option, panel
 from harness.cli.completers import complete_boards, complete_models, complete_units
-from harness.cli.options import output_options
+from harness.cli.options import FilePath, output_options
 from harness.cli.output import OutputOptions
-from harness.cli.panels import SELECTION, PanelCommand, option, panel
-from harness.cli.paths import FilePath
 from harness.errors import UsageError
 
 
@@ -63,7 +62,7 @@ def command(file: Path | None, board: str, model: str, unit: str, output: Output
             hint="name a budget FILE, or a --board whose board file names one",
         )
     budget = load_budget(file, name, model_name(model), unit)
-    from harness.report.budget import budget_document, print_budget
+    from harness.report.checks import budget_document, print_budget
 
     if output.json:
         click.echo(budget_document(budget), nl=False)

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import click
 
+from harness.cli.command import PanelCommand, option
 from harness.cli.completers import complete_boards
-from harness.cli.options import output_options
+from harness.cli.options import FilePath, output_options
 from harness.cli.output import OutputOptions
-from harness.cli.panels import PanelCommand, option
-from harness.cli.paths import FilePath
 
 
 @click.command(name="build", cls=PanelCommand)
@@ -37,8 +36,7 @@ def command(board: str, destination: Path | None, output: OutputOptions) -> None
     Prints the path of the image, its build id, and the size of each part.
     """
     from harness.config.board import load_board
-    from harness.target.build import build_firmware
-    from harness.target.size import firmware_sizes
+    from harness.target.build import build_firmware, firmware_sizes
 
     description, _ = load_board(board)
     firmware = build_firmware(description)

@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.command import OUTPUT, VERDICT, PanelCommand, option, panel
 from harness.cli.completers import complete_boards, complete_models
-from harness.cli.history_options import baseline_option
-from harness.cli.options import ReadingOptions, output_options, reading_options, report_option
+from harness.cli.options import (
+    FilePath,
+    ReadingOptions,
+    absolute_history,
+    baseline_option,
+    output_options,
+    reading_options,
+    report_option,
+)
 from harness.cli.output import OutputOptions, write_reports
-from harness.cli.panels import OUTPUT, VERDICT, PanelCommand, option, panel
-from harness.cli.paths import FilePath, absolute_history
 from harness.errors import UsageError
 
 if TYPE_CHECKING:

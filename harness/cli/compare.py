@@ -7,10 +7,9 @@ from pathlib import Path
 import click
 
 from harness.analyze.compare import EXECUTIONS, STATISTICS, Executions, Statistic, compare
-from harness.cli.options import ReadingOptions, output_options, reading_options
+from harness.cli.command import PanelCommand, option, panel
+from harness.cli.options import FilePath, ReadingOptions, output_options, reading_options
 from harness.cli.output import OutputOptions
-from harness.cli.panels import PanelCommand, option, panel
-from harness.cli.paths import FilePath
 from harness.files import shown
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
+from harness.cli.command import PanelCommand, option
 from harness.cli.completers import complete_boards
 from harness.cli.options import output_options
 from harness.cli.output import OutputOptions
-from harness.cli.panels import PanelCommand, option
 from harness.config.board import SerialTarget, board_names, load_board
-from harness.flash.doctor import examine as flash_tools
+from harness.flash.tools import examine as flash_tools
 from harness.target.doctor import ProgramFinding, examine
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from harness.cli.command import PanelCommand
 from harness.cli.completers import complete_codes
 from harness.cli.options import output_options
 from harness.cli.output import OutputOptions
-from harness.cli.panels import PanelCommand
 
 
 @click.command(name="explain", cls=PanelCommand)
@@ -20,11 +20,11 @@ def command(codes: tuple[str, ...], output: OutputOptions) -> None:
     """
     from harness.check.pages import explain
     from harness.records.check_codes import CODES
-    from harness.report.explain import print_codes, print_pages
+    from harness.report.checks import print_codes, print_pages
 
     found = [explain(code) for code in codes]
     if output.json:
-        from harness.report.explain import explain_document
+        from harness.report.checks import explain_document
 
         click.echo(explain_document(found or [(code, None) for code in CODES.values()]), nl=False)
     elif found:

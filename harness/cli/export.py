@@ -7,12 +7,11 @@ from pathlib import Path
 
 import click
 
-from harness.analyze.clock_width import suspected_widths
-from harness.analyze.inputs import find_method
-from harness.cli.options import ReadingOptions, output_options, reading_options
+from harness.analyze.operands import find_method
+from harness.analyze.ticks import suspected_widths
+from harness.cli.command import MODEL, OUTPUT, PanelCommand, option, panel
+from harness.cli.options import FilePath, ReadingOptions, output_options, reading_options
 from harness.cli.output import OutputOptions
-from harness.cli.panels import MODEL, OUTPUT, PanelCommand, option, panel
-from harness.cli.paths import FilePath
 from harness.decode.pte import read_program
 from harness.errors import UsageError
 from harness.export.formats import FORMATS, export, find_format, format_names

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.board_options import target_options
-from harness.cli.options import output_options
+from harness.cli.command import FLASHING, OUTPUT, PanelCommand, option, panel
+from harness.cli.options import FilePath, output_options, target_options
 from harness.cli.output import OutputOptions
-from harness.cli.panels import FLASHING, OUTPUT, PanelCommand, option, panel
-from harness.cli.paths import FilePath
 
 if TYPE_CHECKING:
     from harness.lab.flash_plan import FlashSteps
     from harness.lab.units import Chosen
-    from harness.records.flash_record import FlashRecord
+    from harness.records.lab import FlashRecord
 
 
 @click.command(name="flash", cls=PanelCommand)

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.board_options import units_option
-from harness.cli.options import output_options
+from harness.cli.command import PanelCommand, option, panel
+from harness.cli.options import FilePath, output_options, units_option
 from harness.cli.output import OutputOptions
-from harness.cli.panels import PanelCommand, option, panel
-from harness.cli.paths import FilePath
 
 if TYPE_CHECKING:
     from harness.nightly.orchestrator import Prepared
@@ -58,7 +56,7 @@ def command(
     0 none; 1 product; 2 test; 4 board; 74 flashing; 76 link; 71 this host; 130 interrupted.
     """
     from harness.nightly.orchestrator import prepare
-    from harness.report.night_terminal import ProgressPrinter, show_night, show_schedule
+    from harness.report.nightly import ProgressPrinter, show_night, show_schedule
 
     prepared = prepare(plan, units, patterns)
     if dry_run:
@@ -91,7 +89,7 @@ def command(
 def _quarantine_status(prepared: Prepared, output: OutputOptions) -> int:
     """Print the state of each quarantine entry; return 1 if one should be removed, else 0."""
     from harness.nightly.finish import quarantine_of
-    from harness.report.night_tables import quarantine_table
+    from harness.report.nightly import quarantine_table
     from harness.report.terminal import show_table
 
     entries = quarantine_of(prepared, datetime.now(UTC).date())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,15 +12,50 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.cli.output import OutputOptions
-from harness.cli.panels import OUTPUT, READING, option, panel
-from harness.cli.paths import FilePath
-from harness.errors import UsageError
+from harness.cli.command import OUTPUT, READING, TARGET, option, panel
+from harness.cli.completers import complete_boards, complete_units
+from harness.cli.output import OutputOptions, report_failure
+from harness.errors import HarnessError, UsageError
+from harness.files import absolute
 
 if TYPE_CHECKING:
+    from harness.check.history.baseline import BaselineRef
     from harness.records.clock_domain import ClockDomain
-    from harness.runs.judged_run import ReadOptions
+    from harness.runs.judged_run import JudgedRun, ReadOptions
     from harness.runs.source import Source
+
+
+class FilePath(click.Path):
+    """A path, made absolute on entry: programs that get it may be started in another folder."""
+
+    def __init__(self, **limits: Any) -> None:
+        """Make it; ``limits`` are those of ``click.Path``."""
+        super().__init__(path_type=Path, **limits)
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Path:
+        """Return the path from the root."""
+        # An empty one is no folder: that would be the working folder then.
+        if not os.fspath(value):
+            self.fail("an empty path", param, ctx)
+        return absolute(Path(os.fsdecode(super().convert(value, param, ctx))))
+
+
+def absolute_name(_: click.Context | None, __: click.Parameter | None, name: Any) -> Any:
+    """The same for names that may be a file's: a board, a port, a history; others stay."""
+    if not isinstance(name, str) or "://" in name:
+        return name
+    return str(absolute(name)) if name.endswith(".toml") or "/" in name else name
+
+
+def absolute_history(_: click.Context, __: click.Parameter, url: str | None) -> str | None:
+    """The same for a history: a URL, or else the path of a file."""
+    return url if not url or "://" in url else str(absolute(url))
+
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _log = logging.getLogger(__name__)
@@ -80,7 +116,7 @@ class ReadingOptions:
 
     def load(self, path: Path) -> Source:
         """Read a trace; log a warning for each counter that looks narrower than recorded."""
-        from harness.analyze.clock_width import suspected_widths
+        from harness.analyze.ticks import suspected_widths
         from harness.runs.source import load_with_options
 
         source = load_with_options(path, self.given())
@@ -205,3 +241,132 @@ def _check_reports(_: click.Context, __: click.Parameter, files: tuple[Path, ...
         for file in files:
             check_report_file(file)
     return files
+
+
+_units = option(
+    "--units",
+    metavar="FILE",
+    type=FilePath(),
+    is_eager=True,  # completion of --unit reads this file
+    help="Unit file of the lab.  [default: $ETHARNESS_UNITS, ./units.toml, or "
+    "~/.config/etdump-harness/units.toml]",
+)
+
+units_option = panel(TARGET, _units)
+"""``--units``, passed as the path ``units``, or None for the lab's own file."""
+
+baud_option = panel(
+    TARGET,
+    option(
+        "--baud",
+        metavar="RATE",
+        type=click.IntRange(min=1),
+        help="Switch the serial line to this rate, bits per second.  [default: the best rate of "
+        "the unit or board file]",
+    ),
+)
+"""``--baud``, passed as a number, or None."""
+
+
+def target_options(function: _F) -> _F:
+    """Add ``--board --unit --units --port``; pass the selected board as ``chosen``."""
+    return _with_chosen(function, needed=True)
+
+
+def optional_target_options(function: _F) -> _F:
+    """Add the same options; ``chosen`` is None if no board is selected."""
+    return _with_chosen(function, needed=False)
+
+
+def _with_chosen(function: _F, *, needed: bool) -> _F:
+
+    def collect(
+        *args: Any,
+        board: str | None,
+        unit: str | None,
+        units: Path | None,
+        port: str | None,
+        **kwargs: Any,
+    ) -> Any:
+        from harness.lab.units import choose
+
+        selected = needed or any((board, unit, port))
+        chosen = choose(board, unit, port, units) if selected else None
+        return function(*args, chosen=chosen, **kwargs)
+
+    return with_options(
+        function,
+        collect,
+        panel(
+            TARGET,
+            option(
+                "--board",
+                metavar="BOARD",
+                callback=absolute_name,
+                shell_complete=complete_boards,
+                help="Board type: a name (see `etharness boards`) or a board file.  [default: the "
+                "unit's]",
+            ),
+            option(
+                "--unit",
+                metavar="UNIT",
+                shell_complete=complete_units,
+                help="Lab unit (see `etharness lab units`); sets board and port. With --board it "
+                "only labels results.  [default: the port]",
+            ),
+            _units,
+            option(
+                "-p",
+                "--port",
+                metavar="PORT",
+                callback=absolute_name,
+                help="Serial port of the board: a device or a URL (docs/remote.md).  [default: "
+                "the unit's]",
+            ),
+        ),
+    )
+
+
+def baseline_option(function: _F) -> _F:
+    """Add ``--baseline``, passed as a ``BaselineRef``, or None without the option."""
+    return option(
+        "--baseline",
+        metavar="REF",
+        callback=baseline_of,
+        help="Compare with this baseline from the history: last:20, name:NAME or commit:PREFIX "
+        "(docs/verdicts.md).",
+    )(function)
+
+
+def baseline_of(_: click.Context, __: click.Parameter, text: str | None) -> BaselineRef | None:
+    """Parse the value of ``--baseline``."""
+    if text is None:
+        return None
+    from harness.check.history.baseline import parse_baseline
+
+    return parse_baseline(text)
+
+
+@dataclass(slots=True)
+class HistoryKeeper:
+    """Adds a finished run to a history; a failure of the history does not lose the run.
+
+    Attributes:
+        url: Path or URL of the history; None to add nothing.
+        exit_code: 0, or the exit code of the failure, which has been printed.
+    """
+
+    url: str | None
+    exit_code: int = 0
+
+    def add(self, run: JudgedRun) -> None:
+        """Add a run, whether it passed or failed."""
+        if self.url is None:
+            return
+        from harness.runs.add_results import add_reported
+
+        try:
+            add_reported(self.url, run)
+        except HarnessError as error:
+            report_failure(error)
+            self.exit_code = error.exit_code

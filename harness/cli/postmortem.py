@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.board_options import baud_option, optional_target_options
-from harness.cli.options import output_options
+from harness.cli.command import OUTPUT, PanelCommand, option, panel
+from harness.cli.options import FilePath, baud_option, optional_target_options, output_options
 from harness.cli.output import OutputOptions
-from harness.cli.panels import OUTPUT, PanelCommand, option, panel
-from harness.cli.paths import FilePath
 from harness.errors import UsageError
 
 if TYPE_CHECKING:

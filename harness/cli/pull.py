@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.board_options import baud_option, target_options
-from harness.cli.options import output_options
+from harness.cli.command import OUTPUT, PanelCommand, option, panel
+from harness.cli.options import FilePath, baud_option, output_options, target_options
 from harness.cli.output import OutputOptions, show_outcome
-from harness.cli.panels import OUTPUT, PanelCommand, option, panel
-from harness.cli.paths import FilePath
 
 if TYPE_CHECKING:
     from harness.lab.units import Chosen

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import output_options, report_option
+from harness.cli.command import OUTPUT, PanelCommand, option, panel
+from harness.cli.options import FilePath, output_options, report_option
 from harness.cli.output import OutputOptions, write_reports
-from harness.cli.panels import OUTPUT, PanelCommand, option, panel
-from harness.cli.paths import FilePath
 from harness.errors import NotComparableError
 
 if TYPE_CHECKING:

@@ -6,10 +6,15 @@ from pathlib import Path
 
 import click
 
-from harness.cli.options import ReadingOptions, output_options, reading_options, report_option
+from harness.cli.command import OUTPUT, VERDICT, PanelCommand, option, panel
+from harness.cli.options import (
+    FilePath,
+    ReadingOptions,
+    output_options,
+    reading_options,
+    report_option,
+)
 from harness.cli.output import OutputOptions, write_reports
-from harness.cli.panels import OUTPUT, VERDICT, PanelCommand, option, panel
-from harness.cli.paths import FilePath
 
 
 @click.command(name="report", cls=PanelCommand)

@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.board_options import baud_option, target_options
-from harness.cli.completers import complete_models
-from harness.cli.history_options import HistoryKeeper, baseline_option
-from harness.cli.options import output_options, report_option, time_scale_option
-from harness.cli.output import OutputOptions, show_outcome, write_reports
-from harness.cli.panels import (
+from harness.cli.command import (
     FLASHING,
     MODEL,
     OUTPUT,
@@ -22,8 +17,20 @@ from harness.cli.panels import (
     option,
     panel,
 )
-from harness.cli.paths import FilePath, absolute_history
-from harness.link.options import PROFILES, VALUES, WHEN_FULL
+from harness.cli.completers import complete_models
+from harness.cli.options import (
+    FilePath,
+    HistoryKeeper,
+    absolute_history,
+    baseline_option,
+    baud_option,
+    output_options,
+    report_option,
+    target_options,
+    time_scale_option,
+)
+from harness.cli.output import OutputOptions, show_outcome, write_reports
+from harness.link.messages import PROFILES, VALUES, WHEN_FULL
 
 if TYPE_CHECKING:
     from harness.check.history.baseline import BaselineRef

@@ -10,9 +10,8 @@ import io
 from typing import Any, Final
 
 from harness.decode.program import Method
-from harness.export.execution_trace import NO_MODEL
+from harness.export.execution_trace import NO_MODEL, GraphNode, graph
 from harness.export.extra import require
-from harness.export.nodes import GraphNode, graph
 from harness.export.protobuf import messages
 from harness.export.tensors import Operands
 from harness.export.timeline import draw

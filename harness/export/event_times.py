@@ -2,7 +2,7 @@
 
 The tracer's own events are placed by their ticks. A delegate's clock has another zero: its events
 are placed in their call, in the middle of the range that all calls of the trace together allow
-(``harness.analyze.delegate_clocks``). Delegate events with ticks of the tracer's clock are not
+(``harness.analyze.placement``). Delegate events with ticks of the tracer's clock are not
 moved.
 """
 
@@ -14,10 +14,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from harness.analyze.delegate_clocks import align_delegate, in_log
-from harness.analyze.placement import Placement
-from harness.analyze.ticks import forward, nanoseconds_per_tick
-from harness.analyze.unwrap import unwrap
+from harness.analyze.placement import Placement, align_delegate, in_log
+from harness.analyze.ticks import forward, nanoseconds_per_tick, unwrap
 from harness.errors import UsageError
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import NO_CLOCK, Kind, Trace

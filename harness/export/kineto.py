@@ -1,26 +1,150 @@
-"""Chrome's JSON trace format as the PyTorch profiler (Kineto) writes it.
+"""Chrome's JSON trace format as the PyTorch profiler (Kineto) writes it, and its flavour for HTA.
 
 Times are microseconds with three decimals, so ``ts * 1000 + baseTimeNanoseconds`` is the exact
 nanosecond, and small, so that a float64 holds them.
+
+HolisticTraceAnalysis analyzes accelerators: kernels on streams, each launched by a call on the
+host, and steps of the profiler. In that flavour an execution is a step, a delegate event is a
+kernel on a stream of its delegate, and its DELEGATE_CALL is the launch. Without delegate events,
+the innermost scope of each instruction is the kernel, all on one stream, and its OPERATOR_CALL is
+the launch.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import count
+from typing import Any, Final
+
+import numpy as np
 
 from harness.decode.program import Method
-from harness.export.hta import events_for_hta
-from harness.export.kineto_events import (
-    Event,
-    counter_events,
-    flow_events,
-    gap_events,
-    slice_event,
-    threads,
-)
-from harness.export.timeline import Drawing, draw
+from harness.export.tensors import TensorNumbers, profiler_inputs
+from harness.export.timeline import Drawing, Track, draw
 from harness.records.trace import Kind, Trace
+
+PID: Final = 1
+"""The one process: the target."""
+
+Event = dict[str, Any]
+
+
+def threads(tracks: tuple[Track, ...]) -> Iterator[Event]:
+    """Yield the names of the process and its threads, one per track; thread ids start at 1."""
+    yield _named("process_name", 0, name="target")
+    yield _named("process_labels", 0, labels="ExecuTorch")
+    for tid, track in enumerate(tracks, start=1):
+        yield _named("thread_name", tid, name=track.name)
+        yield _named("thread_sort_index", tid, sort_index=tid)
+
+
+def slice_event(drawing: Drawing, number: int, category: str) -> Event:
+    """Return a slice as a complete event."""
+    arguments: dict[str, Any] = {**drawing.arguments(number)}
+    # Ids by which readers match events of this file and of PyTorch's execution trace.
+    arguments["External id"] = arguments["Record function id"] = int(drawing.row[number]) + 1
+    arguments["Ev Idx"] = arguments.pop("event")
+    if (given := drawing.given[number]) is not None:
+        operands = TensorNumbers(None, 1).operands(given.inputs)
+        arguments |= profiler_inputs(operands)
+    start = int(drawing.start[number])
+    return {
+        **{"ph": "X", "cat": category, "name": drawing.name(number), "pid": PID},
+        **{"tid": int(drawing.track[number]) + 1, "ts": start},
+        **{"dur": int(drawing.end[number]) - start, "args": arguments},
+    }
+
+
+def flow_events(drawing: Drawing) -> Iterator[Event]:
+    """Yield an arrow from each delegate call to each of its events."""
+    numbers = count(1)
+    for call, event in drawing.flows:
+        start = int(drawing.start[event])
+        flow = {"cat": "ac2g", "name": "ac2g", "id": next(numbers), "pid": PID}
+        yield flow | {"ph": "s", "tid": int(drawing.track[call]) + 1, "ts": start}
+        yield flow | {"ph": "f", "tid": int(drawing.track[event]) + 1, "ts": start, "bp": "e"}
+
+
+def counter_events(drawing: Drawing) -> Iterator[Event]:
+    """Yield the live bytes of each allocator after each change."""
+    for counter in drawing.counters:
+        for time, live in zip(counter.time.tolist(), counter.live.tolist(), strict=True):
+            yield {
+                "ph": "C",
+                "name": counter.title,
+                "pid": PID,
+                "ts": time,
+                "args": {"bytes": live},
+            }
+
+
+def gap_events(drawing: Drawing) -> Iterator[Event]:
+    """Yield losses, on threads of their own after the others, because they may overlap."""
+    for tid, gap in enumerate(drawing.gaps, start=len(drawing.tracks) + 1):
+        yield _named("thread_name", tid, name="losses")
+        event = {"ph": "X", "cat": "loss", "name": gap.name, "pid": PID, "tid": tid}
+        yield event | {"ts": gap.start, "dur": gap.end - gap.start, "args": {}}
+
+
+def _named(what: str, tid: int, **arguments: str | int) -> Event:
+    return {"ph": "M", "name": what, "pid": PID, "tid": tid, "ts": 0, "args": arguments}
+
+
+_FIRST_STREAM = 7
+"""Number of CUDA's default stream."""
+
+
+def events_for_hta(drawing: Drawing) -> tuple[list[Event], tuple[str, ...]]:
+    """Return all events of the file, and a line for each assumption."""
+    launches = drawing.flows
+    notes: tuple[str, ...] = ()
+    if not launches:
+        launches = tuple(_instructions(drawing))
+        notes = (f"{len(launches)} operators of the CPU stand in as kernels of an accelerator",)
+    events = [*threads(drawing.tracks), *_steps(drawing)]
+    kernels = {kernel for _, kernel in launches}
+    events += (
+        slice_event(drawing, number, "cpu_op")
+        for number in range(len(drawing))
+        if number not in kernels or not drawing.flows
+    )
+    for correlation, (call, kernel) in enumerate(launches, start=1):
+        events += _launched(drawing, call, kernel, correlation)
+    return [*events, *counter_events(drawing), *gap_events(drawing)], notes
+
+
+def _instructions(drawing: Drawing) -> Iterator[tuple[int, int]]:
+    """Yield the parent of each instruction's innermost scope, and this scope."""
+    innermost = np.ones(len(drawing), np.bool_)
+    innermost[drawing.parent[drawing.parent >= 0]] = False
+    for number in np.flatnonzero(innermost & (drawing.parent >= 0)).tolist():
+        if drawing.trace.chain[drawing.row[number]] != -1:
+            yield int(drawing.parent[number]), number
+
+
+def _steps(drawing: Drawing) -> Iterator[Event]:
+    """Yield a step for each block in which an instruction was executed."""
+    blocks = drawing.blocks()
+    executed = blocks[drawing.trace.chain[drawing.row] != -1]
+    for step, block in enumerate(np.unique(executed).tolist()):
+        inside = np.flatnonzero(blocks == block)
+        start, end = int(drawing.start[inside].min()), int(drawing.end[inside].max())
+        tid = int(drawing.track[inside[0]]) + 1
+        event = {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}"}
+        yield event | {"pid": PID, "tid": tid, "ts": start, "dur": end - start, "args": {}}
+
+
+def _launched(drawing: Drawing, call: int, kernel: int, correlation: int) -> Iterator[Event]:
+    """Yield a kernel on its stream, and its launch with a duration of 0."""
+    event = slice_event(drawing, kernel, "kernel")
+    track = int(drawing.track[kernel]) if drawing.flows else 0
+    stream = _FIRST_STREAM + track
+    event["args"] |= {"stream": stream, "correlation": correlation, "device": 0}
+    yield event | {"pid": 0, "tid": stream}
+    launch = slice_event(drawing, call, "cuda_runtime")
+    launch["args"] = {"correlation": correlation, "External id": event["args"]["External id"]}
+    yield launch | {"name": "cudaLaunchKernel", "ts": min(launch["ts"], event["ts"]), "dur": 0}
 
 
 def write_kineto(

@@ -14,11 +14,9 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from harness.analyze.ticks import durations, to_nanoseconds
-from harness.analyze.unwrap import ends_before_start
+from harness.analyze.ticks import durations, ends_before_start, to_nanoseconds
 from harness.errors import FormatError
-from harness.export.names import escaped, unescaped
-from harness.export.values import ValueDocument, debug_value, value_document
+from harness.export.values import ValueDocument, debug_value, escaped, unescaped, value_document
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import NO_CLOCK, NO_NAME, Block, Kind, Losses, Stack, Trace
 

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from harness.analyze.inputs import Argument
-from harness.analyze.tensor_ids import planned_ids
+from harness.analyze.operands import Argument, planned_ids
 from harness.decode.program import Method, Tensor, Value, ValueList
 from harness.records.scalar_types import STORED_AS, type_name
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, delete, func, insert, select
 from harness.check.history.baseline import BaselineRef
 from harness.check.history.stored import NamedBaseline
 from harness.errors import NotComparableError, UsageError
-from harness.export.names import unescaped
+from harness.export.values import unescaped
 from harness.history.entries import Selection
 from harness.history.interning import Interned, batches, name_digest
 from harness.history.reading import commits, select_rows

@@ -11,7 +11,7 @@ from harness.analyze.statistics import Summary
 from harness.check.history.samples import Metric
 from harness.check.history.stored import StoredResult
 from harness.export.chunked_writer import Piece
-from harness.export.names import escaped
+from harness.export.values import escaped
 from harness.history.entries import Selection
 from harness.history.interning import known_metrics
 from harness.history.reading import entries, select_rows

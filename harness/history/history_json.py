@@ -12,7 +12,7 @@ import msgspec
 
 from harness.check.history.samples import History
 from harness.errors import FormatError
-from harness.export.names import escaped, unescaped
+from harness.export.values import escaped, unescaped
 
 _S = TypeVar("_S", bound=msgspec.Struct)
 

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Table, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from harness.check.history.samples import Metric
-from harness.export.names import escaped, unescaped
+from harness.export.values import escaped, unescaped
 from harness.history.tables import METRIC, NAME
 
 _T = TypeVar("_T")

@@ -14,12 +14,11 @@ from harness.analyze.compare import Executions
 from harness.check.history.measure import metric_of
 from harness.check.history.samples import Metric, Provenance, Sample, Series
 from harness.check.history.stored import LinkFigures, StoredResult, Tested
-from harness.export.names import escaped, unescaped
+from harness.export.values import escaped, unescaped
 from harness.history.entries import Selection
 from harness.history.interning import batches, known_metrics, known_names, name_digest
 from harness.history.tables import BITS, CLOCK, CODE, METRIC, NAME, NUMBER, RESULT, TIME
-from harness.records.result import UNFINISHED, ClockQuality
-from harness.records.timestamps import microseconds
+from harness.records.result import UNFINISHED, ClockQuality, microseconds
 from harness.records.trace import Losses
 
 _DIRTY: Final = "-dirty"

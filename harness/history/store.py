@@ -20,8 +20,16 @@ from harness.history import baselines, exporting, reading, writing
 from harness.history.database import Database, parse_url
 from harness.history.entries import Selection, entry_of
 from harness.history.interning import Interned
-from harness.history.schema import ensure_schema, version_of
-from harness.history.tables import BASELINE, METRIC, NAME, NUMBER, RESULT, TIME
+from harness.history.tables import (
+    BASELINE,
+    METRIC,
+    NAME,
+    NUMBER,
+    RESULT,
+    TIME,
+    ensure_schema,
+    version_of,
+)
 from harness.records.result import Result, VerdictRecord
 
 WINDOW = 200

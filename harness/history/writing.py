@@ -14,13 +14,12 @@ from harness.check.history.measure import HistoryNumbers
 from harness.check.history.samples import Metric
 from harness.check.history.stored import StoredResult
 from harness.errors import FormatError
-from harness.export.names import escaped
+from harness.export.values import escaped
 from harness.history.baselines import remove
 from harness.history.interning import Interned, insert_new
 from harness.history.reading import find
 from harness.history.tables import BITS, CLOCK, CODE, NUMBER, RESULT, TIME
-from harness.records.result import UNFINISHED
-from harness.records.timestamps import microseconds
+from harness.records.result import UNFINISHED, microseconds
 
 _LONGEST_ID: Final = 200
 

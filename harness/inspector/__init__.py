@@ -7,9 +7,9 @@ from harness.inspector.comparators import (
     SNRComparator,
 )
 from harness.inspector.event import Event, EventBlock
+from harness.inspector.event_times import PerfData, TimeScale
 from harness.inspector.inspector import Inspector
 from harness.inspector.outputs import compare_results
-from harness.inspector.perf_data import PerfData, TimeScale
 
 __all__ = [
     "Event",

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from harness.extras import require
-from harness.inspector.perf_data import STATISTICS, PerfData, TimeScale, statistics
+from harness.inspector.event_times import STATISTICS, PerfData, TimeScale, statistics
 
 MetadataParser = Callable[[list[bytes]], list[str] | dict[str, Any]]
 """Parses the metadata of an event's repeats."""

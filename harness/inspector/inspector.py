@@ -10,12 +10,17 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from harness.analyze.converters import Convert
-from harness.analyze.modules import module_times, time_of_module
-from harness.analyze.symbols import SymbolTable, event_symbols
+from harness.analyze.symbols import SymbolTable, event_symbols, module_times, time_of_module
 from harness.inspector.blocks import BlockMaker, add_symbols
 from harness.inspector.event import EventBlock, MetadataParser, pandas
-from harness.inspector.event_times import Times, event_times, of_readings
-from harness.inspector.perf_data import PER_SECOND, TimeScale, scale_between
+from harness.inspector.event_times import (
+    PER_SECOND,
+    Times,
+    TimeScale,
+    event_times,
+    of_readings,
+    scale_between,
+)
 from harness.inspector.record import EDGE_GRAPH, InspectorRecord
 from harness.inspector.values import LoggedValues, tensor_maker
 from harness.records.clock_domain import HOST_NANOSECONDS
@@ -213,7 +218,7 @@ class Inspector:
     def find_total_for_module(self, module_name: str) -> float:
         """Return the time per run in the modules with a name, in the target time scale.
 
-        Every instruction counts once. ``harness.analyze.modules`` defines how names match.
+        Every instruction counts once. ``harness.analyze.symbols`` defines how names match.
         """
         if self._table is None:
             return 0.0

@@ -15,7 +15,7 @@ from harness.flash.image import Image, read_image
 from harness.flash.probes import connected
 from harness.flash.selection import Choice, choose_tool, flash_of
 from harness.flash.tool import FlashStep, Job
-from harness.records.flash_record import FlashPlan, PlannedStep
+from harness.records.lab import FlashPlan, PlannedStep
 from harness.target.build import build_firmware
 from harness.target.ports import describe, device_of
 

@@ -38,13 +38,13 @@ from harness.lab.leases import hold_if
 from harness.lab.units import check_identity
 from harness.link.answers import TargetInfo
 from harness.link.session import Session
-from harness.records.flash_record import FLASH, FLASH_LOG, FlashAttempt, FlashRecord
+from harness.records.lab import FLASH, FLASH_LOG, FlashAttempt, FlashRecord
 from harness.records.result import UNFINISHED, Failure, encode
 from harness.target import Target, start_target
 from harness.target.lease.holding import hold
-from harness.target.lease.lock_keys import LockKey, port_key, probe_key
+from harness.target.lease.records import LockKey, port_key, probe_key
 from harness.target.ports import describe
-from harness.target.qemu import start_empty
+from harness.target.process import start_empty
 
 _log = logging.getLogger(__name__)
 

@@ -9,11 +9,9 @@ from harness.config.unit import CommandPower, Power, RelayPower, Unit, UsbHubPow
 from harness.errors import HarnessError, PortError
 from harness.lab.labgrid import holders as labgrid
 from harness.lab.leases import places_of
-from harness.records.lease import HolderDocument, PortDocument, UnitDocument
-from harness.target.lease.clock import is_alive
+from harness.records.lab import HolderDocument, PortDocument, UnitDocument
 from harness.target.lease.holding import open_registry
-from harness.target.lease.lock_keys import LockKey, port_key
-from harness.target.lease.records import utc_text
+from harness.target.lease.records import LockKey, is_alive, port_key, utc_text
 from harness.target.lease.registry import Holder, LeaseRegistry
 from harness.target.ports import describe, device_of, list_ports
 

@@ -8,11 +8,10 @@ from contextlib import contextmanager, suppress
 from harness.config.unit import Unit
 from harness.errors import BusyError, PortError, UsageError
 from harness.lab.labgrid.place import HeldPlace, hold_place
-from harness.records.lease import LeasedDocument, ReleasedDocument
+from harness.records.lab import LeasedDocument, ReleasedDocument
 from harness.target.lease.holding import Lease, known_tokens, open_registry
 from harness.target.lease.holding import hold as hold_places
-from harness.target.lease.lock_keys import LockKey, port_key, unit_key
-from harness.target.lease.records import new_token, utc_text
+from harness.target.lease.records import LockKey, new_token, port_key, unit_key, utc_text
 from harness.target.lease.registry import Busy
 from harness.target.ports import device_of
 

@@ -15,8 +15,7 @@ from harness.errors import HarnessError, UsageError
 from harness.link.session import Session
 from harness.link.wire import Region
 from harness.records.clock_domain import ClockDomain
-from harness.target.build import build_firmware
-from harness.target.symbols import ImageSymbols
+from harness.target.build import ImageSymbols, build_firmware
 
 _log = logging.getLogger(__name__)
 

@@ -9,16 +9,25 @@ from collections.abc import Sequence
 from typing import Final
 
 from harness.errors import LinkError, PortError
-from harness.link import com_port
-from harness.link.com_port import COM_PORT, LineState, Setting
 from harness.link.telnet import (
     BINARY,
+    COM_PORT,
+    DATASIZE_8,
+    FLOW_NONE,
+    PARITY_NONE,
+    PURGE_RECEIVED,
+    STOPSIZE_1,
     SUPPRESS_GO_AHEAD,
+    LineState,
     Negotiation,
     Options,
+    Setting,
     Subnegotiation,
     TelnetDecoder,
+    baud_value,
     escape,
+    port_request,
+    read_port_answer,
 )
 from harness.link.transports import Transport
 
@@ -31,17 +40,17 @@ _MAX_MESSAGE: Final = 200
 """Longest message of a server that is quoted, bytes."""
 
 _SETUP: Final = (
-    (Setting.DATASIZE, com_port.DATASIZE_8),
-    (Setting.PARITY, com_port.PARITY_NONE),
-    (Setting.STOPSIZE, com_port.STOPSIZE_1),
-    (Setting.CONTROL, com_port.FLOW_NONE),
+    (Setting.DATASIZE, DATASIZE_8),
+    (Setting.PARITY, PARITY_NONE),
+    (Setting.STOPSIZE, STOPSIZE_1),
+    (Setting.CONTROL, FLOW_NONE),
 )
 """Eight bits, no parity, one stop bit, no flow control: fixed for the link."""
 
 _UNCONFIRMED: Final = (
     (Setting.LINESTATE_MASK, bytes((sum(LineState),))),
     (Setting.MODEMSTATE_MASK, b"\x00"),
-    (Setting.PURGE, com_port.PURGE_RECEIVED),
+    (Setting.PURGE, PURGE_RECEIVED),
 )
 """Sent without waiting for a confirmation, because not every server confirms these. The server
 handles them in order, so PURGE never drops bytes that the board sends in response to ours.
@@ -92,8 +101,8 @@ class Rfc2217Transport:
         self._baud = 0
         try:
             self._negotiate()
-            self._configure(((Setting.BAUDRATE, com_port.baud_value(baud)), *_SETUP))
-            self._send(b"".join(com_port.request(*each) for each in _UNCONFIRMED), timeout_s)
+            self._configure(((Setting.BAUDRATE, baud_value(baud)), *_SETUP))
+            self._send(b"".join(port_request(*each) for each in _UNCONFIRMED), timeout_s)
         except PortError:
             inner.close()
             raise
@@ -161,7 +170,7 @@ class Rfc2217Transport:
             TransportClosedError: The connection has ended.
             PortError: The port does not support it, or the server does not confirm it.
         """
-        self._configure([(Setting.BAUDRATE, com_port.baud_value(baud))])
+        self._configure([(Setting.BAUDRATE, baud_value(baud))])
         self._baud = baud
 
     def close(self) -> None:
@@ -198,7 +207,7 @@ class Rfc2217Transport:
         for setting, _ in wanted:
             self._unanswered[setting] += 1
             self._answers.pop(setting, None)
-        self._send(b"".join(com_port.request(*each) for each in wanted), self._timeout_s)
+        self._send(b"".join(port_request(*each) for each in wanted), self._timeout_s)
         until = time.monotonic() + self._timeout_s
         for setting, value in wanted:
             while self._answers.get(setting) != value:
@@ -241,7 +250,7 @@ class Rfc2217Transport:
             )
 
     def _on_com_port(self, body: bytes) -> None:
-        match com_port.read_answer(body):
+        match read_port_answer(body):
             case (Setting.SUSPEND, _):
                 self._suspended = True
             case (Setting.RESUME, _):

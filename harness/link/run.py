@@ -12,13 +12,13 @@ from harness.link.exchange import Exchange, FrameDamage, Progress, refusal_error
 from harness.link.frames import Frame
 from harness.link.messages import (
     MalformedBodyError,
+    RunOptions,
     parse_done,
     parse_empty,
     parse_log,
     parse_progress,
     run_request,
 )
-from harness.link.options import RunOptions
 from harness.link.transfer import LogChunks
 from harness.link.wire import RESPONSE, Op, State, Status
 

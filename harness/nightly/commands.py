@@ -21,10 +21,8 @@ from harness.files import read_regular
 from harness.lab.leases import hold
 from harness.nightly.child import Children, Ending
 from harness.nightly.classify import Examined, command_failed
-from harness.nightly.plan import NightlyPlan, model_file, options_of
-from harness.nightly.units import NightUnit
-from harness.records.flash_record import FLASH, FlashRecord
-from harness.records.health import Health
+from harness.nightly.plan import NightlyPlan, NightUnit, model_file, options_of
+from harness.records.lab import FLASH, FlashRecord, Health
 from harness.records.nightly import NightlyStep
 from harness.records.result import Failure, Result
 from harness.runs.directory import RunDirectory

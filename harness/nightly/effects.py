@@ -12,7 +12,7 @@ from typing import Protocol
 
 from harness.nightly.child import Ending
 from harness.nightly.classify import Examined
-from harness.nightly.units import NightUnit
+from harness.nightly.plan import NightUnit
 from harness.records.nightly import NightlyStep
 from harness.records.result import Failure, Result
 

@@ -12,19 +12,19 @@ from harness.check.history.baseline import parse_baseline
 from harness.errors import DamagedError, HarnessError, Owner, UsageError
 from harness.nightly.arms import compare_arms
 from harness.nightly.commands import Commands
-from harness.nightly.folder import nights
-from harness.nightly.journal import Record, Stored
-from harness.nightly.orchestrator import Night, Prepared, Stoppable, ended_attempts, open_night
-from harness.nightly.plan import path_of
-from harness.nightly.previous import (
+from harness.nightly.folder import (
     DOCUMENT,
     documents,
     earlier_nights,
     history_url,
+    nights,
     store_late,
     store_results,
     unstored_nights,
 )
+from harness.nightly.journal import Record, Stored
+from harness.nightly.orchestrator import Night, Prepared, Stoppable, ended_attempts, open_night
+from harness.nightly.plan import path_of
 from harness.nightly.quarantine import no_quarantine, outcomes_of_nights, with_passes
 from harness.nightly.summary import counts_of, exit_code_of, outcomes_of, units_summary
 from harness.records.nightly import (
@@ -35,8 +35,7 @@ from harness.records.nightly import (
     Trouble,
     worst_first,
 )
-from harness.records.result import encode
-from harness.records.timestamps import moment
+from harness.records.result import encode, moment
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import evaluate_path

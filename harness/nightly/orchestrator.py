@@ -32,12 +32,11 @@ from harness.nightly.journal import (
     Journal,
     JournalError,
     OfUnit,
+    Progress,
     Record,
     Resumed,
 )
-from harness.nightly.plan import NightlyPlan, load_plan, path_of
-from harness.nightly.progress import Progress
-from harness.nightly.units import NightUnit, units_of
+from harness.nightly.plan import NightlyPlan, NightUnit, load_plan, path_of, units_of
 from harness.nightly.worker import Worker
 from harness.records.nightly import NightlyStep, UnitEvent
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec.structs import replace
 
 from harness.errors import Owner
-from harness.nightly.progress import Progress, ended_of
-from harness.nightly.units import NightUnit
+from harness.nightly.journal import Progress, ended_of
+from harness.nightly.plan import NightUnit
 from harness.records.nightly import (
     EXIT_CODES,
     ArmComparison,

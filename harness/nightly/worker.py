@@ -10,10 +10,8 @@ from typing import Literal
 from harness.errors import HarnessError, Owner
 from harness.nightly.classify import Cause, Examined, cause_of, command_failed, refine
 from harness.nightly.effects import Effects
-from harness.nightly.journal import Ended, OfUnit, Record, Started
-from harness.nightly.plan import NightlyPlan
-from harness.nightly.progress import Progress, ended_of, may_retry
-from harness.nightly.units import NightUnit
+from harness.nightly.journal import Ended, OfUnit, Progress, Record, Started, ended_of, may_retry
+from harness.nightly.plan import NightlyPlan, NightUnit
 from harness.records.nightly import Attempt, NightlyStep, UnitEvent
 
 INFRASTRUCTURE = (Owner.LINK, Owner.FLASH, Owner.BOARD, Owner.HOST)

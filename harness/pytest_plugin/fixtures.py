@@ -80,7 +80,7 @@ def etharness_profile(
     request: pytest.FixtureRequest, _etharness_case: Case, _etharness_runs: Runs
 ) -> Callable[..., Run]:
     """Run a model on this test's board: ``etharness_profile(model, runs=5)``, once per session."""
-    from harness.pytest_plugin.profiled import profile
+    from harness.pytest_plugin.running import profile
 
     def run(model: str | os.PathLike[str] | None = None, **options: Any) -> Run:
         return profile(request.node, _etharness_runs, _etharness_case, model, options)

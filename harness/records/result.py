@@ -9,15 +9,42 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from harness import __version__
-from harness.errors import DamagedError, Owner, UsageError
+from harness.errors import DamagedError, FormatError, Owner, UsageError
 from harness.records.clock_domain import Ping
 from harness.records.verdict import Check
+
+
+def moment(when: str) -> datetime:
+    """Parse a timestamp.
+
+    Raises:
+        FormatError: The text is not a timestamp.
+    """
+    try:
+        time = datetime.fromisoformat(when)
+    except ValueError:
+        raise FormatError(
+            f"invalid time {when!r}", hint="use 2026-11-21 or 2026-11-21T23:00:00+00:00"
+        ) from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def microseconds(when: str) -> int:
+    """Parse a timestamp into microseconds since 1970.
+
+    Raises:
+        FormatError: The text is not a timestamp.
+    """
+    since = moment(when) - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
 
 SCHEMA: Final = 1
 

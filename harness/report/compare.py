@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from harness.analyze.clock_width import suspected_widths
 from harness.analyze.compare import AllocatorChange, Change, Comparison, OperatorChange
+from harness.analyze.ticks import suspected_widths
 from harness.formatting import TICKS, DisplayUnit, printable, time_unit, with_printable_names
 from harness.records.result import encode
 from harness.records.trace import Damage, Losses, Trace

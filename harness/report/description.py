@@ -6,10 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Literal
 
+from harness.analyze.memory import AllocatorMemory, AllocatorTotals, Memory
 from harness.analyze.postmortem import PostmortemDocument
 from harness.check.subject import Subject, model_name
 from harness.errors import FormatError
@@ -18,9 +22,7 @@ from harness.records.check_codes import Severity
 from harness.records.result import Failure
 from harness.records.trace import EXECUTION
 from harness.records.verdict import Check, Verdict
-from harness.report.allocators import AllocatorRow, describe_allocators
 from harness.report.changes import ChangeTable, describe_changes
-from harness.report.clocks import clock_lines
 from harness.report.facts import (
     ClockFacts,
     DelegateFacts,
@@ -28,6 +30,7 @@ from harness.report.facts import (
     Loss,
     OutputFacts,
     clock_facts,
+    clock_lines,
     delegate_facts,
     link_facts,
     output_facts,
@@ -35,8 +38,85 @@ from harness.report.facts import (
     run_losses,
 )
 from harness.report.operators import OperatorListing, describe_operators
-from harness.report.text import counted, number, one_time
+from harness.report.text import counted, number, one_time, percent
+from harness.runs.baseline import HistoryRef
 from harness.runs.judged_run import JudgedRun
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatorRow:
+    """An allocator; sizes are in bytes.
+
+    Attributes:
+        totals: Exact values.
+        memory: What it held over time; None without a call tree.
+        name: Its name, or its number.
+        count: Allocations that succeeded.
+        held: What it held at the end.
+        peak: The most it held at any time.
+        largest: The largest allocation.
+        failures: Allocations it refused.
+        refused: Bytes of these.
+        capacity: What it has; a dash where unknown, as below.
+        used: The peak as a share of the capacity.
+        reach: Where the last byte ended that was ever live.
+        fragmentation: Of the free bytes between live ones at the peak.
+        changes: Allocations, frees and failures.
+    """
+
+    totals: AllocatorTotals
+    memory: AllocatorMemory | None
+    name: str
+    count: str
+    held: str
+    peak: str
+    largest: str
+    failures: str
+    refused: str
+    capacity: str
+    used: str
+    reach: str
+    fragmentation: str
+    changes: str
+
+
+def describe_allocators(
+    totals: Iterable[AllocatorTotals], memory: Memory | None = None
+) -> tuple[AllocatorRow, ...]:
+    """Describe allocators, the one with the highest peak first."""
+    over_time = {} if memory is None else {item.allocator.id: item for item in memory.allocators}
+    rows = [_row(item, over_time.get(item.id)) for item in totals]
+    return tuple(sorted(rows, key=_peak, reverse=True))
+
+
+def _peak(row: AllocatorRow) -> int:
+    return row.totals.peak_bytes if row.memory is None else row.memory.peak
+
+
+def _row(totals: AllocatorTotals, memory: AllocatorMemory | None) -> AllocatorRow:
+    capacity = memory.planned if memory is not None else None
+    peak = memory.peak if memory is not None else totals.peak_bytes
+    return AllocatorRow(
+        totals=totals,
+        memory=memory,
+        name=printable(totals.label),
+        count=f"{totals.count:,}",
+        held=f"{totals.total_bytes:,}",
+        peak=f"{peak:,}",
+        largest=f"{totals.largest_bytes:,}",
+        failures=f"{totals.failures:,}",
+        refused=f"{totals.failed_bytes:,}",
+        capacity=_size(capacity),
+        used=percent(peak / capacity if capacity else None),
+        reach=_size(memory.reach if memory is not None else None),
+        fragmentation=percent(memory.peak_gaps.fragmentation, 0) if memory is not None else "-",
+        changes=f"{len(memory.rows):,}" if memory is not None else "-",
+    )
+
+
+def _size(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"
+
 
 Outcome = Literal["pass", "fail", "error"]
 """``fail``: a check failed. ``error``: the run failed before its end."""
@@ -283,3 +363,42 @@ def _figures(run: JudgedRun, losses: Sequence[Loss], *, with_memory: bool) -> li
     lost = sum(item.count for item in losses if item.kind == "lost")
     found.append(Fact("losses", f"{lost:,}"))
     return found
+
+
+def failure_text(run: JudgedRun, against: HistoryRef | None = None) -> str:
+    """Return the failed checks of a run, what ran, and the command that checks it again."""
+    from rich.console import Console
+
+    from harness.report.run import print_verdict
+
+    out = io.StringIO()
+    console = Console(file=out, color_system=None, force_terminal=False)
+    print_verdict(console, describe_verdict(run.verdict, run.failure), verbosity=-1)
+    place = str(run.directory or run.title)
+    again = ["etharness", "check", place]
+    again += ["--budget", run.budget] if run.budget else []
+    history = ""
+    if against is not None:
+        from harness.history.database import without_password  # needs the extra `history`
+
+        history = without_password(against.url)
+        again += ["--history", history, "--baseline", str(against.baseline)]
+    lines = [
+        *out.getvalue().strip().splitlines(),
+        *_what_ran(run),
+        f"budget: {run.budget or 'none'}",
+        *([f"beside: {against.baseline.description} of {history}"] if against else []),
+        f"kept in: {place}",
+        f"again: {shlex.join(again)}",
+    ]
+    return "\n".join(lines)
+
+
+def _what_ran(run: JudgedRun) -> list[str]:
+    result = run.result
+    if result is None:
+        return []
+    model = Path(result.model.file).name if result.model else "nothing"
+    build = f", firmware {result.target.build_id}" if result.target else ""
+    where = result.board if result.port is None else f"{result.board} ({result.unit})"
+    return [f"{model} on {where}{build}"]

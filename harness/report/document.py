@@ -8,12 +8,10 @@ from typing import Any
 
 import msgspec
 
-from harness.analyze.allocators import AllocatorTotals, allocator_totals
 from harness.analyze.blocks import BlockRun, runs
-from harness.analyze.call_tree import call_tree
-from harness.analyze.inputs import Arguments
-from harness.analyze.memory import Memory
-from harness.analyze.merged_tree import MergedNode, merged_tree
+from harness.analyze.call_tree import MergedNode, call_tree, merged_tree
+from harness.analyze.memory import AllocatorTotals, Memory, allocator_totals
+from harness.analyze.operands import Arguments
 from harness.analyze.planned_memory import PlannedPool
 from harness.analyze.postmortem import PostmortemDocument
 from harness.analyze.statistics import Summary, operator_statistics
@@ -24,8 +22,8 @@ from harness.config.board import Board
 from harness.export.formats import Exported
 from harness.formatting import printable, with_printable_names
 from harness.lab.power import Switched
-from harness.records.health import Health
-from harness.records.lease import (
+from harness.records.lab import (
+    Health,
     HolderDocument,
     LeasedDocument,
     PortDocument,
@@ -37,10 +35,9 @@ from harness.records.result import ClockQuality, FirmwareSize, VerdictRecord, en
 from harness.records.signature import Signature
 from harness.records.trace import Damage, Losses, Trace
 from harness.records.verdict import Check
-from harness.report.budget import BudgetField
-from harness.report.clocks import ClockQualityDocument, clock_documents
+from harness.report.checks import BudgetField, CodeDocument
 from harness.report.compare import ComparisonDocument
-from harness.report.explain import CodeDocument
+from harness.report.facts import ClockQualityDocument, clock_documents
 from harness.report.history import PrunedDocument, TableDocument
 from harness.report.memory import MemoryDocument, memory_document
 from harness.report.results import ReportDocument

@@ -10,8 +10,7 @@ from harness.errors import Owner
 from harness.formatting import printable
 from harness.records.nightly import NightDocument, StepOutcome
 from harness.report.description import CheckRow, RunDescription, describe
-from harness.report.limits import left_out
-from harness.report.text import LONGEST_SENTENCE, brief
+from harness.report.text import LONGEST_SENTENCE, brief, left_out
 from harness.runs.judged_run import JudgedRun
 
 RUN_CASE = "run"

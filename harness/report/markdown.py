@@ -8,7 +8,7 @@ from typing import Final
 
 from harness.records.nightly import NightDocument
 from harness.report.description import CheckRow, RunDescription, describe
-from harness.report.night_tables import headline, tables
+from harness.report.nightly import headline, tables
 from harness.report.operators import several_blocks
 from harness.report.overview import HEADERS, describe_overview
 from harness.report.text import LONGEST_SENTENCE, brief

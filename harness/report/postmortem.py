@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.analyze.allocators import allocator_totals
+from harness.analyze.memory import allocator_totals
 from harness.analyze.postmortem import (
     EventDocument,
     PostmortemDocument,
 )
 from harness.decode.postmortem import Postmortem
 from harness.formatting import stack_use
-from harness.report.allocators import describe_allocators
+from harness.report.description import describe_allocators
 from harness.report.facts import trace_losses
 from harness.report.run import print_allocators, print_losses
 from harness.report.terminal import print_header, show_table

@@ -11,9 +11,9 @@ from harness.check.history.comparison import HistoryComparison
 from harness.records.result import Result
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
-from harness.report.allocators import AllocatorRow
 from harness.report.changes import ChangeRow, ChangeTable
 from harness.report.description import (
+    AllocatorRow,
     CheckRow,
     RunDescription,
     VerdictDescription,

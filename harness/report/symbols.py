@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from harness.analyze.inputs import Argument, Arguments
-from harness.analyze.modules import ModuleTime, module_times
+from harness.analyze.operands import Argument, Arguments
 from harness.analyze.statistics import Operator, operator_statistics
-from harness.analyze.symbols import EventSymbols
-from harness.analyze.ticks import durations, event_nanoseconds
-from harness.analyze.unwrap import ends_before_start
+from harness.analyze.symbols import EventSymbols, ModuleTime, module_times
+from harness.analyze.ticks import durations, ends_before_start, event_nanoseconds
 from harness.errors import UsageError
 from harness.formatting import DisplayUnit, printable, time_unit
 from harness.records.trace import OPERATOR_CALL, Trace

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.analyze.call_tree import CallTree, call_tree
-from harness.analyze.merged_tree import MergedNode, merged_tree
+from harness.analyze.call_tree import CallTree, MergedNode, call_tree, merged_tree
 from harness.formatting import TICKS, DisplayUnit, time_text, time_unit
 from harness.records.signature import by_block
 from harness.records.trace import NO_CLOCK, Kind, Trace

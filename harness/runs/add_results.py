@@ -11,8 +11,7 @@ from harness.check.subject import Subject
 from harness.errors import FormatError, HarnessError, InfrastructureError, UsageError
 from harness.files import shown
 from harness.history import open_store
-from harness.records.result import Result
-from harness.records.timestamps import microseconds
+from harness.records.result import Result, microseconds
 from harness.runs.directory import RESULT, RunDirectory
 from harness.runs.evaluation import subject_of
 from harness.runs.judged_run import JudgedRun

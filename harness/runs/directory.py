@@ -34,7 +34,7 @@ from msgspec.structs import replace
 
 from harness.errors import DamagedError, UsageError
 from harness.records.clock_domain import ClockDomain
-from harness.records.flash_record import FLASH, FLASH_LOG
+from harness.records.lab import FLASH, FLASH_LOG
 from harness.records.result import (
     RESTORE,
     ClockRecord,

@@ -25,15 +25,13 @@ from harness.errors import FormatError, UsageError
 from harness.files import read_tail, shown
 from harness.formatting import with_printable_text
 from harness.history.entries import provenance_of
-from harness.records.result import Result, VerdictRecord
-from harness.records.timestamps import moment
+from harness.records.result import Result, VerdictRecord, moment
 from harness.records.trace import Trace
 from harness.records.verdict import Check, Verdict
 from harness.runs.baseline import HistoryRef, compare_with, load_history, save_history
 from harness.runs.directory import CONSOLE, POSTMORTEM, RunDirectory
 from harness.runs.judged_run import DEFAULT_OPTIONS, JudgedRun, ReadOptions
-from harness.runs.model_metadata import load_metadata
-from harness.runs.source import Source
+from harness.runs.source import Source, load_metadata
 from harness.runs.tensors import compared_outputs
 
 _CONSOLE_END: Final = 4096

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness import __version__
-from harness.analyze.host_times import quality_of_run
+from harness.analyze.placement import quality_of_run
 from harness.capped import CappedBuffer
 from harness.config.board import attached, load_board
 from harness.errors import TargetError

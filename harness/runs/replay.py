@@ -15,8 +15,7 @@ from harness.check.evaluate import DEFAULT_BUDGET
 from harness.errors import FormatError, UsageError
 from harness.history.history_json import decode_history
 from harness.records.result import encode
-from harness.runs.archive import unpack
-from harness.runs.bundle import JUDGEMENT, MANIFEST, RUN, Manifest, judgement
+from harness.runs.bundle import JUDGEMENT, MANIFEST, RUN, Manifest, judgement, unpack
 from harness.runs.directory import to_clock_domain
 from harness.runs.evaluation import evaluate_path
 from harness.runs.judged_run import JudgedRun, ReadOptions, RunJudgement

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from harness import __version__
 from harness.analyze.converters import parse_time_scales
-from harness.analyze.host_times import quality_of_run
+from harness.analyze.placement import quality_of_run
 from harness.capped import CappedBuffer
 from harness.check.budget import load_budget
 from harness.check.history.comparison import HistoryComparison
@@ -71,8 +71,7 @@ from harness.runs.request import SESSION_VARIABLE, RunRequest, current_commit
 from harness.runs.source import on_time_scales
 from harness.runs.tensors import from_bytes, read_inputs, read_references, save_references, to_bytes
 from harness.target import Target, start_target
-from harness.target.build import build_firmware
-from harness.target.size import image_size
+from harness.target.build import build_firmware, image_size
 
 if TYPE_CHECKING:
     import numpy as np

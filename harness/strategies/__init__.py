@@ -17,14 +17,15 @@ from harness.extras import require
 require("testing", "harness.strategies", "hypothesis")
 
 from harness.strategies.by_hand import EventSpec, RunSpec, trace_of  # noqa: E402
-from harness.strategies.clocks import (  # noqa: E402
+from harness.strategies.device_log import DeviceLog, damaged, device_logs  # noqa: E402
+from harness.strategies.executions import (  # noqa: E402  # noqa: E402
     DrawnTimeline,
+    Execution,
     clock_domains,
+    executions,
     timelines,
     wrapped_traces,
 )
-from harness.strategies.device_log import DeviceLog, damaged, device_logs  # noqa: E402
-from harness.strategies.executions import Execution, executions  # noqa: E402
 from harness.strategies.traces import (  # noqa: E402
     arbitrary_traces,
     debug_values,

@@ -9,8 +9,7 @@ from harness.config.unit import UsbPort
 from harness.errors import UsageError
 from harness.link.transports import Transport
 from harness.target.build import Firmware
-from harness.target.native import start_native
-from harness.target.qemu import start_qemu
+from harness.target.process import start_native, start_qemu
 from harness.target.serial_port import open_serial_port
 
 

@@ -7,20 +7,22 @@ import importlib.util
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from filelock import FileLock, Timeout
 
 from harness.config.board import Board, Build
 from harness.errors import InfrastructureError, UsageError
 from harness.files import absolute
+from harness.records.result import FirmwareSize
 from harness.resources import data_directory, user_cache
 from harness.target.process_group import run_program, with_death_signal
 
-_DEADLINE_S = 300.0
+_BUILD_LIMIT_S: Final = 300.0
 _BUILT = "etharness-built"
 """File in a build directory with the options of the last complete build."""
 
@@ -131,12 +133,13 @@ def build_preset(source: Path, preset: str, directory: Path, options: dict[str, 
 def _alone_in(directory: Path, preset: str) -> Iterator[None]:
     """Lock ``directory`` against builds of other processes; wait for one in progress."""
     directory.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(directory.with_name(f"{directory.name}.lock"), timeout=_DEADLINE_S)
+    lock = FileLock(directory.with_name(f"{directory.name}.lock"), timeout=_BUILD_LIMIT_S)
     try:
         lock.acquire()
     except Timeout as error:
         raise InfrastructureError(
-            f"another process has been building {preset!r} in {directory} for {_DEADLINE_S:.0f} s",
+            f"another process has been building {preset!r} in {directory} "
+            f"for {_BUILD_LIMIT_S:.0f} s",
             hint=f"end that process, which holds {lock.lock_file}, or set ETHARNESS_BUILD_DIR",
         ) from error
     try:
@@ -223,14 +226,120 @@ def _require_tools(preset: str) -> str:
 
 def _run(command: list[str], cwd: Path, preset: str) -> None:
     try:
-        done = run_program(with_death_signal(command), _DEADLINE_S, cwd=cwd)
+        done = run_program(with_death_signal(command), _BUILD_LIMIT_S, cwd=cwd)
     except OSError as error:
         raise InfrastructureError(f"cannot start {command[0]}: {error.strerror}") from error
     if done.code is None:
         raise InfrastructureError(
-            f"building {preset!r} timed out after {_DEADLINE_S:.0f} s{done.remains}",
+            f"building {preset!r} timed out after {_BUILD_LIMIT_S:.0f} s{done.remains}",
             hint="try again when the machine is less busy",
         )
     if done.code != 0:
         tail = "\n".join(done.output.strip().splitlines()[-20:])
         raise UsageError(f"building {preset!r} failed: {' '.join(command)}\n{tail}")
+
+
+ROOMS = (
+    "tracer",
+    "etdump",
+    "link",
+    "serial",
+    "postmortem",
+    "server",
+    "runtime",
+    "kernels",
+    "delegates",
+)
+"""Folders of ``firmware_stub/src``, in the order of their dependencies."""
+
+_TOOL_LIMIT_S: Final = 30.0
+
+
+def firmware_sizes(firmware: Firmware, preset: str) -> Iterator[FirmwareSize]:
+    """Yield the size of each folder (the sum of its unlinked objects), then of the image.
+
+    The linker drops unused functions, and adds the port, libc and libm.
+
+    Raises:
+        InfrastructureError: The toolchain's ``size`` failed.
+    """
+    program = _program(preset)
+    for room in ROOMS:
+        compiled = (firmware.directory / "CMakeFiles/rooms.dir/src" / room).iterdir()
+        # Objects of sources that were renamed or removed since stay in the build directory.
+        sources = data_directory("firmware_stub") / "src" / room
+        objects = [
+            path
+            for path in compiled
+            if path.suffix in (".o", ".obj") and (sources / path.stem).is_file()
+        ]
+        yield _total(room, _measure(program, objects))
+    yield image_size(firmware, preset)
+
+
+def image_size(firmware: Firmware, preset: str) -> FirmwareSize:
+    """Return the size of the linked image.
+
+    Raises:
+        InfrastructureError: The toolchain's ``size`` failed.
+    """
+    return _total("image", _measure(_program(preset), [firmware.image]))
+
+
+def _program(preset: str) -> str:
+    """Return the name of ``size`` in the toolchain of ``preset``."""
+    compiler, _ = compiler_for(preset)
+    toolchain = compiler.removesuffix("gcc") if compiler.endswith("-gcc") else ""
+    return f"{toolchain}size"
+
+
+def _measure(program: str, files: Sequence[Path]) -> list[list[int]]:
+    """Return rows of text, data and bss, as printed by ``size`` in Berkeley format."""
+    command = [program, *map(str, files)]
+    try:
+        done = run_program(command, _TOOL_LIMIT_S)
+    except OSError as error:
+        raise InfrastructureError(f"cannot measure the firmware: {error}") from error
+    if done.code != 0:
+        raise InfrastructureError(f"cannot measure the firmware: {program} {done.how}")
+    lines = done.stdout.decode(errors="replace").splitlines()
+    return [[int(cell) for cell in line.split()[:3]] for line in lines[1:]]
+
+
+def _total(part: str, rows: list[list[int]]) -> FirmwareSize:
+    return FirmwareSize(part, *(sum(column) for column in zip(*rows, strict=True)))
+
+
+_MACHINE_AT: Final = 18
+"""Offset of ``e_machine`` in an ELF file."""
+_PREFIXES: Final = {40: "arm-none-eabi-", 243: "riscv64-unknown-elf-"}
+"""Toolchain prefix by ``e_machine``; other images are for this host."""
+
+
+class ImageSymbols:
+    """Looks up addresses in one image; without a working addr2line all lookups return None."""
+
+    def __init__(self, image: Path) -> None:
+        """Read the header of an ELF file.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
+        with image.open("rb") as file:
+            header = file.read(_MACHINE_AT + 2)
+        prefix = _PREFIXES.get(int.from_bytes(header[_MACHINE_AT:], "little"), "")
+        self._command = [f"{prefix}addr2line", "-f", "-e", str(image)]
+
+    def place(self, address: int) -> str | None:
+        """Return ``function at file:line``, only the function if the line is unknown, or None."""
+        try:
+            done = run_program([*self._command, hex(address)], _TOOL_LIMIT_S)
+        except OSError:
+            return None
+        if done.code != 0:
+            return None
+        function, _, line = done.stdout.decode(errors="replace").strip().partition("\n")
+        if not function or function.startswith("?"):
+            return None
+        file, _, number = line.partition(" ")[0].rpartition(":")
+        return f"{function} at {Path(file).name}:{number}" if number.isdigit() else function

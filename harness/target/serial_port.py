@@ -9,10 +9,9 @@ from harness.config.board import Board, SerialTarget
 from harness.config.unit import UsbPort
 from harness.errors import UsageError
 from harness.link.ports import open_port
-from harness.link.reopen import ReopeningTransport
-from harness.link.transports import Transport
+from harness.link.transports import ReopeningTransport, Transport
 from harness.target.lease.holding import Lease, hold
-from harness.target.lease.lock_keys import LockKey, port_key
+from harness.target.lease.records import LockKey, port_key
 from harness.target.ports import describe, device_of
 
 

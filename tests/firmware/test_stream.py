@@ -12,7 +12,7 @@ import pytest
 from harness.decode.device_log import read_log
 from harness.link import messages
 from harness.link.frames import Frame, FrameDecoder
-from harness.link.options import RunOptions
+from harness.link.messages import RunOptions
 from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.transfer import LogChunks

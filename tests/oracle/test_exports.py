@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.analyze.inputs import Argument
+from harness.analyze.operands import Argument
 from harness.analyze.statistics import operator_statistics
 from harness.analyze.ticks import durations
 from harness.decode.device_log import read_log

@@ -18,8 +18,7 @@ from harness.analyze.alignment import Steadiness, align
 from harness.analyze.converters import Function, Rate, parse_time_scales, rescale, time_scale
 from harness.analyze.placement import place
 from harness.analyze.statistics import operator_statistics
-from harness.analyze.ticks import durations
-from harness.analyze.unwrap import unwrap
+from harness.analyze.ticks import durations, unwrap
 from harness.decode.ed00 import read_ed00, write_ed00
 from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain, Ping
 from harness.records.trace import Block, Trace

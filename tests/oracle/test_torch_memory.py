@@ -11,8 +11,7 @@ import torch
 from torch._C._profiler import _EventType
 from torch.profiler import ProfilerActivity, profile
 
-from harness.analyze.allocators import allocator_totals
-from harness.analyze.memory import memory
+from harness.analyze.memory import allocator_totals, memory
 from harness.records.clock_domain import HOST_NANOSECONDS
 from harness.records.trace import Block, Kind, Trace
 from tests.support.torch_events import walk

@@ -14,8 +14,7 @@ from executorch.devtools import Inspector as Theirs
 from executorch.devtools.inspector import TimeScale
 from torch.profiler._trace_validator import validate_trace
 
-from harness.analyze.clock_width import with_width
-from harness.analyze.ticks import durations
+from harness.analyze.ticks import durations, with_width
 from harness.decode.ed00 import read_ed00
 from harness.export.formats import export
 from harness.inspector import Inspector

@@ -23,9 +23,8 @@ from harness.decode.ed00 import write_ed00
 from harness.errors import FormatError, UsageError
 from harness.records.result import VerdictRecord, encode
 from harness.report.formats import write_report
-from harness.runs import archive
-from harness.runs.archive import pack, unpack
-from harness.runs.bundle import Manifest, Packed, write_bundle
+from harness.runs import bundle
+from harness.runs.bundle import Manifest, Packed, pack, unpack, write_bundle
 from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import evaluate_path
 from harness.runs.judged_run import JudgedRun, ReadOptions
@@ -40,7 +39,7 @@ from tests.support.traces import EventSpec, RunSpec, trace_of
 Etharness = Callable[..., CommandResult]
 
 NAMES = st.text(st.sampled_from("abc/._- é"), min_size=1, max_size=8).filter(
-    lambda name: not archive._problem(name)
+    lambda name: not bundle._problem(name)
 )
 
 
@@ -115,7 +114,7 @@ def test_a_name_twice_is_refused() -> None:
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = foreign("x", 10_000_000)
-    monkeypatch.setattr(archive, "MOST_BYTES", 9_999_999)
+    monkeypatch.setattr(bundle, "MOST_BYTES", 9_999_999)
     with pytest.raises(FormatError, match="would unpack to 1 files of 10,000,000 bytes"):
         unpack(bomb, "x.zip")
     with pytest.raises(UsageError, match="exceed the limits"):

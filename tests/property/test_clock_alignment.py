@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.analyze.alignment import Alignment, Steadiness, align
-from harness.analyze.brackets import Break
-from harness.analyze.strip import Point, solve
+from harness.analyze.brackets import Break, Point, solve
 from harness.records.clock_domain import ClockDomain, Ping
 from tests.support.clocks import TrueClock
 

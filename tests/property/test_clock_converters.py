@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.analyze.converters import Function, Rate, rescale, time_scale
-from harness.analyze.ticks import durations, exact_nanoseconds
-from harness.analyze.unwrap import unwrap
+from harness.analyze.ticks import durations, exact_nanoseconds, unwrap
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import Block, Trace
 

@@ -9,7 +9,7 @@ from math import floor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analyze.host_times import host_times, qualities
+from harness.analyze.placement import host_times, qualities
 from harness.records.clock_domain import ClockDomain, Ping
 from harness.records.trace import NO_NAME, Block, Trace
 from tests.support.clocks import TrueClock

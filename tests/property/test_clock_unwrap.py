@@ -9,8 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analyze.ticks import durations, exact_nanoseconds, to_nanoseconds
-from harness.analyze.unwrap import unwrap
+from harness.analyze.ticks import durations, exact_nanoseconds, to_nanoseconds, unwrap
 from harness.decode.device_log import read_log
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import concatenate

@@ -17,8 +17,7 @@ from harness.decode.device_log import read_log
 from harness.errors import FormatError
 from harness.export.event_times import floor_nanoseconds
 from harness.export.formats import export
-from harness.export.lanes import arrange
-from harness.export.timeline import Drawing, draw
+from harness.export.timeline import Drawing, arrange, draw
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import NO_CLOCK, Kind, Trace
 from harness.strategies import device_logs, traces

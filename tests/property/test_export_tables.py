@@ -15,9 +15,9 @@ from harness.decode.device_log import read_log
 from harness.errors import FormatError
 from harness.export.document import json_schema, read_json, write_json
 from harness.export.formats import export
-from harness.export.names import escaped, unescaped
 from harness.export.parquet import read_parquet, write_parquet
 from harness.export.table import COLUMNS, columns, header, trace_of
+from harness.export.values import escaped, unescaped
 from harness.records.trace import Trace
 from harness.strategies import device_logs, traces
 from tests.property.test_etdump_roundtrip import full_log, full_trace

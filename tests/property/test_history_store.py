@@ -27,7 +27,7 @@ from harness.history.entries import Selection, entry_of, provenance_of
 from harness.history.history_json import decode_history, encode_history
 from harness.history.store import Store
 from harness.records.clock_domain import ClockDomain
-from harness.records.timestamps import microseconds
+from harness.records.result import microseconds
 from tests.support.postgresql import Server
 from tests.support.results import Made, made, unmet
 from tests.support.traces import EventSpec, RunSpec, trace_of

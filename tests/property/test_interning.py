@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.decode import string_table as interning
+from harness.decode import ed00_events as interning
+from harness.decode.ed00_events import Interner
 from harness.decode.flatbuffer import FlatBuffer
-from harness.decode.string_table import Interner
 
 LETTERS = st.binary(max_size=80)
 ALIKE = st.builds(

@@ -13,10 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.target.lease import registry as registry_module
-from harness.target.lease.clock import LeaseClock, LeaseHolder
 from harness.target.lease.flock import Flock
-from harness.target.lease.lock_keys import LockKey
-from harness.target.lease.records import read_record, write_record
+from harness.target.lease.records import LeaseClock, LeaseHolder, LockKey, read_record, write_record
 from harness.target.lease.registry import HeldLease, LeaseRegistry
 
 BOARD = LockKey("board", "the board")

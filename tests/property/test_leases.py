@@ -19,9 +19,7 @@ from hypothesis.stateful import (
 )
 
 from harness.errors import BusyError
-from harness.target.lease.clock import Instant, LeaseHolder
-from harness.target.lease.lock_keys import LockKey
-from harness.target.lease.records import LeaseRecord
+from harness.target.lease.records import Instant, LeaseHolder, LeaseRecord, LockKey
 from harness.target.lease.registry import HEARTBEAT_S, STALE_S, Busy, HeldLease, LeaseRegistry
 
 BOARD = LockKey("board", "the board")

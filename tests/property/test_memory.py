@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analyze.allocators import allocator_totals
-from harness.analyze.memory import gaps, memory
+from harness.analyze.memory import allocator_totals, gaps, memory
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import Block, Kind, Trace
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.nightly import folder
+from harness.nightly.journal import ended_of
 from harness.nightly.orchestrator import Night, Prepared, ended_attempts, open_night, prepare
-from harness.nightly.progress import ended_of
 from harness.records.nightly import NightlyStep
 from tests.support.night_world import HOW, FragileJournal, Killed, World
 from tests.support.nights import written_plan

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analyze.groups import equal_rows, in_groups
+from harness.analyze.blocks import equal_rows, in_groups
 from harness.analyze.statistics import operator_series, operator_statistics
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import Block, Trace

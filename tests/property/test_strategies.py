@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from harness import strategies
 from harness.analyze.call_tree import call_tree
 from harness.analyze.statistics import operator_statistics
-from harness.analyze.ticks import durations
-from harness.analyze.unwrap import unwrap
+from harness.analyze.ticks import durations, unwrap
 from harness.decode.device_log import read_log
 from harness.decode.dumps import read_dumps
 from harness.decode.ed00 import read_ed00, write_ed00

@@ -12,19 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from serial.rfc2217 import PortManager
 
-from harness.link import com_port
-from harness.link.com_port import Setting
 from harness.link.telnet import (
+    COM_PORT,
     MAX_SUBNEGOTIATION,
     Item,
     Negotiation,
     Options,
+    Setting,
     Subnegotiation,
     TelnetCommand,
     TelnetDecoder,
     TelnetError,
+    baud_value,
     escape,
     negotiation,
+    port_answer,
+    port_request,
+    read_port_answer,
     strip_commands,
     subnegotiation,
 )
@@ -82,16 +86,16 @@ def test_pyserial_and_we_read_each_other(data: bytes, places: list[int]) -> None
     server: Any = PortManager(port, SimpleNamespace(write=sent.append))
     sent.clear()
     # What they take of us, and what we take of them, data and a confirmed rate, in any pieces.
-    asked = com_port.request(Setting.BAUDRATE, com_port.baud_value(0xFFFF_FF00))
+    asked = port_request(Setting.BAUDRATE, baud_value(0xFFFF_FF00))
     taken = [byte for piece in cut(escape(data) + asked, places) for byte in server.filter(piece)]
     assert b"".join(taken) == data
     assert port.baudrate == 0xFFFF_FF00
     stream = b"".join(server.escape(data)) + b"".join(sent)
     decoder = TelnetDecoder()
     heard = [item for piece in cut(stream, places) for item in decoder.feed(piece)]
-    confirmed = Subnegotiation(com_port.COM_PORT, b"\x65\xff\xff\xff\x00")
+    confirmed = Subnegotiation(COM_PORT, b"\x65\xff\xff\xff\x00")
     assert joined(heard) == ([data] if data else []) + [confirmed]
-    assert com_port.read_answer(confirmed.body) == (Setting.BAUDRATE, b"\xff\xff\xff\x00")
+    assert read_port_answer(confirmed.body) == (Setting.BAUDRATE, b"\xff\xff\xff\x00")
 
 
 @given(st.binary(max_size=300), st.lists(st.integers(0, 10_000), max_size=4))
@@ -172,9 +176,9 @@ def test_no_end_says_more_than_it_hears(heard: list[Negotiation]) -> None:
 
 @given(st.binary(max_size=6))
 def test_no_answer_of_a_server_is_too_short_to_be_read(body: bytes) -> None:
-    read = com_port.read_answer(body)
+    read = read_port_answer(body)
     if body and 100 <= body[0] <= 112:
         assert read == (Setting(body[0] - 100), body[1:])
-        assert com_port.answer(*read) == subnegotiation(com_port.COM_PORT, body)
+        assert port_answer(*read) == subnegotiation(COM_PORT, body)
     else:
         assert read is None

@@ -14,10 +14,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from harness.analyze.clock_width import suspected_widths, with_width
 from harness.analyze.statistics import operator_statistics
-from harness.analyze.ticks import durations
-from harness.analyze.unwrap import ends_before_start
+from harness.analyze.ticks import durations, ends_before_start, suspected_widths, with_width
 from harness.decode.ed00 import read_ed00
 from harness.export.formats import FORMATS, export
 from harness.export.timeline import draw

@@ -28,9 +28,8 @@ from harness.pytest_plugin.running import Runs as SessionRuns
 from harness.records.result import UNFINISHED, Failure, encode
 from harness.report.formats import write_report
 from harness.runs.add_results import add_reported
-from harness.runs.archive import pack, unpack
 from harness.runs.baseline import HistoryRef
-from harness.runs.bundle import Manifest, Packed
+from harness.runs.bundle import Manifest, Packed, pack, unpack
 from harness.runs.directory import RunDirectory
 from harness.runs.judged_run import JudgedRun
 from harness.runs.request import RunRequest

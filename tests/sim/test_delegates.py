@@ -11,11 +11,9 @@ import pytest
 
 from firmware_stub.models.npu.job import Command, Cost, decode
 from harness.analyze.alignment import Steadiness
-from harness.analyze.allocators import allocator_totals
 from harness.analyze.call_tree import call_tree
-from harness.analyze.delegate_clocks import calls_around
-from harness.analyze.host_times import host_times
-from harness.analyze.memory import memory
+from harness.analyze.memory import allocator_totals, memory
+from harness.analyze.placement import calls_around, host_times
 from harness.analyze.statistics import operator_statistics
 from harness.analyze.ticks import durations
 from harness.decode.ed00 import read_ed00

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.analyze.allocators import allocator_totals
+from harness.analyze.memory import allocator_totals
 from harness.inspector import Inspector
 from tests.conftest import MODELS, CommandResult
 from tests.support.features import CASES, Case

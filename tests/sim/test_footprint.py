@@ -9,8 +9,7 @@ import pytest
 
 from harness.config.board import load_board
 from harness.resources import data_directory
-from harness.target.build import build_firmware
-from harness.target.size import firmware_sizes
+from harness.target.build import build_firmware, firmware_sizes
 
 pytestmark = pytest.mark.sim
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.analyze.inputs import event_arguments, find_method
+from harness.analyze.operands import event_arguments, find_method
 from harness.decode.program import Tensor
 from harness.decode.pte import read_program
 from harness.link.wire import DebugLevel

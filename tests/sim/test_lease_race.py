@@ -15,7 +15,7 @@ import pytest
 from harness.config.unit import Unit
 from harness.lab.leases import hold
 from harness.target.lease.holding import open_registry
-from harness.target.lease.lock_keys import unit_key
+from harness.target.lease.records import unit_key
 
 PROCESSES = 6
 TURNS = 25

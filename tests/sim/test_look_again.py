@@ -16,8 +16,7 @@ from harness.link.session import Session
 from harness.link.transports import open_serial
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
-from harness.target.build import build_firmware
-from harness.target.size import ROOMS
+from harness.target.build import ROOMS, build_firmware
 from tests.conftest import FIXTURES, MODELS, CommandResult
 from tests.support.documents import document
 

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from harness.history import open_store
-from harness.nightly import previous
+from harness.nightly import folder as nightly_folder
 from harness.nightly.journal import JOURNAL, Stored, read_journal
 from harness.resources import data_directory
 from tests.conftest import CommandResult
@@ -101,7 +101,7 @@ def results(folder: Path) -> list[str]:
 
 
 def test_two_nights(plan: Path, etharness: Etharness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(previous, "_WAIT_S", 0.0)
+    monkeypatch.setattr(nightly_folder, "_WAIT_S", 0.0)
     # The first night finds no history where one should be, and keeps its results.
     store = plan.parent / "runs.sqlite"
     store.write_bytes(b"this is no database" * 100)
@@ -143,7 +143,7 @@ def test_two_nights(plan: Path, etharness: Etharness, monkeypatch: pytest.Monkey
 def test_a_server_that_is_away_has_all_results_later_and_once(
     plan: Path, etharness: Etharness, monkeypatch: pytest.MonkeyPatch, postgresql: Server
 ) -> None:
-    monkeypatch.setattr(previous, "_WAIT_S", 0.0)
+    monkeypatch.setattr(nightly_folder, "_WAIT_S", 0.0)
     url = postgresql.new_database()
     plan.write_text(PLAN.replace("runs.sqlite", url))
     only = ("--units", plan.parent / "units.toml", "--only", "a/small_int8")
@@ -160,7 +160,7 @@ def test_a_server_that_is_away_has_all_results_later_and_once(
 
     # It comes back while somebody tries to add them.
     postgresql.stop()
-    notes, trouble = previous.store_results(url, directories, lambda _: postgresql.start())
+    notes, trouble = nightly_folder.store_results(url, directories, lambda _: postgresql.start())
     assert (notes, trouble) == ([], None)
     assert etharness("nightly", plan, *only).code == 0
     with open_store(url) as store:

@@ -16,7 +16,7 @@ from harness.lab.postmortem import fetch
 from harness.link.session import Session
 from harness.link.wire import Region, Reset
 from harness.runs.tensors import from_bytes, to_bytes
-from harness.target.size import image_size
+from harness.target.build import image_size
 from tests.conftest import MODELS
 from tests.support.boards import once
 from tests.support.chips.core import Chip, ChipError, ChipTransport

@@ -19,9 +19,8 @@ import pytest
 from harness.config.board import load_board
 from harness.errors import PortError
 from harness.link.ports import open_port
-from harness.link.reopen import ReopeningTransport
 from harness.link.session import Session
-from harness.link.transports import RatedTransport
+from harness.link.transports import RatedTransport, ReopeningTransport
 from harness.link.wire import Region
 from harness.target.build import build_firmware
 from tests.conftest import MODELS, CommandResult

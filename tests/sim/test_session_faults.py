@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from harness.errors import InfrastructureError
-from harness.link.reopen import ReopeningTransport
-from harness.link.transports import Transport, open_serial
+from harness.link.transports import ReopeningTransport, Transport, open_serial
 from harness.link.wire import Region
 from harness.testing.fault_filter import FaultFilter, Faults
 from tests.conftest import FIXTURES

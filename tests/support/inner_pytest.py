@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 # An inner pytest in this process forgets what it imports, which NumPy does not survive.
-import harness.pytest_plugin.profiled
 import harness.pytest_plugin.running
 import harness.report.terminal  # noqa: F401
 from harness.target.build import build_root

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from harness.target.lease.holding import hold, open_registry
-from harness.target.lease.lock_keys import port_key
+from harness.target.lease.records import port_key
 
 FREE = "nobody"
 
 _HOLD = (
     "import os, subprocess, sys\n"
     "from harness.target.lease.holding import hold\n"
-    "from harness.target.lease.lock_keys import port_key\n"
+    "from harness.target.lease.records import port_key\n"
     "port, *further = sys.argv[1:]\n"
     "with hold([port_key(port)], float(os.environ.get('WAIT', '5')), reason='a test'):\n"
     "    print('held', flush=True)\n"

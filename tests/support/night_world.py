@@ -19,7 +19,7 @@ from harness.errors import BusyError, Owner
 from harness.nightly.child import Ending
 from harness.nightly.classify import Examined
 from harness.nightly.journal import Journal
-from harness.nightly.units import NightUnit
+from harness.nightly.plan import NightUnit
 from harness.records import result as results
 from harness.records.nightly import NightlyStep
 from harness.records.result import UNFINISHED, Failure, Result

@@ -13,13 +13,13 @@ import pytest
 
 pytest.importorskip("chakra", reason="needs the tools that read exports")
 
-from harness.analyze.clock_width import with_width
+from harness.analyze.ticks import with_width
 from harness.decode.ed00 import read_ed00
 from harness.decode.program import Method
 from harness.decode.pte import read_program
 from harness.export.chakra import MESSAGES
+from harness.export.execution_trace import THREAD, GraphNode, graph
 from harness.export.formats import export
-from harness.export.nodes import THREAD, GraphNode, graph
 from harness.export.timeline import draw
 from harness.records.trace import Trace
 from tests.conftest import FIXTURES, MODELS

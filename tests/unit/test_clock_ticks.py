@@ -7,8 +7,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.analyze.ticks import durations, exact_nanoseconds, to_nanoseconds, without_wraps
-from harness.analyze.unwrap import default_jitter, unwrap
+from harness.analyze.ticks import (
+    default_jitter,
+    durations,
+    exact_nanoseconds,
+    to_nanoseconds,
+    unwrap,
+    without_wraps,
+)
 from harness.errors import FormatError
 from harness.records.clock_domain import HOST_NANOSECONDS, ClockDomain
 from harness.records.trace import NO_CLOCK, Block, Kind, Trace

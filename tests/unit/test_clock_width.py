@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.analyze.clock_width import suspected_widths, with_width
-from harness.analyze.operator_times import OperatorTimes
-from harness.analyze.statistics import operator_statistics
-from harness.analyze.ticks import durations
+from harness.analyze.statistics import OperatorTimes, operator_statistics
+from harness.analyze.ticks import durations, suspected_widths, with_width
 from harness.decode.ed00 import read_ed00, write_ed00
 from harness.errors import UsageError
 from harness.export.formats import FORMATS

@@ -10,14 +10,20 @@ from typing import Any
 
 import pytest
 
-from harness.analyze.inputs import Argument
-from harness.analyze.tensor_ids import planned_ids
+from harness.analyze.operands import Argument, planned_ids
 from harness.decode.ed00 import read_ed00
 from harness.decode.program import Method, Tensor, Value, ValueList
 from harness.decode.pte import read_program
 from harness.errors import NotComparableError
+from harness.export.execution_trace import (
+    OPERATOR_SCOPE,
+    PROCESS,
+    THREAD,
+    USER_SCOPE,
+    GraphNode,
+    graph,
+)
 from harness.export.formats import export
-from harness.export.nodes import OPERATOR_SCOPE, PROCESS, THREAD, USER_SCOPE, GraphNode, graph
 from harness.export.tensors import TensorNumbers, profiler_inputs
 from harness.export.timeline import draw
 from harness.records.trace import Trace

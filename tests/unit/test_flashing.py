@@ -19,7 +19,7 @@ from harness.flash.image import Image, ImageFormat, Segment
 from harness.flash.output_patterns import SIGNS, find_sign
 from harness.flash.tool import FlashStep
 from harness.target.lease.holding import VARIABLE, hold
-from harness.target.lease.lock_keys import probe_key
+from harness.target.lease.records import probe_key
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.flash import record_of, serial_native, stand_in

@@ -12,10 +12,10 @@ from rich.console import Console
 from harness.config.unit import UsbPort
 from harness.errors import BusyError, LinkError, Owner, PortError, TransportClosedError
 from harness.lab.health.examination import owner_of_port, owner_of_silence
+from harness.link.exchange import LinkStatistics
 from harness.link.frames import CorruptReason
-from harness.link.statistics import LinkStatistics
-from harness.records.health import Healing, Health, HealthFinding, RateQuality
-from harness.report.health import show_health
+from harness.records.lab import Healing, Health, HealthFinding, RateQuality
+from harness.report.lab import show_health
 from harness.target.ports import SerialPort
 
 WANTED = UsbPort(0x0483, 0x374E, "A")

@@ -17,9 +17,8 @@ from sqlalchemy import Connection, inspect, text
 from harness.errors import FormatError, HarnessError, InfrastructureError, UsageError
 from harness.history import open_store
 from harness.history.database import Database, file_system, parse_url, refuse_network
-from harness.history.schema import MIGRATIONS, VERSION, VERSION_TABLE, ensure_schema
 from harness.history.store import Store
-from harness.history.tables import METADATA
+from harness.history.tables import METADATA, MIGRATIONS, VERSION, VERSION_TABLE, ensure_schema
 from tests.support.postgresql import Server
 from tests.support.results import made
 
@@ -52,7 +51,7 @@ def test_an_older_store_is_migrated_step_by_step_and_keeps_its_results(
         store.add(ONE.result, ONE.subject)
     monkeypatch.setitem(MIGRATIONS, VERSION, ("v0002", lambda _: None))
     monkeypatch.setitem(MIGRATIONS, "v0002", ("v0003", _add_column))
-    monkeypatch.setattr("harness.history.schema.VERSION", "v0003")
+    monkeypatch.setattr("harness.history.tables.VERSION", "v0003")
     for _ in range(2):
         with open_store(empty_url) as store:
             assert [entry.provenance.id for entry in store.results()] == ["one"]
@@ -75,7 +74,7 @@ def test_a_migration_that_fails_changes_nothing(
 
     with monkeypatch.context() as newer:
         newer.setitem(MIGRATIONS, VERSION, ("v0002", fail))
-        newer.setattr("harness.history.schema.VERSION", "v0002")
+        newer.setattr("harness.history.tables.VERSION", "v0002")
         with pytest.raises(HarnessError, match="nowhere"):
             open_store(empty_url)
     with open_store(empty_url) as store:

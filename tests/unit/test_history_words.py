@@ -21,10 +21,9 @@ from harness.history import open_store
 from harness.history.database import Database, parse_url
 from harness.history.entries import entry_of
 from harness.history.interning import Interned
-from harness.history.schema import ensure_schema
+from harness.history.tables import ensure_schema
 from harness.history.writing import add
-from harness.records.result import Failure, TraceSummary
-from harness.records.timestamps import microseconds
+from harness.records.result import Failure, TraceSummary, microseconds
 from harness.records.trace import Losses, Stack
 from harness.report.history import print_entries, print_history, sparkline
 from harness.runs.add_results import add_directory, add_reported

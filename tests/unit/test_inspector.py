@@ -26,8 +26,8 @@ from harness.inspector import (
     TimeScale,
     compare_results,
 )
+from harness.inspector.event_times import STATISTICS, scale_between, statistics
 from harness.inspector.outputs import measure_outputs
-from harness.inspector.perf_data import STATISTICS, scale_between, statistics
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import DebugValue, TensorValue
 from harness.runs.source import load_source

@@ -20,9 +20,8 @@ from harness.errors import BusyError, InfrastructureError, PortError, UsageError
 from harness.lab.leases import hold, lease, places_of, release
 from harness.link.transports import open_serial
 from harness.target import start_target
-from harness.target.lease.clock import is_alive, own_start, process_start
 from harness.target.lease.holding import heartbeats, lock_directory, open_registry
-from harness.target.lease.lock_keys import port_key, unit_key
+from harness.target.lease.records import is_alive, own_start, port_key, process_start, unit_key
 from tests.support.leases import FREE, another_process, hold_port, holder
 from tests.support.sysfs import FakeHost
 

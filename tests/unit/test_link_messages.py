@@ -7,8 +7,7 @@ import struct
 import pytest
 
 from harness.link import messages
-from harness.link.messages import MalformedBodyError
-from harness.link.options import RunOptions
+from harness.link.messages import MalformedBodyError, RunOptions
 from harness.link.wire import DebugLevel, Info, ProfilingLevel, Region
 
 

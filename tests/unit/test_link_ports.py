@@ -15,18 +15,27 @@ import serial
 from serial.rfc2217 import PortManager
 
 from harness.errors import LinkError, PortError, TransportClosedError, UsageError
-from harness.link import com_port
-from harness.link.com_port import LineState, Setting
 from harness.link.ports import NetworkPort, open_port, parse_address, port_identity
 from harness.link.rfc2217 import Rfc2217Transport
-from harness.link.telnet import Subnegotiation, TelnetCommand, TelnetDecoder, escape, negotiation
+from harness.link.telnet import (
+    COM_PORT,
+    LineState,
+    Setting,
+    Subnegotiation,
+    TelnetCommand,
+    TelnetDecoder,
+    baud_value,
+    escape,
+    negotiation,
+    port_answer,
+)
 from harness.link.transports import RatedTransport, SocketTransport
 
 EVERYTHING = bytes(range(256)) * 512
 AGREED = b"".join(
     negotiation(command, option)
     for command, option in (
-        (TelnetCommand.DO, com_port.COM_PORT),
+        (TelnetCommand.DO, COM_PORT),
         (TelnetCommand.DO, 0),
         (TelnetCommand.WILL, 0),
     )
@@ -83,7 +92,7 @@ def agreeing(connection: socket.socket, **wrong: int) -> None:
                 if setting.name in wrong:
                     value = wrong[setting.name].to_bytes(len(value), "big")
                 if setting <= Setting.CONTROL or setting is Setting.PURGE:
-                    connection.sendall(com_port.answer(setting, value))
+                    connection.sendall(port_answer(setting, value))
 
 
 def echoing(connection: socket.socket) -> None:
@@ -256,7 +265,7 @@ def test_a_server_whose_port_is_taken_says_so(scheme: str, first: bytes) -> None
     [
         ([b"login: "], r"did not agree to RFC 2217 within 0\.5 s; it said 'login:'", "socket://"),
         (
-            [negotiation(TelnetCommand.DONT, com_port.COM_PORT)],
+            [negotiation(TelnetCommand.DONT, COM_PORT)],
             "speaks Telnet, but refuses RFC 2217",
             "telnet(rfc2217)",
         ),
@@ -330,8 +339,8 @@ def test_what_the_server_reports_is_counted_and_is_no_data(
 ) -> None:
     with scripted() as (port, theirs):
         damage = bytes((LineState.OVERRUN | LineState.FRAMING,))
-        theirs.sendall(b"ab" + com_port.answer(Setting.LINESTATE, damage) + b"\xff\xffc")
-        theirs.sendall(com_port.answer(Setting.MODEMSTATE, b"\x30"))
+        theirs.sendall(b"ab" + port_answer(Setting.LINESTATE, damage) + b"\xff\xffc")
+        theirs.sendall(port_answer(Setting.MODEMSTATE, b"\x30"))
         assert read_all(port, 4) == b"ab\xffc"
         assert port.line_errors == {LineState.OVERRUN: 1, LineState.FRAMING: 1}
         assert "rfc2217://shelf:1: the port reports OVERRUN" in caplog.text
@@ -339,12 +348,12 @@ def test_what_the_server_reports_is_counted_and_is_no_data(
 
 def test_a_server_that_suspends_the_flow_is_obeyed() -> None:
     with scripted() as (port, theirs):
-        theirs.sendall(b"1" + com_port.answer(Setting.SUSPEND))
+        theirs.sendall(b"1" + port_answer(Setting.SUSPEND))
         with pytest.raises(
             LinkError, match=r"2 bytes within 0\.1 s: the server has suspended the flow"
         ):
             port.write(b"no", 0.1)
-        theirs.sendall(b"2" + com_port.answer(Setting.RESUME))
+        theirs.sendall(b"2" + port_answer(Setting.RESUME))
         port.write(b"y\xff", 1)
         assert theirs.recv(100) == b"y\xff\xff"
         assert read_all(port, 2) == b"12", "what came meanwhile is kept"
@@ -355,7 +364,7 @@ def test_a_late_answer_is_not_taken_for_one_to_the_next_question() -> None:
         with pytest.raises(PortError, match="did not confirm BAUDRATE 230400"):
             port.set_baud(230_400)
         for baud in (230_400, 460_800):
-            theirs.sendall(com_port.answer(Setting.BAUDRATE, com_port.baud_value(baud)))
+            theirs.sendall(port_answer(Setting.BAUDRATE, baud_value(baud)))
         port.set_baud(460_800)
         assert port.baud == 460_800
 

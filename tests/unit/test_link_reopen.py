@@ -7,13 +7,17 @@ from collections.abc import Callable
 import pytest
 
 from harness.errors import InfrastructureError, LinkError, PartialReadError, TransportClosedError
-from harness.link.reopen import ReopeningTransport
 from harness.link.session import Session
-from harness.link.transports import Transport
+from harness.link.transports import ReopeningTransport, Transport
 from harness.link.wire import RESPONSE, Op, Region
 from harness.testing.fault_filter import FaultFilter, Faults
-from harness.testing.simulated_board import MODEL_MAGIC, Behaviour, SimulatedBoard, trace_of
-from harness.testing.virtual_clock import VirtualClock
+from harness.testing.simulated_board import (
+    MODEL_MAGIC,
+    Behaviour,
+    SimulatedBoard,
+    VirtualClock,
+    trace_of,
+)
 
 MODEL = MODEL_MAGIC + bytes(range(256)) * 256
 TRACE = 60_000

@@ -13,7 +13,7 @@ from harness.nightly import commands
 from harness.nightly.child import Ending
 from harness.nightly.commands import Commands
 from harness.nightly.orchestrator import Prepared, prepare
-from harness.records.health import Health, HealthFinding
+from harness.records.lab import Health, HealthFinding
 from harness.records.nightly import NightlyStep
 from harness.records.result import encode
 from tests.support.nights import written_plan

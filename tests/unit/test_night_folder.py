@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.nightly.folder import nights, open_folder
+from harness.nightly.folder import DOCUMENT, documents, nights, open_folder
 from harness.nightly.journal import JOURNAL, Finished, read_journal
-from harness.nightly.previous import DOCUMENT, documents
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 jumps = st.sampled_from([-400_000.0, -86_400.0, -1.0, 0.0, 0.0, 1.0, 86_400.0])

@@ -25,7 +25,7 @@ from harness.records.nightly import (
     UnitOutcome,
 )
 from harness.report.formats import write_report
-from harness.report.night_terminal import ProgressPrinter, show_night
+from harness.report.nightly import ProgressPrinter, show_night
 from tests.support.pages import Page
 from tests.support.reported import failed_run, reported
 

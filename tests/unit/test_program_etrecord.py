@@ -14,8 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analyze.modules import module_times, time_of_module
-from harness.analyze.symbols import EventSymbols, event_symbols, symbol_table
+from harness.analyze.symbols import (
+    EventSymbols,
+    event_symbols,
+    module_times,
+    symbol_table,
+    time_of_module,
+)
 from harness.decode.etrecord import EtrecordNode, Module, as_tuple, read_etrecord, read_graph
 from harness.errors import FormatError, UsageError
 from tests.conftest import MODELS

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from harness.cli import cli
-from harness.cli.paths import FilePath
+from harness.cli.options import FilePath
 from harness.config.unit import load_units
 from harness.files import absolute, resolve_word, shown
 from harness.flash.image import Image, ImageFormat, Segment

@@ -8,12 +8,12 @@ from fractions import Fraction
 import msgspec
 
 from harness.analyze.alignment import Steadiness
-from harness.analyze.host_times import quality_of_run
+from harness.analyze.placement import quality_of_run
 from harness.config.board import load_board
 from harness.records.clock_domain import ClockDomain, Ping
 from harness.records.result import ClockQuality
 from harness.records.trace import Trace
-from harness.report.clocks import clock_documents, clock_lines
+from harness.report.facts import clock_documents, clock_lines
 from harness.runs.collect import steadiness_of
 from tests.support.logs import profile_trace
 

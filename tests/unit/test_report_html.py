@@ -33,7 +33,7 @@ from harness.records.verdict import Verdict
 from harness.report.formats import check_report_file, write_report
 from harness.report.html import environment, html_report
 from harness.report.html.curve import axis, thinned
-from harness.report.limits import Limits
+from harness.report.text import Limits
 from harness.runs.evaluation import evaluate_path
 from harness.runs.judged_run import JudgedRun
 from harness.runs.source import load_source

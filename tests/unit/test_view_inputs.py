@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from harness.analyze.inputs import (
+from harness.analyze.operands import (
     Arguments,
     disagreements,
     event_arguments,

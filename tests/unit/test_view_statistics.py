@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.analyze.allocators import AllocatorTotals, allocator_totals
+from harness.analyze.memory import AllocatorTotals, allocator_totals
 from harness.analyze.statistics import operator_statistics, summarise
 from harness.decode.device_log import read_log
 from harness.records.clock_domain import ClockDomain

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.analyze.memory import Gaps
-from harness.analyze.planned_memory import planned_pools
-from harness.analyze.tensor_ids import (
+from harness.analyze.operands import (
     Ids,
     Lifetime,
     TensorReference,
@@ -18,6 +17,7 @@ from harness.analyze.tensor_ids import (
     planned_ids,
     unique_ids,
 )
+from harness.analyze.planned_memory import planned_pools
 from harness.decode.program import Method, Tensor
 from harness.decode.pte import read_program
 from harness.errors import FormatError

@@ -10,8 +10,7 @@ import numpy as np
 
 from harness.analyze.compare import EXECUTIONS, Executions
 from harness.analyze.statistics import Operator, Summary
-from harness.analyze.ticks import durations, nanoseconds_per_tick
-from harness.analyze.unwrap import ends_before_start
+from harness.analyze.ticks import durations, ends_before_start, nanoseconds_per_tick
 from harness.check.history.modes import MIN_VALUES
 from harness.check.history.samples import Floats, Metric, Sample
 from harness.check.history.settings import HistoryLimits

@@ -8,8 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from harness.analyze.clock_width import SuspectedWidth, suspected_widths
-from harness.analyze.ticks import durations
+from harness.analyze.ticks import SuspectedWidth, durations, suspected_widths
 from harness.check.invariants.scopes import describe, own_scopes
 from harness.check.subject import Subject
 from harness.records.trace import Kind, Trace

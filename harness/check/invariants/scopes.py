@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.analyze.blocks import block_numbers
+from harness.analyze.blocks import block_numbers, equal_rows
 from harness.analyze.call_tree import WRAPPERS, next_row
-from harness.analyze.groups import equal_rows
 from harness.check.subject import Subject
 from harness.records.trace import EXECUTION, Kind, Losses, Trace
 

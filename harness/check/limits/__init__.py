@@ -7,9 +7,8 @@ from fnmatch import fnmatchcase
 from functools import partial
 
 from harness.check.budget import Budget, each_rule
-from harness.check.limits.bounds import at_most, failed_limit, unmatched_limit
 from harness.check.limits.durations import Durations
-from harness.check.limits.times import Cite, time_checks
+from harness.check.limits.times import Cite, at_most, failed_limit, time_checks, unmatched_limit
 from harness.check.rules import (
     AllocatorLimit,
     ArenaLimit,

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analyze.blocks import block_names, block_numbers
-from harness.analyze.modules import Stack, module_times_by_block
-from harness.analyze.ticks import Ticks, durations, event_nanoseconds
-from harness.analyze.unwrap import ends_before_start
+from harness.analyze.symbols import Stack, module_times_by_block
+from harness.analyze.ticks import Ticks, durations, ends_before_start, event_nanoseconds
 from harness.check.rules import UNITS, Executions
 from harness.check.subject import Subject
 from harness.records.clock_domain import ClockDomain

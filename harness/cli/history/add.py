@@ -6,11 +6,10 @@ from pathlib import Path
 
 import click
 
+from harness.cli.command import PanelCommand
 from harness.cli.history.options import history_option, opened
-from harness.cli.options import output_options
+from harness.cli.options import FilePath, output_options
 from harness.cli.output import OutputOptions
-from harness.cli.panels import PanelCommand
-from harness.cli.paths import FilePath
 
 
 @click.command(name="add", cls=PanelCommand)

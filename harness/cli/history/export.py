@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.command import OUTPUT, PanelCommand, option, panel
 from harness.cli.history.options import history_option, opened, selection_options
-from harness.cli.options import output_options
+from harness.cli.options import FilePath, output_options
 from harness.cli.output import OutputOptions
-from harness.cli.panels import OUTPUT, PanelCommand, option, panel
-from harness.cli.paths import FilePath
 from harness.errors import UsageError
 
 if TYPE_CHECKING:

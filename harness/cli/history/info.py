@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from harness.cli.command import PanelCommand
 from harness.cli.history.options import history_option, opened
 from harness.cli.options import output_options
 from harness.cli.output import OutputOptions
-from harness.cli.panels import PanelCommand
 
 
 @click.command(name="info", cls=PanelCommand)

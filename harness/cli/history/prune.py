@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.command import PanelCommand, option, panel
 from harness.cli.history.options import history_option, opened, selection_options
 from harness.cli.options import output_options
 from harness.cli.output import OutputOptions
-from harness.cli.panels import PanelCommand, option, panel
 
 if TYPE_CHECKING:
     from harness.history.entries import Selection

@@ -8,12 +8,11 @@ import click
 
 from harness.analyze.compare import EXECUTIONS, Executions
 from harness.check.history.measure import TIME_STATISTICS
+from harness.cli.command import SELECTION, PanelCommand, option, panel
 from harness.cli.completers import complete_boards, complete_models, complete_units
 from harness.cli.history.options import history_option, opened
-from harness.cli.history_options import baseline_of
-from harness.cli.options import output_options
+from harness.cli.options import baseline_of, output_options
 from harness.cli.output import OutputOptions
-from harness.cli.panels import SELECTION, PanelCommand, option, panel
 
 if TYPE_CHECKING:
     from harness.check.history.baseline import BaselineRef

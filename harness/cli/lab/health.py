@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.board_options import units_option
+from harness.cli.command import PanelCommand, option, panel
 from harness.cli.completers import complete_units
-from harness.cli.options import output_options
+from harness.cli.options import FilePath, output_options, units_option
 from harness.cli.output import OutputOptions
-from harness.cli.panels import PanelCommand, option, panel
-from harness.cli.paths import FilePath
 
 if TYPE_CHECKING:
     from harness.config.unit import Unit
-    from harness.records.health import Health
+    from harness.records.lab import Health
 
 
 @click.command(name="health", cls=PanelCommand)
@@ -81,7 +79,7 @@ def command(
     if output.json:
         output.print_json(healths)
     else:
-        from harness.report.health import show_health
+        from harness.report.lab import show_health
 
         console = output.console()
         for health in healths:

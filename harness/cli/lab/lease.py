@@ -8,11 +8,10 @@ from typing import Any
 
 import click
 
-from harness.cli.board_options import units_option
+from harness.cli.command import PanelCommand, option, panel
 from harness.cli.completers import complete_units
-from harness.cli.options import output_options
+from harness.cli.options import output_options, units_option
 from harness.cli.output import OutputOptions
-from harness.cli.panels import PanelCommand, option, panel
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import click
 
-from harness.cli.board_options import units_option
-from harness.cli.options import output_options
+from harness.cli.command import PanelCommand
+from harness.cli.options import output_options, units_option
 from harness.cli.output import OutputOptions
-from harness.cli.panels import PanelCommand
 
 
 @click.command(name="ports", cls=PanelCommand)
@@ -24,6 +23,6 @@ def command(units: Path | None, output: OutputOptions) -> None:
     if output.json:
         output.print_json(found)
         return
-    from harness.report.leases import show_ports
+    from harness.report.lab import show_ports
 
     show_ports(output.console(), found)

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.board_options import units_option
+from harness.cli.command import PanelCommand
 from harness.cli.completers import complete_units
-from harness.cli.options import output_options
+from harness.cli.options import output_options, units_option
 from harness.cli.output import OutputOptions
-from harness.cli.panels import PanelCommand
 
 if TYPE_CHECKING:
     from harness.lab.power import Action
@@ -35,6 +34,6 @@ def command(unit: str, action: Action, units: Path | None, output: OutputOptions
     if output.json:
         output.print_json(switched)
         return
-    from harness.report.power import show_switched
+    from harness.report.lab import show_switched
 
     show_switched(output.console(), switched, verbosity=output.verbosity)

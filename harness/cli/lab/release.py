@@ -6,11 +6,10 @@ from pathlib import Path
 
 import click
 
-from harness.cli.board_options import units_option
+from harness.cli.command import PanelCommand, option
 from harness.cli.completers import complete_units
-from harness.cli.options import output_options
+from harness.cli.options import output_options, units_option
 from harness.cli.output import OutputOptions
-from harness.cli.panels import PanelCommand, option
 
 
 @click.command(name="release", cls=PanelCommand)

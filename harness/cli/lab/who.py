@@ -6,11 +6,10 @@ from pathlib import Path
 
 import click
 
-from harness.cli.board_options import units_option
+from harness.cli.command import PanelCommand
 from harness.cli.completers import complete_units
-from harness.cli.options import output_options
+from harness.cli.options import output_options, units_option
 from harness.cli.output import OutputOptions
-from harness.cli.panels import PanelCommand
 
 
 @click.command(name="who", cls=PanelCommand)
@@ -31,6 +30,6 @@ def command(names: tuple[str, ...], units: Path | None, output: OutputOptions) -
     if output.json:
         output.print_json(found)
         return
-    from harness.report.leases import show_holders
+    from harness.report.lab import show_holders
 
     show_holders(output.console(), found)

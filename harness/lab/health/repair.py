@@ -20,7 +20,7 @@ from harness.lab.leases import hold_if
 from harness.lab.power import switch
 from harness.link.session import Session
 from harness.link.wire import Reset
-from harness.records.health import Healing, Health, Step
+from harness.records.lab import Healing, Health, Step
 from harness.target import start_target
 
 _log = logging.getLogger(__name__)

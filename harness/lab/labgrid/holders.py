@@ -9,7 +9,7 @@ from harness.config.unit import Unit
 from harness.lab.labgrid.client import LabgridPlace
 from harness.lab.labgrid.identity import utc
 from harness.lab.labgrid.place import labgrid_places
-from harness.records.lease import HolderDocument
+from harness.records.lab import HolderDocument
 
 
 def holders(unit: Unit) -> list[HolderDocument]:

@@ -21,8 +21,7 @@ from harness.config.unit import Unit, UsbPort
 from harness.errors import BusyError, HarnessError, InfrastructureError, PortError, UsageError
 from harness.formatting import printable
 from harness.lab.labgrid.client import Client, LabgridPlace, RefusedError, Resource
-from harness.lab.labgrid.identity import Identity
-from harness.lab.labgrid.inherited import Inherited, held_already, held_for_children
+from harness.lab.labgrid.identity import Identity, Inherited, held_already, held_for_children
 
 _log = logging.getLogger(__name__)
 

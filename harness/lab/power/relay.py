@@ -7,7 +7,7 @@ from typing import Final
 from harness.config.unit import RelayPower
 from harness.link.ports import open_port
 from harness.target.lease.holding import hold
-from harness.target.lease.lock_keys import port_key
+from harness.target.lease.records import port_key
 from harness.target.ports import describe, device_of
 
 _WAIT_S: Final = 30.0

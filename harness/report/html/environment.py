@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.extras import require
 from harness.formatting import printable
 from harness.report.html.icicle import COLOURS
-from harness.report.limits import left_out
 from harness.report.operators import several_blocks
-from harness.report.text import LONGEST_SENTENCE, brief, number
+from harness.report.text import LONGEST_SENTENCE, brief, left_out, number
 
 if TYPE_CHECKING:
     from jinja2 import Environment

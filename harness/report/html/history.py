@@ -17,8 +17,7 @@ from harness.records.trace import OPERATOR_CALL
 from harness.report.changes import ChangeRow, ChangeTable, metric_name, unit_for
 from harness.report.description import RunDescription
 from harness.report.html.curve import SIZE, Curve, Mark, Tick, axis, band, line
-from harness.report.limits import Limits, left_out
-from harness.report.text import brief, number
+from harness.report.text import Limits, brief, left_out, number
 from harness.runs.judged_run import JudgedRun
 
 _COMMIT = 8

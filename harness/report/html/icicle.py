@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from harness.analyze.merged_tree import MergedNode
+from harness.analyze.call_tree import MergedNode
 from harness.records.signature import by_block
-from harness.report.limits import Limits
-from harness.report.text import brief, one_time, percent, with_delegate
+from harness.report.text import Limits, brief, one_time, percent, with_delegate
 
 DEEPEST: Final = 24
 """Levels that are shown; far within others nothing could be read."""

@@ -11,11 +11,10 @@ import numpy.typing as npt
 from harness.analyze.ticks import nanoseconds_per_tick
 from harness.check.subject import Subject
 from harness.formatting import TICKS, time_unit
-from harness.report.allocators import AllocatorRow
+from harness.report.description import AllocatorRow
 from harness.report.html.curve import SIZE, Axis, Curve, Mark, Tick, axis, below, steps, thinned
-from harness.report.limits import Limits, left_out
 from harness.report.memory import during
-from harness.report.text import brief, bytes_unit, number
+from harness.report.text import Limits, brief, bytes_unit, left_out, number
 
 _SEEN = 4
 """A capacity is drawn up to this many times the peak."""

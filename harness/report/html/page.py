@@ -4,19 +4,121 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
 from harness import __version__
+from harness.check.pages import explain
+from harness.errors import UsageError
+from harness.records.check_codes import CODES
 from harness.records.nightly import NightDocument
 from harness.report.description import describe
-from harness.report.html.environment import environment, source
-from harness.report.html.explanations import explanations
-from harness.report.html.night import night_view
+from harness.report.html.environment import environment, require_libraries, source
 from harness.report.html.run import RunView, run_view
-from harness.report.limits import Limits
-from harness.report.night_tables import headline
+from harness.report.nightly import NightTable, headline, tables
 from harness.report.overview import describe_overview
+from harness.report.text import Limits, brief, left_out
 from harness.runs.judged_run import JudgedRun
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+
+_DEEPER = 1
+"""Levels that the headings of a page are moved down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A code, its title, its default severity and its page as HTML; empty where unknown."""
+
+    code: str
+    title: str
+    severity: str
+    page: Markup | str
+
+
+def explanations(codes: Iterable[str]) -> list[Explanation]:
+    """Explain each of ``codes`` once, in order."""
+    return [_explanation(code) for code in sorted(set(codes))]
+
+
+def _explanation(code: str) -> Explanation:
+    known = CODES.get(code)
+    if known is None:
+        return Explanation(code, "", "", "")
+    return Explanation(code, known.title, known.severity, _page(code))
+
+
+@cache
+def _page(code: str) -> Markup | str:
+    """The page of a code without its title and without links, which would leave the report."""
+    _, markupsafe, markdown_it = require_libraries()
+    try:
+        _, text = explain(code)
+    except UsageError:  # no such page
+        return ""
+    renderer = markdown_it.MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = renderer.parse(text)
+    if tokens and tokens[0].type == "heading_open":
+        del tokens[:3]
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(int(token.tag[1:]) + _DEEPER, 6)}"
+        if token.children:
+            token.children = [child for child in token.children if not _leads_out(child)]
+    page: Markup = markupsafe.Markup(renderer.renderer.render(tokens, renderer.options, {}))
+    return page
+
+
+def _leads_out(token: Any) -> bool:
+    return token.type in ("link_open", "link_close", "image")
+
+
+_MOST_ROWS: Final = 1_000
+_LONGEST: Final = 1_000
+"""Characters of a cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class NightView:
+    """A nightly run.
+
+    Attributes:
+        name: Its name.
+        passed: Whether it passed.
+        headline: Its outcome in a sentence.
+        tables: Its tables, the most urgent first.
+        left_out: How many rows are left out of each.
+        notes: Further remarks.
+    """
+
+    name: str
+    passed: bool
+    headline: str
+    tables: tuple[NightTable, ...]
+    left_out: tuple[int, ...]
+    notes: tuple[str, ...]
+
+
+def night_view(night: NightDocument) -> NightView:
+    """Prepare a nightly run, with texts and tables cut to a readable length."""
+    found = [*tables(night)]
+    return NightView(
+        name=brief(night.night),
+        passed=night.passed,
+        headline=headline(night),
+        tables=tuple(map(_cut, found)),
+        left_out=tuple(left_out(len(table.rows), _MOST_ROWS) for table in found),
+        notes=tuple(brief(note, _LONGEST) for note in night.notes),
+    )
+
+
+def _cut(table: NightTable) -> NightTable:
+    rows = tuple(tuple(brief(cell, _LONGEST) for cell in row) for row in table.rows[:_MOST_ROWS])
+    return NightTable(table.title, table.headers, rows, table.numbers)
 
 
 def html_report(runs: Sequence[JudgedRun], night: NightDocument | None = None) -> bytes:

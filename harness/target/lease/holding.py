@@ -19,9 +19,14 @@ from typing import Final
 from harness.errors import BusyError, InfrastructureError
 from harness.files import absolute
 from harness.resources import user_cache
-from harness.target.lease.clock import LeaseClock, LeaseHolder, host_name, own_start
-from harness.target.lease.lock_keys import LockKey
-from harness.target.lease.records import new_token
+from harness.target.lease.records import (
+    LeaseClock,
+    LeaseHolder,
+    LockKey,
+    host_name,
+    new_token,
+    own_start,
+)
 from harness.target.lease.registry import HEARTBEAT_S, Busy, HeldLease, LeaseRegistry
 
 _log = logging.getLogger(__name__)

@@ -1,10 +1,21 @@
-"""Lease records: JSON files beside the locks with holder, start, expiry and reason."""
+"""Lease records, JSON files beside the locks, and the lease clock.
+
+A record has holder, start, expiry and reason. The clock is immune to changes of the system time:
+within one boot of a host it is the time since boot (``CLOCK_BOOTTIME``), which advances while the
+machine sleeps and which nobody can set. Across reboots and between hosts only the time of day is
+available.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
+import socket
+import time
 import uuid
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, TypeVar
@@ -13,8 +24,139 @@ import msgspec
 
 from harness.errors import InfrastructureError
 from harness.files import NotRegularFileError, read_regular
-from harness.target.lease.clock import Instant, LeaseHolder
+from harness.link.ports import port_identity
 from harness.target.lease.flock import share_permissions, warn_not_regular
+from harness.target.ports import list_ports
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Instant(msgspec.Struct, frozen=True):
+    """A point in time, as a host saw it.
+
+    Attributes:
+        boot: The kernel's random boot id; "" if the system has none.
+        since_boot_s: Seconds since that boot, including suspend.
+        day_s: Time of day, seconds since 1970.
+    """
+
+    boot: str
+    since_boot_s: float
+    day_s: float
+
+    def seconds_until(self, later: Instant) -> float:
+        """Seconds until ``later``: exact within one boot, otherwise by the time of day."""
+        if self.boot and self.boot == later.boot:
+            return later.since_boot_s - self.since_boot_s
+        return later.day_s - self.day_s
+
+    def plus(self, seconds: float) -> Instant:
+        """Return the instant ``seconds`` later."""
+        return Instant(self.boot, self.since_boot_s + seconds, self.day_s + seconds)
+
+
+class LeaseClock:
+    """The clocks of this host."""
+
+    def __init__(self) -> None:
+        self._boot = ""
+        with suppress(OSError):
+            self._boot = _BOOT_ID.read_text().strip()
+
+    def now(self) -> Instant:
+        """Return the current time."""
+        return Instant(self._boot, time.clock_gettime(time.CLOCK_BOOTTIME), time.time())
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseHolder:
+    """A process that can hold leases.
+
+    Attributes:
+        owner: The person or job it acts for: ``$ETHARNESS_OWNER``, or its user.
+        host: Host name.
+        pid: Process id on that host.
+        started: Start time in kernel ticks; tells it from a later process with the same id.
+        command: Program name.
+    """
+
+    owner: str
+    host: str
+    pid: int
+    started: int
+    command: str
+
+
+def host_name() -> str:
+    """Return the name of this host; hosts that share a lock directory need different names."""
+    return socket.gethostname()
+
+
+def process_start(pid: int) -> int | None:
+    """Return when a process of this host started, in kernel ticks; None if it is not running."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    # The second field is the program name, which may contain spaces and parentheses.
+    fields = stat.rpartition(b")")[2].split()
+    dead = fields[:1] == [b"Z"]
+    return None if dead or len(fields) < 20 else int(fields[19])
+
+
+def is_alive(host: str, pid: int, started: int) -> bool | None:
+    """Whether that process is still running; None if it is on another host."""
+    return process_start(pid) == started if host == host_name() else None
+
+
+def own_start() -> int:
+    """Return when this process started, in kernel ticks."""
+    return process_start(os.getpid()) or 0
+
+
+@dataclass(frozen=True, slots=True)
+class LockKey:
+    """A resource with one holder at a time.
+
+    Attributes:
+        stem: Stem of its lock files: unique to the resource, equal for all its names.
+        name: Name of the resource in messages.
+    """
+
+    stem: str
+    name: str = field(compare=False)
+
+
+def unit_key(unit: str) -> LockKey:
+    """Return the key of a lab unit, wherever it is plugged in."""
+    return _key(f"unit {unit}", f"unit {unit!r}")
+
+
+def probe_key(selector: str) -> LockKey:
+    """Return the key of a debug probe of this host, by its VID:PID:Serial."""
+    return _key(f"probe {host_name()} {selector}", f"probe {selector}")
+
+
+def port_key(port: str) -> LockKey:
+    """Return the key of a serial port, by any of its device names or its network address.
+
+    A USB port is identified by its USB location and interface, because its name in ``/dev`` can
+    change every time it is plugged in.
+    """
+    if port.startswith("/"):
+        device = os.path.realpath(port)
+        for known in list_ports():
+            if known.location and os.path.realpath(known.device) == device:
+                socket = f"{known.location} interface {known.interface}"
+                return _key(f"port {host_name()} usb {socket}", port)
+    return _key(f"port {port_identity(port)}", port)
+
+
+def _key(identity: str, name: str) -> LockKey:
+    # The readable part is cut and not unique; the digest is what tells identities apart.
+    readable = re.sub(r"[^A-Za-z0-9.]+", "-", identity).strip("-.")[:60]
+    return LockKey(f"{readable}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}", name)
+
 
 _MOST_BYTES: Final = 1 << 16
 """Size limit of a record file. Real records have a few hundred bytes; longer files are damaged."""

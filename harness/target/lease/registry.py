@@ -25,12 +25,13 @@ from typing import Final, Literal, NamedTuple, Protocol
 from msgspec.structs import replace
 
 from harness.errors import BusyError
-from harness.target.lease.clock import Instant, LeaseHolder
 from harness.target.lease.flock import Flock, make_directory
-from harness.target.lease.lock_keys import LockKey
 from harness.target.lease.records import (
     Damaged,
+    Instant,
+    LeaseHolder,
     LeaseRecord,
+    LockKey,
     TakenLease,
     new_record,
     read_record,

@@ -1,18 +1,20 @@
-"""A budget on the terminal and as JSON: every field of every rule with file and line."""
+"""Budgets and explanations of checks, on the terminal and as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from harness.check.budget import Budget
+from harness.records.check_codes import Code, Severity
 from harness.records.result import encode
 from harness.report.terminal import show_line, show_table
 
 if TYPE_CHECKING:
     from rich.console import Console
+
 
 _WIDEST: Final = 60
 """Characters of a value that a table shows."""
@@ -63,3 +65,35 @@ def print_budget(console: Console, budget: Budget) -> None:
         rows.append([rule, item.field, cut, item.source])
     show_table(console, ["rule", "field", "value", "from"], rows)
     show_line(console, f"read, the last one wins: {', '.join(budget.files)}")
+
+
+class CodeDocument(msgspec.Struct, frozen=True):
+    """A kind of check; ``page`` is Markdown, null in the list of all."""
+
+    code: str
+    title: str
+    severity: Severity
+    page: str | None
+
+
+def explain_document(found: Sequence[tuple[Code, str | None]]) -> bytes:
+    """Return codes with their pages as JSON."""
+    pages = [CodeDocument(code.code, code.title, code.severity, page) for code, page in found]
+    return encode(pages)
+
+
+def print_codes(console: Console, codes: Iterable[Code]) -> None:
+    """Print a line for each code."""
+    rows = [[code.code, code.severity, code.title] for code in codes]
+    show_table(console, ["code", "severity", "what holds"], rows)
+
+
+def print_pages(console: Console, pages: Sequence[str]) -> None:
+    """Print pages: rendered on a terminal, as Markdown in a pipe."""
+    if not console.is_terminal:
+        console.print("\n".join(pages), markup=False, highlight=False, soft_wrap=True, end="")
+        return
+    from rich.markdown import Markdown
+
+    for page in pages:
+        console.print(Markdown(page))
