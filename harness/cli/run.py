@@ -30,7 +30,7 @@ from harness.cli.options import (
     time_scale_option,
 )
 from harness.cli.output import OutputOptions, show_outcome, write_reports
-from harness.link.messages import PROFILES, VALUES, WHEN_FULL
+from harness.link.values import PROFILES, VALUES, WHEN_FULL
 
 if TYPE_CHECKING:
     from harness.check.history.baseline import BaselineRef

@@ -36,8 +36,8 @@ from harness.flash.tool import FlashStep, Job
 from harness.lab.flash_plan import FlashRequest, FlashSteps, Stages, plan
 from harness.lab.leases import hold_if
 from harness.lab.units import check_identity
-from harness.link.answers import TargetInfo
 from harness.link.session import Session
+from harness.link.values import TargetInfo
 from harness.records.lab import FLASH, FLASH_LOG, FlashAttempt, FlashRecord
 from harness.records.result import UNFINISHED, Failure, encode
 from harness.target import Target, start_target

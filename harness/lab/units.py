@@ -10,7 +10,7 @@ from harness.config.project import find_project
 from harness.config.unit import Unit, UsbPort, find_unit, load_units, units_file
 from harness.errors import UsageError, WrongBoardError, WrongFirmwareError
 from harness.lab.leases import places_of
-from harness.link.answers import TargetInfo
+from harness.link.values import TargetInfo
 from harness.target.lease.records import port_key
 from harness.target.ports import describe
 

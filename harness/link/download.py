@@ -7,7 +7,6 @@ from collections import deque
 from typing import Final
 
 from harness.errors import LinkError, PartialReadError
-from harness.link.answers import RegionPart
 from harness.link.exchange import Exchange, FrameDamage, Progress
 from harness.link.frames import OVERHEAD, CorruptReason, Frame
 from harness.link.messages import (
@@ -19,6 +18,7 @@ from harness.link.messages import (
     stat_request,
 )
 from harness.link.transfer import MissingRanges, Timeouts
+from harness.link.values import RegionPart
 from harness.link.wire import READ_QUEUE, RESPONSE, Op, Region
 
 WINDOW_FRAMES: Final = 32

@@ -11,7 +11,6 @@ from enum import Enum, auto
 from typing import Final, TypeVar
 
 from harness.errors import DeviceRefusedError, InfrastructureError, LinkError, RestartedError
-from harness.link.answers import DeviceOutcome
 from harness.link.frames import (
     CorruptFrame,
     CorruptReason,
@@ -24,6 +23,7 @@ from harness.link.frames import (
 )
 from harness.link.messages import MalformedBodyError, parse_refusal
 from harness.link.transports import RatedTransport, ReopeningTransport, Transport
+from harness.link.values import DeviceOutcome
 from harness.link.wire import MIN_MTU, RESPONSE, Op, Status
 
 

@@ -1,4 +1,4 @@
-"""Bodies of requests and responses: layouts in ``construct``, values of ``harness.link.answers``.
+"""Bodies of requests and responses: layouts in ``construct``, values of ``harness.link.values``.
 
 The ``parse_`` functions raise `MalformedBodyError` if a body does not have the declared layout.
 """
@@ -6,7 +6,6 @@ The ``parse_`` functions raise `MalformedBodyError` if a body does not have the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
@@ -29,7 +28,8 @@ from construct import (
     this,
 )
 
-from harness.link.answers import (
+from harness.link.values import (
+    DEFAULT_OPTIONS,
     DeviceClock,
     DeviceOutcome,
     DeviceStatus,
@@ -38,6 +38,7 @@ from harness.link.answers import (
     RegionInfo,
     RegionPart,
     RunNote,
+    RunOptions,
     TargetInfo,
     TensorInfo,
 )
@@ -45,49 +46,13 @@ from harness.link.wire import (
     DIGEST_SIZE,
     MIN_MTU,
     VERSION,
-    DebugLevel,
     Info,
-    ProfilingLevel,
     Region,
     Reset,
     RunFlag,
     State,
-    WhenFull,
 )
 from harness.records.clock_domain import ClockDomain
-
-VALUES: Final = {
-    "none": DebugLevel.NO_LOGGING,
-    "outputs": DebugLevel.PROGRAM_OUTPUTS,
-    "intermediate": DebugLevel.INTERMEDIATE_OUTPUTS,
-}
-PROFILES: Final = {"method": ProfilingLevel.METHOD_ONLY, "all": ProfilingLevel.ALL_EVENTS}
-WHEN_FULL: Final = {"stop": WhenFull.STOP, "drop-oldest": WhenFull.DROP_OLDEST_RUNS}
-"""Names of the options on the command line and in files."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """Options of one run.
-
-    Attributes:
-        trace_limit: Bytes of log the device may use; 0 for all it has.
-        debug_level: Which values are logged.
-        profiling_level: Which events are logged.
-        when_full: What the device does when the log is full.
-        stream: Send the log in chunks during the run.
-    """
-
-    trace_limit: int = 0
-    debug_level: DebugLevel = DebugLevel.NO_LOGGING
-    profiling_level: ProfilingLevel = ProfilingLevel.ALL_EVENTS
-    when_full: WhenFull = WhenFull.STOP
-    stream: bool = False
-
-
-DEFAULT_OPTIONS = RunOptions()
-"""All events, no values."""
-
 
 WRITE_OVERHEAD: Final = 8
 """Bytes of a WRITE's body that are not data."""

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.errors import LinkError, TargetError, TransportClosedError
-from harness.link.answers import DeviceOutcome, DeviceStatus, LogPart, RunNote
 from harness.link.exchange import Exchange, FrameDamage, Progress, refusal_error
 from harness.link.frames import Frame
 from harness.link.messages import (
     MalformedBodyError,
-    RunOptions,
     parse_done,
     parse_empty,
     parse_log,
@@ -20,6 +18,7 @@ from harness.link.messages import (
     run_request,
 )
 from harness.link.transfer import LogChunks
+from harness.link.values import DeviceOutcome, DeviceStatus, LogPart, RunNote, RunOptions
 from harness.link.wire import RESPONSE, Op, State, Status
 
 _NOISY: Final = 0.25

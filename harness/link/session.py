@@ -12,15 +12,23 @@ from typing import Final
 
 from harness.errors import DeviceRefusedError, InfrastructureError, LinkError, TargetError
 from harness.link import messages
-from harness.link.answers import DeviceClock, DeviceStatus, ModelInfo, TargetInfo, TensorInfo
 from harness.link.download import download
 from harness.link.exchange import Exchange, LinkStatistics, Progress
 from harness.link.frames import Frame
-from harness.link.messages import DEFAULT_OPTIONS, RunOptions, baud_request, parse_empty
+from harness.link.messages import baud_request, parse_empty
 from harness.link.run import DeviceRun, RunOutcome
 from harness.link.transfer import LogChunks
 from harness.link.transports import Transport
 from harness.link.upload import upload
+from harness.link.values import (
+    DEFAULT_OPTIONS,
+    DeviceClock,
+    DeviceStatus,
+    ModelInfo,
+    RunOptions,
+    TargetInfo,
+    TensorInfo,
+)
 from harness.link.wire import BAUD_TRIAL_MS, MIN_MTU, RESPONSE, VERSION, Op, Region, Reset, Status
 from harness.records.clock_domain import Ping
 

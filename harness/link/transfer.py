@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from harness.errors import LinkError
-from harness.link.answers import LogPart
 from harness.link.exchange import Exchange
+from harness.link.values import LogPart
 
 _QUIET_SHARE: Final = 1 / 8
 """A silent transfer probes the line after this share of the timeout."""

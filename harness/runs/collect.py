@@ -15,9 +15,9 @@ from harness.decode.ed00 import LeftOut, left_out, write_ed00
 from harness.decode.program import Call, Method
 from harness.decode.pte import read_program
 from harness.errors import DeviceRefusedError, FormatError, PartialReadError
-from harness.link.answers import TargetInfo
 from harness.link.run import RunOutcome
 from harness.link.session import Session
+from harness.link.values import TargetInfo
 from harness.link.wire import Region, Status
 from harness.records.clock_domain import Ping
 from harness.records.result import DelegateCall, TargetRecord, TraceSummary

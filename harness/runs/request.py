@@ -11,7 +11,7 @@ from typing import Any, Final
 from harness.config.unit import Unit, UsbPort
 from harness.errors import UsageError, did_you_mean
 from harness.lab.flash_plan import HowToFlash
-from harness.link.messages import PROFILES, VALUES, WHEN_FULL, RunOptions
+from harness.link.values import PROFILES, VALUES, WHEN_FULL, RunOptions
 from harness.link.wire import DebugLevel, ProfilingLevel, WhenFull
 from harness.runs.baseline import HistoryRef
 from harness.target.ports import describe

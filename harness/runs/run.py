@@ -43,10 +43,10 @@ from harness.lab.flashing import flash_and_open
 from harness.lab.leases import hold_if
 from harness.lab.postmortem import symbols_of_board
 from harness.lab.units import check_identity
-from harness.link.answers import ModelInfo, TargetInfo
 from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.transfer import LogChunks
+from harness.link.values import ModelInfo, TargetInfo
 from harness.link.wire import Region, Status
 from harness.records.clock_domain import Ping
 from harness.records.result import UNFINISHED, Failure, Model, Result, TensorRecord

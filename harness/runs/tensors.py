@@ -15,7 +15,7 @@ from harness.records.scalar_types import NUMPY_TYPES, little_endian
 from harness.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
-    from harness.link.answers import TensorInfo
+    from harness.link.values import TensorInfo
 
 
 def dtype_of(scalar_type: int) -> np.dtype[Any]:

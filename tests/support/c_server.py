@@ -10,7 +10,7 @@ from typing import Any
 from harness.decode.postmortem_format import REGISTERS
 from harness.link import messages
 from harness.link.frames import CorruptFrame, Frame, FrameDecoder, Text, encode
-from harness.link.messages import RunOptions
+from harness.link.values import RunOptions
 from harness.link.wire import RESPONSE, Op, Region
 from tests.support.mirrors import mirrors, room_for
 from tests.support.runtime import Memory

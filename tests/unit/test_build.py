@@ -102,7 +102,7 @@ def test_builds_in_one_directory_wait_for_each_other(sources: Path) -> None:
 def test_waiting_for_another_build_has_a_deadline(
     sources: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "_DEADLINE_S", 0.05)
+    monkeypatch.setattr(build, "_BUILD_LIMIT_S", 0.05)
     directory = build_directory(sources, "native")
     directory.parent.mkdir()
     with FileLock(f"{directory}.lock"), pytest.raises(InfrastructureError) as caught:

@@ -8,7 +8,7 @@ import pytest
 
 from harness.config.board import load_board
 from harness.errors import DeviceRefusedError, UsageError
-from harness.link.answers import TargetInfo
+from harness.link.values import TargetInfo
 from harness.link.wire import Region, Status
 from harness.records.clock_domain import HOST_NANOSECONDS
 from harness.runs.collect import pull_trace

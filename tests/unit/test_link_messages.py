@@ -7,7 +7,8 @@ import struct
 import pytest
 
 from harness.link import messages
-from harness.link.messages import MalformedBodyError, RunOptions
+from harness.link.messages import MalformedBodyError
+from harness.link.values import RunOptions
 from harness.link.wire import DebugLevel, Info, ProfilingLevel, Region
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import TargetError, UsageError
-from harness.link.answers import TensorInfo
+from harness.link.values import TensorInfo
 from harness.runs.tensors import dtype_of, from_bytes, read_inputs, to_bytes
 
 

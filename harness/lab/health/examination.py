@@ -49,9 +49,9 @@ from harness.formatting import printable
 from harness.lab.leases import hold_if
 from harness.lab.postmortem import fetch
 from harness.lab.units import check_identity
-from harness.link.answers import TargetInfo
 from harness.link.exchange import LinkStatistics
 from harness.link.session import Session
+from harness.link.values import TargetInfo
 from harness.link.wire import Region, Reset
 from harness.records.lab import Health, HealthFinding, Part, RateQuality
 from harness.resources import data_directory
