@@ -40,6 +40,7 @@ from harness.report.compare import ComparisonDocument
 from harness.report.facts import ClockQualityDocument, clock_documents
 from harness.report.history import PrunedDocument, TableDocument
 from harness.report.memory import MemoryDocument, memory_document
+from harness.report.model import ModelDocument
 from harness.report.results import ReportDocument
 from harness.report.symbols import (
     ArgumentsDocument,
@@ -127,6 +128,7 @@ SCHEMAS: dict[str, Any] = {
     "doctor": list[ProgramFinding],
     "explain": list[CodeDocument],
     "export": ExportDocument,
+    "inspect": ModelDocument,
     "lab-health": list[Health],
     "history-add": list[Added],
     "history-baseline": list[NamedBaseline],
