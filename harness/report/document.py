@@ -53,6 +53,7 @@ from harness.report.symbols import (
     module_documents,
     origin_document,
 )
+from harness.report.values import ValuesDocument
 from harness.runs.judged_run import RunJudgement
 from harness.target.doctor import ProgramFinding
 
@@ -124,6 +125,7 @@ SCHEMAS: dict[str, Any] = {
     "check": VerdictRecord,
     "check-suggest": list[Check],
     "compare": ComparisonDocument,
+    "compare-values": ValuesDocument,
     "decode": TraceDocument,
     "doctor": list[ProgramFinding],
     "explain": list[CodeDocument],
