@@ -330,7 +330,7 @@ etd_status refuse_name(const char *name, etd_error *error) {
     const size_t methods = loaded.program->num_methods();
     for (size_t i = 0; i < methods && i < listed; i++) {
         const Result<const char *> found = loaded.program->get_method_name(i);
-        parts[2 + 2 * i] = i == 0 ? "; available:" : ", ";
+        parts[2 + 2 * i] = i == 0 ? "; available: " : ", ";
         parts[3 + 2 * i] = found.ok() ? *found : "?";
     }
     return etd_fail_parts(error, ETD_LINK_STATUS_NO_METHOD, static_cast<uint32_t>(methods), parts);

@@ -150,7 +150,7 @@ enum {
     ETD_LINK_STATUS_BAD_PROGRAM = 0x7,
     /* the operator named in the message has no kernel; detail is the instruction */
     ETD_LINK_STATUS_UNSUPPORTED_OPERATOR = 0x8,
-    /* the program needs an unsupported feature; detail is the offset in the file or the index */
+    /* the program needs an unsupported feature; detail depends on the feature */
     ETD_LINK_STATUS_UNSUPPORTED_FEATURE = 0x9,
     /* the arena is too small; detail is the size needed in bytes */
     ETD_LINK_STATUS_OUT_OF_MEMORY = 0xA,

@@ -165,8 +165,8 @@ typedef struct {
  * Traces Program::load_method, Method::init and the arena's allocations in a block "Default".
  *
  * Fails with NO_METHOD (the message names the methods of the program), UNSUPPORTED_OPERATOR (the message
- * names the operator), OUT_OF_MEMORY (the detail is the arena size needed in bytes), BAD_PROGRAM or
- * UNSUPPORTED_FEATURE. */
+ * names the operator), OUT_OF_MEMORY (the detail is the arena size needed in bytes), BAD_PROGRAM,
+ * UNSUPPORTED_FEATURE, or BAD_REQUEST for an unaligned arena. */
 etd_status etd_method_load(etd_method *method, const etd_program *program, const char *name, void *arena,
                            uint32_t arena_size, etd_tracer *tracer, etd_error *error);
 
@@ -185,8 +185,7 @@ etd_tensor *etd_method_output(const etd_method *method, uint32_t index);
 bool etd_method_resize_input(etd_method *method, uint32_t index, const int32_t *sizes);
 
 /* Executes all chains. Traces OPERATOR_CALL and native_call_* for each instruction, then Method::execute, in
- * a new block "Execute". Fails with KERNEL_FAILED (the detail is the instruction), BAD_INPUT or
- * BAD_PROGRAM. */
+ * a new block "Execute". Fails with KERNEL_FAILED; the detail is the instruction. */
 etd_status etd_method_execute(etd_method *method, etd_error *error);
 
 /* Returns a trace made by the runtime itself instead of the tracer's log, and stores its size in *size: index

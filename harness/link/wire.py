@@ -159,7 +159,7 @@ class Status(IntEnum):
     UNSUPPORTED_OPERATOR = 0x8
     """The operator named in the message has no kernel; detail is the instruction."""
     UNSUPPORTED_FEATURE = 0x9
-    """The program needs an unsupported feature; detail is the offset in the file or the index."""
+    """The program needs an unsupported feature; detail depends on the feature."""
     OUT_OF_MEMORY = 0xA
     """The arena is too small; detail is the size needed in bytes."""
     KERNEL_FAILED = 0xB

@@ -23,7 +23,7 @@ static void refuse_name(etd_reader *reader, const char *name) {
     uint32_t count = 2;
     const etd_vector plans = read_plans(reader);
     for (uint32_t i = 0; i < plans.count && i < METHODS_LISTED; i++) {
-        parts[count++] = i == 0 ? "; available:" : ", ";
+        parts[count++] = i == 0 ? "; available: " : ", ";
         parts[count++] = plan_name(reader, etd_read_table_at(reader, plans, i, "execution_plan"));
     }
     if (reader->status == ETD_LINK_STATUS_OK) {

@@ -117,7 +117,7 @@ static etd_status check_options(const uint8_t *options, etd_error *error) {
     };
     for (uint32_t i = 0; i < RUN_OPTIONS; i++) {
         if (options[i] > known[i].largest) {
-            return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, options[i], "unsupported", known[i].name);
+            return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, options[i], "unsupported ", known[i].name);
         }
     }
     return ETD_LINK_STATUS_OK;
