@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Numbers of the link protocol. Generated from schema/link.toml by schema/generate.py. */
+/* Constants of the link protocol. Generated from schema/link.toml by schema/generate.py. */
 #ifndef ETD_LINK_WIRE_H
 #define ETD_LINK_WIRE_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Numbers of the device's compact event log. Generated from schema/compact_log.toml by schema/generate.py. */
+/* Constants of the device's compact event log. Generated from schema/compact_log.toml by schema/generate.py. */
 #ifndef ETD_LOG_FORMAT_H
 #define ETD_LOG_FORMAT_H
 

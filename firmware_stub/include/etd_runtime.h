@@ -57,6 +57,7 @@ static inline uint32_t etd_element_size(uint8_t dtype) {
 
 #define ETD_MAX_DIMS 8
 
+/* A tensor: its layout and where its data is. */
 typedef struct {
     uint8_t *data;         /* NULL until memory is assigned */
     const uint8_t *bounds; /* upper bound of each size, i32 in the file; NULL for a static shape */

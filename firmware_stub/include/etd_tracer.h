@@ -70,6 +70,7 @@ typedef struct {
         bool boolean;
         etd_logged_tensor tensor;
         struct {
+            /* Describes the tensor at `index`, which is below `count`. */
             void (*tensor_at)(const void *context, uint32_t index, etd_logged_tensor *tensor);
             const void *context;
             uint32_t count;

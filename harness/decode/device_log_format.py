@@ -1,4 +1,4 @@
-"""Numbers of the device's compact event log. Generated from ``schema/compact_log.toml`` by ``schema/generate.py``."""
+"""Constants of the device's compact event log. Generated from ``schema/compact_log.toml`` by ``schema/generate.py``."""
 
 from enum import IntEnum
 from typing import Final

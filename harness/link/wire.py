@@ -1,4 +1,4 @@
-"""Numbers of the link protocol. Generated from ``schema/link.toml`` by ``schema/generate.py``."""
+"""Constants of the link protocol. Generated from ``schema/link.toml`` by ``schema/generate.py``."""
 
 from enum import IntEnum
 from typing import Final

@@ -1,4 +1,4 @@
-"""Numbers of the simulated NPU's jobs. Generated from ``schema/npu.toml`` by ``schema/generate.py``."""
+"""Constants of the simulated NPU's job format. Generated from ``schema/npu.toml`` by ``schema/generate.py``."""
 
 from enum import IntEnum
 from typing import Final

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Numbers of the simulated NPU's jobs. Generated from schema/npu.toml by schema/generate.py. */
+/* Constants of the simulated NPU's job format. Generated from schema/npu.toml by schema/generate.py. */
 #ifndef ETD_NPU_FORMAT_H
 #define ETD_NPU_FORMAT_H
 

@@ -3,7 +3,7 @@
  * it. */
 #include "etdump_writer.h"
 
-/* The Value table for a type that the log knows. */
+/* Shape of the Value table for each value type of the log. */
 static const uint8_t value_shapes[] = {
     [ETD_LOG_VALUE_NONE] = ETD_ED_VALUE_NONE,     [ETD_LOG_VALUE_INT] = ETD_ED_VALUE_INT,
     [ETD_LOG_VALUE_BOOL] = ETD_ED_VALUE_BOOL,     [ETD_LOG_VALUE_DOUBLE] = ETD_ED_VALUE_DOUBLE,
