@@ -1,4 +1,4 @@
-"""Constants of the postmortem record. Generated from ``schema/postmortem.toml`` by ``schema/generate.py``."""
+"""Constants of a postmortem. Generated from ``schema/postmortem.toml`` by ``schema/generate.py``."""
 
 from enum import IntEnum
 from typing import Final
