@@ -52,7 +52,7 @@ OUTPUTS = (
         "ETD_POSTMORTEM",
         "firmware_stub/include/etd_postmortem_format.h",
         "harness/decode/postmortem_format.py",
-        "Constants of a postmortem.",
+        "Postmortem constants.",
     ),
 )
 

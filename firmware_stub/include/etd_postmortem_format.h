@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Constants of a postmortem. Generated from schema/postmortem.toml by schema/generate.py. */
+/* Postmortem constants. Generated from schema/postmortem.toml by schema/generate.py. */
 #ifndef ETD_POSTMORTEM_FORMAT_H
 #define ETD_POSTMORTEM_FORMAT_H
 

@@ -1,4 +1,4 @@
-"""Constants of a postmortem. Generated from ``schema/postmortem.toml`` by ``schema/generate.py``."""
+"""Postmortem constants. Generated from ``schema/postmortem.toml`` by ``schema/generate.py``."""
 
 from enum import IntEnum
 from typing import Final
