@@ -200,7 +200,7 @@ bool etd_same_layout(const etd_tensor *a, const etd_tensor *b) {
         return false;
     }
     for (uint32_t d = 0; d < a->ndim; d++) {
-        /* The stride of a dimension of one element says nothing. */
+        /* The stride of a dimension of size 1 does not matter. */
         if (a->sizes[d] != b->sizes[d] || (a->sizes[d] > 1 && a->strides[d] != b->strides[d])) {
             return false;
         }

@@ -5,8 +5,8 @@
 #include "kernels.h"
 #include "walk.h"
 
-/* A per-channel parameter: absent, or a vector of one element per channel. */
-static bool parameter_is_sound(const etd_call *call, uint32_t i, int32_t channels) {
+/* Checks a per-channel parameter: absent, or one element per channel. */
+static bool is_parameter_valid(const etd_call *call, uint32_t i, int32_t channels) {
     return etd_arg_is_none(call, i) || etd_has_elements(etd_arg_tensor(call, i), ETD_FLOAT, channels);
 }
 
@@ -22,17 +22,17 @@ static const char *batch_norm(const etd_call *call) {
     etd_tensor *out = etd_arg_out(call, 7);
     double epsilon;
     if (!etd_is_type(input, ETD_FLOAT) || !etd_is_type(out, ETD_FLOAT) || input->ndim < 2) {
-        return "only float32 with channels";
+        return "supports only float32 with channels";
     }
     if (!etd_take_layout(out, input)) {
         return "input and output differ in shape or layout";
     }
     int32_t channels = input->sizes[1];
-    if (!parameter_is_sound(call, 1, channels) || !parameter_is_sound(call, 2, channels) ||
+    if (!is_parameter_valid(call, 1, channels) || !is_parameter_valid(call, 2, channels) ||
         !etd_has_elements(etd_arg_tensor(call, 3), ETD_FLOAT, channels) ||
         !etd_has_elements(etd_arg_tensor(call, 4), ETD_FLOAT, channels) ||
         !etd_arg_number(call, 6, &epsilon)) {
-        return "parameters";
+        return "invalid parameters";
     }
     etd_blocks blocks = etd_blocks_along(input, 1);
     for (uint32_t channel = 0; channel < blocks.length; channel++) {

@@ -4,20 +4,20 @@
 #include "elementwise.h"
 #include "kernels.h"
 
-/* A bound that may be absent. */
+/* Reads an optional bound. */
 static bool read_bound(const etd_call *call, uint32_t i, double absent, double *bound) {
     *bound = absent;
     return etd_arg_is_none(call, i) || etd_arg_number(call, i, bound);
 }
 
-/* clamp(input, min?, max?, *, out), and hardtanh(input, min_val, max_val, *, out), whose bounds are never
- * absent */
+/* clamp(input, min?, max?, *, out), and hardtanh(input, min_val, max_val, *, out), whose bounds are
+ * required */
 static const char *clamp(const etd_call *call) {
     double low;
     double high;
     if (!read_bound(call, 1, -INFINITY, &low) || !read_bound(call, 2, INFINITY, &high) || isnan(low) ||
         isnan(high)) {
-        return "min or max";
+        return "invalid min or max";
     }
     return etd_run_clamp(call, 3, (float)low, (float)high);
 }

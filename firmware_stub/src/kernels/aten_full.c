@@ -6,7 +6,7 @@
 static const char *fill(const etd_call *call, uint32_t value_at, const etd_tensor *out) {
     etd_number value;
     if (!etd_is_numeric(out) || !etd_arg_scalar(call, value_at, &value)) {
-        return "value or type of the output";
+        return "invalid value or type of the output";
     }
     const uint32_t numel = etd_numel(out);
     for (uint32_t i = 0; i < numel; i++) {
@@ -18,7 +18,7 @@ static const char *fill(const etd_call *call, uint32_t value_at, const etd_tenso
 /* scalar_tensor(s, *, out) */
 static const char *scalar_tensor(const etd_call *call) {
     etd_tensor *out = etd_arg_out(call, 1);
-    return out != NULL && etd_resize(out, out->sizes, 0) ? fill(call, 0, out) : "output size";
+    return out != NULL && etd_resize(out, out->sizes, 0) ? fill(call, 0, out) : "invalid output size";
 }
 
 /* full(size, fill_value, *, out) */
@@ -28,17 +28,18 @@ static const char *full(const etd_call *call) {
     int32_t sizes[ETD_MAX_DIMS];
     for (uint32_t d = 0; d < ndim; d++) {
         if (d >= ETD_MAX_DIMS || !etd_arg_list_int(call, 0, d, 0, INT32_MAX, &sizes[d])) {
-            return "size";
+            return "invalid size";
         }
     }
-    return out != NULL && etd_resize(out, sizes, ndim) ? fill(call, 1, out) : "output size";
+    return out != NULL && etd_resize(out, sizes, ndim) ? fill(call, 1, out) : "invalid output size";
 }
 
 /* full_like(self, fill_value, memory_format?, *, out) */
 static const char *full_like(const etd_call *call) {
     const etd_tensor *self = etd_arg_tensor(call, 0);
     etd_tensor *out = etd_arg_out(call, 3);
-    return self != NULL && out != NULL && etd_resize_like(out, self) ? fill(call, 1, out) : "output size";
+    return self != NULL && out != NULL && etd_resize_like(out, self) ? fill(call, 1, out)
+                                                                     : "invalid output size";
 }
 
 const etd_kernel etd_aten_scalar_tensor = {"aten::scalar_tensor", "out", "native_call_scalar_tensor.out", 2,

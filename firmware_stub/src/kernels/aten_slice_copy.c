@@ -3,7 +3,7 @@
 #include "kernels.h"
 #include "walk.h"
 
-/* The elements first, first + step, ... of one dimension. */
+/* Elements first, first + step, ... of one dimension. */
 typedef struct {
     uint8_t dim;
     int32_t first;
@@ -11,7 +11,7 @@ typedef struct {
     int32_t count;
 } etd_slice;
 
-/* Copies a slice; without its dimension when `drop` says so. The slice is within the input. */
+/* Copies a slice that lies within the input; if `drop`, without its dimension. */
 static const char *copy_slice(const etd_tensor *input, const etd_slice *slice, bool drop, etd_tensor *out) {
     etd_walk from = {.offset = (uint32_t)slice->first * (uint32_t)input->strides[slice->dim]};
     etd_walk to = {0};
@@ -28,14 +28,14 @@ static const char *copy_slice(const etd_tensor *input, const etd_slice *slice, b
         d++;
     }
     if (!etd_resize(out, sizes, d)) {
-        return "output size";
+        return "invalid output size";
     }
     etd_walk_add_dims(&to, out, out->ndim);
     etd_copy_along(input, &from, out, &to);
     return NULL;
 }
 
-/* A position in a dimension: negative ones count from its end, and those outside mean the nearest end. */
+/* Reads a position in a dimension. Negative positions count from its end; positions outside are clamped. */
 static bool read_position(const etd_call *call, uint32_t i, int32_t size, int32_t absent, int32_t *position) {
     int64_t number = absent;
     if (!etd_arg_is_none(call, i) && !etd_arg_int64(call, i, &number)) {
@@ -58,12 +58,12 @@ static const char *slice_copy(const etd_call *call) {
         return "input and output differ in type";
     }
     if (!etd_arg_dim(call, 1, input->ndim, &slice.dim)) {
-        return "dim";
+        return "invalid dim";
     }
     const int32_t size = input->sizes[slice.dim];
     if (!read_position(call, 2, size, 0, &slice.first) || !read_position(call, 3, size, size, &end) ||
         !etd_arg_int(call, 4, 1, INT32_MAX, &slice.step)) {
-        return "start, end or step";
+        return "invalid start, end or step";
     }
     const int32_t room = end - slice.first;
     slice.count = room <= 0 ? 0 : (room - 1) / slice.step + 1;
@@ -79,11 +79,11 @@ static const char *select_copy(const etd_call *call) {
         return "input and output differ in type";
     }
     if (!etd_arg_dim(call, 1, input->ndim, &slice.dim)) {
-        return "dim";
+        return "invalid dim";
     }
     const int32_t size = input->sizes[slice.dim];
     if (!etd_arg_int(call, 2, -size, size - 1, &slice.first)) {
-        return "index";
+        return "invalid index";
     }
     slice.first += slice.first < 0 ? size : 0;
     return copy_slice(input, &slice, true, out);

@@ -5,7 +5,7 @@
 #include "kernels.h"
 #include "walk.h"
 
-/* One line of `length` elements, `step` apart. */
+/* Computes one line of `length` elements, `step` apart. */
 static void softmax_line(const float *x, float *y, uint32_t length, uint32_t step) {
     float max = x[0];
     float sum = 0.0f;
@@ -29,13 +29,13 @@ static const char *softmax(const etd_call *call) {
     bool half_to_float;
     if (!etd_is_type(input, ETD_FLOAT) || !etd_is_type(out, ETD_FLOAT) ||
         !etd_arg_bool(call, 2, &half_to_float) || half_to_float) {
-        return "only float32";
+        return "supports only float32";
     }
     if (!etd_take_layout(out, input)) {
         return "input and output differ in shape or layout";
     }
     if (!etd_arg_dim(call, 1, input->ndim, &dim)) {
-        return "dim";
+        return "invalid dim";
     }
     etd_blocks blocks = etd_blocks_along(input, dim);
     for (uint32_t block = 0; block < blocks.outer; block++) {

@@ -32,7 +32,7 @@ static const char *quantized_mul(const etd_call *call) {
         !etd_arg_int(call, 4, INT8_MIN, INT8_MAX, &mul.zero_point) ||
         !etd_arg_int(call, 5, 0, INT32_MAX, &mul.multiplier) ||
         !etd_arg_int(call, 6, ETD_SHIFT_MIN, ETD_SHIFT_MAX, &mul.shift)) {
-        return "quantization";
+        return "invalid quantization parameters";
     }
     etd_map_int8_pairs(&pairs, multiply_elements, &mul);
     return NULL;

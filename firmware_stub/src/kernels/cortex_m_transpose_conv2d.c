@@ -6,18 +6,19 @@
 #include "window.h"
 
 typedef struct {
-    etd_window window;        /* axes as the input slides over the output */
+    etd_window window;        /* axes of the input as it slides over the output */
     const etd_tensor *weight; /* O, kernel y, kernel x, C */
     int32_t input_offset;
     etd_output_stage stage;
 } etd_transpose_conv2d;
 
-/* Finds the size that transposing gives: that of the convolution which would undo it, and its remainder. */
+/* Computes the output size: the input size of the convolution that this operator transposes, plus
+ * output_padding. */
 static bool measure_axis(etd_axis *axis, int32_t added) {
     const int64_t taps = (int64_t)axis->dilation * (axis->kernel - 1);
     const int64_t out = (int64_t)(axis->in - 1) * axis->stride - 2 * (int64_t)axis->pad + taps + added + 1;
     axis->out = (int32_t)out;
-    /* Each number in range keeps the positions in `position_of` from overflowing. */
+    /* The limits prevent overflow in `position_of`. */
     return axis->in <= ETD_AXIS_MAX && axis->kernel <= ETD_AXIS_MAX && out >= 1 && out <= ETD_AXIS_MAX;
 }
 
@@ -30,13 +31,13 @@ static const char *read_axes(const etd_call *call, etd_transpose_conv2d *conv) {
     int32_t dilation[2];
     if (!etd_arg_pair(call, 3, 1, ETD_AXIS_MAX, stride) || !etd_arg_pair(call, 4, 0, ETD_AXIS_MAX, pad) ||
         !etd_arg_pair(call, 5, 0, ETD_AXIS_MAX, added) || !etd_arg_pair(call, 6, 1, ETD_AXIS_MAX, dilation)) {
-        return "stride, padding, output_padding or dilation";
+        return "invalid stride, padding, output_padding or dilation";
     }
     conv->window.y = (etd_axis){in[2], 0, weight[1], stride[0], pad[0], dilation[0]};
     conv->window.x = (etd_axis){in[3], 0, weight[2], stride[1], pad[1], dilation[1]};
     if (!measure_axis(&conv->window.y, added[0]) || !measure_axis(&conv->window.x, added[1]) ||
         !etd_resize_images(&conv->window, weight[0])) {
-        return "output size";
+        return "invalid output size";
     }
     return NULL;
 }
@@ -48,19 +49,19 @@ static const char *read_arguments(const etd_call *call, etd_layout layout, etd_t
     conv->weight = etd_arg_tensor(call, 1);
     if (!etd_read_images(call, 0, 15, ETD_CHAR, layout, &conv->window) ||
         !etd_is(conv->weight, ETD_CHAR, 4)) {
-        return "only int8 in two spatial dimensions";
+        return "supports only int8 in two spatial dimensions";
     }
     if (conv->window.input->sizes[1] != conv->weight->sizes[3]) {
-        return "channels or groups";
+        return "invalid channels or groups";
     }
     if (!etd_arg_int(call, 7, -INT8_MAX, -INT8_MIN, &conv->input_offset) ||
         !etd_read_output_stage(call, 8, conv->weight->sizes[0], &conv->stage)) {
-        return "quantization";
+        return "invalid quantization parameters";
     }
     return read_axes(call, conv);
 }
 
-/* The input position that a tap of the kernel takes to this output position; -1 for none. */
+/* Returns the input position that a tap maps to this output position, or -1. */
 static int32_t position_of(const etd_axis *axis, int32_t out, int32_t tap) {
     const int32_t reached = out + axis->pad - tap * axis->dilation;
     return reached >= 0 && reached % axis->stride == 0 && reached / axis->stride < axis->in
@@ -68,7 +69,8 @@ static int32_t position_of(const etd_axis *axis, int32_t out, int32_t tap) {
                : -1;
 }
 
-/* Sum over the taps and channels that reach an output position; x is the image, w one output channel. */
+/* Returns the sum over the taps and channels that reach an output position. x is the image, w one output
+ * channel. */
 static uint32_t gather(const etd_transpose_conv2d *conv, int32_t row, int32_t column, const int8_t *x,
                        const int8_t *w) {
     const int32_t *x_strides = conv->window.input->strides;
@@ -88,7 +90,7 @@ static uint32_t gather(const etd_transpose_conv2d *conv, int32_t row, int32_t co
     return sum;
 }
 
-/* All positions of one row of one image. */
+/* Computes one row of one image. */
 static void compute_row(const etd_transpose_conv2d *conv, int32_t image, int32_t row) {
     const int32_t *strides = conv->window.out->strides;
     const int8_t *x = etd_int8s(conv->window.input) + image * conv->window.input->strides[0];

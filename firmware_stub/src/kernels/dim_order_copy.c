@@ -2,13 +2,13 @@
 #include "kernels.h"
 #include "number.h"
 
-/* _to_dim_order_copy and _clone_dim_order(input, *, non_blocking, dim_order?, out): the output has the order
- * and the type. */
+/* _to_dim_order_copy and _clone_dim_order(input, *, non_blocking, dim_order?, out): the output tensor already
+ * has the requested order and type. */
 static const char *dim_order_copy(const etd_call *call) {
     const etd_tensor *input = etd_arg_tensor(call, 0);
     etd_tensor *out = etd_arg_out(call, 3);
     if (!etd_is_numeric(input) || !etd_is_numeric(out)) {
-        return "type of input or output";
+        return "invalid type of input or output";
     }
     return etd_resize_like(out, input) && etd_assign(input, out) ? NULL : "input and output differ in shape";
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* All kernels, declared from the list of operators. */
+/* Declares all kernels in the list of operators. */
 #ifndef ETD_KERNELS_H
 #define ETD_KERNELS_H
 

@@ -2,14 +2,14 @@
 #include "reduce.h"
 #include "walk.h"
 
-/* What is summed for each output element, and where the sums go. */
+/* A reduction: the elements of each sum and the output. */
 typedef struct {
     const etd_tensor *input;
     etd_tensor *out;
-    uint32_t reduced; /* the set of dimensions that are summed over */
-    bool keepdim;     /* as dimensions of one element */
-    etd_walk from;    /* from output element to output element, in the input */
-    etd_walk summed;  /* over the elements of one sum */
+    uint32_t reduced; /* set of dimensions to sum over */
+    bool keepdim;     /* keep them with size 1 */
+    etd_walk from;    /* input position of each output element */
+    etd_walk summed;  /* elements of one sum */
 } etd_reduction;
 
 static const char *read_tensors(const etd_call *call, uint32_t dtype_at, etd_reduction *reduction) {
@@ -19,13 +19,13 @@ static const char *read_tensors(const etd_call *call, uint32_t dtype_at, etd_red
     if (!etd_is_type(reduction->input, ETD_FLOAT) || !etd_is_type(reduction->out, ETD_FLOAT) ||
         reduction->input->nbytes == 0 ||
         (!etd_arg_is_none(call, dtype_at) && !etd_arg_int(call, dtype_at, ETD_FLOAT, ETD_FLOAT, &dtype))) {
-        return "only float32 that is not empty";
+        return "supports only float32 that is not empty";
     }
     reduction->reduced = (1u << reduction->input->ndim) - 1u;
     return NULL;
 }
 
-/* Adds each input dimension to the walk that it belongs to, and gives the output its sizes. */
+/* Adds each input dimension to its walk and resizes the output. */
 static bool plan_walks(etd_reduction *reduction) {
     const etd_tensor *input = reduction->input;
     int32_t sizes[ETD_MAX_DIMS];
@@ -43,7 +43,7 @@ static bool plan_walks(etd_reduction *reduction) {
 static const char *reduce(etd_reduction *reduction, bool average) {
     etd_walk to = {0};
     if (!plan_walks(reduction)) {
-        return "output size";
+        return "invalid output size";
     }
     etd_walk_add_dims(&to, reduction->out, reduction->out->ndim);
     const uint32_t numel = etd_numel(reduction->out);
@@ -72,7 +72,7 @@ const char *etd_run_reduction(const etd_call *call, bool average) {
     }
     if ((!etd_arg_is_none(call, 1) && !etd_arg_dims(call, 1, reduction.input->ndim, dims, &count)) ||
         !etd_arg_bool(call, 2, &reduction.keepdim)) {
-        return "dim or keepdim";
+        return "invalid dim or keepdim";
     }
     if (count > 0) {
         reduction.reduced = 0;
