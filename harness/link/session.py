@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import random
 import time
@@ -29,7 +30,17 @@ from harness.link.values import (
     TargetInfo,
     TensorInfo,
 )
-from harness.link.wire import BAUD_TRIAL_MS, MIN_MTU, RESPONSE, VERSION, Op, Region, Reset, Status
+from harness.link.wire import (
+    BAUD_TRIAL_MS,
+    MIN_MTU,
+    RESPONSE,
+    VERSION,
+    Op,
+    Region,
+    Reset,
+    State,
+    Status,
+)
 from harness.records.clock_domain import Ping
 
 _log = logging.getLogger(__name__)
@@ -285,7 +296,7 @@ class Session:
     def load_model(
         self, data: bytes, *, method: str = "", progress: Progress | None = None
     ) -> ModelInfo:
-        """Upload a ``.pte`` file and have the device check it.
+        """Have the device load a ``.pte`` file; upload it unless the device holds it already.
 
         Args:
             data: The file.
@@ -298,9 +309,28 @@ class Session:
             TargetError: The device restarted or died.
         """
         with self._noticing_restart():
+            held = self._load_held(data, method)
+            if held is not None:
+                return held
             return upload(
                 self._exchange, Region.MODEL, 0, data, messages.parse_model, progress, method
             )
+
+    def _load_held(self, data: bytes, method: str) -> ModelInfo | None:
+        """Load the model that the device holds from an earlier run, if it is ``data``.
+
+        A COMMIT without an upload has the device compare the digest of the model in its memory.
+        """
+        if self.status().state not in (State.READY, State.DONE):
+            return None
+        commit = messages.commit_request(Region.MODEL, 0, hashlib.sha256(data).digest(), method)
+        try:
+            found = self._exchange.request(Op.COMMIT, commit, messages.parse_model, backoff=True)
+        except DeviceRefusedError as error:
+            _log.debug("uploading the model: %s", error.message)
+            return None
+        _log.info("the device holds the model already")
+        return found
 
     def set_input(self, index: int, data: bytes, *, sizes: Sequence[int] = ()) -> None:
         """Stage the bytes of an input tensor for the next executions.
