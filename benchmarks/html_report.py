@@ -22,7 +22,7 @@ from harness.records.clock_domain import ClockDomain
 from harness.records.trace import Block, Trace
 from harness.records.verdict import Verdict
 from harness.report.html import html_report
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun
 from tests.support.reported import FINISHED
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/reports.md"

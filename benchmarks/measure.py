@@ -25,8 +25,8 @@ from harness.link.session import Session
 from harness.link.wire import Region
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
-from harness.target import start_target
 from harness.target.build import build_firmware, firmware_sizes
+from harness.target.start import start_target
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "firmware_stub/models/kws_int8.pte"

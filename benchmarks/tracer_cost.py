@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 
 from harness.config.board import load_board
-from harness.resources import data_directory
+from harness.files import data_directory
 from harness.target.build import (
     EXECUTORCH_REMEDY,
     build_firmware,

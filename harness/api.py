@@ -35,8 +35,7 @@ from harness.records.verdict import Verdict
 from harness.report.description import failure_text
 from harness.runs.add_results import add_reported
 from harness.runs.baseline import HistoryRef, history_of
-from harness.runs.evaluation import find_run, judge
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun, find_run, judge
 from harness.runs.keywords import LoadKeywords, PathLike, RunKeywords, read_options, request_of
 from harness.runs.run import run_model
 from harness.runs.source import load_with_options

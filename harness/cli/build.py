@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from harness.cli.command import PanelCommand, option
 from harness.cli.completers import complete_boards
-from harness.cli.options import FilePath, output_options
+from harness.cli.options import FilePath, PanelCommand, option, output_options
 from harness.cli.output import OutputOptions
 
 

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.command import OUTPUT, VERDICT, PanelCommand, option, panel
 from harness.cli.completers import complete_boards, complete_models
 from harness.cli.options import (
+    OUTPUT,
+    VERDICT,
     FilePath,
+    PanelCommand,
     ReadingOptions,
     absolute_history,
     baseline_option,
+    option,
     output_options,
+    panel,
     reading_options,
     report_option,
 )

@@ -7,8 +7,15 @@ from pathlib import Path
 import click
 
 from harness.analyze.compare import EXECUTIONS, STATISTICS, Executions, Statistic, compare
-from harness.cli.command import PanelCommand, option, panel
-from harness.cli.options import FilePath, ReadingOptions, output_options, reading_options
+from harness.cli.options import (
+    FilePath,
+    PanelCommand,
+    ReadingOptions,
+    option,
+    output_options,
+    panel,
+    reading_options,
+)
 from harness.cli.output import OutputOptions
 from harness.files import shown
 

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.command import FLASHING, OUTPUT, PanelCommand, option, panel
-from harness.cli.options import FilePath, output_options, target_options
+from harness.cli.options import (
+    FLASHING,
+    OUTPUT,
+    FilePath,
+    PanelCommand,
+    option,
+    output_options,
+    panel,
+    target_options,
+)
 from harness.cli.output import OutputOptions
 
 if TYPE_CHECKING:

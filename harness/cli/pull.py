@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.command import OUTPUT, PanelCommand, option, panel
-from harness.cli.options import FilePath, baud_option, output_options, target_options
+from harness.cli.options import (
+    OUTPUT,
+    FilePath,
+    PanelCommand,
+    baud_option,
+    option,
+    output_options,
+    panel,
+    target_options,
+)
 from harness.cli.output import OutputOptions, show_outcome
 
 if TYPE_CHECKING:

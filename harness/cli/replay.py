@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.command import OUTPUT, PanelCommand, option, panel
-from harness.cli.options import FilePath, output_options, report_option
+from harness.cli.options import (
+    OUTPUT,
+    FilePath,
+    PanelCommand,
+    option,
+    output_options,
+    panel,
+    report_option,
+)
 from harness.cli.output import OutputOptions, write_reports
 from harness.errors import NotComparableError
 

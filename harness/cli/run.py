@@ -7,35 +7,32 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.command import (
+from harness.cli.completers import complete_models
+from harness.cli.options import (
     FLASHING,
     MODEL,
     OUTPUT,
     TRACING,
     VERDICT,
-    PanelCommand,
-    option,
-    panel,
-)
-from harness.cli.completers import complete_models
-from harness.cli.options import (
     FilePath,
-    HistoryKeeper,
+    PanelCommand,
     absolute_history,
     baseline_option,
     baud_option,
+    option,
     output_options,
+    panel,
     report_option,
     target_options,
     time_scale_option,
 )
-from harness.cli.output import OutputOptions, show_outcome, write_reports
+from harness.cli.output import HistoryKeeper, OutputOptions, show_outcome, write_reports
 from harness.link.values import PROFILES, VALUES, WHEN_FULL
 
 if TYPE_CHECKING:
     from harness.check.history.baseline import BaselineRef
     from harness.lab.units import Chosen
-    from harness.runs.judged_run import JudgedRun
+    from harness.runs.evaluation import JudgedRun
 
 _EXAMPLES = """\b
 Examples:

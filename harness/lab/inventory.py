@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from harness.config.unit import CommandPower, Power, RelayPower, Unit, UsbHubPower
 from harness.errors import HarnessError, PortError
 from harness.lab.labgrid import holders as labgrid
-from harness.lab.leases import places_of
+from harness.lab.units import places_of
 from harness.records.lab import HolderDocument, PortDocument, UnitDocument
 from harness.target.lease.holding import open_registry
 from harness.target.lease.records import LockKey, is_alive, port_key, utc_text

@@ -17,7 +17,7 @@ from harness.link.messages import (
     parse_progress,
     run_request,
 )
-from harness.link.transfer import LogChunks
+from harness.link.transfer import MissingRanges
 from harness.link.values import DeviceOutcome, DeviceStatus, LogPart, RunNote, RunOptions
 from harness.link.wire import RESPONSE, Op, State, Status
 
@@ -44,6 +44,34 @@ class RunOutcome:
     chunks: tuple[bytes, ...] = ()
     broken_chunks: int = 0
     restarted_ns: tuple[int, int] = (0, 0)
+
+
+class LogChunks:
+    """Assembles chunks of a log from parts. The device sends each part only once."""
+
+    def __init__(self) -> None:
+        self._images: dict[int, tuple[bytearray, MissingRanges]] = {}
+
+    def add(self, part: LogPart) -> None:
+        """Add a part."""
+        image, missing = self._images.setdefault(
+            part.chunk, (bytearray(part.size), MissingRanges(part.size))
+        )
+        end = part.offset + len(part.data)
+        if end <= len(image):
+            image[part.offset : end] = part.data
+            missing.remove(part.offset, end)
+
+    def whole(self) -> tuple[bytes, ...]:
+        """Return the complete images in order."""
+        return tuple(bytes(self._images[n][0]) for n in sorted(self._images) if self._is_whole(n))
+
+    def broken(self) -> int:
+        """Return the number of incomplete chunks."""
+        return sum(not self._is_whole(number) for number in self._images)
+
+    def _is_whole(self, number: int) -> bool:
+        return not self._images[number][1]
 
 
 class DeviceRun:

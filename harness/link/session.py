@@ -16,8 +16,7 @@ from harness.link.download import download
 from harness.link.exchange import Exchange, LinkStatistics, Progress
 from harness.link.frames import Frame
 from harness.link.messages import baud_request, parse_empty
-from harness.link.run import DeviceRun, RunOutcome
-from harness.link.transfer import LogChunks
+from harness.link.run import DeviceRun, LogChunks, RunOutcome
 from harness.link.transports import Transport
 from harness.link.upload import upload
 from harness.link.values import (

@@ -18,7 +18,7 @@ import msgspec
 from harness.config.toml_file import Document
 from harness.errors import HarnessError, Owner
 from harness.files import read_regular
-from harness.lab.leases import hold
+from harness.lab.units import hold
 from harness.nightly.child import Children, Ending
 from harness.nightly.classify import Examined, command_failed
 from harness.nightly.plan import NightlyPlan, NightUnit, model_file, options_of

@@ -38,9 +38,8 @@ from harness.records.nightly import (
 from harness.records.result import encode, moment
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
-from harness.runs.evaluation import evaluate_path
-from harness.runs.judged_run import DEFAULT_OPTIONS, JudgedRun
-from harness.runs.source import Source, load_with_options
+from harness.runs.evaluation import JudgedRun, evaluate_path
+from harness.runs.source import DEFAULT_OPTIONS, Source, load_with_options
 
 
 class ReportWriter(Protocol):

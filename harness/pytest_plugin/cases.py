@@ -17,8 +17,8 @@ from harness.config.project import Project, find_project
 from harness.config.unit import Unit as LabUnit
 from harness.config.unit import UsbPort, load_units, units_file
 from harness.errors import HarnessError, UsageError
+from harness.files import packaged_model
 from harness.pytest_plugin.options import Settings, settings_of
-from harness.resources import packaged_model
 from harness.target.doctor import missing_tools
 from harness.target.ports import describe
 

@@ -24,24 +24,22 @@ from harness.errors import (
     InfrastructureError,
     UsageError,
 )
-from harness.lab.leases import hold_if
-from harness.lab.units import check_identity
+from harness.lab.units import check_identity, hold_if
 from harness.link.session import Session
 from harness.pytest_plugin.cases import Case, CaseUnit, budget_of, find_file, with_files
 from harness.pytest_plugin.kept import fail, use
 from harness.runs.add_results import add_reported
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
-from harness.runs.evaluation import evaluate_path
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun, evaluate_path
 from harness.runs.request import SESSION_VARIABLE, RunRequest, request_fields
 from harness.runs.run import run_model
 from harness.runs.source import Source, load_source, on_scales
-from harness.target import start_target
 from harness.target.build import build_firmware
 from harness.target.lease.holding import hold as hold_places
 from harness.target.lease.records import port_key
 from harness.target.ports import device_of
+from harness.target.start import start_target
 
 _log = logging.getLogger(__name__)
 

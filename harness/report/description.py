@@ -40,7 +40,7 @@ from harness.report.facts import (
 from harness.report.operators import OperatorListing, describe_operators
 from harness.report.text import counted, number, one_time, percent
 from harness.runs.baseline import HistoryRef
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ from harness.report.symbols import (
     module_documents,
     origin_document,
 )
-from harness.runs.judged_run import RunJudgement
+from harness.runs.evaluation import RunJudgement
 from harness.target.doctor import ProgramFinding
 
 

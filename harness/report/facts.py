@@ -26,7 +26,7 @@ from harness.records.result import (
 from harness.records.scalar_types import type_name
 from harness.records.trace import Trace
 from harness.report.text import number, one_time
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun
 
 
 class ClockQualityDocument(msgspec.Struct, frozen=True):

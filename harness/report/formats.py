@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from harness.errors import UsageError
 from harness.plugins import REPORTS, load_plugin, plugin_names, unfit_plugin
 from harness.records.nightly import NightDocument
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun
 
 Writer = Callable[[Sequence[JudgedRun], NightDocument | None], bytes]
 """Makes a report of runs, one at least, or of a night with some of its runs."""

@@ -11,7 +11,7 @@ from harness.formatting import printable
 from harness.records.nightly import NightDocument, StepOutcome
 from harness.report.description import CheckRow, RunDescription, describe
 from harness.report.text import LONGEST_SENTENCE, brief, left_out
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun
 
 RUN_CASE = "run"
 """Class name of the test case that fails if the run did."""

@@ -12,7 +12,7 @@ from harness.report.nightly import headline, tables
 from harness.report.operators import several_blocks
 from harness.report.overview import HEADERS, describe_overview
 from harness.report.text import LONGEST_SENTENCE, brief
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun
 
 MOST_BYTES: Final = 1024 * 1024
 """GitHub's limit for the summary of a step; it refuses a longer one as a whole."""

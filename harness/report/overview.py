@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.report.description import RunDescription, describe
 from harness.report.terminal import show_line, show_table
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun
 
 if TYPE_CHECKING:
     from rich.console import Console

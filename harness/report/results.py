@@ -17,7 +17,7 @@ from harness.records.verdict import Check
 from harness.report.description import RunDescription, describe
 from harness.report.facts import LossKind
 from harness.report.operators import OperatorRow
-from harness.runs.judged_run import JudgedRun, all_passed
+from harness.runs.evaluation import JudgedRun, all_passed
 
 _STATISTICS: Final = ("total", "avg", "p50", "p90", "min", "max")
 

@@ -22,8 +22,7 @@ from harness.report.description import (
 from harness.report.facts import Loss
 from harness.report.operators import OperatorListing, OperatorRow, several_blocks
 from harness.report.terminal import print_header, show_line, show_table, show_wrapped
-from harness.runs.evaluation import subject_of
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun, subject_of
 
 if TYPE_CHECKING:
     from rich.console import Console

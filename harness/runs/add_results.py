@@ -13,8 +13,7 @@ from harness.files import shown
 from harness.history import open_store
 from harness.records.result import Result, microseconds
 from harness.runs.directory import RESULT, RunDirectory
-from harness.runs.evaluation import subject_of
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun, subject_of
 from harness.runs.source import load_source, on_scales
 
 if TYPE_CHECKING:

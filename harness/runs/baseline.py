@@ -4,27 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from harness.check.budget import Budget
-from harness.check.evaluate import DEFAULT_BUDGET
 from harness.check.history.baseline import DEFAULT_BASELINE, BaselineRef, parse_baseline
-from harness.check.history.compare import compare_with_history
-from harness.check.history.comparison import HistoryComparison
-from harness.check.history.measure import durations_of, numbers_of
-from harness.check.history.samples import History, Measured, Provenance, occasion_of, origin_of
+from harness.check.history.samples import History, Provenance, occasion_of, origin_of
 from harness.check.history.settings import HistoryLimits
-from harness.check.subject import Subject
 from harness.errors import NotComparableError
 from harness.history import default_history, open_store
-from harness.history.entries import provenance_of
-from harness.history.history_json import decode_history, encode_history
-from harness.records.result import Result
 from harness.records.trace import OPERATOR_CALL
-from harness.runs.directory import HISTORY, RunDirectory
 
 if TYPE_CHECKING:
     from harness.history.store import Store
@@ -116,33 +105,3 @@ def _without_own(history: History, judged: Provenance) -> History:
 
     baseline = tuple(index for index in history.baseline if not own(index))
     return msgspec.structs.replace(history, baseline=baseline)
-
-
-def save_history(directory: Path, history: History) -> None:
-    """Save the history that a run was compared with, for later evaluations of the same run."""
-    RunDirectory(directory).write_late(HISTORY, encode_history(history))
-
-
-def load_history(directory: Path) -> History | None:
-    """Return the history that a run was compared with; None without one.
-
-    Raises:
-        FormatError: The file is not a history.
-    """
-    file = directory / HISTORY
-    if not file.is_file():
-        return None
-    return decode_history(file.read_bytes(), str(file))
-
-
-def compare_with(
-    history: History, subject: Subject, result: Result, budget: Budget | None
-) -> HistoryComparison:
-    """Compare a run with its history.
-
-    Raises:
-        UsageError: SciPy or ruptures is not installed.
-    """
-    limits = (budget or DEFAULT_BUDGET).history
-    measured = Measured(provenance_of(result), numbers_of(subject, limits))
-    return compare_with_history(history, [measured], limits, durations_of(subject))

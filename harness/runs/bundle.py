@@ -43,8 +43,7 @@ from harness.runs.directory import (
     from_clock_domain,
     to_clock_domain,
 )
-from harness.runs.evaluation import evaluate_path, verdict_record
-from harness.runs.judged_run import JudgedRun, RunJudgement
+from harness.runs.evaluation import JudgedRun, RunJudgement, evaluate_path, verdict_record
 from harness.runs.source import load_with_options
 from harness.target.build import built_firmware
 from harness.target.doctor import examine as examine_tools

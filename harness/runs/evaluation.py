@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
@@ -17,25 +17,124 @@ import msgspec
 from harness.analyze.postmortem import PostmortemDocument
 from harness.check.budget import Budget, load_budget
 from harness.check.evaluate import DEFAULT_BUDGET, evaluate
-from harness.check.history.samples import History
+from harness.check.history.compare import compare_with_history
+from harness.check.history.comparison import HistoryComparison
+from harness.check.history.measure import durations_of, numbers_of
+from harness.check.history.samples import History, Measured
 from harness.check.subject import Subject, model_name
 from harness.check.suggest import Wishes, suggest
 from harness.decode.dumps import Dump
-from harness.errors import FormatError, UsageError
+from harness.errors import (
+    FormatError,
+    HarnessError,
+    InfrastructureError,
+    NotComparableError,
+    TargetError,
+    UsageError,
+)
 from harness.files import read_tail, shown
 from harness.formatting import with_printable_text
 from harness.history.entries import provenance_of
-from harness.records.result import Result, VerdictRecord, moment
+from harness.records.result import Failure, Result, VerdictRecord, moment
 from harness.records.trace import Trace
 from harness.records.verdict import Check, Verdict
-from harness.runs.baseline import HistoryRef, compare_with, load_history, save_history
-from harness.runs.directory import CONSOLE, POSTMORTEM, RunDirectory
-from harness.runs.judged_run import DEFAULT_OPTIONS, JudgedRun, ReadOptions
-from harness.runs.source import Source, load_metadata
-from harness.runs.tensors import compared_outputs
+from harness.runs.baseline import HistoryRef
+from harness.runs.directory import (
+    CONSOLE,
+    POSTMORTEM,
+    RunDirectory,
+    load_history,
+    save_history,
+)
+from harness.runs.source import (
+    DEFAULT_OPTIONS,
+    ReadOptions,
+    Source,
+    compared_outputs,
+    load_metadata,
+)
 
 _CONSOLE_END: Final = 4096
 """Bytes of console output that reports show, from the end."""
+
+
+_OWNERS: Final = {
+    error.exit_code: error
+    for error in (UsageError, NotComparableError, TargetError, InfrastructureError)
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgedRun:
+    """A run, or a trace alone, with its verdict.
+
+    A failed run has a ``failure``; without a trace it has no subject and no checks.
+
+    Attributes:
+        title: Its path, for people.
+        subject: The evaluated trace; None for a run without a trace.
+        verdict: The verdict; it has no checks without a subject.
+        result: The result of the run; None for a trace alone.
+        history: The history that it was compared with; None without one.
+        comparison: The comparison with the history, metric by metric.
+        console: The end of the board's console output.
+        postmortem: The postmortem of a crash during the run.
+        budget: The budget file; "" for none.
+        directory: The run directory; None for a trace alone.
+        given: The options that it was read and evaluated with.
+    """
+
+    title: str
+    subject: Subject | None
+    verdict: Verdict
+    result: Result | None = None
+    history: History | None = None
+    comparison: HistoryComparison | None = None
+    console: str = ""
+    postmortem: PostmortemDocument | None = None
+    budget: str = ""
+    directory: Path | None = None
+    given: ReadOptions = DEFAULT_OPTIONS
+
+    @property
+    def failure(self) -> Failure | None:
+        """The failure of the run; None if it completed."""
+        return None if self.result is None else self.result.failure
+
+    @property
+    def error(self) -> HarnessError | None:
+        """The recorded failure as an exception of its owner; None when the run ended."""
+        if self.result is None or self.failure is None:
+            return None
+        kind = _OWNERS.get(self.result.exit_code, InfrastructureError)
+        return kind(self.failure.message, hint=self.failure.hint)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the run completed and no check of severity error failed."""
+        return self.failure is None and self.verdict.passed
+
+
+def all_passed(runs: Sequence[JudgedRun]) -> bool:
+    """Whether every run passed."""
+    return all(run.passed for run in runs)
+
+
+class RunJudgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The document of ``etharness replay --json``, and ``verdict.json`` of a bundle.
+
+    Attributes:
+        exit_code: Exit code of the run, or of its check.
+        failure: Class of the run's failure; "" if it completed.
+        verdict: The verdict; null for a run without a trace. Its budget is a file of the bundle.
+        postmortem: The postmortem of a crash, without source locations, because these depend on
+            the installed toolchain.
+    """
+
+    exit_code: int
+    failure: str
+    verdict: VerdictRecord | None
+    postmortem: PostmortemDocument | None
 
 
 def evaluate_run(
@@ -116,6 +215,19 @@ def judge(
         comparison=comparison,
         budget=file,
     )
+
+
+def compare_with(
+    history: History, subject: Subject, result: Result, budget: Budget | None
+) -> HistoryComparison:
+    """Compare a run with its history.
+
+    Raises:
+        UsageError: SciPy or ruptures is not installed.
+    """
+    limits = (budget or DEFAULT_BUDGET).history
+    measured = Measured(provenance_of(result), numbers_of(subject, limits))
+    return compare_with_history(history, [measured], limits, durations_of(subject))
 
 
 def evaluate_path(

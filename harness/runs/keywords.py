@@ -18,9 +18,9 @@ from harness.lab.flash_plan import HowToFlash
 from harness.lab.units import choose
 from harness.records.clock_domain import ClockDomain
 from harness.runs.baseline import history_of
-from harness.runs.judged_run import ReadOptions
 from harness.runs.request import RunRequest, request_fields
 from harness.runs.run import Stages
+from harness.runs.source import ReadOptions
 
 PathLike = str | os.PathLike[str]
 

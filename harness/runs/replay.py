@@ -17,9 +17,8 @@ from harness.history.history_json import decode_history
 from harness.records.result import encode
 from harness.runs.bundle import JUDGEMENT, MANIFEST, RUN, Manifest, judgement, unpack
 from harness.runs.directory import to_clock_domain
-from harness.runs.evaluation import evaluate_path
-from harness.runs.judged_run import JudgedRun, ReadOptions, RunJudgement
-from harness.runs.source import load_with_options
+from harness.runs.evaluation import JudgedRun, RunJudgement, evaluate_path
+from harness.runs.source import ReadOptions, load_with_options
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,41 +37,42 @@ from harness.errors import (
     TargetError,
     UsageError,
 )
-from harness.files import absolute, shown
+from harness.files import absolute, find_model, shown
 from harness.lab.flash_plan import FlashRequest
 from harness.lab.flashing import flash_and_open
-from harness.lab.leases import hold_if
 from harness.lab.postmortem import symbols_of_board
-from harness.lab.units import check_identity
-from harness.link.run import RunOutcome
+from harness.lab.units import check_identity, hold_if
+from harness.link.run import LogChunks, RunOutcome
 from harness.link.session import Session
-from harness.link.transfer import LogChunks
 from harness.link.values import ModelInfo, TargetInfo
 from harness.link.wire import Region, Status
 from harness.records.clock_domain import Ping
 from harness.records.result import UNFINISHED, Failure, Model, Result, TensorRecord
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
-from harness.resources import find_model
-from harness.runs.collect import (
+from harness.runs.device_data import (
     delegate_calls,
     describe_target,
+    explain,
+    from_bytes,
     planned_sizes,
     pull_trace,
+    read_inputs,
     read_method,
+    read_references,
     record_pings,
     record_restart,
+    save_earlier_postmortem,
+    save_references,
     steadiness_of,
+    to_bytes,
 )
 from harness.runs.directory import CONSOLE, PARTIAL, RunDirectory
-from harness.runs.evaluation import evaluate_run, verdict_record, with_evidence
-from harness.runs.judged_run import JudgedRun
-from harness.runs.postmortem import explain, save_earlier_postmortem
+from harness.runs.evaluation import JudgedRun, evaluate_run, verdict_record, with_evidence
 from harness.runs.request import SESSION_VARIABLE, RunRequest, current_commit
 from harness.runs.source import on_time_scales
-from harness.runs.tensors import from_bytes, read_inputs, read_references, save_references, to_bytes
-from harness.target import Target, start_target
 from harness.target.build import build_firmware, image_size
+from harness.target.start import Target, start_target
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,9 +17,8 @@ from filelock import FileLock, Timeout
 
 from harness.config.board import Board, Build
 from harness.errors import InfrastructureError, UsageError
-from harness.files import absolute
+from harness.files import absolute, data_directory, user_cache
 from harness.records.result import FirmwareSize
-from harness.resources import data_directory, user_cache
 from harness.target.process_group import run_program, with_death_signal
 
 _BUILD_LIMIT_S: Final = 300.0

@@ -12,9 +12,8 @@ import pytest
 from harness.decode.device_log import read_log
 from harness.link import messages
 from harness.link.frames import Frame, FrameDecoder
-from harness.link.run import RunOutcome
+from harness.link.run import LogChunks, RunOutcome
 from harness.link.session import Session
-from harness.link.transfer import LogChunks
 from harness.link.values import RunOptions
 from harness.link.wire import Op, Region, Status
 from harness.records.trace import Losses, Trace

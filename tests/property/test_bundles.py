@@ -26,10 +26,9 @@ from harness.report.formats import write_report
 from harness.runs import bundle
 from harness.runs.bundle import Manifest, Packed, pack, unpack, write_bundle
 from harness.runs.directory import RunDirectory
-from harness.runs.evaluation import evaluate_path
-from harness.runs.judged_run import JudgedRun, ReadOptions
+from harness.runs.evaluation import JudgedRun, evaluate_path
 from harness.runs.replay import Replayed, extract_bundle, open_bundle, replay
-from harness.runs.source import load_with_options
+from harness.runs.source import ReadOptions, load_with_options
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.records import EDGE, graph, node, write_record

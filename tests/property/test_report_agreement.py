@@ -33,7 +33,7 @@ from harness.report.junit import junit_report
 from harness.report.markdown import markdown_report
 from harness.report.results import report_document
 from harness.report.run import print_run
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun
 from harness.strategies import executions
 from tests.support.pages import Page
 from tests.support.reported import FINISHED, unmet

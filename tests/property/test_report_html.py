@@ -16,7 +16,7 @@ from harness.records.clock_domain import ClockDomain
 from harness.records.result import TargetRecord
 from harness.records.trace import Trace
 from harness.report.html import html_report
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun
 from harness.strategies import device_logs, traces
 from tests.support.compared import with_history
 from tests.support.logs import CompactLog

@@ -31,7 +31,7 @@ from harness.runs.add_results import add_reported
 from harness.runs.baseline import HistoryRef
 from harness.runs.bundle import Manifest, Packed, pack, unpack
 from harness.runs.directory import RunDirectory
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
 from harness.runs.source import load_source

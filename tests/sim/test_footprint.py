@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.config.board import load_board
-from harness.resources import data_directory
+from harness.files import data_directory
 from harness.target.build import build_firmware, firmware_sizes
 
 pytestmark = pytest.mark.sim

@@ -15,7 +15,7 @@ from harness.config.unit import Unit, UsbPort, find_unit
 from harness.errors import Owner
 from harness.lab.health import examine, heal
 from harness.lab.health.examination import best_rate
-from harness.lab.leases import hold
+from harness.lab.units import hold
 from harness.records.lab import Health, RateQuality
 from tests.conftest import CommandResult
 from tests.sim.test_postmortem import crashed_native

@@ -11,10 +11,10 @@ from xml.etree import ElementTree as ET
 import jsonschema
 import pytest
 
+from harness.files import data_directory
 from harness.history import open_store
 from harness.nightly import folder as nightly_folder
 from harness.nightly.journal import JOURNAL, Stored, read_journal
-from harness.resources import data_directory
 from tests.conftest import CommandResult
 from tests.support.nights import written_plan
 from tests.support.postgresql import Server

@@ -15,7 +15,7 @@ from harness.flash.image import read_image
 from harness.lab.postmortem import fetch
 from harness.link.session import Session
 from harness.link.wire import Region, Reset
-from harness.runs.tensors import from_bytes, to_bytes
+from harness.runs.device_data import from_bytes, to_bytes
 from harness.target.build import image_size
 from tests.conftest import MODELS
 from tests.support.boards import once

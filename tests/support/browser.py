@@ -16,7 +16,7 @@ from harness.check.subject import Subject
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
 from harness.report.html import html_report
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun
 from tests.support.compared import with_history
 from tests.support.reported import FINISHED, failed_run, held, unmet
 from tests.support.traces import EventSpec, RunSpec, trace_of

@@ -11,7 +11,7 @@ from harness.check.history.settings import HistoryLimits
 from harness.check.subject import Subject
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun
 from tests.support.reported import FINISHED, SMALL, unmet
 
 

@@ -13,7 +13,7 @@ from harness.check.subject import Subject
 from harness.records.result import Failure, Result
 from harness.records.trace import Trace
 from harness.records.verdict import Check, Verdict, check
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun
 from tests.support.traces import EventSpec, RunSpec, trace_of
 
 FINISHED = Result(

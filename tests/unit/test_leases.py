@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from harness.config.board import Deadlines, SerialTarget, load_board
 from harness.config.unit import Unit, UsbPort
 from harness.errors import BusyError, InfrastructureError, PortError, UsageError
-from harness.lab.leases import hold, lease, places_of, release
+from harness.lab.units import hold, lease, places_of, release
 from harness.link.transports import open_serial
-from harness.target import start_target
 from harness.target.lease.holding import heartbeats, lock_directory, open_registry
 from harness.target.lease.records import is_alive, own_start, port_key, process_start, unit_key
+from harness.target.start import start_target
 from tests.support.leases import FREE, another_process, hold_port, holder
 from tests.support.sysfs import FakeHost
 

@@ -34,8 +34,7 @@ from harness.report.formats import check_report_file, write_report
 from harness.report.html import environment, html_report
 from harness.report.html.curve import axis, thinned
 from harness.report.text import Limits
-from harness.runs.evaluation import evaluate_path
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun, evaluate_path
 from harness.runs.source import load_source
 from tests.conftest import FIXTURES
 from tests.support.compared import with_history

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from harness.report.formats import write_report
 from harness.report.junit import junit_report
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun
 from tests.support.reported import failed_run, held, reported, unmet
 
 ANY_TEXT = st.text(st.characters(exclude_categories=[]), max_size=30)

@@ -24,7 +24,7 @@ from harness.records.trace import Trace
 from harness.records.verdict import Check, Verdict
 from harness.report.description import describe, describe_verdict
 from harness.report.run import print_run, print_verdict
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun
 from tests.support.logs import CompactLog
 from tests.support.reported import FINISHED, held, unmet
 

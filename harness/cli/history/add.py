@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from harness.cli.command import PanelCommand
 from harness.cli.history.options import history_option, opened
-from harness.cli.options import FilePath, output_options
+from harness.cli.options import FilePath, PanelCommand, output_options
 from harness.cli.output import OutputOptions
 
 

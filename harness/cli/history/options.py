@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.cli.command import SELECTION, option, panel
 from harness.cli.completers import complete_boards, complete_models, complete_units
-from harness.cli.options import absolute_history, with_options
+from harness.cli.options import SELECTION, absolute_history, option, panel, with_options
 
 if TYPE_CHECKING:
     from harness.history.store import Store

@@ -44,20 +44,19 @@ from harness.errors import (
     TransportClosedError,
     UsageError,
 )
+from harness.files import data_directory
 from harness.flash.image import read_image
 from harness.formatting import printable
-from harness.lab.leases import hold_if
 from harness.lab.postmortem import fetch
-from harness.lab.units import check_identity
+from harness.lab.units import check_identity, hold_if
 from harness.link.exchange import LinkStatistics
 from harness.link.session import Session
 from harness.link.values import TargetInfo
 from harness.link.wire import Region, Reset
 from harness.records.lab import Health, HealthFinding, Part, RateQuality
-from harness.resources import data_directory
-from harness.target import Target, start_target
 from harness.target.build import Firmware, build_firmware
 from harness.target.ports import describe, list_ports
+from harness.target.start import Target, start_target
 
 PINGS: Final = 20
 GOOD_LOSS: Final = 0.001

@@ -11,10 +11,10 @@ import msgspec
 from harness.config.board import load_board
 from harness.config.unit import CommandPower, RelayPower, Unit, UsbHubPower, UsbPort
 from harness.errors import InfrastructureError, NotBackError, UsageError
-from harness.lab.leases import hold_if
 from harness.lab.power.command import CommandSwitch
 from harness.lab.power.relay import RelaySwitch
 from harness.lab.power.usb_hub import UsbHubSwitch
+from harness.lab.units import hold_if
 from harness.link.ports import open_port, parse_address, plugin_scheme
 from harness.target.ports import describe, device_of
 

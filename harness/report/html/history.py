@@ -18,7 +18,7 @@ from harness.report.changes import ChangeRow, ChangeTable, metric_name, unit_for
 from harness.report.description import RunDescription
 from harness.report.html.curve import SIZE, Curve, Mark, Tick, axis, band, line
 from harness.report.text import Limits, brief, left_out, number
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun
 
 _COMMIT = 8
 """Characters of a commit in a picture."""

@@ -20,7 +20,7 @@ from harness.report.html.run import RunView, run_view
 from harness.report.nightly import NightTable, headline, tables
 from harness.report.overview import describe_overview
 from harness.report.text import Limits, brief, left_out
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import JudgedRun
 
 if TYPE_CHECKING:
     from markupsafe import Markup

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.errors import BusyError, InfrastructureError
-from harness.files import absolute
-from harness.resources import user_cache
+from harness.files import absolute, user_cache
 from harness.target.lease.records import (
     LeaseClock,
     LeaseHolder,
