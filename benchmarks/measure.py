@@ -94,7 +94,7 @@ def code_size() -> Iterator[str]:
     board, _ = load_board("qemu-mps2-an385")
     yield "## Code and RAM on Cortex-M3 (-Os, bytes)"
     yield from ("", "| part | text | data | bss |", "|---|---|---|---|")
-    for size in firmware_sizes(build_firmware(board), board.build.preset):
+    for size in firmware_sizes(build_firmware(board)):
         yield f"| {size.part} | {size.text} | {size.data} | {size.bss} |"
     yield ""
     yield "Objects of a room are summed before unused functions are dropped. Rooms hold no state"

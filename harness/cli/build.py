@@ -39,7 +39,7 @@ def command(board: str, destination: Path | None, output: OutputOptions) -> None
 
     description, _ = load_board(board)
     firmware = build_firmware(description)
-    sizes = list(firmware_sizes(firmware, firmware.preset))
+    sizes = list(firmware_sizes(firmware))
     image = firmware.image
     if destination is not None:
         shutil.copy2(image, destination)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
 from harness.config.unit import CommandPower, Power, RelayPower, Unit, UsbHubPower
 from harness.errors import HarnessError, PortError
-from harness.lab.labgrid import holders as labgrid
+from harness.lab.labgrid.identity import utc
+from harness.lab.labgrid.place import labgrid_places
 from harness.lab.units import places_of
 from harness.records.lab import HolderDocument, PortDocument, UnitDocument
 from harness.target.lease.holding import open_registry
@@ -83,21 +85,22 @@ def _labgrid_holders(lab: Sequence[Unit]) -> Iterator[HolderDocument]:
     for unit in lab:
         if unit.lease == "labgrid":
             try:
-                yield from labgrid.holders(unit)
+                yield from labgrid_holders(unit)
             except HarnessError as error:
                 _log.warning("unit %s: %s", unit.id, error.message)
 
 
 def _labgrid_unit(unit: Unit) -> UnitDocument:
     holders, problem = list[HolderDocument](), ""
+    tags = ",".join(f"{key}={value}" for key, value in unit.match.items())
     try:
-        holders = labgrid.holders(unit)
+        holders = labgrid_holders(unit)
     except HarnessError as error:
         problem = error.message
     return UnitDocument(
         id=unit.id,
         board=unit.board,
-        port=labgrid.whereabouts(unit),
+        port=f"labgrid: {tags or unit.place or unit.id}",
         device=None,
         problem=problem or "port is known once the unit is leased",
         probe=unit.probe,
@@ -115,7 +118,7 @@ def _units_by_place(units: Sequence[Unit]) -> dict[LockKey, str]:
 def _all_holders(registry: LeaseRegistry, unit: Unit) -> list[HolderDocument]:
     """Return the holders of a unit's name and of its port; a holder of both is listed once."""
     if unit.lease == "labgrid":
-        return labgrid.holders(unit)
+        return labgrid_holders(unit)
     found: dict[object, HolderDocument] = {}
     for place in places_of(unit):
         for holder in _holders(registry, place, unit.id):
@@ -169,3 +172,52 @@ def _power(power: Power | None) -> str:
             return power.off[0] if power.off else "a command"
         case RelayPower():
             return f"relay on {describe(power.port)}"
+
+
+def labgrid_holders(unit: Unit) -> list[HolderDocument]:
+    """Return the holders of a unit's place, or of all places that match its tags.
+
+    Raises:
+        UsageError: There is no such place, or labgrid is not installed.
+        InfrastructureError: The coordinator does not answer.
+    """
+    return [*_holders_of_places(unit)]
+
+
+def _holders_of_places(unit: Unit) -> Iterator[HolderDocument]:
+    for place in labgrid_places(unit):
+        identity = place.identity
+        host, _, user = place.acquired.partition("/")
+        name = f"labgrid place {place.name}"
+        if identity is not None:
+            yield HolderDocument(
+                *(name, unit.id, "process" if identity.pid else "person", 0, identity.user),
+                host=identity.node,
+                pid=identity.pid or None,
+                command="",
+                since_utc=utc(identity.since),
+                until_utc=utc(identity.ends(place.allowed)),
+                reason="",
+                alive=identity.lives,
+                silent_s=None,
+            )
+        elif place.acquired or place.reserved:
+            yield HolderDocument(
+                *(name, unit.id, "person", 0, user or f"reservation {place.reserved}", host),
+                pid=None,
+                command="",
+                since_utc=_to_utc(place.changed),
+                until_utc=None,
+                reason="",
+                alive=None,
+                silent_s=None,
+            )
+
+
+def _to_utc(local: str) -> str:
+    """Convert a local time that labgrid prints to UTC; "" if it is not a time."""
+    try:
+        moment = datetime.fromisoformat(local).astimezone(UTC)
+    except ValueError:
+        return ""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

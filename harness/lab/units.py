@@ -20,6 +20,9 @@ from harness.target.lease.records import LockKey, new_token, port_key, unit_key,
 from harness.target.lease.registry import Busy
 from harness.target.ports import describe, device_of
 
+WAIT_S = 60.0
+"""Default for the longest wait for a unit that is held, seconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
@@ -155,10 +158,6 @@ def _port_name(unit: Unit) -> str:
     return "no port" if unit.port is None else describe(unit.port)
 
 
-WAIT_S = 60.0
-"""Default for the longest wait for a unit that is held, seconds."""
-
-
 def places_of(unit: Unit) -> list[LockKey]:
     """Return the keys that a lease of a unit locks: its name and its current port.
 
@@ -243,7 +242,8 @@ def lease(units: Sequence[Unit], seconds: float, *, reason: str = "") -> list[Le
                     registry.release(each, known_tokens())
                 raise BusyError(
                     f"unit {unit.id!r} is already in use by {got.description}",
-                    hint="wait until it is free, or ask its holder; `etharness lab who` lists all",
+                    hint="wait until it is free, or end the lease: "
+                    "`etharness lab release --force UNIT`",
                 )
             locked.append(place)
             until = utc_text(got.until or got.since)

@@ -34,7 +34,6 @@ class RunOutcome:
         completed: Number of executions.
         chunks: Chunks of its log received during the run, each an image followed by its debug
             buffer; the last chunk is still on the device.
-        broken_chunks: Number of incomplete chunks.
         restarted_ns: The host's monotonic clock before RUN was first sent, and after the first
             sign that the device was running. The device restarted its clock in between.
     """
@@ -42,7 +41,6 @@ class RunOutcome:
     run_id: int
     completed: int
     chunks: tuple[bytes, ...] = ()
-    broken_chunks: int = 0
     restarted_ns: tuple[int, int] = (0, 0)
 
 
@@ -64,14 +62,9 @@ class LogChunks:
 
     def whole(self) -> tuple[bytes, ...]:
         """Return the complete images in order."""
-        return tuple(bytes(self._images[n][0]) for n in sorted(self._images) if self._is_whole(n))
-
-    def broken(self) -> int:
-        """Return the number of incomplete chunks."""
-        return sum(not self._is_whole(number) for number in self._images)
-
-    def _is_whole(self, number: int) -> bool:
-        return not self._images[number][1]
+        return tuple(
+            bytes(image) for _, (image, missing) in sorted(self._images.items()) if not missing
+        )
 
 
 class DeviceRun:
@@ -250,9 +243,8 @@ class DeviceRun:
                 f"{self._exchange.board}: the device reports {note.completed} executions, "
                 f"{self._count} were requested"
             )
-        chunks = self._chunks
         restarted = self._sent_ns, self._running_ns
-        return RunOutcome(self._run_id, note.completed, chunks.whole(), chunks.broken(), restarted)
+        return RunOutcome(self._run_id, note.completed, self._chunks.whole(), restarted)
 
     def _no_answer_error(self, loss: float) -> TargetError | LinkError:
         """Return the error for a device that went silent: the link's or the target's."""

@@ -41,6 +41,9 @@ from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import JudgedRun, evaluate_path
 from harness.runs.source import DEFAULT_OPTIONS, Source, load_with_options
 
+_MOST_FAILED: Final = 100
+"""Largest number of failed runs that reports show in full."""
+
 
 class ReportWriter(Protocol):
     """Writes reports of a nightly run; the caller chooses it, so this room needs no renderer."""
@@ -50,10 +53,6 @@ class ReportWriter(Protocol):
 
     def write_report(self, file: Path, runs: Sequence[JudgedRun], night: NightDocument) -> None:
         """Write a report of ``night`` that shows ``runs``; its suffix selects the format."""
-
-
-_MOST_FAILED: Final = 100
-"""Largest number of failed runs that reports show in full."""
 
 
 def run_nightly(

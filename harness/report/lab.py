@@ -28,7 +28,7 @@ def show_holders(console: Console, holders: Sequence[HolderDocument]) -> None:
         )
         for holder in holders
     ]
-    headers = ("what", "held by", "host", "process", "since", "until", "reason", "process is")
+    headers = ("what", "in use by", "host", "process", "since", "until", "reason", "process is")
     if rows:
         show_table(console, headers, rows)
     else:
@@ -53,7 +53,7 @@ def show_ports(console: Console, ports: Sequence[PortDocument]) -> None:
         )
         for port in ports
     ]
-    headers = ("device", "USB", "serial", "interface", "location", "unit", "held by", "also")
+    headers = ("device", "USB", "serial", "interface", "location", "unit", "in use by", "also")
     show_table(console, headers, rows)
 
 
@@ -74,7 +74,7 @@ def show_units(console: Console, units: Sequence[UnitDocument]) -> None:
         )
         for unit in units
     ]
-    show_table(console, ("unit", "board", "port", "probe", "power", "held by", "note"), rows)
+    show_table(console, ("unit", "board", "port", "probe", "power", "in use by", "note"), rows)
 
 
 def _held(holders: Sequence[HolderDocument]) -> str:

@@ -48,6 +48,18 @@ from harness.runs.source import load_with_options
 from harness.target.build import built_firmware
 from harness.target.doctor import examine as examine_tools
 
+MANIFEST: Final = "manifest.json"
+
+
+JUDGEMENT: Final = "verdict.json"
+
+
+README: Final = "README.txt"
+
+
+RUN: Final = "run"
+
+
 MOST_BYTES: Final = 1 << 30
 """Largest total size of the files of an archive, bytes."""
 
@@ -68,6 +80,18 @@ _BROKEN: Final = (
     *(EOFError, OSError, ValueError, OverflowError),
 )
 """Exceptions of ``zipfile`` for invalid files."""
+
+
+_README_TEXT: Final = """A run of etdump-harness with all inputs of its verdict.
+
+    pip install etdump-harness=={version}
+    etharness replay {this}
+
+verifies every digest, decodes the trace, evaluates it again and compares the verdict with the
+recorded one, byte for byte. `etharness replay {this} --out DIRECTORY` also unpacks it; then
+`etharness decode DIRECTORY/{judged}` shows the trace.
+
+{contents}{missing}"""
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
@@ -162,23 +186,6 @@ def _problem(name: str) -> str:
     if path.is_absolute() or ".." in path.parts or str(path) != name:
         return "points outside the archive or is not normalized"
     return ""
-
-
-MANIFEST: Final = "manifest.json"
-JUDGEMENT: Final = "verdict.json"
-README: Final = "README.txt"
-RUN: Final = "run"
-
-_README_TEXT: Final = """A run of etdump-harness with all inputs of its verdict.
-
-    pip install etdump-harness=={version}
-    etharness replay {this}
-
-verifies every digest, decodes the trace, evaluates it again and compares the verdict with the
-recorded one, byte for byte. `etharness replay {this} --out DIRECTORY` also unpacks it; then
-`etharness decode DIRECTORY/{judged}` shows the trace.
-
-{contents}{missing}"""
 
 
 class Packed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -279,7 +279,7 @@ class _Run:
         if (started_here and flash is None) or (flash and flash.image is None):
             self.stages("building the firmware", 0, 0)
             firmware = build_firmware(self.board)
-            self._update(image=image_size(firmware, firmware.preset))
+            self._update(image=image_size(firmware))
         if flash is not None:
             how = dataclasses.replace(flash, image=firmware.image) if firmware else flash
             wanted = FlashRequest(

@@ -29,6 +29,31 @@ EXECUTORCH_REMEDY = "pip install 'etdump-harness[build,oracle]'"
 """How to install the executorch package in the tested version."""
 
 
+ROOMS = (
+    "tracer",
+    "etdump",
+    "link",
+    "serial",
+    "postmortem",
+    "server",
+    "runtime",
+    "kernels",
+    "delegates",
+)
+"""Folders of ``firmware_stub/src``, in the order of their dependencies."""
+
+
+_TOOL_LIMIT_S: Final = 30.0
+
+
+_MACHINE_AT: Final = 18
+"""Offset of ``e_machine`` in an ELF file."""
+
+
+_PREFIXES: Final = {40: "arm-none-eabi-", 243: "riscv64-unknown-elf-"}
+"""Toolchain prefix by ``e_machine``; other images are for this host."""
+
+
 @dataclass(frozen=True, slots=True)
 class Firmware:
     """A built image.
@@ -238,23 +263,7 @@ def _run(command: list[str], cwd: Path, preset: str) -> None:
         raise UsageError(f"building {preset!r} failed: {' '.join(command)}\n{tail}")
 
 
-ROOMS = (
-    "tracer",
-    "etdump",
-    "link",
-    "serial",
-    "postmortem",
-    "server",
-    "runtime",
-    "kernels",
-    "delegates",
-)
-"""Folders of ``firmware_stub/src``, in the order of their dependencies."""
-
-_TOOL_LIMIT_S: Final = 30.0
-
-
-def firmware_sizes(firmware: Firmware, preset: str) -> Iterator[FirmwareSize]:
+def firmware_sizes(firmware: Firmware) -> Iterator[FirmwareSize]:
     """Yield the size of each folder (the sum of its unlinked objects), then of the image.
 
     The linker drops unused functions, and adds the port, libc and libm.
@@ -262,7 +271,7 @@ def firmware_sizes(firmware: Firmware, preset: str) -> Iterator[FirmwareSize]:
     Raises:
         InfrastructureError: The toolchain's ``size`` failed.
     """
-    program = _program(preset)
+    program = _program(firmware.preset)
     for room in ROOMS:
         compiled = (firmware.directory / "CMakeFiles/rooms.dir/src" / room).iterdir()
         # Objects of sources that were renamed or removed since stay in the build directory.
@@ -273,16 +282,16 @@ def firmware_sizes(firmware: Firmware, preset: str) -> Iterator[FirmwareSize]:
             if path.suffix in (".o", ".obj") and (sources / path.stem).is_file()
         ]
         yield _total(room, _measure(program, objects))
-    yield image_size(firmware, preset)
+    yield image_size(firmware)
 
 
-def image_size(firmware: Firmware, preset: str) -> FirmwareSize:
+def image_size(firmware: Firmware) -> FirmwareSize:
     """Return the size of the linked image.
 
     Raises:
         InfrastructureError: The toolchain's ``size`` failed.
     """
-    return _total("image", _measure(_program(preset), [firmware.image]))
+    return _total("image", _measure(_program(firmware.preset), [firmware.image]))
 
 
 def _program(preset: str) -> str:
@@ -307,12 +316,6 @@ def _measure(program: str, files: Sequence[Path]) -> list[list[int]]:
 
 def _total(part: str, rows: list[list[int]]) -> FirmwareSize:
     return FirmwareSize(part, *(sum(column) for column in zip(*rows, strict=True)))
-
-
-_MACHINE_AT: Final = 18
-"""Offset of ``e_machine`` in an ELF file."""
-_PREFIXES: Final = {40: "arm-none-eabi-", 243: "riscv64-unknown-elf-"}
-"""Toolchain prefix by ``e_machine``; other images are for this host."""
 
 
 class ImageSymbols:

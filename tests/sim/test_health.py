@@ -13,8 +13,8 @@ import pytest
 
 from harness.config.unit import Unit, UsbPort, find_unit
 from harness.errors import Owner
-from harness.lab.health import examine, heal
-from harness.lab.health.examination import best_rate
+from harness.lab.health import best_rate, examine
+from harness.lab.repair import heal
 from harness.lab.units import hold
 from harness.records.lab import Health, RateQuality
 from tests.conftest import CommandResult
@@ -205,7 +205,7 @@ def test_a_unit_that_somebody_else_holds(board: str) -> None:
         thread.join()
     assert (health.exit_code, health.owner) == (75, Owner.HOST)
     assert health.failure is not None
-    assert "held by" in health.failure.said
+    assert "already in use by" in health.failure.said
 
 
 def test_a_board_with_another_clock(tmp_path: Path) -> None:

@@ -61,7 +61,8 @@ def command(
     --line and --rates upload their own model.
     """
     from harness.config.unit import find_unit, load_units
-    from harness.lab.health import examine, heal
+    from harness.lab.health import examine
+    from harness.lab.repair import heal
 
     def ask(unit: Unit) -> Health:
         return examine(unit, goodput=line, rates=rates, image=image)

@@ -35,4 +35,4 @@ def command(names: tuple[str, ...], force: bool, units: Path | None, output: Out
         if not unit.ended:
             show_line(console, f"{unit.unit} was not leased")
         for holder in unit.ended:
-            show_line(console, f"{unit.unit} was held by {holder}")
+            show_line(console, f"{unit.unit}: ended the lease of {holder}")

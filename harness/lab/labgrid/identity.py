@@ -26,6 +26,7 @@ from typing import Final
 import msgspec
 
 from harness.errors import UsageError
+from harness.target.lease.records import process_start
 
 _MARK: Final = "etharness"
 _OURS: Final = re.compile(
@@ -36,6 +37,10 @@ _PROLONGED: Final = re.compile(rf"{_MARK}~until~(\d{{1,12}})/")
 
 CLOCKS_DIFFER_S: Final = 60
 """Clock difference between two hosts up to which neither takes a place of the other too early."""
+
+
+VARIABLE: Final = "ETHARNESS_PLACES"
+"""Environment variable: the places that a parent holds for its children, as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,7 @@ class Identity:
             node=re.sub(r"[/~\s]", "-", socket.gethostname()) or "host",
             user=re.sub(r"[/\s]", "-", getpass.getuser()) or "user",
             pid=pid,
-            started=_start_of(pid) or 0,
+            started=process_start(pid) or 0,
             system=_this_system(),
             since=int(time.time()),
             until=int(time.time() + term_s),
@@ -120,7 +125,7 @@ class Identity:
         """Whether its process is alive; None without a process, or for one of another system."""
         if not self.pid or self.system != _this_system():
             return None
-        return _start_of(self.pid) == self.started
+        return process_start(self.pid) == self.started
 
     def is_over(self, allowed: Iterable[str]) -> str:
         """Return why the place can be released; "" unless the holder has provably ended."""
@@ -143,16 +148,6 @@ def utc(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(min(seconds, 253_402_300_799)))
 
 
-def _start_of(pid: int) -> int | None:
-    """Return the start time of a process in ticks since boot; None if it is not running."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return None
-    fields = stat.rpartition(b")")[2].split()  # after its name, which may contain any characters
-    return None if fields[0] in b"ZX" else int(fields[19])
-
-
 @cache
 def _this_system() -> str:
     """Return an id of this boot and pid namespace: pids of other systems cannot be checked."""
@@ -160,16 +155,10 @@ def _this_system() -> str:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
         container = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
-        boot, container = (
-            secrets.token_hex(8),
-            "",
-        )  # not Linux: no process of another run can be checked
+        # Not Linux: no process of another run can be checked.
+        boot, container = secrets.token_hex(8), ""
     parts = (socket.gethostname(), boot, container)
     return blake2b("\0".join(parts).encode(), digest_size=6).hexdigest()
-
-
-VARIABLE: Final = "ETHARNESS_PLACES"
-"""Environment variable: the places that a parent holds for its children, as JSON."""
 
 
 class Inherited(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from harness.config.unit import Unit
 from harness.errors import HarnessError, Owner
 from harness.lab.flash_plan import FlashRequest, HowToFlash
 from harness.lab.flashing import flash_board
-from harness.lab.health.examination import examine
+from harness.lab.health import examine
 from harness.lab.power import switch
 from harness.lab.units import hold_if
 from harness.link.session import Session

@@ -74,6 +74,24 @@ _RUNS: Final = 40
 """Executions to log: some ten thousand bytes to download."""
 
 
+_LOSS_CODE: Final = 75
+"""Exit code when the line loses too many frames."""
+
+
+_HOST_ERRORS: Final = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EAGAIN)
+
+
+_MISSING_DEVICE: Final = (errno.ENOENT, errno.ENODEV, errno.ENXIO)
+
+
+_PRINTABLE: Final = string.printable.encode()
+
+
+_TEXT_SHARE: Final = 0.9
+"""Share of printable bytes above which output is text: a third of noise is printable, and nearly
+all output of a program, but for color codes."""
+
+
 def measure(
     session: Session, info: TargetInfo, baud: int, execute_s: float, *, goodput: bool = True
 ) -> RateQuality:
@@ -194,18 +212,6 @@ def _goodput(
 
 def _rate(size: int, seconds: float) -> float:
     return round(size / max(seconds, 1e-6), 1)
-
-
-_LOSS_CODE: Final = 75
-"""Exit code when the line loses too many frames."""
-
-_HOST_ERRORS: Final = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EAGAIN)
-_MISSING_DEVICE: Final = (errno.ENOENT, errno.ENODEV, errno.ENXIO)
-
-_PRINTABLE: Final = string.printable.encode()
-_TEXT_SHARE: Final = 0.9
-"""Share of printable bytes above which output is text: a third of noise is printable, and nearly
-all output of a program, but for color codes."""
 
 
 def examine(
