@@ -21,7 +21,7 @@ def resolve_word(word: str, folder: Path) -> str:
     return str(absolute(folder / word)) if word.startswith(("./", "../")) else word
 
 
-def absolute(path: Path | str) -> Path:
+def absolute(path: str | os.PathLike[str]) -> Path:
     """Return an absolute path, valid in every working directory; symbolic links are kept."""
     return Path(os.path.abspath(path)) if os.fspath(path) else Path(path)  # noqa: PTH100
 

@@ -136,12 +136,8 @@ def main(arguments: list[str] | None = None) -> None:
     # A killed job must still stop the simulators it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        code = cli.main(
-            arguments,
-            prog_name="etharness",  # also for `python -m harness`
-            complete_var="_ETHARNESS_COMPLETE",
-            standalone_mode=False,
-        )
+        # The name is also for `python -m harness`.
+        code = cli.main(arguments, prog_name="etharness", standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):
         code = 130
     except click.exceptions.NoArgsIsHelpError as error:

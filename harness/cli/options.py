@@ -133,14 +133,14 @@ class FilePath(click.Path):
 
 
 def absolute_name(_: click.Context | None, __: click.Parameter | None, name: Any) -> Any:
-    """The same for names that may be a file's: a board, a port, a history; others stay."""
+    """Return an absolute path for the name of a board or port that is a path; other names stay."""
     if not isinstance(name, str) or "://" in name:
         return name
     return str(absolute(name)) if name.endswith(".toml") or "/" in name else name
 
 
 def absolute_history(_: click.Context, __: click.Parameter, url: str | None) -> str | None:
-    """The same for a history: a URL, or else the path of a file."""
+    """Return the history as a URL or an absolute path."""
     return url if not url or "://" in url else str(absolute(url))
 
 
@@ -223,19 +223,6 @@ class ReadingOptions:
         )
 
 
-def time_scale_option(function: _F) -> _F:
-    """Add ``--time-scale PATTERN=RATE``, passed as the dictionary ``time_scales``."""
-    return option(
-        "--time-scale",
-        "time_scales",
-        multiple=True,
-        callback=_parse_time_scales,
-        metavar="PATTERN=RATE",
-        help="Tick rate of delegates' events (docs/clocks.md): 'npu*=100 MHz, 24 bits', "
-        "'7=3/8' of the log's rate, or '*=@NAME' of an entry point. Repeatable.",
-    )(function)
-
-
 def _parse_time_scales(_: click.Context, __: click.Parameter, pairs: Any) -> dict[str, str]:
     texts = {}
     for pair in pairs:
@@ -247,6 +234,18 @@ def _parse_time_scales(_: click.Context, __: click.Parameter, pairs: Any) -> dic
             )
         texts[pattern.strip()] = scale.strip()
     return texts
+
+
+time_scale_option = option(
+    "--time-scale",
+    "time_scales",
+    multiple=True,
+    callback=_parse_time_scales,
+    metavar="PATTERN=RATE",
+    help="Tick rate of delegates' events (docs/clocks.md): 'npu*=100 MHz, 24 bits', "
+    "'7=3/8' of the log's rate, or '*=@NAME' of an entry point. Repeatable.",
+)
+"""``--time-scale PATTERN=RATE``, passed as the dictionary ``time_scales``."""
 
 
 def reading_options(function: _F) -> _F:
@@ -410,15 +409,42 @@ def _with_chosen(function: _F, *, needed: bool) -> _F:
     )
 
 
-def baseline_option(function: _F) -> _F:
-    """Add ``--baseline``, passed as a ``BaselineRef``, or None without the option."""
+flash_options = (
+    option(
+        "--image",
+        metavar="FILE",
+        type=FilePath(),
+        help="Image to flash: ELF, Intel HEX, UF2 or .bin.  [default: the board's firmware, built "
+        "here]",
+    ),
+    option(
+        "--tool",
+        metavar="NAME",
+        help="Flashing tool.  [default: the first installed one that the board file lists]",
+    ),
+    option(
+        "--probe",
+        default="",
+        metavar="PROBE",
+        help="Debug probe as VID:PID:Serial, hexadecimal, or VID:PID if only one matches.  "
+        "[default: the unit's, or the only one]",
+    ),
+)
+"""Options about flashing, passed as ``image``, ``tool`` and ``probe``."""
+
+
+def output_directory(default: str, description: str) -> Callable[[_F], _F]:
+    """Return the option ``--output``, passed as the path ``directory``."""
     return option(
-        "--baseline",
-        metavar="REF",
-        callback=baseline_of,
-        help="Compare with this baseline from the history: last:20, name:NAME or commit:PREFIX "
-        "(docs/verdicts.md).",
-    )(function)
+        "-o",
+        "--output",
+        "directory",
+        default=Path(default),
+        show_default=True,
+        metavar="DIR",
+        type=FilePath(),
+        help=description,
+    )
 
 
 def baseline_of(_: click.Context, __: click.Parameter, text: str | None) -> BaselineRef | None:
@@ -428,3 +454,13 @@ def baseline_of(_: click.Context, __: click.Parameter, text: str | None) -> Base
     from harness.check.history.baseline import parse_baseline
 
     return parse_baseline(text)
+
+
+baseline_option = option(
+    "--baseline",
+    metavar="REF",
+    callback=baseline_of,
+    help="Compare with this baseline from the history: last:20, name:NAME or commit:PREFIX "
+    "(docs/verdicts.md).",
+)
+"""``--baseline``, passed as a ``BaselineRef``, or None without the option."""

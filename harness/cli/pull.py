@@ -9,10 +9,9 @@ import click
 
 from harness.cli.options import (
     OUTPUT,
-    FilePath,
     PanelCommand,
     baud_option,
-    option,
+    output_directory,
     output_options,
     panel,
     target_options,
@@ -28,16 +27,7 @@ if TYPE_CHECKING:
 @baud_option
 @panel(
     OUTPUT,
-    option(
-        "-o",
-        "--output",
-        "directory",
-        default=Path("out/pull"),
-        show_default=True,
-        metavar="DIR",
-        type=FilePath(),
-        help="Run directory to create.",
-    ),
+    output_directory("out/pull", "Run directory to create."),
 )
 @output_options
 def command(chosen: Chosen, baud: int | None, directory: Path, output: OutputOptions) -> None:

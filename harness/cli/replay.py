@@ -47,13 +47,10 @@ def command(
     """
     import tempfile
 
-    from harness.runs.replay import extract_bundle, open_bundle, replay
+    from harness.runs.replay import replay_bundle
 
-    opened = open_bundle(bundle)
     with tempfile.TemporaryDirectory(prefix="etharness-replay-") as scratch:
-        directory = out or Path(scratch)
-        extract_bundle(opened, directory)
-        replayed = replay(opened, directory)
+        replayed = replay_bundle(bundle, out or Path(scratch))
         # The scratch directory is gone when somebody reads the title.
         run = replace(replayed.run, title=str(bundle), budget=replayed.manifest.budget)
         write_reports(reports, [run])

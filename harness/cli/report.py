@@ -55,7 +55,7 @@ def command(
         for done, path in enumerate(paths):
             stages("evaluating", done, len(paths))
             given = reading.given()
-            runs.append(evaluate_path(path, reading.load, budget, given, fallback=fallback))
+            runs.append(evaluate_path(path, budget, given, None, fallback, reading.load))
         stages("writing", 0, 0)
         write_reports(reports, runs)
     if output.json:

@@ -19,7 +19,9 @@ from harness.cli.options import (
     absolute_history,
     baseline_option,
     baud_option,
+    flash_options,
     option,
+    output_directory,
     output_options,
     panel,
     report_option,
@@ -82,24 +84,7 @@ Examples:
 @panel(
     FLASHING,
     option("--flash", is_flag=True, help="Flash the board before the run."),
-    option(
-        "--image",
-        metavar="FILE",
-        type=FilePath(),
-        help="Firmware image to flash.  [default: the board's firmware, built here]",
-    ),
-    option(
-        "--tool",
-        "flash_tool",
-        metavar="NAME",
-        help="Flashing tool.  [default: the first installed one that the board file lists]",
-    ),
-    option(
-        "--probe",
-        default="",
-        metavar="PROBE",
-        help="Debug probe as VID:PID:Serial, hexadecimal.  [default: the unit's, or the only one]",
-    ),
+    *flash_options,
 )
 @panel(
     TRACING,
@@ -174,16 +159,7 @@ Examples:
 )
 @panel(
     OUTPUT,
-    option(
-        "-o",
-        "--output",
-        "directory",
-        default=Path("out/run"),
-        show_default=True,
-        metavar="DIR",
-        type=FilePath(),
-        help="Run directory to create.",
-    ),
+    output_directory("out/run", "Run directory to create."),
     report_option(),
     option(
         "--history",
@@ -219,7 +195,7 @@ def command(
     seed: int,
     flash: bool,
     image: Path | None,
-    flash_tool: str | None,
+    tool: str | None,
     probe: str,
     budget: Path | None,
     trace_limit: int,
@@ -244,7 +220,7 @@ def command(
     from harness.runs.request import RunRequest
     from harness.runs.run import run_model
 
-    if (image or flash_tool or probe) and not flash:
+    if (image or tool or probe) and not flash:
         raise click.UsageError("--image, --tool and --probe require --flash")
     project = find_project()
     history = history or configured_history()
@@ -272,7 +248,7 @@ def command(
         leased=chosen.leased,
         commit=commit,
         session=session,
-        flash=HowToFlash(image, flash_tool, probe or chosen.probe) if flash else None,
+        flash=HowToFlash(image, tool, probe or chosen.probe) if flash else None,
         against=history_of(history, baseline) if baseline is not None else None,
     )
     keeping = HistoryKeeper(history)

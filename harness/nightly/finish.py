@@ -39,7 +39,6 @@ from harness.records.result import encode, moment
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import JudgedRun, evaluate_path
-from harness.runs.source import DEFAULT_OPTIONS, Source, load_with_options
 
 _MOST_FAILED: Final = 100
 """Largest number of failed runs that reports show in full."""
@@ -237,7 +236,7 @@ def _report(night: Night, document: NightDocument, writer: ReportWriter) -> list
     runs = []
     for path in shown_runs(document.outcomes):
         try:
-            runs.append(evaluate_path(night.directory / path, load_source_of))
+            runs.append(evaluate_path(night.directory / path))
         except (HarnessError, OSError) as error:
             message = error.message if isinstance(error, HarnessError) else str(error)
             troubles.append(
@@ -249,11 +248,6 @@ def _report(night: Night, document: NightDocument, writer: ReportWriter) -> list
         except HarnessError as error:
             troubles.append(_trouble(error))
     return troubles
-
-
-def load_source_of(path: Path) -> Source:
-    """Read a run directory without further files."""
-    return load_with_options(path, DEFAULT_OPTIONS)
 
 
 def shown_runs(outcomes: Sequence[StepOutcome]) -> list[str]:

@@ -34,7 +34,6 @@ from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import JudgedRun, evaluate_path
 from harness.runs.request import SESSION_VARIABLE, RunRequest, request_fields
 from harness.runs.run import run_model
-from harness.runs.source import Source, load_source, on_scales
 from harness.target.build import build_firmware
 from harness.target.lease.holding import hold as hold_places
 from harness.target.lease.records import port_key
@@ -92,7 +91,7 @@ class Runs:
                 known = _finished(path)
                 if not known:
                     self._execute(unit, model, options, path)
-                self._read[path] = evaluate_path(path, _load)
+                self._read[path] = evaluate_path(path)
                 if not known and self.against is not None:
                     add_reported(self.against.url, self._read[path])
         run = self._read[path]
@@ -198,10 +197,6 @@ def _finished(path: Path) -> bool:
     if not run.is_one:
         return False
     return not run.read_result().unfinished
-
-
-def _load(path: Path) -> Source:
-    return on_scales(load_source(path), {})
 
 
 class _TestContext(RunContext):

@@ -60,13 +60,13 @@ def add_directory(store: Store, path: Path) -> Added:
     return Added(shown(path), "added" if added else "there", result.id, note if added else "")
 
 
-def add_reported(url: str, run: JudgedRun) -> None:
-    """Add a run that has just ended to the store at ``url``.
+def add_reported(url: str | None, run: JudgedRun) -> None:
+    """Add a run that has just ended to the store at ``url``; None for no store.
 
     Raises:
         HarnessError: Adding failed; the hint says how to add it later.
     """
-    if run.result is None:
+    if url is None or run.result is None:
         return
     try:
         with open_store(url) as store:

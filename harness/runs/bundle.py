@@ -44,7 +44,6 @@ from harness.runs.directory import (
     to_clock_domain,
 )
 from harness.runs.evaluation import JudgedRun, RunJudgement, evaluate_path, verdict_record
-from harness.runs.source import load_with_options
 from harness.target.build import built_firmware
 from harness.target.doctor import examine as examine_tools
 
@@ -257,10 +256,7 @@ def write_bundle(runs: Sequence[JudgedRun]) -> bytes:
     (run,) = runs
     if run.failure is not None and run.subject is None and run.directory is not None:
         # The run has just failed, and its files have not been evaluated.
-        given = run.given
-        run = evaluate_path(
-            run.directory, lambda path: load_with_options(path, given), DEFAULT_BUDGET, given
-        )
+        run = evaluate_path(run.directory, DEFAULT_BUDGET, run.given)
     contents = _Contents(run)
     contents.collect()
     return contents.packed()

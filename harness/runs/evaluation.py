@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -52,6 +53,7 @@ from harness.runs.source import (
     Source,
     compared_outputs,
     load_metadata,
+    load_with_options,
 )
 
 _CONSOLE_END: Final = 4096
@@ -175,6 +177,8 @@ def judge(
     run: JudgedRun,
     budget: Path | Budget | None = None,
     history: History | HistoryRef | None = None,
+    *,
+    keep_history: bool = True,
 ) -> JudgedRun:
     """Evaluate the checks of a run, whether or not that was done before.
 
@@ -182,6 +186,7 @@ def judge(
         run: The run; without a trace it is returned as it is.
         budget: A budget or its file; without one, only what always holds is checked.
         history: As for ``evaluate_run``.
+        keep_history: Save a fetched history in the run directory.
 
     Raises:
         HarnessError: As ``evaluate_run``.
@@ -204,7 +209,7 @@ def judge(
             )
         if isinstance(history, HistoryRef):
             history = history.fetch(provenance_of(result), (rules or DEFAULT_BUDGET).history)
-            if directory is not None:
+            if directory is not None and keep_history:
                 save_history(directory, history)
         comparison = compare_with(history, subject, result, rules)
     verdict = evaluate(subject, rules, comparison)
@@ -232,28 +237,28 @@ def compare_with(
 
 def evaluate_path(
     path: Path,
-    load: Callable[[Path], Source],
     budget: Path | Budget | None = None,
     given: ReadOptions = DEFAULT_OPTIONS,
     history: History | HistoryRef | None = None,
     fallback: Path | None = None,
+    load: Callable[[Path], Source] | None = None,
 ) -> JudgedRun:
     """Evaluate a run directory or a file with traces.
 
     Args:
         path: A run directory, also of a failed run, or a file with traces.
-        load: Reads the traces of a path.
         budget: A budget or its file; None for the budget of the recorded verdict.
         given: The options that the traces are read with.
         history: As for ``evaluate_run``.
         fallback: Budget file for a trace without a result.
+        load: Reads the traces of a path; None for ``load_with_options``.
 
     Raises:
         UsageError: The path does not exist, or the budget file is invalid.
         DamagedError: A file of a run is damaged, salvaged or not.
         FormatError: The trace is invalid, and not because its run failed.
     """
-    run = find_run(path, load, given, fallback)
+    run = find_run(path, given, fallback, load)
     if budget is None and run.budget:
         budget = Path(run.budget)
     return judge(run, budget, history)
@@ -261,17 +266,17 @@ def evaluate_path(
 
 def find_run(
     path: Path,
-    load: Callable[[Path], Source],
     given: ReadOptions = DEFAULT_OPTIONS,
     fallback: Path | None = None,
+    load: Callable[[Path], Source] | None = None,
 ) -> JudgedRun:
     """Read what is at ``path``, without evaluating any check.
 
     Args:
-        path: A run directory, also of a run that failed, or a file with traces.
-        load: Reads the traces behind a path.
-        given: What the traces are read with, and an ETRecord.
+        path: A run directory, also of a failed run, or a file with traces.
+        given: The options that the traces are read with.
         fallback: Budget file for a trace without a result.
+        load: Reads the traces of a path; None for ``load_with_options``.
 
     Returns:
         The run without checks; its ``budget`` is the file of the recorded verdict.
@@ -279,6 +284,7 @@ def find_run(
     Raises:
         HarnessError: As ``evaluate_path``, but for budgets.
     """
+    load = load or partial(load_with_options, given=given)
     run = RunDirectory(path)
     directory = path if run.is_one else None
     result = run.read_result() if directory else None

@@ -18,7 +18,7 @@ from harness.records.result import encode
 from harness.runs.bundle import JUDGEMENT, MANIFEST, RUN, Manifest, judgement, unpack
 from harness.runs.directory import to_clock_domain
 from harness.runs.evaluation import JudgedRun, RunJudgement, evaluate_path
-from harness.runs.source import ReadOptions, load_with_options
+from harness.runs.source import ReadOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +122,18 @@ def extract_bundle(bundle: Bundle, directory: Path) -> None:
         raise UsageError(f"cannot unpack into {directory}: {error.strerror}") from error
 
 
+def replay_bundle(file: Path, directory: Path) -> Replayed:
+    """Verify and extract a bundle, and evaluate its run.
+
+    Raises:
+        UsageError: The file cannot be read, or ``directory`` is not empty or not writable.
+        FormatError: The file is not a bundle, is damaged, or is of another version.
+    """
+    bundle = open_bundle(file)
+    extract_bundle(bundle, directory)
+    return replay(bundle, directory)
+
+
 def replay(bundle: Bundle, directory: Path) -> Replayed:
     """Evaluate the run of a bundle that has been extracted into ``directory``.
 
@@ -152,7 +164,6 @@ def replay(bundle: Bundle, directory: Path) -> Replayed:
         history = decode_history(file.read_bytes(), manifest.history)
     run = evaluate_path(
         directory / manifest.judged,
-        lambda path: load_with_options(path, given),
         budget or DEFAULT_BUDGET,
         given,
         history,

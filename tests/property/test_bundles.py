@@ -28,7 +28,7 @@ from harness.runs.bundle import Manifest, Packed, pack, unpack, write_bundle
 from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import JudgedRun, evaluate_path
 from harness.runs.replay import Replayed, extract_bundle, open_bundle, replay
-from harness.runs.source import ReadOptions, load_with_options
+from harness.runs.source import ReadOptions
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.records import EDGE, graph, node, write_record
@@ -180,7 +180,7 @@ def test_what_a_bundle_says_is_said_again(
             budget.parent.mkdir()
             budget.write_text("schema = 1\nextends = '../budget.toml'\n")
         how = ReadOptions(day=date(2026, 11, 21))
-        run = evaluate_path(path, lambda where: load_with_options(where, how), budget, how)
+        run = evaluate_path(path, budget, how)
         write_report(home / "bundle.zip", [run])
         again = replayed(home / "bundle.zip")
         assert again.same, again.difference()
@@ -198,9 +198,7 @@ def small() -> bytes:
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "trace.etdp"
         path.write_bytes(write_ed00(trace_of(RunSpec([EventSpec("relu", 10, 20, instruction=1)]))))
-        run = evaluate_path(
-            path, lambda where: load_with_options(where, ReadOptions()), given=ReadOptions()
-        )
+        run = evaluate_path(path)
         return write_bundle([run])
 
 
@@ -340,7 +338,7 @@ def test_a_budget_of_an_earlier_place_is_not_asked_for(tmp_path: Path) -> None:
     budget = tmp_path / "budget.toml"
     budget.write_text("schema = 1\n")
     how = ReadOptions()
-    run = evaluate_path(tmp_path / "run", lambda path: load_with_options(path, how), budget, how)
+    run = evaluate_path(tmp_path / "run", budget, how)
     write_report(tmp_path / "b.zip", [run])
     budget.unlink()
     assert replayed(tmp_path / "b.zip").same
@@ -397,7 +395,7 @@ def test_a_file_of_a_run_directory_brings_all_of_it(etharness: Etharness, tmp_pa
 def test_names_that_do_not_fit_into_an_archive_are_said(tmp_path: Path) -> None:
     trace = tmp_path / "a:b.etdp"
     trace.write_bytes(write_ed00(trace_of(RunSpec([EventSpec("relu", 10, 20)]))))
-    run = evaluate_path(trace, lambda path: load_with_options(path, ReadOptions()))
+    run = evaluate_path(trace)
     with pytest.raises(UsageError, match=r"cannot archive 'trace/a:b\.etdp'"):
         write_bundle([run])
 

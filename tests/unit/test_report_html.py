@@ -35,7 +35,6 @@ from harness.report.html import environment, html_report
 from harness.report.html.curve import axis, thinned
 from harness.report.text import Limits
 from harness.runs.evaluation import JudgedRun, evaluate_path
-from harness.runs.source import load_source
 from tests.conftest import FIXTURES
 from tests.support.compared import with_history
 from tests.support.pages import Page
@@ -53,7 +52,7 @@ def page_of(*runs: JudgedRun) -> Page:
 
 def test_a_trace_alone_has_a_page_with_its_operators_tree_and_checks(tmp_path: Path) -> None:
     file = tmp_path / "report.html"
-    write_report(file, [evaluate_path(ETDUMP, load_source)])
+    write_report(file, [evaluate_path(ETDUMP)])
     found = Page(file.read_bytes())
     found.assert_sound()
     assert found.text(found.all("title")[0]).startswith("PASS: ")

@@ -16,19 +16,18 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def history_option(function: _F) -> _F:
-    """Add ``--history``, passed as the text ``url``, or None for the default history."""
-    return panel(
-        SELECTION,
-        option(
-            "--history",
-            "url",
-            callback=absolute_history,
-            metavar="URL",
-            help="History: an SQLite file or postgresql:// URL.  [default: $ETHARNESS_HISTORY, or "
-            ".etharness/history.sqlite near the project]",
-        ),
-    )(function)
+history_option = panel(
+    SELECTION,
+    option(
+        "--history",
+        "url",
+        callback=absolute_history,
+        metavar="URL",
+        help="History: an SQLite file or postgresql:// URL.  [default: $ETHARNESS_HISTORY, or "
+        ".etharness/history.sqlite near the project]",
+    ),
+)
+"""``--history``, passed as the text ``url``, or None for the default history."""
 
 
 def opened(url: str | None, *, create: bool = False) -> Store:
