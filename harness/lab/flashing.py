@@ -165,8 +165,8 @@ class _FlashOperation:
             job = dataclasses.replace(job, server=str(folder / "gdb"))
         else:
             stack.enter_context(hold_if(self.request.leased, reason="flash", timeout_s=wait_s))
-            if places := _lock_keys(job):
-                stack.enter_context(hold(places, wait_s, reason="flash"))
+            if keys := _lock_keys(job):
+                stack.enter_context(hold(keys, wait_s, reason="flash"))
             if request.if_needed and self._is_up_to_date():
                 self._update(skipped=True, exit_code=0, failure=None)
                 return self._verified_board(stack)

@@ -150,12 +150,12 @@ def measure_rates(
     for baud in bauds:
         got = session.raise_baud([baud])
         if got != baud:
-            measured.append(RateQuality(baud, heard=False, said=f"stays at {got}"))
+            measured.append(RateQuality(baud, heard=False, message=f"stays at {got}"))
             continue
         try:
             measured.append(measure(session, info, baud, execute_s))
         except LinkError as error:
-            measured.append(RateQuality(baud, heard=False, said=error.message))
+            measured.append(RateQuality(baud, heard=False, message=error.message))
             session.hello(timeout_s)
     session.restore_baud()
     return measured

@@ -10,7 +10,7 @@ from harness.config.unit import CommandPower, Power, RelayPower, Unit, UsbHubPow
 from harness.errors import HarnessError, PortError
 from harness.lab.labgrid.identity import utc
 from harness.lab.labgrid.place import labgrid_places
-from harness.lab.units import places_of
+from harness.lab.units import lock_keys_of
 from harness.records.lab import HolderDocument, PortDocument, UnitDocument
 from harness.target.lease.holding import open_registry
 from harness.target.lease.records import LockKey, is_alive, port_key, utc_text
@@ -23,12 +23,12 @@ _log = logging.getLogger(__name__)
 def ports(units: Sequence[Unit]) -> list[PortDocument]:
     """Return every serial port of this host, with its unit and its lease holders."""
     registry = open_registry()
-    names = _units_by_place(units)
+    names = _units_by_key(units)
     found = []
     for port in list_ports():
-        place = port_key(port.device)
-        unit = names.get(place)
-        holders = list(_holders(registry, place, unit))
+        key = port_key(port.device)
+        unit = names.get(key)
+        holders = list(_holders(registry, key, unit))
         found.append(
             PortDocument(
                 *(port.device, port.vid, port.pid, port.serial, port.interface, port.location),
@@ -71,11 +71,9 @@ def who(lab: Sequence[Unit], asked: Sequence[Unit] | None = None) -> list[Holder
     registry = open_registry()
     if asked is not None:
         return [holder for unit in asked for holder in _all_holders(registry, unit)]
-    names = _units_by_place(lab)
+    names = _units_by_key(lab)
     local = [
-        holder
-        for place in registry.all_keys()
-        for holder in _holders(registry, place, names.get(place))
+        holder for key in registry.all_keys() for holder in _holders(registry, key, names.get(key))
     ]
     return [*local, *_labgrid_holders(lab)]
 
@@ -111,8 +109,8 @@ def _labgrid_unit(unit: Unit) -> UnitDocument:
     )
 
 
-def _units_by_place(units: Sequence[Unit]) -> dict[LockKey, str]:
-    return {place: unit.id for unit in units for place in places_of(unit)}
+def _units_by_key(units: Sequence[Unit]) -> dict[LockKey, str]:
+    return {key: unit.id for unit in units for key in lock_keys_of(unit)}
 
 
 def _all_holders(registry: LeaseRegistry, unit: Unit) -> list[HolderDocument]:
@@ -120,28 +118,28 @@ def _all_holders(registry: LeaseRegistry, unit: Unit) -> list[HolderDocument]:
     if unit.lease == "labgrid":
         return labgrid_holders(unit)
     found: dict[object, HolderDocument] = {}
-    for place in places_of(unit):
-        for holder in _holders(registry, place, unit.id):
+    for lock_key in lock_keys_of(unit):
+        for holder in _holders(registry, lock_key, unit.id):
             key = (holder.kind, holder.owner, holder.host, holder.pid)
             found.setdefault(key, holder)
     return list(found.values())
 
 
-def _holders(registry: LeaseRegistry, place: LockKey, unit: str | None) -> Iterator[HolderDocument]:
-    return (_document(registry, place, unit, holder) for holder in registry.holders(place))
+def _holders(registry: LeaseRegistry, key: LockKey, unit: str | None) -> Iterator[HolderDocument]:
+    return (_document(registry, key, unit, holder) for holder in registry.holders(key))
 
 
 def _document(
-    registry: LeaseRegistry, place: LockKey, unit: str | None, holder: Holder
+    registry: LeaseRegistry, key: LockKey, unit: str | None, holder: Holder
 ) -> HolderDocument:
     record = holder.record
     if record is None:
         nothing = ("", "", None, "", "", None, "", None, None)
-        return HolderDocument(place.name, unit, holder.kind, holder.level, *nothing)
+        return HolderDocument(key.name, unit, holder.kind, holder.level, *nothing)
     silent = record.beat.seconds_until(registry.clock.now())
     process = record.kind == "process"
     return HolderDocument(
-        *(place.name, unit, record.kind, holder.level, record.owner, record.host),
+        *(key.name, unit, record.kind, holder.level, record.owner, record.host),
         pid=record.pid if process else None,
         command=record.command if process else "",
         since_utc=utc_text(record.since),

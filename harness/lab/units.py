@@ -15,7 +15,7 @@ from harness.lab.labgrid.place import HeldPlace, hold_place
 from harness.link.values import TargetInfo
 from harness.records.lab import LeasedDocument, ReleasedDocument
 from harness.target.lease.holding import Lease, known_tokens, open_registry
-from harness.target.lease.holding import hold as hold_places
+from harness.target.lease.holding import hold as hold_keys
 from harness.target.lease.records import LockKey, new_token, port_key, unit_key, utc_text
 from harness.target.lease.registry import Busy
 from harness.target.ports import describe, device_of
@@ -139,8 +139,8 @@ def _on_port(port: str | None, units: Path | None) -> Unit | None:
     lab = lab_units(units) if port is not None else ()
     if port is None or not lab:
         return None
-    place = port_key(port)
-    return next((unit for unit in lab if place in places_of(unit)), None)
+    key = port_key(port)
+    return next((unit for unit in lab if key in lock_keys_of(unit)), None)
 
 
 def _check_board_type(unit: Unit, board: str) -> None:
@@ -158,17 +158,17 @@ def _port_name(unit: Unit) -> str:
     return "no port" if unit.port is None else describe(unit.port)
 
 
-def places_of(unit: Unit) -> list[LockKey]:
+def lock_keys_of(unit: Unit) -> list[LockKey]:
     """Return the keys that a lease of a unit locks: its name and its current port.
 
     The port excludes commands that name the device; the name stays the same when the board is
     plugged in elsewhere.
     """
-    places = [unit_key(unit.id)]
+    keys = [unit_key(unit.id)]
     if unit.port is not None:
         with suppress(PortError):  # not connected: whoever opens the port later locks it
-            places.append(port_key(device_of(unit.port)))
-    return places
+            keys.append(port_key(device_of(unit.port)))
+    return keys
 
 
 @contextmanager
@@ -199,8 +199,8 @@ def hold(
         with hold_place(unit, timeout_s) as place:
             yield place
         return
-    with hold_places(
-        places_of(unit), timeout_s, owner=owner, reason=reason, expires_s=expires_s
+    with hold_keys(
+        lock_keys_of(unit), timeout_s, owner=owner, reason=reason, expires_s=expires_s
     ) as lease:
         yield lease
 
@@ -235,8 +235,8 @@ def lease(units: Sequence[Unit], seconds: float, *, reason: str = "") -> list[Le
     locked: list[LockKey] = []
     for unit in _managed_here(units):
         token = new_token()
-        for place in places_of(unit):
-            got = registry.reserve(place, seconds, known_tokens(), reason=reason, token=token)
+        for key in lock_keys_of(unit):
+            got = registry.reserve(key, seconds, known_tokens(), reason=reason, token=token)
             if isinstance(got, Busy):
                 for each in locked:
                     registry.release(each, known_tokens())
@@ -245,7 +245,7 @@ def lease(units: Sequence[Unit], seconds: float, *, reason: str = "") -> list[Le
                     hint="wait until it is free, or end the lease: "
                     "`etharness lab release --force UNIT`",
                 )
-            locked.append(place)
+            locked.append(key)
             until = utc_text(got.until or got.since)
         leased.append(LeasedDocument(unit.id, token, until, reason))
     return leased
@@ -269,8 +269,8 @@ def release(units: Sequence[Unit], *, force: bool = False) -> list[ReleasedDocum
     released = []
     for unit in _managed_here(units):
         holders: dict[str, None] = {}
-        for place in places_of(unit):
-            holders |= dict.fromkeys(registry.release(place, known_tokens(), force=force))
+        for key in lock_keys_of(unit):
+            holders |= dict.fromkeys(registry.release(key, known_tokens(), force=force))
         released.append(ReleasedDocument(unit.id, list(holders)))
     return released
 

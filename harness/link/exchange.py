@@ -149,9 +149,9 @@ def refusal_error(
     """
     words = outcome.message or _DEFAULT_MESSAGES.get(outcome.status, f"status {outcome.status}")
     detail = _DETAILS.get(outcome.status)
-    place = f" ({detail.format(outcome.detail)})" if detail else ""
+    explained = f" ({detail.format(outcome.detail)})" if detail else ""
     return DeviceRefusedError(
-        f"{board}: the device refused {op.name}: {words}{place}{circumstance}",
+        f"{board}: the device refused {op.name}: {words}{explained}{circumstance}",
         status=outcome.status,
         detail=outcome.detail,
         hint=_HINTS.get(outcome.status, ""),

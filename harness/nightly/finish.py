@@ -174,7 +174,7 @@ def summary_of(
         counts=counts_of(outcomes),
         outcomes=tuple(outcomes),
         units=units,
-        sides=arms,
+        arms=arms,
         quarantine=quarantine,
         troubles=tuple(troubles),
         notes=tuple(notes),

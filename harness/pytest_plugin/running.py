@@ -70,8 +70,8 @@ class Runs:
             digest = hashlib.sha256(model.read_bytes()).hexdigest()
         except OSError as error:
             raise UsageError(f"cannot read the model {model}: {error.strerror}") from error
-        said = sorted((name, repr(value)) for name, value in options.items())
-        key = repr((str(unit.file), unit.name, unit.port, str(model), digest, said))
+        given = sorted((name, repr(value)) for name, value in options.items())
+        key = repr((str(unit.file), unit.name, unit.port, str(model), digest, given))
         name = f"{unit.board.name}-{model.stem}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
         return self.directory / name
 

@@ -186,13 +186,13 @@ def _besides(night: NightDocument) -> Iterator[ET.Element]:
             why = f"{unit.state}: {unit.why}; {unit.not_run} steps were not run"
             _failed(case, unit.owner or Owner.HOST, why, why)
             yield case
-    for side in night.sides:
-        name = f"{side.after} against {side.before}, {side.model} on {side.board}"
+    for arm in night.arms:
+        name = f"{arm.after} against {arm.before}, {arm.model} on {arm.board}"
         case = _case("night.comparison", name, "0.000")
-        if side.passed:
-            ET.SubElement(case, "system-out").text = printable(side.said)
+        if arm.passed:
+            ET.SubElement(case, "system-out").text = printable(arm.summary)
         else:
-            _failed(case, Owner.PRODUCT, side.said, side.said)
+            _failed(case, Owner.PRODUCT, arm.summary, arm.summary)
         yield case
     for trouble in night.troubles:
         case = _case("night", trouble.message, "0.000")

@@ -192,8 +192,8 @@ def cxx_compiler() -> str:
 def find_executorch() -> Path | None:
     """Return the directory of the installed executorch package, or None; some boards link it."""
     spec = importlib.util.find_spec("executorch")
-    places = spec.submodule_search_locations if spec else None
-    return Path(next(iter(places))) if places else None
+    locations = spec.submodule_search_locations if spec else None
+    return Path(next(iter(locations))) if locations else None
 
 
 def compiler_for(preset: str) -> tuple[str, str]:
@@ -332,7 +332,7 @@ class ImageSymbols:
         prefix = _PREFIXES.get(int.from_bytes(header[_MACHINE_AT:], "little"), "")
         self._command = [f"{prefix}addr2line", "-f", "-e", str(image)]
 
-    def place(self, address: int) -> str | None:
+    def locate(self, address: int) -> str | None:
         """Return ``function at file:line``, only the function if the line is unknown, or None."""
         try:
             done = run_program([*self._command, hex(address)], _TOOL_LIMIT_S)

@@ -148,17 +148,17 @@ def _port(root: Path, tty: Path, links: dict[str, list[str]]) -> SerialPort | No
         return None
     names = tuple(sorted(links.get(tty.name, ())))
     interface = None
-    for place in (behind.resolve(), *behind.resolve().parents):
-        if (place / "bInterfaceNumber").is_file():
-            interface = _hexadecimal(place / "bInterfaceNumber")
-        if (place / "idVendor").is_file():
+    for folder in (behind.resolve(), *behind.resolve().parents):
+        if (folder / "bInterfaceNumber").is_file():
+            interface = _hexadecimal(folder / "bInterfaceNumber")
+        if (folder / "idVendor").is_file():
             return SerialPort(
                 str(device),
-                _hexadecimal(place / "idVendor"),
-                _hexadecimal(place / "idProduct"),
-                _read(place / "serial"),
+                _hexadecimal(folder / "idVendor"),
+                _hexadecimal(folder / "idProduct"),
+                _read(folder / "serial"),
                 interface,
-                place.name,
+                folder.name,
                 names,
             )
     return SerialPort(str(device), links=names)

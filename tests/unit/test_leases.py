@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from harness.config.board import Deadlines, SerialTarget, load_board
 from harness.config.unit import Unit, UsbPort
 from harness.errors import BusyError, InfrastructureError, PortError, UsageError
-from harness.lab.units import hold, lease, places_of, release
+from harness.lab.units import hold, lease, lock_keys_of, release
 from harness.link.transports import open_serial
 from harness.target.lease.holding import heartbeats, lock_directory, open_registry
 from harness.target.lease.records import is_alive, own_start, port_key, process_start, unit_key
@@ -353,6 +353,6 @@ def test_a_unit_that_is_not_plugged_in_is_held_by_its_name(
     monkeypatch.setenv("ETHARNESS_SYSROOT", str(tmp_path))
     host = FakeHost(tmp_path)
     unit = Unit("a", "native", port=UsbPort(0x0483, 0x374E))
-    assert places_of(unit) == [unit_key("a")]
+    assert lock_keys_of(unit) == [unit_key("a")]
     device = host.plug("ttyACM0")
-    assert places_of(unit) == [unit_key("a"), port_key(device)]
+    assert lock_keys_of(unit) == [unit_key("a"), port_key(device)]
