@@ -29,7 +29,7 @@ from harness.records.verdict import Verdict
 from harness.report.description import failure_text
 from harness.runs.add_results import add_reported
 from harness.runs.baseline import HistoryRef, history_of
-from harness.runs.evaluation import JudgedRun, find_run, judge
+from harness.runs.evaluation import EvaluatedRun, find_run, with_verdict
 from harness.runs.keywords import LoadKeywords, PathLike, RunKeywords, read_options, request_of
 from harness.runs.lookup import EXECUTE, find_allocator, find_operator, find_operators
 from harness.runs.run import run_model
@@ -75,7 +75,7 @@ class Run:
 
     def __init__(
         self,
-        found: JudgedRun,
+        found: EvaluatedRun,
         *,
         budget: Path | Budget | None = None,
         against: HistoryRef | None = None,
@@ -105,7 +105,7 @@ class Run:
     ) -> Run:
         """Run a model on a board; see ``harness.run``."""
         request, history, progress = request_of(model, board, options)
-        ended: list[JudgedRun] = []
+        ended: list[EvaluatedRun] = []
         try:
             run_model(request, progress, ended.append)
         except BaseException as error:
@@ -211,7 +211,7 @@ class Run:
     @property
     def verdict(self) -> Verdict:
         """The verdict by the recorded budget and history of the run."""
-        run, against = self._judge()
+        run, against = self._evaluate()
         if not run.verdict:
             self._context.verdict_failed(lambda: self._failed(run, against), checked=False)
         return run.verdict
@@ -244,7 +244,7 @@ class Run:
         """
         __tracebackhide__ = True
         rules = budget if isinstance(budget, Budget | None) else self._context.find_file(budget)
-        run, against = self._judge(rules, history, baseline)
+        run, against = self._evaluate(rules, history, baseline)
         if not run.verdict:
             self._context.verdict_failed(lambda: self._failed(run, against), checked=True)
         return run.verdict
@@ -258,7 +258,7 @@ class Run:
         """
         if (error := self._found.error) is not None:
             raise error
-        run, against = self._judge()
+        run, against = self._evaluate()
         if not run.verdict:
             raise self._failed(run, against)
         return self
@@ -362,7 +362,7 @@ class Run:
         from harness.report.formats import write_report
 
         file = absolute(path)
-        write_report(file, [self._judge()[0]])
+        write_report(file, [self._evaluate()[0]])
         return file
 
     def export(
@@ -408,18 +408,18 @@ class Run:
         return exported.notes
 
     @cached_property
-    def _own(self) -> JudgedRun:
+    def _own(self) -> EvaluatedRun:
         """The run with the verdict of its own budget."""
         if self._found.verdict.checks:
             return self._found
-        return judge(self._found, Path(self._found.budget) if self._found.budget else None)
+        return with_verdict(self._found, Path(self._found.budget) if self._found.budget else None)
 
-    def _judge(
+    def _evaluate(
         self,
         budget: Path | Budget | None = None,
         history: str | None = None,
         baseline: str | None = None,
-    ) -> tuple[JudgedRun, HistoryRef | None]:
+    ) -> tuple[EvaluatedRun, HistoryRef | None]:
         rules = self._budget if budget is None else budget
         against = self._against
         if history is not None or baseline is not None:
@@ -432,9 +432,9 @@ class Run:
         if against is not None and self._found.subject is None and self._found.error is not None:
             raise self._found.error
         # Not written into the run directory, which others may use.
-        return judge(self._found, rules, against, keep_history=False), against
+        return with_verdict(self._found, rules, against, keep_history=False), against
 
-    def _failed(self, run: JudgedRun, against: HistoryRef | None) -> ChecksFailedError:
+    def _failed(self, run: EvaluatedRun, against: HistoryRef | None) -> ChecksFailedError:
         return ChecksFailedError(failure_text(run, against), verdict=run.verdict)
 
 
@@ -479,7 +479,7 @@ def load(
     Args:
         path: A run directory, device log, ETDump (``.etdp``), console capture, or bundle
             (``.zip``).
-        budget: A budget or its file; None for the one that the run was judged by.
+        budget: A budget or its file; None for the one that the run was evaluated with.
         **options: What the file does not say itself: see
             ``harness.runs.keywords.LoadKeywords``.
 

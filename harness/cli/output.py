@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from harness.runs.evaluation import JudgedRun
+    from harness.runs.evaluation import EvaluatedRun
     from harness.runs.run import FinishedRun
 
 
@@ -86,7 +86,7 @@ def show_outcome(output: OutputOptions, outcome: FinishedRun, directory: Path) -
     )
 
 
-def write_reports(files: Sequence[Path], runs: Sequence[JudgedRun]) -> None:
+def write_reports(files: Sequence[Path], runs: Sequence[EvaluatedRun]) -> None:
     """Write a report of ``runs`` to every file.
 
     Raises:
@@ -116,7 +116,7 @@ class HistoryKeeper:
     url: str | None
     exit_code: int = 0
 
-    def add(self, run: JudgedRun) -> None:
+    def add(self, run: EvaluatedRun) -> None:
         """Add a run, whether it passed or failed."""
         if self.url is None:
             return

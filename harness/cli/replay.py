@@ -64,7 +64,7 @@ def command(
             "the verdict differs from the recorded one",
             hint=f"pip install etdump-harness=={replayed.manifest.tool_version}, which recorded it",
         )
-    return replayed.judgement.exit_code
+    return replayed.verdict.exit_code
 
 
 def _show(replayed: Replayed, output: OutputOptions) -> None:
@@ -73,8 +73,8 @@ def _show(replayed: Replayed, output: OutputOptions) -> None:
     from harness.report.terminal import show_line
 
     console, run = output.console(), replayed.run
-    if replayed.judgement.postmortem is not None:
-        show_line(console, f"postmortem: {replayed.judgement.postmortem.message}")
+    if replayed.verdict.postmortem is not None:
+        show_line(console, f"postmortem: {replayed.verdict.postmortem.message}")
     verdict = describe_verdict(run.verdict, run.failure)
     print_verdict(console, verdict, verbosity=output.verbosity)
     for name in replayed.manifest.missing:

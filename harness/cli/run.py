@@ -34,7 +34,7 @@ from harness.link.values import PROFILES, VALUES, WHEN_FULL
 if TYPE_CHECKING:
     from harness.check.history.baseline import BaselineRef
     from harness.lab.units import Chosen
-    from harness.runs.evaluation import JudgedRun
+    from harness.runs.evaluation import EvaluatedRun
 
 _EXAMPLES = """\b
 Examples:
@@ -253,7 +253,7 @@ def command(
     )
     keeping = HistoryKeeper(history)
 
-    def ended(run: JudgedRun) -> None:
+    def ended(run: EvaluatedRun) -> None:
         keeping.add(run)
         write_reports(reports, [run])
 

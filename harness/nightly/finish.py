@@ -38,7 +38,7 @@ from harness.records.nightly import (
 from harness.records.result import encode, moment
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
-from harness.runs.evaluation import JudgedRun, evaluate_path
+from harness.runs.evaluation import EvaluatedRun, evaluate_path
 
 _MOST_FAILED: Final = 100
 """Largest number of failed runs that reports show in full."""
@@ -50,7 +50,7 @@ class ReportWriter(Protocol):
     def check_report_file(self, file: Path) -> None:
         """Raise UsageError unless a report can be written to ``file``."""
 
-    def write_report(self, file: Path, runs: Sequence[JudgedRun], night: NightDocument) -> None:
+    def write_report(self, file: Path, runs: Sequence[EvaluatedRun], night: NightDocument) -> None:
         """Write a report of ``night`` that shows ``runs``; its suffix selects the format."""
 
 

@@ -31,7 +31,7 @@ from harness.pytest_plugin.kept import fail, use
 from harness.runs.add_results import add_reported
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
-from harness.runs.evaluation import JudgedRun, evaluate_path
+from harness.runs.evaluation import EvaluatedRun, evaluate_path
 from harness.runs.request import SESSION_VARIABLE, RunRequest, request_fields
 from harness.runs.run import run_model
 from harness.target.build import build_firmware
@@ -58,7 +58,7 @@ class Runs:
         self.directory = directory
         self.against = against
         self._wait_s = wait_s
-        self._read: dict[Path, JudgedRun] = {}
+        self._read: dict[Path, EvaluatedRun] = {}
 
     def directory_of(self, unit: CaseUnit, model: Path, options: Mapping[str, Any]) -> Path:
         """Return the run directory of a model on a unit; it may not exist yet.
@@ -75,7 +75,7 @@ class Runs:
         name = f"{unit.board.name}-{model.stem}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
         return self.directory / name
 
-    def get(self, unit: CaseUnit, model: Path, options: Mapping[str, Any]) -> JudgedRun:
+    def get(self, unit: CaseUnit, model: Path, options: Mapping[str, Any]) -> EvaluatedRun:
         """Return the run of a model on a unit, evaluated with the board file's budget.
 
         Raises:

@@ -52,7 +52,7 @@ from harness.report.symbols import (
     module_documents,
     origin_document,
 )
-from harness.runs.evaluation import RunJudgement
+from harness.runs.evaluation import BundleVerdict
 from harness.target.doctor import ProgramFinding
 
 
@@ -141,7 +141,7 @@ SCHEMAS: dict[str, Any] = {
     "lab-ports": list[PortDocument],
     "postmortem": PostmortemDocument,
     "lab-power": Switched,
-    "replay": RunJudgement,
+    "replay": BundleVerdict,
     "lab-release": list[ReleasedDocument],
     "report": ReportDocument,
     "lab-units": list[UnitDocument],

@@ -11,7 +11,7 @@ from harness.formatting import printable
 from harness.records.nightly import NightDocument, StepOutcome
 from harness.report.description import CheckRow, RunDescription, describe
 from harness.report.text import LONGEST_SENTENCE, brief, left_out
-from harness.runs.evaluation import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 
 RUN_CASE = "run"
 """Class name of the test case that fails if the run did."""
@@ -23,7 +23,7 @@ _MOST_OPERATORS = 100
 """Operators among the properties of a suite."""
 
 
-def junit_report(runs: Sequence[JudgedRun], night: NightDocument | None = None) -> bytes:
+def junit_report(runs: Sequence[EvaluatedRun], night: NightDocument | None = None) -> bytes:
     """Return the XML of ``runs``.
 
     A nightly run is a suite in front of theirs, with a test case for each step. Steps that were not

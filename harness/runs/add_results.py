@@ -13,7 +13,7 @@ from harness.files import shown
 from harness.history import open_store
 from harness.records.result import Result, microseconds
 from harness.runs.directory import RESULT, RunDirectory
-from harness.runs.evaluation import JudgedRun, subject_of
+from harness.runs.evaluation import EvaluatedRun, subject_of
 from harness.runs.source import load_source, on_scales
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def add_directory(store: Store, path: Path) -> Added:
     return Added(shown(path), "added" if added else "there", result.id, note if added else "")
 
 
-def add_reported(url: str | None, run: JudgedRun) -> None:
+def add_reported(url: str | None, run: EvaluatedRun) -> None:
     """Add a run that has just ended to the store at ``url``; None for no store.
 
     Raises:

@@ -32,15 +32,15 @@ class HistoryRef:
     baseline: BaselineRef = DEFAULT_BASELINE
 
     def fetch(
-        self, judged: Provenance, limits: HistoryLimits, also: Collection[str] = ()
+        self, tested: Provenance, limits: HistoryLimits, also: Collection[str] = ()
     ) -> History:
-        """Read the results to compare ``judged`` with: the same board and model, on any unit.
+        """Read the results to compare ``tested`` with: the same board and model, on any unit.
 
         A ``last:N`` baseline leaves out results of the same unit, commit and session, and may be
         empty.
 
         Args:
-            judged: Provenance of the result to evaluate.
+            tested: Provenance of the result to evaluate.
             limits: Limits that select the statistics to compare.
             also: Ids of further results to leave out.
 
@@ -53,10 +53,10 @@ class HistoryRef:
         try:
             with self._open() as store:
                 found = store.history(
-                    *(judged.board, judged.model, judged.method),
+                    *(tested.board, tested.model, tested.method),
                     statistics=limits.statistics,
                     baseline=baseline,
-                    without=(judged.id, *also),
+                    without=(tested.id, *also),
                 )
         except NotComparableError:
             if baseline.how != "last":
@@ -65,7 +65,7 @@ class HistoryRef:
         # An operator-call scope repeats the time of the operator inside it.
         series = tuple(one for one in found.series if one.metric.name != OPERATOR_CALL)
         history = msgspec.structs.replace(found, series=series)
-        return _without_own(history, judged) if baseline.how == "last" else history
+        return _without_own(history, tested) if baseline.how == "last" else history
 
     def check(self) -> None:
         """Check that the store can be opened, before a run that needs it later.
@@ -96,11 +96,11 @@ def history_of(url: str | None, baseline: BaselineRef | str | None) -> HistoryRe
     return HistoryRef(url or default_history(), baseline or DEFAULT_BASELINE)
 
 
-def _without_own(history: History, judged: Provenance) -> History:
+def _without_own(history: History, tested: Provenance) -> History:
     def own(index: int) -> bool:
         result = history.results[index]
         return (result.unit, origin_of(result), occasion_of(result)) == (
-            *(judged.unit, origin_of(judged), occasion_of(judged)),
+            *(tested.unit, origin_of(tested), occasion_of(tested)),
         )
 
     baseline = tuple(index for index in history.baseline if not own(index))

@@ -67,7 +67,7 @@ _OWNERS: Final = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class JudgedRun:
+class EvaluatedRun:
     """A run, or a trace alone, with its verdict.
 
     A failed run has a ``failure``; without a trace it has no subject and no checks.
@@ -117,12 +117,12 @@ class JudgedRun:
         return self.failure is None and self.verdict.passed
 
 
-def all_passed(runs: Sequence[JudgedRun]) -> bool:
+def all_passed(runs: Sequence[EvaluatedRun]) -> bool:
     """Whether every run passed."""
     return all(run.passed for run in runs)
 
 
-class RunJudgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class BundleVerdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The document of ``etharness replay --json``, and ``verdict.json`` of a bundle.
 
     Attributes:
@@ -148,7 +148,7 @@ def evaluate_run(
     given: ReadOptions = DEFAULT_OPTIONS,
     history: History | HistoryRef | None = None,
     dumps: tuple[int, ...] = (),
-) -> JudgedRun:
+) -> EvaluatedRun:
     """Evaluate a trace by the invariants, the budget and the history.
 
     Args:
@@ -169,17 +169,17 @@ def evaluate_run(
         InfrastructureError: The history does not answer.
     """
     subject = replace(subject_of(trace, result, given, directory), dumps=dumps)
-    facts = JudgedRun(title, subject, Verdict(()), result, directory=directory, given=given)
-    return judge(facts, budget, history)
+    facts = EvaluatedRun(title, subject, Verdict(()), result, directory=directory, given=given)
+    return with_verdict(facts, budget, history)
 
 
-def judge(
-    run: JudgedRun,
+def with_verdict(
+    run: EvaluatedRun,
     budget: Path | Budget | None = None,
     history: History | HistoryRef | None = None,
     *,
     keep_history: bool = True,
-) -> JudgedRun:
+) -> EvaluatedRun:
     """Evaluate the checks of a run, whether or not that was done before.
 
     Args:
@@ -242,7 +242,7 @@ def evaluate_path(
     history: History | HistoryRef | None = None,
     fallback: Path | None = None,
     load: Callable[[Path], Source] | None = None,
-) -> JudgedRun:
+) -> EvaluatedRun:
     """Evaluate a run directory or a file with traces.
 
     Args:
@@ -261,7 +261,7 @@ def evaluate_path(
     run = find_run(path, given, fallback, load)
     if budget is None and run.budget:
         budget = Path(run.budget)
-    return judge(run, budget, history)
+    return with_verdict(run, budget, history)
 
 
 def find_run(
@@ -269,7 +269,7 @@ def find_run(
     given: ReadOptions = DEFAULT_OPTIONS,
     fallback: Path | None = None,
     load: Callable[[Path], Source] | None = None,
-) -> JudgedRun:
+) -> EvaluatedRun:
     """Read what is at ``path``, without evaluating any check.
 
     Args:
@@ -289,7 +289,9 @@ def find_run(
     directory = path if run.is_one else None
     result = run.read_result() if directory else None
     if result is not None and result.failure is not None:
-        unread = JudgedRun(shown(path), None, Verdict(()), result, directory=directory, given=given)
+        unread = EvaluatedRun(
+            shown(path), None, Verdict(()), result, directory=directory, given=given
+        )
         if run.trace_file is None:
             run.load_result()
             return with_evidence(unread)
@@ -306,7 +308,7 @@ def find_run(
     subject = subject_of(source.trace, known, given, directory)
     subject = replace(subject, dumps=source.later_dumps)
     return with_evidence(
-        JudgedRun(
+        EvaluatedRun(
             shown(path),
             subject,
             Verdict(()),
@@ -318,7 +320,7 @@ def find_run(
     )
 
 
-def with_evidence(run: JudgedRun) -> JudgedRun:
+def with_evidence(run: EvaluatedRun) -> EvaluatedRun:
     """Add the end of the console output and the postmortem from the run directory."""
     if run.directory is None:
         return run
@@ -334,7 +336,7 @@ def with_evidence(run: JudgedRun) -> JudgedRun:
     return replace(run, console=text, postmortem=document)
 
 
-def verdict_record(run: JudgedRun) -> VerdictRecord:
+def verdict_record(run: EvaluatedRun) -> VerdictRecord:
     """Return the verdict as a result records it."""
     verdict = run.verdict
     return VerdictRecord(passed=verdict.passed, budget=run.budget, checks=verdict.checks)

@@ -68,7 +68,7 @@ from harness.runs.device_data import (
     to_bytes,
 )
 from harness.runs.directory import CONSOLE, PARTIAL, RunDirectory
-from harness.runs.evaluation import JudgedRun, evaluate_run, verdict_record, with_evidence
+from harness.runs.evaluation import EvaluatedRun, evaluate_run, verdict_record, with_evidence
 from harness.runs.request import SESSION_VARIABLE, RunRequest, current_commit
 from harness.runs.source import on_time_scales
 from harness.target.build import build_firmware, image_size
@@ -101,7 +101,7 @@ class FinishedRun:
 def run_model(
     request: RunRequest,
     stages: Stages = lambda *_: None,
-    ended: Callable[[JudgedRun], None] = lambda _: None,
+    ended: Callable[[EvaluatedRun], None] = lambda _: None,
 ) -> FinishedRun:
     """Run a model and write a run directory, also if the run fails after its start.
 
@@ -144,10 +144,10 @@ def run_model(
         raise
     finally:
         write_error = run.finish()
-        ended(run.judged_run)
+        ended(run.evaluated_run)
     if write_error is not None:
         raise write_error
-    return FinishedRun(run.result, trace, run.judged_run.comparison)
+    return FinishedRun(run.result, trace, run.evaluated_run.comparison)
 
 
 def _read_model(path: Path) -> bytes:
@@ -202,7 +202,7 @@ class _Run:
         self.request, self.board, self.model = request, board, model
         self.directory, self.stages = directory, stages
         self.console = CappedBuffer()
-        self._judged: JudgedRun | None = None
+        self._evaluated: EvaluatedRun | None = None
         self.began = time.monotonic()
         unfinished = Failure(UNFINISHED, "the run was cut off", "run it again", Owner.HOST)
         own_id = uuid.uuid4().hex
@@ -440,18 +440,18 @@ class _Run:
     def evaluate(self, trace: Trace, budget_file: Path | None) -> None:
         self._update(failure=None)
         path = self.directory.path
-        self._judged = evaluate_run(
+        self._evaluated = evaluate_run(
             *(shown(path), trace, self.result, budget_file, path), history=self.request.against
         )
-        verdict = verdict_record(self._judged)
+        verdict = verdict_record(self._evaluated)
         self._update(verdict=verdict, exit_code=0 if verdict.passed else 1)
 
     @property
-    def judged_run(self) -> JudgedRun:
+    def evaluated_run(self) -> EvaluatedRun:
         """The run for reports; without checks if it failed."""
         path = self.directory.path
-        failed = JudgedRun(shown(path), None, Verdict(()), directory=path)
-        return with_evidence(dataclasses.replace(self._judged or failed, result=self.result))
+        failed = EvaluatedRun(shown(path), None, Verdict(()), directory=path)
+        return with_evidence(dataclasses.replace(self._evaluated or failed, result=self.result))
 
     def fail(self, failure: Failure, exit_code: int) -> None:
         self._update(failure=failure, exit_code=exit_code)

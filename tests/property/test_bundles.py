@@ -26,7 +26,7 @@ from harness.report.formats import write_report
 from harness.runs import bundle
 from harness.runs.bundle import Manifest, Packed, pack, unpack, write_bundle
 from harness.runs.directory import RunDirectory
-from harness.runs.evaluation import JudgedRun, evaluate_path
+from harness.runs.evaluation import EvaluatedRun, evaluate_path
 from harness.runs.replay import Replayed, extract_bundle, open_bundle, replay
 from harness.runs.source import ReadOptions
 from tests.conftest import CommandResult
@@ -184,7 +184,7 @@ def test_what_a_bundle_says_is_said_again(
         write_report(home / "bundle.zip", [run])
         again = replayed(home / "bundle.zip")
         assert again.same, again.difference()
-        assert again.judgement.exit_code == (not run.passed)
+        assert again.verdict.exit_code == (not run.passed)
         assert b"home" not in again.then
         sources = {check.source for check in run.verdict.checks if check.code != "B05"}
         expected = "../budget.toml:" if extended else "budget.toml:"
@@ -253,7 +253,7 @@ def repacked(tmp_path: Path, files: dict[str, bytes], **facts: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize("field", ["judged", "budget", "etrecord", "debug_buffer"])
+@pytest.mark.parametrize("field", ["evaluated", "budget", "etrecord", "debug_buffer"])
 @pytest.mark.parametrize("name", ["/etc/passwd", "../../etc/passwd", "run", "trace"])
 def test_nothing_is_read_that_is_not_in_the_bundle(field: str, name: str, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=f"'{name}' is missing, but its manifest names it"):
@@ -322,7 +322,7 @@ def test_what_a_bundle_lacks_is_said(tmp_path: Path) -> None:
 def test_a_bundle_is_of_one_run_whose_files_are_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a bundle contains one run, not 2"):
         write_bundle([reported(), reported()])
-    gone = JudgedRun(str(tmp_path / "gone"), None, reported().verdict)
+    gone = EvaluatedRun(str(tmp_path / "gone"), None, reported().verdict)
     with pytest.raises(UsageError, match=r"cannot bundle .*gone: No such file"):
         write_bundle([gone])
     with pytest.raises(UsageError, match="cannot read the bundle"):
@@ -387,7 +387,7 @@ def test_a_file_of_a_run_directory_brings_all_of_it(etharness: Etharness, tmp_pa
     file = tmp_path / "b.zip"
     checked = etharness("check", tmp_path / "run/trace.etdp", "--report", file)
     manifest = open_bundle(file).manifest
-    assert manifest.judged == "run/trace.etdp"
+    assert manifest.evaluated == "run/trace.etdp"
     assert "run/result.json" in {entry.name for entry in manifest.files}
     assert etharness("replay", file).code == checked.code
 
