@@ -26,7 +26,7 @@ def absolute(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.abspath(path)) if os.fspath(path) else Path(path)  # noqa: PTH100
 
 
-def shown(path: Path) -> str:
+def display_path(path: Path) -> str:
     """Return a path for messages: relative to the working directory if it is below it."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -17,7 +17,7 @@ from harness.cli.options import (
     reading_options,
 )
 from harness.cli.output import OutputOptions
-from harness.files import shown
+from harness.files import display_path
 
 
 @click.command(name="compare", cls=PanelCommand)
@@ -63,7 +63,7 @@ def command(
         from harness.report.compare import comparison_document, side
 
         old, new = (
-            side(shown(path), source.trace, source.damage, source.later_dumps)
+            side(display_path(path), source.trace, source.damage, source.later_dumps)
             for path, source in zip((before, after), sources, strict=True)
         )
         click.echo(comparison_document(old, new, found), nl=False)

@@ -301,13 +301,12 @@ def reading_options(function: _F) -> _F:
     )
 
 
-def report_option(*names: str, required: bool = False) -> Callable[[_F], _F]:
+def report_option(*names: str) -> Callable[[_F], _F]:
     """An option for report files, ``--report`` by default, passed as the tuple ``reports``."""
     return option(
         *(names or ("--report",)),
         "reports",
         multiple=True,
-        required=required,
         type=FilePath(),
         callback=_check_reports,
         metavar="FILE",

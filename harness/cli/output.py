@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.errors import HarnessError
-from harness.files import shown
+from harness.files import display_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,7 +80,7 @@ def show_outcome(output: OutputOptions, outcome: FinishedRun, directory: Path) -
         output.console(),
         outcome.result,
         outcome.trace,
-        shown(directory),
+        display_path(directory),
         verbosity=output.verbosity,
         comparison=outcome.comparison,
     )

@@ -189,9 +189,9 @@ def _holders_of_places(unit: Unit) -> Iterator[HolderDocument]:
         name = f"labgrid place {place.name}"
         if identity is not None:
             yield HolderDocument(
-                *(name, unit.id, "process" if identity.pid else "person", 0, identity.user),
+                *(name, unit.id, "process", 0, identity.user),
                 host=identity.node,
-                pid=identity.pid or None,
+                pid=identity.pid,
                 command="",
                 since_utc=utc(identity.since),
                 until_utc=utc(identity.ends(place.allowed)),

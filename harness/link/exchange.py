@@ -277,18 +277,6 @@ class Exchange:
             self.check_alive()
             raise
 
-    def receive(self, until: float) -> Frame | None:
-        """Return the next good frame, or None if there is no frame before ``until``.
-
-        Raises:
-            LinkError: The stream ended.
-            RestartedError: The device reported that it started again.
-            TargetError: The stream ended because the target is dead.
-        """
-        while isinstance(heard := self.listen(until), FrameDamage):
-            pass
-        return heard
-
     def listen(self, until: float) -> Frame | FrameDamage | None:
         """Return the next good frame or sign of damage, or None at the time ``until``.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from harness.check.history.stored import Added
 from harness.check.subject import Subject
 from harness.errors import FormatError, HarnessError, InfrastructureError, UsageError
-from harness.files import shown
+from harness.files import display_path
 from harness.history import open_store
 from harness.records.result import Result, microseconds
 from harness.runs.directory import RESULT, RunDirectory
@@ -46,18 +46,20 @@ def add_directory(store: Store, path: Path) -> Added:
         result = run.read_result()
         microseconds(result.started_utc)  # raises if the time is invalid
     except (UsageError, OSError) as error:
-        return Added(shown(path), "refused", "", str(error))
+        return Added(display_path(path), "refused", "", str(error))
     if store.has(result.id, finished=not result.unfinished):  # without reading the trace again
-        return Added(shown(path), "there", result.id)
+        return Added(display_path(path), "there", result.id)
     try:
         subject, note = read_subject(run, result)
     except (UsageError, OSError) as error:
-        return Added(shown(path), "refused", result.id, str(error))
+        return Added(display_path(path), "refused", result.id, str(error))
     try:
         added = store.add(result, subject)
     except FormatError as error:
-        return Added(shown(path), "refused", result.id, error.message)
-    return Added(shown(path), "added" if added else "there", result.id, note if added else "")
+        return Added(display_path(path), "refused", result.id, error.message)
+    return Added(
+        display_path(path), "added" if added else "there", result.id, note if added else ""
+    )
 
 
 def add_reported(url: str | None, run: EvaluatedRun) -> None:

@@ -330,7 +330,7 @@ def _debug_buffer(session: Session) -> bytes:
 
 
 def save_earlier_postmortem(session: Session, directory: RunDirectory) -> None:
-    """Save the postmortem of an earlier crash before the run overwrites it on the device."""
+    """Save the postmortem of an earlier crash, which the run will overwrite on the device."""
     try:
         finding = fetch(session)
     except FormatError as error:

@@ -33,7 +33,7 @@ from harness.errors import (
     TargetError,
     UsageError,
 )
-from harness.files import read_tail, shown
+from harness.files import display_path, read_tail
 from harness.formatting import with_printable_text
 from harness.history.entries import provenance_of
 from harness.records.result import Failure, Result, VerdictRecord, moment
@@ -290,7 +290,7 @@ def find_run(
     result = run.read_result() if directory else None
     if result is not None and result.failure is not None:
         unread = EvaluatedRun(
-            shown(path), None, Verdict(()), result, directory=directory, given=given
+            display_path(path), None, Verdict(()), result, directory=directory, given=given
         )
         if run.trace_file is None:
             run.load_result()
@@ -309,7 +309,7 @@ def find_run(
     subject = replace(subject, dumps=source.later_dumps)
     return with_evidence(
         EvaluatedRun(
-            shown(path),
+            display_path(path),
             subject,
             Verdict(()),
             known,

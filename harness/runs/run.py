@@ -37,7 +37,7 @@ from harness.errors import (
     TargetError,
     UsageError,
 )
-from harness.files import absolute, find_model, shown
+from harness.files import absolute, display_path, find_model
 from harness.lab.flash_plan import FlashRequest
 from harness.lab.flashing import flash_and_open
 from harness.lab.postmortem import symbols_of_board
@@ -155,7 +155,7 @@ def _read_model(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise UsageError(
-            f"cannot read the model {shown(path)}: {error.strerror}",
+            f"cannot read the model {display_path(path)}: {error.strerror}",
             hint="--model takes a .pte file, or the name of a model that comes with the package, "
             "such as kws_int8",
         ) from error
@@ -240,7 +240,8 @@ class _Run:
             )
             try:
                 info = self._connect(session, build_id)
-                save_earlier_postmortem(session, self.directory)
+                if info.postmortem:
+                    save_earlier_postmortem(session, self.directory)
                 model_info = self._load(session, info)
                 self._set_inputs(session, model_info)
                 outcome, restart = self._execute(session)
@@ -364,7 +365,7 @@ class _Run:
         method = read_method(self.model, self.request.method)
         self._update(
             model=Model(
-                file=shown(self.request.model),
+                file=display_path(self.request.model),
                 sha256=hashlib.sha256(self.model).hexdigest(),
                 nbytes=len(self.model),
                 planned_bytes=info.planned_bytes,
@@ -441,7 +442,8 @@ class _Run:
         self._update(failure=None)
         path = self.directory.path
         self._evaluated = evaluate_run(
-            *(shown(path), trace, self.result, budget_file, path), history=self.request.against
+            *(display_path(path), trace, self.result, budget_file, path),
+            history=self.request.against,
         )
         verdict = verdict_record(self._evaluated)
         self._update(verdict=verdict, exit_code=0 if verdict.passed else 1)
@@ -450,7 +452,7 @@ class _Run:
     def evaluated_run(self) -> EvaluatedRun:
         """The run for reports; without checks if it failed."""
         path = self.directory.path
-        failed = EvaluatedRun(shown(path), None, Verdict(()), directory=path)
+        failed = EvaluatedRun(display_path(path), None, Verdict(()), directory=path)
         return with_evidence(dataclasses.replace(self._evaluated or failed, result=self.result))
 
     def fail(self, failure: Failure, exit_code: int) -> None:

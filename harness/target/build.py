@@ -88,17 +88,17 @@ def build_root() -> Path:
     return user_cache("build")
 
 
-def build_directory(source: Path, preset: str, root: Path | None = None) -> Path:
-    """Return the build directory of a preset of ``source``, in ``root`` or :func:`build_root`.
+def build_directory(source: Path, preset: str) -> Path:
+    """Return the build directory of a preset of ``source``, in `build_root`.
 
     CMake ties a build directory to one source directory, and a machine may have several copies of
     the project, so the name ends in eight hex digits of a hash of the source path.
     """
     digest = hashlib.sha256(str(source.resolve()).encode()).hexdigest()[:8]
-    return absolute(root or build_root()) / f"{preset}-{digest}"
+    return build_root() / f"{preset}-{digest}"
 
 
-def build_firmware(board: Board, *, root: Path | None = None) -> Firmware:
+def build_firmware(board: Board) -> Firmware:
     """Build a board's firmware, or update an earlier build.
 
     A complete build of the same sources with the same options is reused without starting CMake,
@@ -111,7 +111,7 @@ def build_firmware(board: Board, *, root: Path | None = None) -> Firmware:
     """
     build = _recipe(board)
     source = data_directory("firmware_stub")
-    directory = build_directory(source, build.preset, root)
+    directory = build_directory(source, build.preset)
     build_id = source_digest(source)
     options = {"ETD_BUILD_ID": build_id}
     if build.executorch:
@@ -130,11 +130,11 @@ def build_firmware(board: Board, *, root: Path | None = None) -> Firmware:
     return Firmware(image, build_id, directory, build.preset)
 
 
-def built_firmware(board: Board, *, root: Path | None = None) -> Firmware | None:
+def built_firmware(board: Board) -> Firmware | None:
     """Return the firmware if it is built from the current sources, else None; builds nothing."""
     build = _recipe(board)
     source = data_directory("firmware_stub")
-    directory = build_directory(source, build.preset, root)
+    directory = build_directory(source, build.preset)
     image, built = directory / build.image, directory / _BUILT
     build_id = source_digest(source)
     there = image.is_file() and built.is_file() and build_id in built.read_text()

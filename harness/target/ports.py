@@ -69,25 +69,21 @@ def system_root() -> Path:
     return absolute(os.environ.get(ROOT_VARIABLE) or "/")
 
 
-def list_ports(root: Path | None = None) -> list[SerialPort]:
-    """Return all serial ports, sorted by device name.
-
-    Args:
-        root: Directory with ``sys`` and ``dev``; None for ``system_root``.
-    """
-    root = root or system_root()
+def list_ports() -> list[SerialPort]:
+    """Return all serial ports, sorted by device name."""
+    root = system_root()
     links = dict(_links(root / "dev/serial"))
     ports = (_port(root, tty, links) for tty in sorted((root / "sys/class/tty").glob("*")))
     return [port for port in ports if port is not None]
 
 
-def find_port(wanted: UsbPort, root: Path | None = None) -> str:
+def find_port(wanted: UsbPort) -> str:
     """Return the current device name of ``wanted``.
 
     Raises:
         PortError: No port matches, or several do; the message lists the candidates.
     """
-    ports = list_ports(root)
+    ports = list_ports()
     found = [port for port in ports if port.matches(wanted)]
     if len(found) == 1:
         return found[0].device

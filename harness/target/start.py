@@ -69,10 +69,6 @@ class Target(Protocol):
         """
         ...
 
-    def console_tail(self) -> str:
-        """Return the last lines of its output outside the link."""
-        ...
-
     def close(self) -> None:
         """End the target; further calls do nothing."""
         ...
@@ -246,10 +242,6 @@ class ProcessTarget:
             TargetError: It ended; the message has its exit status and its last output.
         """
         self._child.check_alive(_DYING_S if self.transport.ended else 0.0)
-
-    def console_tail(self) -> str:
-        """Return the last lines of its standard error."""
-        return self._child.tail()
 
     def close(self) -> None:
         """Close the stream and end the process; further calls do nothing."""

@@ -50,7 +50,7 @@ class Identity:
     Attributes:
         node: The host that made it.
         user: The user who made it.
-        pid: The process that holds it; 0 for a lease without a process.
+        pid: The process that holds it.
         started: Start time of that process in clock ticks; distinguishes it from a later process
             with the same pid.
         system: Identifies the boot and pid namespace that the pid belongs to.
@@ -69,9 +69,9 @@ class Identity:
     nonce: str
 
     @classmethod
-    def new(cls, term_s: float, *, outlives_process: bool = False) -> Identity:
+    def new(cls, term_s: float) -> Identity:
         """Return an identity valid for ``term_s`` seconds, at most until this process ends."""
-        pid = 0 if outlives_process else os.getpid()
+        pid = os.getpid()
         return cls(
             node=re.sub(r"[/~\s]", "-", socket.gethostname()) or "host",
             user=re.sub(r"[/\s]", "-", getpass.getuser()) or "user",
@@ -122,8 +122,8 @@ class Identity:
 
     @property
     def lives(self) -> bool | None:
-        """Whether its process is alive; None without a process, or for one of another system."""
-        if not self.pid or self.system != _this_system():
+        """Whether its process is alive; None for a process of another system."""
+        if self.system != _this_system():
             return None
         return process_start(self.pid) == self.started
 
@@ -138,9 +138,8 @@ class Identity:
 
     def describe(self, allowed: Iterable[str] = ()) -> str:
         """Return process, user, host and times, for messages."""
-        process = f"process {self.pid} of " if self.pid else ""
         times = f"since {utc(self.since)}, until {utc(self.ends(allowed))}"
-        return f"{process}{self.user} on {self.node}, {times}"
+        return f"process {self.pid} of {self.user} on {self.node}, {times}"
 
 
 def utc(seconds: int) -> str:
