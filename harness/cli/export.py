@@ -9,8 +9,17 @@ import click
 
 from harness.analyze.operands import find_method
 from harness.analyze.ticks import suspected_widths
-from harness.cli.command import MODEL, OUTPUT, PanelCommand, option, panel
-from harness.cli.options import FilePath, ReadingOptions, output_options, reading_options
+from harness.cli.options import (
+    MODEL,
+    OUTPUT,
+    FilePath,
+    PanelCommand,
+    ReadingOptions,
+    option,
+    output_options,
+    panel,
+    reading_options,
+)
 from harness.cli.output import OutputOptions
 from harness.decode.pte import read_program
 from harness.errors import UsageError

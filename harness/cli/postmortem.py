@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.command import OUTPUT, PanelCommand, option, panel
-from harness.cli.options import FilePath, baud_option, optional_target_options, output_options
+from harness.cli.options import (
+    OUTPUT,
+    FilePath,
+    PanelCommand,
+    baud_option,
+    option,
+    optional_target_options,
+    output_options,
+    panel,
+)
 from harness.cli.output import OutputOptions
 from harness.errors import UsageError
 

@@ -7,35 +7,34 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.command import (
+from harness.cli.completers import complete_models
+from harness.cli.options import (
     FLASHING,
     MODEL,
     OUTPUT,
     TRACING,
     VERDICT,
-    PanelCommand,
-    option,
-    panel,
-)
-from harness.cli.completers import complete_models
-from harness.cli.options import (
     FilePath,
-    HistoryKeeper,
+    PanelCommand,
     absolute_history,
     baseline_option,
     baud_option,
+    flash_options,
+    option,
+    output_directory,
     output_options,
+    panel,
     report_option,
     target_options,
     time_scale_option,
 )
-from harness.cli.output import OutputOptions, show_outcome, write_reports
+from harness.cli.output import HistoryKeeper, OutputOptions, show_outcome, write_reports
 from harness.link.values import PROFILES, VALUES, WHEN_FULL
 
 if TYPE_CHECKING:
     from harness.check.history.baseline import BaselineRef
     from harness.lab.units import Chosen
-    from harness.runs.judged_run import JudgedRun
+    from harness.runs.evaluation import EvaluatedRun
 
 _EXAMPLES = """\b
 Examples:
@@ -85,24 +84,7 @@ Examples:
 @panel(
     FLASHING,
     option("--flash", is_flag=True, help="Flash the board before the run."),
-    option(
-        "--image",
-        metavar="FILE",
-        type=FilePath(),
-        help="Firmware image to flash.  [default: the board's firmware, built here]",
-    ),
-    option(
-        "--tool",
-        "flash_tool",
-        metavar="NAME",
-        help="Flashing tool.  [default: the first installed one that the board file lists]",
-    ),
-    option(
-        "--probe",
-        default="",
-        metavar="PROBE",
-        help="Debug probe as VID:PID:Serial, hexadecimal.  [default: the unit's, or the only one]",
-    ),
+    *flash_options,
 )
 @panel(
     TRACING,
@@ -177,16 +159,7 @@ Examples:
 )
 @panel(
     OUTPUT,
-    option(
-        "-o",
-        "--output",
-        "directory",
-        default=Path("out/run"),
-        show_default=True,
-        metavar="DIR",
-        type=FilePath(),
-        help="Run directory to create.",
-    ),
+    output_directory("out/run", "Run directory to create."),
     report_option(),
     option(
         "--history",
@@ -222,7 +195,7 @@ def command(
     seed: int,
     flash: bool,
     image: Path | None,
-    flash_tool: str | None,
+    tool: str | None,
     probe: str,
     budget: Path | None,
     trace_limit: int,
@@ -247,7 +220,7 @@ def command(
     from harness.runs.request import RunRequest
     from harness.runs.run import run_model
 
-    if (image or flash_tool or probe) and not flash:
+    if (image or tool or probe) and not flash:
         raise click.UsageError("--image, --tool and --probe require --flash")
     project = find_project()
     history = history or configured_history()
@@ -275,12 +248,12 @@ def command(
         leased=chosen.leased,
         commit=commit,
         session=session,
-        flash=HowToFlash(image, flash_tool, probe or chosen.probe) if flash else None,
+        flash=HowToFlash(image, tool, probe or chosen.probe) if flash else None,
         against=history_of(history, baseline) if baseline is not None else None,
     )
     keeping = HistoryKeeper(history)
 
-    def ended(run: JudgedRun) -> None:
+    def ended(run: EvaluatedRun) -> None:
         keeping.add(run)
         write_reports(reports, [run])
 

@@ -11,8 +11,7 @@ from msgspec.structs import force_setattr, replace
 
 from harness.config.toml_file import read_toml
 from harness.errors import UsageError, did_you_mean
-from harness.files import absolute
-from harness.resources import data_directory
+from harness.files import absolute, data_directory
 
 Positive = Annotated[int, msgspec.Meta(gt=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]

@@ -138,8 +138,8 @@ def _target(job: Job[CopyOptions]) -> Path:
 
 def _drives(label: str) -> Iterator[Path]:
     """Yield drives mounted under this label, or under it with a number appended."""
-    for place in _MOUNTS:
-        root = system_root() / place.lstrip("/")
+    for folder in _MOUNTS:
+        root = system_root() / folder.lstrip("/")
         for pattern in (f"{label}*", f"*/{label}*"):
             for path in sorted(root.glob(pattern)):
                 if re.fullmatch(rf"{re.escape(label)}\d*", path.name) and _marks(path):

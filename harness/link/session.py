@@ -17,8 +17,7 @@ from harness.link.download import download
 from harness.link.exchange import Exchange, LinkStatistics, Progress
 from harness.link.frames import Frame
 from harness.link.messages import baud_request, parse_empty
-from harness.link.run import DeviceRun, RunOutcome
-from harness.link.transfer import LogChunks
+from harness.link.run import DeviceRun, LogChunks, RunOutcome
 from harness.link.transports import Transport
 from harness.link.upload import upload
 from harness.link.values import (
@@ -45,9 +44,20 @@ from harness.records.clock_domain import Ping
 
 _log = logging.getLogger(__name__)
 
+
 _PROBES: Final = 4
 """PINGs at the new rate, within the time that the device stays there without a good frame."""
+
+
 _TRIAL_S: Final = BAUD_TRIAL_MS / 1000
+
+
+_HELLO_INTERVAL_S: Final = 0.25
+"""Interval of HELLOs to a booting board, which does not receive yet."""
+
+
+_STATE_LOST: Final = (Status.WRONG_STATE, Status.BAD_REGION, Status.GAP, Status.BAD_INPUT)
+"""Statuses that can mean that the device restarted and lost its state."""
 
 
 def raise_baud(exchange: Exchange, offered: Sequence[int], wanted: Sequence[int]) -> int:
@@ -133,13 +143,6 @@ def _reconnect(exchange: Exchange) -> None:
                 f"no answer after the fallback to {exchange.baud} baud",
                 hint="reset the board; leave the rate alone with --baud if this happens again",
             )
-
-
-_HELLO_INTERVAL_S: Final = 0.25
-"""Interval of HELLOs to a booting board, which does not receive yet."""
-
-_STATE_LOST: Final = (Status.WRONG_STATE, Status.BAD_REGION, Status.GAP, Status.BAD_INPUT)
-"""Statuses that can mean that the device restarted and lost its state."""
 
 
 class Session:

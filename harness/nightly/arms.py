@@ -160,7 +160,7 @@ def _arm_comparison(
         before=before,
         after=after,
         passed=passed,
-        said=summary,
+        summary=summary,
         units=comparison.units if comparison else (),
         counts=dict(Counter(number.judgement for number in numbers)),
         changed=tuple(map(_changed, changed[:_MOST])),

@@ -18,7 +18,7 @@ import msgspec
 from harness.config.toml_file import Document
 from harness.errors import HarnessError, Owner
 from harness.files import read_regular
-from harness.lab.leases import hold
+from harness.lab.units import hold
 from harness.nightly.child import Children, Ending
 from harness.nightly.classify import Examined, command_failed
 from harness.nightly.plan import NightlyPlan, NightUnit, model_file, options_of
@@ -102,9 +102,9 @@ class Commands:
         except (OSError, ValueError):
             return found  # the command failed before it printed its document
         failed = [each for each in health.findings if each.state == "fail"]
-        warnings = [each.said for each in health.findings if each.state == "warn"]
+        warnings = [each.message for each in health.findings if each.state == "warn"]
         if failed:
-            why = "; ".join(f"{each.part}: {each.said}" for each in failed)
+            why = "; ".join(f"{each.part}: {each.message}" for each in failed)
             return Examined(False, health.owner, why)
         return replace(found, message="; ".join(warnings)) if found.well else found
 

@@ -38,9 +38,10 @@ from harness.records.nightly import (
 from harness.records.result import encode, moment
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
-from harness.runs.evaluation import evaluate_path
-from harness.runs.judged_run import DEFAULT_OPTIONS, JudgedRun
-from harness.runs.source import Source, load_with_options
+from harness.runs.evaluation import EvaluatedRun, evaluate_path
+
+_MOST_FAILED: Final = 100
+"""Largest number of failed runs that reports show in full."""
 
 
 class ReportWriter(Protocol):
@@ -49,12 +50,8 @@ class ReportWriter(Protocol):
     def check_report_file(self, file: Path) -> None:
         """Raise UsageError unless a report can be written to ``file``."""
 
-    def write_report(self, file: Path, runs: Sequence[JudgedRun], night: NightDocument) -> None:
+    def write_report(self, file: Path, runs: Sequence[EvaluatedRun], night: NightDocument) -> None:
         """Write a report of ``night`` that shows ``runs``; its suffix selects the format."""
-
-
-_MOST_FAILED: Final = 100
-"""Largest number of failed runs that reports show in full."""
 
 
 def run_nightly(
@@ -177,7 +174,7 @@ def summary_of(
         counts=counts_of(outcomes),
         outcomes=tuple(outcomes),
         units=units,
-        sides=arms,
+        arms=arms,
         quarantine=quarantine,
         troubles=tuple(troubles),
         notes=tuple(notes),
@@ -239,7 +236,7 @@ def _report(night: Night, document: NightDocument, writer: ReportWriter) -> list
     runs = []
     for path in shown_runs(document.outcomes):
         try:
-            runs.append(evaluate_path(night.directory / path, load_source_of))
+            runs.append(evaluate_path(night.directory / path))
         except (HarnessError, OSError) as error:
             message = error.message if isinstance(error, HarnessError) else str(error)
             troubles.append(
@@ -251,11 +248,6 @@ def _report(night: Night, document: NightDocument, writer: ReportWriter) -> list
         except HarnessError as error:
             troubles.append(_trouble(error))
     return troubles
-
-
-def load_source_of(path: Path) -> Source:
-    """Read a run directory without further files."""
-    return load_with_options(path, DEFAULT_OPTIONS)
 
 
 def shown_runs(outcomes: Sequence[StepOutcome]) -> list[str]:

@@ -69,7 +69,7 @@ def counts_of(outcomes: Sequence[StepOutcome]) -> dict[str, int]:
 def exit_code_of(
     outcomes: Iterable[StepOutcome],
     units: Iterable[UnitOutcome],
-    sides: Iterable[ArmComparison],
+    arms: Iterable[ArmComparison],
     troubles: Iterable[Trouble],
     *,
     not_run_fails: bool,
@@ -81,7 +81,7 @@ def exit_code_of(
     outcomes = list(outcomes)
     nothing_ran = all(outcome.outcome == "not run" for outcome in outcomes)
     owners = {outcome.owner or Owner.HOST for outcome in outcomes if outcome.counts}
-    owners |= {Owner.PRODUCT for side in sides if not side.passed}
+    owners |= {Owner.PRODUCT for arm in arms if not arm.passed}
     owners |= {trouble.owner for trouble in troubles}
     if not_run_fails or nothing_ran:
         owners |= {unit.owner or Owner.HOST for unit in units if unit.not_run}

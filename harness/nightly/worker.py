@@ -150,10 +150,10 @@ class Worker:
         try:
             cause, ended = self._flash(step)
             if cause is None:
-                place = self._directory / directory
-                ending = self._effects.run(self._unit, step, place, deadline)
+                path = self._directory / directory
+                ending = self._effects.run(self._unit, step, path, deadline)
                 ended, seconds = ending.text, ending.seconds
-                result = self._effects.result(place)
+                result = self._effects.result(path)
                 cause = cause_of(ending, result, deadline)
                 if ending.expired and deadline == left and cause.kind == "Deadline":
                     cause = Cause(stopped=True, message="the time limit was reached")

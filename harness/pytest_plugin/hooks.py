@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+
+# pytest offers no other way to shorten a traceback.
 from _pytest._code.code import TerminalRepr, Traceback
 
 import harness
@@ -16,46 +18,9 @@ from harness.errors import ChecksFailedError, HarnessError
 from harness.pytest_plugin.kept import Ledger, used_by
 from harness.pytest_plugin.options import MARKER, add_options, settings_of
 
-# pytest offers no other way to shorten a traceback.
-
+_CASE: Final = "_etharness_case"
 
 _OURS = Path(harness.__file__).parent
-
-
-def readable(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str | TerminalRepr:
-    """Return an error of this package for the test's author: without frames of this package.
-
-    Returns:
-        The ``longrepr`` of a test report.
-    """
-    error = excinfo.value
-    assert isinstance(error, HarnessError)
-    hint = f"try: {error.hint}" if error.hint else ""
-    theirs = [
-        *takewhile(
-            lambda entry: not _is_ours(entry.path),
-            dropwhile(lambda entry: _is_pytests(entry.path), excinfo.traceback),
-        )
-    ]
-    if not theirs:
-        return "\n  ".join(filter(None, [f"{type(error).__name__}: {error.message}", hint]))
-    if hint and hint not in getattr(error, "__notes__", ()):
-        error.add_note(hint)
-    excinfo.traceback = Traceback(theirs)
-    short = item.config.getoption("tbstyle") in ("short", "line", "native", "no")
-    return excinfo.getrepr(style="short" if short else "long", chain=False, tbfilter=False)
-
-
-def _is_ours(path: Path | str) -> bool:
-    return Path(path).is_relative_to(_OURS)
-
-
-def _is_pytests(path: Path | str) -> bool:
-    parts = Path(path).parts
-    return "_pytest" in parts or "pluggy" in parts
-
-
-_CASE: Final = "_etharness_case"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -122,3 +87,36 @@ def pytest_runtest_makereport(
     if report.failed and (text := used.describe(item, error)):
         report.sections.append(("etharness", text))
     return report
+
+
+def readable(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str | TerminalRepr:
+    """Return an error of this package for the test's author: without frames of this package.
+
+    Returns:
+        The ``longrepr`` of a test report.
+    """
+    error = excinfo.value
+    assert isinstance(error, HarnessError)
+    hint = f"try: {error.hint}" if error.hint else ""
+    theirs = [
+        *takewhile(
+            lambda entry: not _is_ours(entry.path),
+            dropwhile(lambda entry: _is_pytests(entry.path), excinfo.traceback),
+        )
+    ]
+    if not theirs:
+        return "\n  ".join(filter(None, [f"{type(error).__name__}: {error.message}", hint]))
+    if hint and hint not in getattr(error, "__notes__", ()):
+        error.add_note(hint)
+    excinfo.traceback = Traceback(theirs)
+    short = item.config.getoption("tbstyle") in ("short", "line", "native", "no")
+    return excinfo.getrepr(style="short" if short else "long", chain=False, tbfilter=False)
+
+
+def _is_ours(path: Path | str) -> bool:
+    return Path(path).is_relative_to(_OURS)
+
+
+def _is_pytests(path: Path | str) -> bool:
+    parts = Path(path).parts
+    return "_pytest" in parts or "pluggy" in parts

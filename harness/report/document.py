@@ -54,7 +54,7 @@ from harness.report.symbols import (
     origin_document,
 )
 from harness.report.values import ValuesDocument
-from harness.runs.judged_run import RunJudgement
+from harness.runs.evaluation import BundleVerdict
 from harness.target.doctor import ProgramFinding
 
 
@@ -145,7 +145,7 @@ SCHEMAS: dict[str, Any] = {
     "lab-ports": list[PortDocument],
     "postmortem": PostmortemDocument,
     "lab-power": Switched,
-    "replay": RunJudgement,
+    "replay": BundleVerdict,
     "lab-release": list[ReleasedDocument],
     "report": ReportDocument,
     "lab-units": list[UnitDocument],

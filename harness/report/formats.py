@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 from harness.errors import UsageError
 from harness.plugins import REPORTS, load_plugin, plugin_names, unfit_plugin
 from harness.records.nightly import NightDocument
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 
-Writer = Callable[[Sequence[JudgedRun], NightDocument | None], bytes]
+Writer = Callable[[Sequence[EvaluatedRun], NightDocument | None], bytes]
 """Makes a report of runs, one at least, or of a night with some of its runs."""
 
 
@@ -23,19 +23,19 @@ class _Format(NamedTuple):
     needs: Callable[[], object] = lambda: None
 
 
-def _json(runs: Sequence[JudgedRun], night: NightDocument | None) -> bytes:
+def _json(runs: Sequence[EvaluatedRun], night: NightDocument | None) -> bytes:
     from harness.report.results import report_document
 
     return report_document(runs, night)
 
 
-def _junit(runs: Sequence[JudgedRun], night: NightDocument | None) -> bytes:
+def _junit(runs: Sequence[EvaluatedRun], night: NightDocument | None) -> bytes:
     from harness.report.junit import junit_report
 
     return junit_report(runs, night)
 
 
-def _markdown(runs: Sequence[JudgedRun], night: NightDocument | None) -> bytes:
+def _markdown(runs: Sequence[EvaluatedRun], night: NightDocument | None) -> bytes:
     from harness.report.markdown import markdown_report
 
     return markdown_report(runs, night)
@@ -47,13 +47,13 @@ def _html_needs() -> object:
     return require_libraries()
 
 
-def _html(runs: Sequence[JudgedRun], night: NightDocument | None) -> bytes:
+def _html(runs: Sequence[EvaluatedRun], night: NightDocument | None) -> bytes:
     from harness.report.html import html_report
 
     return html_report(runs, night)
 
 
-def _bundle(runs: Sequence[JudgedRun], night: NightDocument | None) -> bytes:
+def _bundle(runs: Sequence[EvaluatedRun], night: NightDocument | None) -> bytes:
     from harness.runs.bundle import write_bundle
 
     if night is not None:
@@ -74,7 +74,9 @@ _FORMATS: Final[dict[str, _Format]] = {
 """Kinds of reports by suffix. What each needs is imported when it is written."""
 
 
-def write_report(file: Path, runs: Sequence[JudgedRun], night: NightDocument | None = None) -> None:
+def write_report(
+    file: Path, runs: Sequence[EvaluatedRun], night: NightDocument | None = None
+) -> None:
     """Write a report of ``runs`` atomically; an existing file is replaced.
 
     Args:

@@ -32,7 +32,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
+from harness.check.history.samples import History
 from harness.errors import DamagedError, UsageError
+from harness.history.history_json import decode_history, encode_history
 from harness.records.clock_domain import ClockDomain
 from harness.records.lab import FLASH, FLASH_LOG
 from harness.records.result import (
@@ -301,3 +303,20 @@ def from_clock_domain(domain: ClockDomain) -> ClockRecord:
     """Return the record of a clock domain."""
     hz = domain.hz or Fraction(0)
     return ClockRecord(domain.name, domain.bits, domain.down, hz.numerator, hz.denominator)
+
+
+def save_history(directory: Path, history: History) -> None:
+    """Save the history that a run was compared with, for later evaluations of the same run."""
+    RunDirectory(directory).write_late(HISTORY, encode_history(history))
+
+
+def load_history(directory: Path) -> History | None:
+    """Return the history that a run was compared with; None without one.
+
+    Raises:
+        FormatError: The file is not a history.
+    """
+    file = directory / HISTORY
+    if not file.is_file():
+        return None
+    return decode_history(file.read_bytes(), str(file))

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from harness.config.board import Board, attached, load_board
 from harness.decode.postmortem import is_postmortem
-from harness.errors import FormatError, HarnessError, RestartedError, UsageError
-from harness.lab.leases import hold_if
+from harness.errors import FormatError, UsageError
 from harness.lab.postmortem import (
     ExaminedPostmortem,
     Lookup,
@@ -17,69 +16,16 @@ from harness.lab.postmortem import (
     no_symbols,
     symbols_of_board,
 )
-from harness.lab.units import Chosen
+from harness.lab.units import Chosen, hold_if
 from harness.link.session import Session
 from harness.link.wire import Reset
-from harness.records.result import encode
 from harness.runs.directory import (
-    EARLIER_POSTMORTEM,
-    EARLIER_POSTMORTEM_IMAGE,
-    LOG,
-    POSTMORTEM,
     POSTMORTEM_IMAGE,
     RunDirectory,
 )
-from harness.target import start_target
+from harness.target.start import start_target
 
 _log = logging.getLogger(__name__)
-
-
-def save_earlier_postmortem(session: Session, directory: RunDirectory) -> None:
-    """Save the postmortem of an earlier crash before the run overwrites it on the device."""
-    try:
-        finding = fetch(session)
-    except FormatError as error:
-        _log.warning("cannot read the postmortem of an earlier crash: %s", error.message)
-        return
-    if finding is not None:
-        _log.warning(
-            "the device has the postmortem of an earlier crash: %s", finding.document.message
-        )
-        directory.write(EARLIER_POSTMORTEM_IMAGE, finding.image)
-        directory.write(EARLIER_POSTMORTEM, encode(finding.document))
-
-
-def explain(
-    error: RestartedError,
-    session: Session,
-    timeout_s: float,
-    directory: RunDirectory,
-    lookup: Lookup,
-) -> tuple[RestartedError, int | None]:
-    """Explain the restart of a device by its postmortem, and save that in the run directory.
-
-    Returns:
-        The error to raise, and the number of completed executions; None if it is unknown.
-    """
-    try:
-        session.hello(timeout_s)
-        finding = fetch(session, lookup)
-    except HarnessError as second:
-        _log.warning("cannot read the postmortem: %s", second.message)
-        return error, None
-    if finding is None:
-        return error, None
-    directory.write(POSTMORTEM_IMAGE, finding.image)
-    directory.write(POSTMORTEM, encode(finding.document))
-    if finding.found.log:
-        directory.write(LOG, finding.found.log)
-    location = finding.document.places.get("PC")
-    at = f", at {location}" if location else ""
-    explained = RestartedError(
-        f"{error.message}: {finding.document.message}{at}",
-        hint=f"`etharness postmortem {directory.path}` shows registers, allocators and last events",
-    )
-    return explained, finding.found.completed if finding.found.running else None
 
 
 def postmortem_of_path(path: Path, lookup: Lookup | None = None) -> ExaminedPostmortem:

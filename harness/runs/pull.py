@@ -13,17 +13,16 @@ from harness.analyze.placement import quality_of_run
 from harness.capped import CappedBuffer
 from harness.config.board import attached, load_board
 from harness.errors import TargetError
-from harness.lab.leases import hold_if
-from harness.lab.units import Chosen
+from harness.lab.units import Chosen, hold_if
 from harness.link.session import Session
 from harness.link.wire import State
 from harness.records.result import Result
-from harness.runs.collect import describe_target, pull_trace, record_pings, steadiness_of
+from harness.runs.device_data import describe_target, pull_trace, record_pings, steadiness_of
 from harness.runs.directory import CONSOLE, RunDirectory
 from harness.runs.run import FinishedRun
 from harness.runs.source import on_time_scales
-from harness.target import start_target
 from harness.target.ports import describe
+from harness.target.start import start_target
 
 
 def pull(

@@ -38,48 +38,42 @@ from harness.errors import (
     TargetError,
     UsageError,
 )
-from harness.files import absolute, shown
+from harness.files import absolute, display_path, find_model, read_model
 from harness.lab.flash_plan import FlashRequest
 from harness.lab.flashing import flash_and_open
-from harness.lab.leases import hold_if
 from harness.lab.postmortem import symbols_of_board
-from harness.lab.units import check_identity
-from harness.link.run import RunOutcome
+from harness.lab.units import check_identity, hold_if
+from harness.link.run import LogChunks, RunOutcome
 from harness.link.session import Session
-from harness.link.transfer import LogChunks
 from harness.link.values import ModelInfo, TargetInfo
 from harness.link.wire import Region, Status
 from harness.records.clock_domain import Ping
 from harness.records.result import UNFINISHED, Failure, Model, Result, TensorRecord
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
-from harness.resources import find_model
-from harness.runs.collect import (
+from harness.runs.device_data import (
     delegate_calls,
     describe_target,
+    explain,
+    from_bytes,
     planned_sizes,
     pull_trace,
+    read_inputs,
     read_method,
+    read_references,
     record_pings,
     record_restart,
-    steadiness_of,
-)
-from harness.runs.directory import CONSOLE, PARTIAL, RunDirectory
-from harness.runs.evaluation import evaluate_run, verdict_record, with_evidence
-from harness.runs.judged_run import JudgedRun
-from harness.runs.postmortem import explain, save_earlier_postmortem
-from harness.runs.request import SESSION_VARIABLE, RunRequest, current_commit
-from harness.runs.source import on_time_scales
-from harness.runs.tensors import (
-    from_bytes,
-    read_inputs,
-    read_model,
-    read_references,
+    save_earlier_postmortem,
     save_references,
+    steadiness_of,
     to_bytes,
 )
-from harness.target import Target, start_target
+from harness.runs.directory import CONSOLE, PARTIAL, RunDirectory
+from harness.runs.evaluation import EvaluatedRun, evaluate_run, verdict_record, with_evidence
+from harness.runs.request import SESSION_VARIABLE, RunRequest, current_commit
+from harness.runs.source import on_time_scales
 from harness.target.build import build_firmware, image_size
+from harness.target.start import Target, start_target
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,7 +102,7 @@ class FinishedRun:
 def run_model(
     request: RunRequest,
     stages: Stages = lambda *_: None,
-    ended: Callable[[JudgedRun], None] = lambda _: None,
+    ended: Callable[[EvaluatedRun], None] = lambda _: None,
 ) -> FinishedRun:
     """Run a model and write a run directory, also if the run fails after its start.
 
@@ -151,10 +145,10 @@ def run_model(
         raise
     finally:
         write_error = run.finish()
-        ended(run.judged_run)
+        ended(run.evaluated_run)
     if write_error is not None:
         raise write_error
-    return FinishedRun(run.result, trace, run.judged_run.comparison)
+    return FinishedRun(run.result, trace, run.evaluated_run.comparison)
 
 
 def _budget_file(request: RunRequest, board: Board, board_file: Path) -> Path | None:
@@ -198,7 +192,7 @@ class _Run:
         self.request, self.board, self.model = request, board, model
         self.directory, self.stages = directory, stages
         self.console = CappedBuffer()
-        self._judged: JudgedRun | None = None
+        self._evaluated: EvaluatedRun | None = None
         self.began = time.monotonic()
         unfinished = Failure(UNFINISHED, "the run was cut off", "run it again", Owner.HOST)
         own_id = uuid.uuid4().hex
@@ -236,7 +230,8 @@ class _Run:
             )
             try:
                 info = self._connect(session, build_id)
-                save_earlier_postmortem(session, self.directory)
+                if info.postmortem:
+                    save_earlier_postmortem(session, self.directory)
                 model_info = self._load(session, info)
                 self._set_inputs(session, model_info)
                 outcome, restart = self._execute(session)
@@ -275,7 +270,7 @@ class _Run:
         if (started_here and flash is None) or (flash and flash.image is None):
             self.stages("building the firmware", 0, 0)
             firmware = build_firmware(self.board)
-            self._update(image=image_size(firmware, firmware.preset))
+            self._update(image=image_size(firmware))
         if flash is not None:
             how = dataclasses.replace(flash, image=firmware.image) if firmware else flash
             wanted = FlashRequest(
@@ -362,7 +357,7 @@ class _Run:
         if missing := missing_operators(method, available):
             raise TargetError(
                 f"{info.board} has no kernel for {', '.join(missing)}, which "
-                f"{shown(self.request.model)} calls",
+                f"{display_path(self.request.model)} calls",
                 hint="`etharness inspect` shows which boards a model fits",
             )
 
@@ -379,7 +374,7 @@ class _Run:
         method = read_method(self.model, self.request.method)
         self._update(
             model=Model(
-                file=shown(self.request.model),
+                file=display_path(self.request.model),
                 sha256=hashlib.sha256(self.model).hexdigest(),
                 nbytes=len(self.model),
                 planned_bytes=info.planned_bytes,
@@ -455,18 +450,19 @@ class _Run:
     def evaluate(self, trace: Trace, budget_file: Path | None) -> None:
         self._update(failure=None)
         path = self.directory.path
-        self._judged = evaluate_run(
-            *(shown(path), trace, self.result, budget_file, path), history=self.request.against
+        self._evaluated = evaluate_run(
+            *(display_path(path), trace, self.result, budget_file, path),
+            history=self.request.against,
         )
-        verdict = verdict_record(self._judged)
+        verdict = verdict_record(self._evaluated)
         self._update(verdict=verdict, exit_code=0 if verdict.passed else 1)
 
     @property
-    def judged_run(self) -> JudgedRun:
+    def evaluated_run(self) -> EvaluatedRun:
         """The run for reports; without checks if it failed."""
         path = self.directory.path
-        failed = JudgedRun(shown(path), None, Verdict(()), directory=path)
-        return with_evidence(dataclasses.replace(self._judged or failed, result=self.result))
+        failed = EvaluatedRun(display_path(path), None, Verdict(()), directory=path)
+        return with_evidence(dataclasses.replace(self._evaluated or failed, result=self.result))
 
     def fail(self, failure: Failure, exit_code: int) -> None:
         self._update(failure=failure, exit_code=exit_code)

@@ -6,10 +6,12 @@ A path is a run directory, a device log, ED00 files or a console capture.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -17,7 +19,8 @@ from harness.analyze.converters import parse_time_scales, rescale
 from harness.analyze.operands import Arguments, event_arguments, find_method
 from harness.analyze.symbols import EventSymbols, event_symbols, symbol_table
 from harness.analyze.ticks import with_width
-from harness.decode.dumps import Dump, is_device_log, read_dumps
+from harness.check.subject import ModelOutput
+from harness.decode.dumps import Dump, read_dumps
 from harness.decode.etrecord import read_etrecord
 from harness.decode.program import Method
 from harness.decode.pte import read_program
@@ -33,61 +36,36 @@ from harness.runs.directory import (
     RunDirectory,
     to_clock_domain,
 )
-from harness.runs.judged_run import ReadOptions
 
 
 @dataclass(frozen=True, slots=True)
-class ModelMetadata:
-    """Metadata for every event of a trace; each list has one item per event.
+class ReadOptions:
+    """Options for reading and evaluating a trace, in addition to its run directory.
 
     Attributes:
-        symbols: From the ETRecord; None without one.
-        arguments: From the model; None without it.
-        method: The method that ran; None without the model.
+        clock: Clock of a file that does not record one.
+        salvage: Read the intact part of a damaged file.
+        debug_buffer: File with the bytes of logged tensors.
+        time_scales: Time scales of delegate events, by pattern.
+        etrecord: The ETRecord of the model.
+        day: Date for waivers that expire; None for the date of the run, or today.
+        board: Board type for the rules, for a trace without a result.
+        model: Model for the rules, for a trace without a result.
+        clock_bits: Width of the counter of clock 0; None for that of the file.
     """
 
-    symbols: list[EventSymbols | None] | None = None
-    arguments: list[Arguments | None] | None = None
-    method: Method | None = None
+    clock: ClockDomain | None = None
+    salvage: bool = False
+    debug_buffer: Path | None = None
+    time_scales: Mapping[str, str] = field(default_factory=dict)
+    etrecord: Path | None = None
+    day: date | None = None
+    board: str = ""
+    model: str = ""
+    clock_bits: int | None = None
 
 
-def load_metadata(
-    source: Source,
-    *,
-    etrecord: Path | None = None,
-    model: Path | None = None,
-    method: str | None = None,
-) -> ModelMetadata:
-    """Return the metadata of the events of ``source``.
-
-    Args:
-        source: The trace.
-        etrecord: Path of an ETRecord.
-        model: Path of the model's ``.pte``.
-        method: The method that ran. None for that of the run's result, else the only method with
-            the operators of the trace, else the only method.
-
-    Raises:
-        UsageError: A file is missing, or the method is ambiguous.
-        FormatError: A file is damaged.
-        NotComparableError: The trace is of another model.
-    """
-    trace = source.trace
-    if method is None and source.result is not None and source.result.model is not None:
-        method = source.result.model.method
-    arguments = symbols = found = None
-    if model is not None:
-        if not model.is_file():
-            raise UsageError(f"model {model} not found")
-        found = find_method(read_program(model.read_bytes()), trace, method)
-        method = found.name
-        arguments = event_arguments(trace, found)
-    if etrecord is not None:
-        symbols = event_symbols(trace, symbol_table(read_etrecord(etrecord), method))
-    return ModelMetadata(symbols, arguments, found)
-
-
-__all__ = ["Source", "counts_of", "is_device_log", "load_source", "read_trace"]
+DEFAULT_OPTIONS: Final = ReadOptions()
 
 
 @dataclass(frozen=True)
@@ -279,6 +257,57 @@ def on_time_scales(trace: Trace, scales: Mapping[str, str], model: Model | None)
     return rescale(trace, parse_time_scales(scales), backends)
 
 
+@dataclass(frozen=True, slots=True)
+class ModelMetadata:
+    """Metadata for every event of a trace; each list has one item per event.
+
+    Attributes:
+        symbols: From the ETRecord; None without one.
+        arguments: From the model; None without it.
+        method: The method that ran; None without the model.
+    """
+
+    symbols: list[EventSymbols | None] | None = None
+    arguments: list[Arguments | None] | None = None
+    method: Method | None = None
+
+
+def load_metadata(
+    source: Source,
+    *,
+    etrecord: Path | None = None,
+    model: Path | None = None,
+    method: str | None = None,
+) -> ModelMetadata:
+    """Return the metadata of the events of ``source``.
+
+    Args:
+        source: The trace.
+        etrecord: Path of an ETRecord.
+        model: Path of the model's ``.pte``.
+        method: The method that ran. None for that of the run's result, else the only method with
+            the operators of the trace, else the only method.
+
+    Raises:
+        UsageError: A file is missing, or the method is ambiguous.
+        FormatError: A file is damaged.
+        NotComparableError: The trace is of another model.
+    """
+    trace = source.trace
+    if method is None and source.result is not None and source.result.model is not None:
+        method = source.result.model.method
+    arguments = symbols = found = None
+    if model is not None:
+        if not model.is_file():
+            raise UsageError(f"model {model} not found")
+        found = find_method(read_program(model.read_bytes()), trace, method)
+        method = found.name
+        arguments = event_arguments(trace, found)
+    if etrecord is not None:
+        symbols = event_symbols(trace, symbol_table(read_etrecord(etrecord), method))
+    return ModelMetadata(symbols, arguments, found)
+
+
 def counts_of(trace: Trace) -> dict[str, int]:
     """Return the counts of a log that a result records, by field of ``TraceSummary``."""
     losses, executions = trace.losses, 0
@@ -306,6 +335,42 @@ def read_trace(data: bytes, clocks: Sequence[ClockDomain]) -> Trace:
         FormatError: The data is neither, or is inconsistent.
     """
     return _joined([dump.trace for dump in read_dumps(data, clocks).dumps])
+
+
+def read_npy(path: Path) -> np.ndarray:
+    """Read an array from a ``.npy`` file.
+
+    Raises:
+        UsageError: The file is missing, or is not an array.
+    """
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise UsageError(f"{path}: not a readable .npy file: {error}") from error
+    if not isinstance(array, np.ndarray):
+        raise UsageError(f"{path}: contains several arrays", hint="give a .npy file with one array")
+    return array
+
+
+def compared_outputs(result: Result, directory: Path | None) -> tuple[ModelOutput, ...]:
+    """Return the outputs of a run with their references; () without references.
+
+    Raises:
+        UsageError: A file that the result names is missing, or is not an array.
+    """
+    reference, model = result.reference, result.model
+    if reference is None or model is None or directory is None or not model.outputs:
+        return ()
+    return tuple(
+        ModelOutput(
+            output.file,
+            read_npy(directory / output.file),
+            read_npy(directory / file),
+            reference.rtol,
+            reference.atol,
+        )
+        for output, file in zip(model.outputs, reference.files, strict=True)
+    )
 
 
 def _miscounted(file: Path, result: Result, trace: Trace) -> DamagedError | None:

@@ -20,9 +20,9 @@ from harness.decode.ed00 import read_ed00
 from harness.errors import DeviceRefusedError
 from harness.link.wire import Region
 from harness.records.trace import NO_NAME, Kind, Trace
+from harness.runs.device_data import from_bytes, to_bytes
 from harness.runs.request import RunRequest
 from harness.runs.run import FinishedRun, run_model
-from harness.runs.tensors import from_bytes, to_bytes
 from tests.conftest import FIXTURES, MODELS
 from tests.support.boards import started
 

@@ -16,7 +16,7 @@ from harness.config.board import (
     load_board,
 )
 from harness.errors import UsageError
-from harness.resources import data_directory
+from harness.files import data_directory
 from tests.support.boards import INT8_MODELS_THAT_FIT
 
 NATIVE = (data_directory("boards") / "native.toml").read_text()

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from harness.analyze.values import TOLERANCES, LoggedTrace, compare_values
 from harness.errors import NotComparableError
+from harness.files import data_directory
 from harness.records.trace import Block, DebugValue, Kind, TensorValue, Trace
-from harness.resources import data_directory
 from tests.conftest import CommandResult
 
 Etharness = Callable[..., CommandResult]

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from harness.config.board import board_names, load_board
 from harness.errors import InfrastructureError, UsageError
+from harness.files import data_directory
 from harness.flash.image import Image, ImageFormat, Segment
 from harness.flash.probes import Probe, choose_probe, connected, parse_selector
 from harness.flash.selection import check_flash, choose_tool
 from harness.flash.tool import Job
 from harness.flash.tools import TOOLS
-from harness.resources import data_directory
 
 ELF = Image(
     Path("/i/f.elf"), ImageFormat.ELF, (Segment(0x800_0000, b"code"), Segment(0x800_0010, b"d")), ""

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness.files import data_directory
 from harness.pytest_plugin import Duration, ms, ns, s, us
 from harness.pytest_plugin.cases import OPTIONS
-from harness.resources import data_directory
 from harness.runs.request import RunRequest
 from tests.support.inner_pytest import PLUGIN, inner
 

@@ -15,13 +15,13 @@ from harness.config.unit import Unit
 from harness.errors import HarnessError, Owner
 from harness.lab.flash_plan import FlashRequest, HowToFlash
 from harness.lab.flashing import flash_board
-from harness.lab.health.examination import examine
-from harness.lab.leases import hold_if
+from harness.lab.health import examine
 from harness.lab.power import switch
+from harness.lab.units import hold_if
 from harness.link.session import Session
 from harness.link.wire import Reset
 from harness.records.lab import Healing, Health, Step
-from harness.target import start_target
+from harness.target.start import start_target
 
 _log = logging.getLogger(__name__)
 

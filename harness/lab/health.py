@@ -44,20 +44,19 @@ from harness.errors import (
     TransportClosedError,
     UsageError,
 )
+from harness.files import data_directory
 from harness.flash.image import read_image
 from harness.formatting import printable
-from harness.lab.leases import hold_if
 from harness.lab.postmortem import fetch
-from harness.lab.units import check_identity
+from harness.lab.units import check_identity, hold_if
 from harness.link.exchange import LinkStatistics
 from harness.link.session import Session
 from harness.link.values import TargetInfo
 from harness.link.wire import Region, Reset
 from harness.records.lab import Health, HealthFinding, Part, RateQuality
-from harness.resources import data_directory
-from harness.target import Target, start_target
 from harness.target.build import Firmware, build_firmware
 from harness.target.ports import describe, list_ports
+from harness.target.start import Target, start_target
 
 PINGS: Final = 20
 GOOD_LOSS: Final = 0.001
@@ -73,6 +72,24 @@ _UP: Final = 16_384
 """Bytes to upload, the model padded with zeros: over a second on the slowest usual line."""
 _RUNS: Final = 40
 """Executions to log: some ten thousand bytes to download."""
+
+
+_LOSS_CODE: Final = 75
+"""Exit code when the line loses too many frames."""
+
+
+_HOST_ERRORS: Final = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EAGAIN)
+
+
+_MISSING_DEVICE: Final = (errno.ENOENT, errno.ENODEV, errno.ENXIO)
+
+
+_PRINTABLE: Final = string.printable.encode()
+
+
+_TEXT_SHARE: Final = 0.9
+"""Share of printable bytes above which output is text: a third of noise is printable, and nearly
+all output of a program, but for color codes."""
 
 
 def measure(
@@ -133,12 +150,12 @@ def measure_rates(
     for baud in bauds:
         got = session.raise_baud([baud])
         if got != baud:
-            measured.append(RateQuality(baud, heard=False, said=f"stays at {got}"))
+            measured.append(RateQuality(baud, heard=False, message=f"stays at {got}"))
             continue
         try:
             measured.append(measure(session, info, baud, execute_s))
         except LinkError as error:
-            measured.append(RateQuality(baud, heard=False, said=error.message))
+            measured.append(RateQuality(baud, heard=False, message=error.message))
             session.hello(timeout_s)
     session.restore_baud()
     return measured
@@ -195,18 +212,6 @@ def _goodput(
 
 def _rate(size: int, seconds: float) -> float:
     return round(size / max(seconds, 1e-6), 1)
-
-
-_LOSS_CODE: Final = 75
-"""Exit code when the line loses too many frames."""
-
-_HOST_ERRORS: Final = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EAGAIN)
-_MISSING_DEVICE: Final = (errno.ENOENT, errno.ENODEV, errno.ENXIO)
-
-_PRINTABLE: Final = string.printable.encode()
-_TEXT_SHARE: Final = 0.9
-"""Share of printable bytes above which output is text: a third of noise is printable, and nearly
-all output of a program, but for color codes."""
 
 
 def examine(

@@ -1,4 +1,4 @@
-"""Targets that are processes of this host: the native firmware, and machines emulated by QEMU.
+"""Starts targets: a process of this host, a machine emulated by QEMU, a board on a serial port.
 
 QEMU's first UART is a TCP connection to us: on a pseudo-terminal its UARTs sometimes held back the
 last byte of a frame.
@@ -15,15 +15,26 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 from harness.capped import CappedBuffer
-from harness.config.board import Board, QemuTarget
+from harness.config.board import Board, NativeTarget, QemuTarget, SerialTarget
+from harness.config.unit import UsbPort
 from harness.errors import HarnessError, InfrastructureError, TargetError, UsageError
-from harness.link.transports import EmulatedUart, SerialTransport, SocketTransport, open_serial
+from harness.link.transports import (
+    EmulatedUart,
+    SerialTransport,
+    SocketTransport,
+    Transport,
+    open_serial,
+)
 from harness.target.build import Firmware
 from harness.target.process_group import Drain, exit_text, with_death_signal
+from harness.target.serial_port import open_serial_port
 
+_LINK: Final = re.compile(rb"^link: (\S+)\r?\n", re.MULTILINE)
+_BAUD: Final = 115_200
+"""A pseudo-terminal has a baud rate, but ignores it."""
 _TERMINATE_S: Final = 1.0
 _DYING_S: Final = 1.0
 """Longest time between the end of a program's streams and its exit."""
@@ -31,6 +42,68 @@ _POLL_S: Final = 0.005
 _TAIL_BYTES: Final = 2000
 _TAIL_LINES: Final = 10
 _OUTPUT_BYTES: Final = 1 << 20
+
+
+class Target(Protocol):
+    """A running target; as a context manager, it is closed at the end."""
+
+    @property
+    def transport(self) -> Transport:
+        """The byte stream to it."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What the target is and where it runs, for messages."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def check_alive(self) -> None:
+        """Do nothing while the target runs, as far as the host can tell.
+
+        Raises:
+            TargetError: It ended; the message has its exit status and its last output.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the target; further calls do nothing."""
+        ...
+
+
+def start_target(
+    board: Board, firmware: Firmware | None, *, port: UsbPort | str | None = None
+) -> Target:
+    """Start a board's firmware, or open the port of a board that runs by itself.
+
+    Args:
+        board: The board type.
+        firmware: Its image; required for targets that are started here.
+        port: Serial port, by USB device or by name; required for all others.
+
+    Raises:
+        UsageError: The image or the port is missing, or a program is not installed.
+        TargetError: The firmware ended before its link was open.
+        InfrastructureError: The program cannot be started, or the port cannot be opened.
+    """
+    if isinstance(board.target, SerialTarget):
+        return open_serial_port(board, board.target, port)
+    if port is not None:
+        raise UsageError(
+            f"board {board.name} runs on this host and has no serial port: omit --port"
+        )
+    if firmware is None:
+        raise UsageError(
+            f"board {board.name} has no firmware to start", hint="build it first: `etharness build`"
+        )
+    match board.target:
+        case NativeTarget():
+            return start_native(board, firmware)
+        case QemuTarget():
+            return start_qemu(board, board.target, firmware)
 
 
 class ChildProcess:
@@ -170,10 +243,6 @@ class ProcessTarget:
         """
         self._child.check_alive(_DYING_S if self.transport.ended else 0.0)
 
-    def console_tail(self) -> str:
-        """Return the last lines of its standard error."""
-        return self._child.tail()
-
     def close(self) -> None:
         """Close the stream and end the process; further calls do nothing."""
         self.transport.close()
@@ -189,11 +258,6 @@ def _end(process: subprocess.Popen[bytes], drain: Drain) -> None:
             process.kill()
             process.wait()
     drain.end()
-
-
-_LINK: Final = re.compile(rb"^link: (\S+)\r?\n", re.MULTILINE)
-_BAUD: Final = 115_200
-"""A pseudo-terminal has a baud rate, but ignores it."""
 
 
 def start_native(board: Board, firmware: Firmware) -> ProcessTarget:
