@@ -242,8 +242,8 @@ def board_file(directory: Path, flash: str) -> Path:
     [
         ('order = ["opnocd"]', "did you mean 'openocd'"),
         ("order = []\n[flash.options.jlnik]\na = 1", "did you mean 'jlink'"),
-        ('order = []\n[flash.options.jlink]\ndevcie = "x"', "ours.toml:13:1: "),
-        ('order = []\n[flash.options.jlink]\ndevice = "x"\nspeed = "4"', "ours.toml:14:1: "),
+        ('order = []\n[flash.options.jlink]\ndevcie = "x"', "ours.toml:15:1: "),
+        ('order = []\n[flash.options.jlink]\ndevice = "x"\nspeed = "4"', "ours.toml:16:1: "),
     ],
 )
 def test_what_is_wrong_with_a_board_file_is_said_by_its_place(

@@ -75,7 +75,7 @@ def test_the_verdict_and_why_come_first_and_lead_to_an_explanation() -> None:
 def test_the_page_of_a_code_is_in_the_report_below_its_headings() -> None:
     found = page_of(reported(unmet("I12")))
     explanation = found.section("codes")
-    assert "The board was asked to execute the model" in explanation
+    assert "completed fewer executions than requested" in explanation
     assert "etharness postmortem DIRECTORY" in explanation
     assert "https://" not in explanation
 
