@@ -163,8 +163,27 @@ class DelegateCall(_ResultRecord, frozen=True):
     backend: str
 
 
+CallName = Literal["kernel", "delegate", "move", "jump_false", "free"]
+"""Kinds of instructions."""
+
+
+class InstructionRecord(_ResultRecord, frozen=True, omit_defaults=True):
+    """An instruction of the program: a kernel's ``operator.overload``, or a delegate's backend.
+
+    ``target`` is the instruction that a jump goes to, else -1.
+    """
+
+    call: CallName
+    name: str = ""
+    target: int = -1
+
+
 class Model(_ResultRecord, frozen=True):
-    """The program that ran; ``planned`` are the bytes planned for each allocator, by name."""
+    """The program that ran; ``planned`` are the bytes planned for each allocator, by name.
+
+    ``chains`` are the method's instructions, per chain; null if the host could not read the file,
+    and in results of older versions.
+    """
 
     file: str
     sha256: str
@@ -176,6 +195,7 @@ class Model(_ResultRecord, frozen=True):
     method: str = "forward"
     delegates: tuple[DelegateCall, ...] = ()
     planned: dict[str, int] = {}
+    chains: tuple[tuple[InstructionRecord, ...], ...] | None = None
 
 
 class TraceSummary(_ResultRecord, frozen=True):

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Final
 
+import msgspec
+
 from harness.analyze.alignment import Steadiness
 from harness.analyze.ticks import durations, without_wraps
 from harness.config.board import Board
@@ -20,7 +22,7 @@ from harness.link.session import Session
 from harness.link.values import TargetInfo
 from harness.link.wire import Region, Status
 from harness.records.clock_domain import Ping
-from harness.records.result import DelegateCall, TargetRecord, TraceSummary
+from harness.records.result import DelegateCall, InstructionRecord, TargetRecord, TraceSummary
 from harness.records.trace import NO_CLOCK, Kind, Stack, Trace
 from harness.runs.directory import (
     DEBUG_BUFFER,
@@ -149,6 +151,22 @@ def delegate_calls(method: Method | None) -> tuple[DelegateCall, ...]:
         for index, instruction in enumerate(instructions)
         if instruction.call == Call.DELEGATE
     )
+
+
+def instruction_records(
+    method: Method | None,
+) -> tuple[tuple[InstructionRecord, ...], ...] | None:
+    """Return the instructions of a method, per chain; None without a method."""
+    if method is None:
+        return None
+    steps = [
+        [
+            {"call": step.call.name.lower(), "name": step.name, "target": step.target}
+            for step in chain
+        ]
+        for chain in method.chains
+    ]
+    return msgspec.convert(steps, tuple[tuple[InstructionRecord, ...], ...])
 
 
 def planned_sizes(method: Method | None) -> dict[str, int]:

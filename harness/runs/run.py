@@ -56,6 +56,7 @@ from harness.resources import find_model
 from harness.runs.collect import (
     delegate_calls,
     describe_target,
+    instruction_records,
     planned_sizes,
     pull_trace,
     read_method,
@@ -371,6 +372,7 @@ class _Run:
                 method=self.request.method,
                 delegates=delegate_calls(method),
                 planned=planned_sizes(method),
+                chains=instruction_records(method),
                 inputs=tuple(inputs),
                 outputs=(),
             )

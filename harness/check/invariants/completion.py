@@ -1,11 +1,15 @@
-"""Checks that all requested executions completed (I12), and that one was measured (I13)."""
+"""Checks that executions completed (I12), were measured (I13) and are all in the log (I15)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.analyze.blocks import executions
+import numpy as np
+
+from harness.analyze.blocks import block_numbers, executions
+from harness.check.invariants.scopes import named, order_known, own_scopes
 from harness.check.subject import Subject
+from harness.records.trace import EXECUTION
 from harness.records.verdict import Check, check
 
 
@@ -36,6 +40,37 @@ def measured_checks(subject: Subject) -> Iterator[Check]:
         count = len(subject.trace)
         content = f"{count:,} events, but no execution of a method" if count else "no events"
         yield _unmeasured("trace", f"nothing was measured: the trace has {content}")
+
+
+def logged_checks(subject: Subject) -> Iterator[Check]:
+    """Compare the executions in the log with the completed ones.
+
+    Blocks that the device dropped for newer ones may have been executions. So may executions whose
+    end the host did not hear of, if fewer completed than requested. Yields nothing if other events
+    are missing, or if a filter left out the events of executions.
+    """
+    trace, completed = subject.trace, subject.runs_completed
+    if completed is None or not order_known(trace.losses) or not len(trace):
+        return
+    rows = own_scopes(trace) & named(trace, EXECUTION)
+    if trace.filtered_events and not rows.any():
+        return
+    _, first = np.unique(block_numbers(trace)[rows], return_index=True)
+    # Several cores may log the same executions, or one of them all.
+    logged = int(np.bincount(trace.tracer[rows][first]).max(initial=0))
+    dropped = trace.losses.runs
+    unheard = completed < (subject.runs_requested or 0)
+    passed = completed <= logged + dropped and (unheard or logged <= completed)
+    also = f" and {dropped:,} dropped blocks" if dropped else ""
+    yield check(
+        "I15",
+        rule="all completed executions are in the log",
+        subject="executions",
+        measured=float(logged),
+        unit="executions",
+        passed=passed,
+        reason=f"the log has {logged:,}{also} of {completed:,} completed executions",
+    )
 
 
 def nothing_checked() -> Check:
