@@ -25,7 +25,7 @@ def tensor_array(tensor: TensorValue, debug_buffer: bytes) -> np.ndarray:
 
     Raises:
         FormatError: The target dropped the tensor's bytes, they are outside the buffer, or the
-            scalar type is unknown.
+            scalar type is unknown or the shape impossible.
     """
     if tensor.lost:
         raise FormatError(
@@ -35,6 +35,8 @@ def tensor_array(tensor: TensorValue, debug_buffer: bytes) -> np.ndarray:
         )
     if tensor.scalar_type not in STORED_AS:
         raise FormatError(f"unknown scalar type {tensor.scalar_type}", field="scalar type")
+    if tensor.defect:
+        raise FormatError(f"invalid tensor: {tensor.defect}", field="sizes")
     dtype = little_endian(STORED_AS[tensor.scalar_type])
     if 0 in tensor.sizes:
         stored = np.empty(tensor.sizes, dtype)
@@ -42,7 +44,7 @@ def tensor_array(tensor: TensorValue, debug_buffer: bytes) -> np.ndarray:
         reach = [(n - 1) * step for n, step in zip(tensor.sizes, tensor.strides, strict=True)]
         count = 1 + sum(reach)
         end = tensor.offset + count * dtype.itemsize
-        if min(reach, default=0) < 0 or tensor.offset < 0 or end > len(debug_buffer):
+        if tensor.offset < 0 or end > len(debug_buffer):
             raise FormatError(
                 f"bytes {tensor.offset} to {end} are outside the debug buffer of "
                 f"{len(debug_buffer)} bytes",

@@ -73,6 +73,7 @@ class ClockRecord(_ResultRecord, frozen=True):
     down: bool
     hz_numerator: int
     hz_denominator: int
+    monotonic: bool = False
 
 
 class TargetRecord(_ResultRecord, frozen=True):

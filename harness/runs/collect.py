@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
@@ -39,6 +40,14 @@ STREAMING: Final = "Link::stream"
 
 PINGS = 5
 """Pings before and after a run: the narrowest bracket of a handful is close to the line's best."""
+
+
+def with_declared_clock(info: TargetInfo, board: Board) -> TargetInfo:
+    """Return a target's description with what its board file adds about clock 0."""
+    if not info.clocks:
+        return info
+    first = replace(info.clocks[0], monotonic=board.timer.monotonic)
+    return replace(info, clocks=(first, *info.clocks[1:]))
 
 
 def describe_target(info: TargetInfo) -> TargetRecord:

@@ -63,6 +63,7 @@ from harness.runs.collect import (
     record_pings,
     record_restart,
     steadiness_of,
+    with_declared_clock,
 )
 from harness.runs.directory import CONSOLE, PARTIAL, RunDirectory
 from harness.runs.evaluation import evaluate_run, verdict_record, with_evidence
@@ -292,6 +293,7 @@ class _Run:
     def _connect(self, session: Session, build_id: str | None) -> TargetInfo:
         """Wait for HELLO, check that the target is the expected one, and raise the baud rate."""
         info = session.hello(self.board.deadlines.boot_s)
+        info = with_declared_clock(info, self.board)
         self._update(target=describe_target(info))
         check_identity(info, self.board, build_id)
         self._raise_baud(session, info)

@@ -153,9 +153,10 @@ def load_source(
     """Read all traces of a run directory, a file or bytes; the content determines the format.
 
     A run directory is read from its device log, which has more than its ED00 copy; without a log
-    the ED00 file is what the device sent. For a file inside a run directory the clocks come from
-    the result beside it. ``clock`` overrides them; an ED00 file does not record its clock and
-    is taken as nanoseconds, as ExecuTorch does.
+    the ED00 file is what the device sent. Of several dumps in it only the first is of this run: a
+    static ETDumpGen that was reset leaves those of earlier runs behind the newest one. For a file
+    inside a run directory the clocks come from the result beside it. ``clock`` overrides them; an
+    ED00 file does not record its clock and is taken as nanoseconds, as ExecuTorch does.
 
     Every load of a run passes here, so its files are verified here by ``result.json``: length and
     digest of each (for a single file: its own and its debug buffer's), and the counts of the log.
@@ -195,8 +196,9 @@ def load_source(
     elif (beside := _buffer_of(file, result)) is not None:
         dumps = tuple(replace(dump, debug_buffer=beside.read_bytes()) for dump in dumps)
     loaded = Source(dumps, result, found.damage)
-    if result is not None and file is not None and not found.damage:
-        damaged = damaged or _miscounted(file, result, loaded.trace)
+    if result is not None and file is not None and file == RunDirectory(file.parent).trace_file:
+        damaged = damaged or _miscounted(file, result, loaded)
+        loaded = replace(loaded, dumps=dumps[:1])  # as read_trace does
     if damaged is None:
         return loaded
     if not salvage:
@@ -279,21 +281,27 @@ def counts_of(trace: Trace) -> dict[str, int]:
 
 
 def read_trace(data: bytes, clocks: Sequence[ClockDomain]) -> Trace:
-    """Decode a device log or an ED00 file.
+    """Decode the device log or ED00 file of a run.
+
+    A static ETDumpGen that was reset leaves the dumps of earlier runs behind the newest one. They
+    are ignored.
 
     Raises:
         FormatError: The data is neither, or is inconsistent.
     """
-    return _joined([dump.trace for dump in read_dumps(data, clocks).dumps])
+    return read_dumps(data, clocks).dumps[0].trace
 
 
-def _miscounted(file: Path, result: Result, trace: Trace) -> DamagedError | None:
-    """Return an error if the counts of a run's log differ from its result; None for other files."""
-    if result.trace is None or file != RunDirectory(file.parent).trace_file:
+def _miscounted(file: Path, result: Result, source: Source) -> DamagedError | None:
+    """Return an error if the counts of a run's log differ from its result."""
+    if result.trace is None or source.damage:
         return None
-    for name, found in counts_of(trace).items():
+    newest = counts_of(source.dumps[0].trace)
+    # Results of earlier versions count the dumps of earlier runs, too.
+    whole = counts_of(source.trace) if len(source.dumps) > 1 else newest
+    for name, found in newest.items():
         recorded = getattr(result.trace, name)
-        if recorded not in (found, None):
+        if recorded not in (found, whole[name], None):
             count = name.replace("_", " ")
             return DamagedError(
                 f"{file}: damaged: it has {found:,} {count}, {RESULT} records {recorded:,}",

@@ -122,7 +122,7 @@ class Sound:
 
     def _reading(self, time: int) -> int:
         now = self.origin - time if self.down else self.origin + time
-        return now % 2**self.bits
+        return now % (1 << self.bits)
 
 
 GAPS = st.integers(2, 40)
