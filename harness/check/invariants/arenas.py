@@ -45,6 +45,9 @@ def memory_checks(subject: Subject) -> Iterator[Check]:
         )
     if not order_known(subject.trace.losses):
         return
+    if used and not subject.trace.filtered_events:
+        unused = [item for item in subject.memory.allocators if not len(item.rows)]
+        yield from (_planned(item) for item in unused if item.planned)
     for item in followed:
         yield _rows(
             *("I08", "every free matches an allocation", item, item.unmatched),
@@ -146,7 +149,7 @@ def _is_freed(trace: Trace, item: AllocatorMemory) -> bool:
 def _planned(item: AllocatorMemory) -> Check:
     """Compare the allocated bytes of an allocator with its plan."""
     planned = item.planned or 0
-    taken = int(item.live[-1])
+    taken = int(item.live[-1]) if len(item.live) else 0
     relation = "as planned" if taken == planned else f"but {planned:,} bytes are planned"
     return check(
         "I16",
