@@ -52,7 +52,9 @@ def tensor_array(tensor: TensorValue, debug_buffer: bytes) -> np.ndarray:
                 field="debug buffer",
             )
         flat = np.frombuffer(debug_buffer, dtype, count, tensor.offset)
-        steps = [step * dtype.itemsize for step in tensor.strides]
+        # The stride of a single element may be any number.
+        shape = zip(tensor.sizes, tensor.strides, strict=True)
+        steps = [step * dtype.itemsize if n > 1 else 0 for n, step in shape]
         stored = np.lib.stride_tricks.as_strided(flat, tensor.sizes, steps, writeable=False)
     if tensor.scalar_type == BFLOAT16:
         # Shifting an array without dimensions returns a scalar, which has no view().

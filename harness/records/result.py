@@ -69,10 +69,10 @@ class ClockRecord(_ResultRecord, frozen=True):
     """A clock domain; the rate is hz_numerator / hz_denominator ticks per second, 0/1 unknown."""
 
     name: str
-    bits: int
+    bits: Annotated[int, msgspec.Meta(ge=8, le=64)]
     down: bool
-    hz_numerator: int
-    hz_denominator: int
+    hz_numerator: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+    hz_denominator: Annotated[int, msgspec.Meta(ge=1, lt=1 << 32)]
     monotonic: bool = False
 
 

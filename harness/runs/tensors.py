@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tokenize import TokenError
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -16,6 +19,13 @@ from harness.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from harness.link.values import TensorInfo
+
+
+_ZIP: Final = b"PK\x03\x04"
+"""Beginning of a ``.npz`` file."""
+
+_HEADERS: Final = {1: np.lib.format.read_array_header_1_0}
+"""Readers of headers by version of the format; later versions have the layout of version 2."""
 
 
 def dtype_of(scalar_type: int) -> np.dtype[Any]:
@@ -69,12 +79,22 @@ def read_npy(path: Path) -> np.ndarray:
         UsageError: The file is missing, or is not an array.
     """
     try:
-        array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        with path.open("rb") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of headers as Python 2 wrote them
+            if file.read(len(_ZIP)) == _ZIP:
+                hint = "give a .npy file with one array"
+                raise UsageError(f"{path}: contains several arrays", hint=hint)
+            file.seek(0)
+            major, _ = np.lib.format.read_magic(file)
+            read_header = _HEADERS.get(major, np.lib.format.read_array_header_2_0)
+            shape, _, dtype = read_header(file)
+            # Before memory is taken for what the header says.
+            if prod(shape) * dtype.itemsize > path.stat().st_size:
+                raise ValueError(f"truncated: shape {shape} of {dtype}")
+            file.seek(0)
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError, TokenError, SyntaxError, OverflowError) as error:
         raise UsageError(f"{path}: not a readable .npy file: {error}") from error
-    if not isinstance(array, np.ndarray):
-        raise UsageError(f"{path}: contains several arrays", hint="give a .npy file with one array")
-    return array
 
 
 def read_references(paths: Sequence[Path]) -> list[np.ndarray]:
@@ -128,6 +148,12 @@ def compared_outputs(result: Result, directory: Path | None) -> tuple[ModelOutpu
     reference, model = result.reference, result.model
     if reference is None or model is None or directory is None or not model.outputs:
         return ()
+    if len(reference.files) != len(model.outputs):
+        raise UsageError(
+            f"{directory}: the result records {len(model.outputs)} outputs, but "
+            f"{len(reference.files)} references",
+            hint="run again",
+        )
     return tuple(
         ModelOutput(
             output.file,
