@@ -41,7 +41,7 @@ def tensor_array(tensor: TensorValue, debug_buffer: bytes) -> np.ndarray:
 
     Raises:
         FormatError: The target dropped the tensor's bytes, they are outside the buffer, or the
-            scalar type is unknown.
+            scalar type is unknown or the shape impossible.
     """
     if tensor.lost:
         raise FormatError(
@@ -51,6 +51,8 @@ def tensor_array(tensor: TensorValue, debug_buffer: bytes) -> np.ndarray:
         )
     if tensor.scalar_type not in STORED_AS:
         raise FormatError(f"unknown scalar type {tensor.scalar_type}", field="scalar type")
+    if tensor.defect:
+        raise FormatError(f"invalid tensor: {tensor.defect}", field="sizes")
     dtype = little_endian(STORED_AS[tensor.scalar_type])
     if 0 in tensor.sizes:
         stored = np.empty(tensor.sizes, dtype)
@@ -58,7 +60,7 @@ def tensor_array(tensor: TensorValue, debug_buffer: bytes) -> np.ndarray:
         reach = [(n - 1) * step for n, step in zip(tensor.sizes, tensor.strides, strict=True)]
         count = 1 + sum(reach)
         end = tensor.offset + count * dtype.itemsize
-        if min(reach, default=0) < 0 or tensor.offset < 0 or end > len(debug_buffer):
+        if tensor.offset < 0 or end > len(debug_buffer):
             raise FormatError(
                 f"bytes {tensor.offset} to {end} are outside the debug buffer of "
                 f"{len(debug_buffer)} bytes",
@@ -66,7 +68,9 @@ def tensor_array(tensor: TensorValue, debug_buffer: bytes) -> np.ndarray:
                 field="debug buffer",
             )
         flat = np.frombuffer(debug_buffer, dtype, count, tensor.offset)
-        steps = [step * dtype.itemsize for step in tensor.strides]
+        # The stride of a single element may be any number.
+        shape = zip(tensor.sizes, tensor.strides, strict=True)
+        steps = [step * dtype.itemsize if n > 1 else 0 for n, step in shape]
         stored = np.lib.stride_tricks.as_strided(flat, tensor.sizes, steps, writeable=False)
     if tensor.scalar_type == BFLOAT16:
         # Shifting an array without dimensions returns a scalar, which has no view().

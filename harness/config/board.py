@@ -60,13 +60,16 @@ class Timer(Strict, frozen=True):
     ``tolerance_ppm`` is the largest error of its rate, parts per million; a crystal's is some tens.
     It narrows the bounds of events on the host's clock. Without it the rate is not trusted, as for
     a simulator with a time of its own. ``wander_ppm`` is the largest change of the rate during a
-    run, as of an oscillator that warms up; it widens the bounds.
+    run, as of an oscillator that warms up; it widens the bounds. ``monotonic`` says that no event
+    is logged with an earlier reading than the one before it, as by one core without interrupts that
+    log events: a small step back is then a wrap.
     """
 
     source: str
     bits: Annotated[int, msgspec.Meta(ge=8, le=64)]
     hz: Positive
     tolerance_ppm: Annotated[float, msgspec.Meta(ge=0, lt=1_000_000)] | None = None
+    monotonic: bool = False
     wander_ppm: Annotated[float, msgspec.Meta(ge=0, lt=1_000_000)] = 0.0
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import numpy as np
 
 from harness.analyze.alignment import Steadiness
@@ -39,6 +41,7 @@ from harness.link.wire import Region, Status
 from harness.records.clock_domain import Ping
 from harness.records.result import (
     DelegateCall,
+    InstructionRecord,
     ReferenceRecord,
     TargetRecord,
     TraceSummary,
@@ -71,6 +74,14 @@ STREAMING: Final = "Link::stream"
 
 PINGS = 5
 """Pings before and after a run: the narrowest bracket of a handful is close to the line's best."""
+
+
+def with_declared_clock(info: TargetInfo, board: Board) -> TargetInfo:
+    """Return a target's description with what its board file adds about clock 0."""
+    if not info.clocks:
+        return info
+    first = replace(info.clocks[0], monotonic=board.timer.monotonic)
+    return replace(info, clocks=(first, *info.clocks[1:]))
 
 
 def describe_target(info: TargetInfo) -> TargetRecord:
@@ -225,6 +236,22 @@ def delegate_calls(method: Method | None) -> tuple[DelegateCall, ...]:
         for index, instruction in enumerate(instructions)
         if instruction.call == Call.DELEGATE
     )
+
+
+def instruction_records(
+    method: Method | None,
+) -> tuple[tuple[InstructionRecord, ...], ...] | None:
+    """Return the instructions of a method, per chain; None without a method."""
+    if method is None:
+        return None
+    steps = [
+        [
+            {"call": step.call.name.lower(), "name": step.name, "target": step.target}
+            for step in chain
+        ]
+        for chain in method.chains
+    ]
+    return msgspec.convert(steps, tuple[tuple[InstructionRecord, ...], ...])
 
 
 def planned_sizes(method: Method | None) -> dict[str, int]:

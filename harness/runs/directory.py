@@ -296,13 +296,15 @@ def _is_of_a_run(name: str) -> bool:
 def to_clock_domain(clock: ClockRecord) -> ClockDomain:
     """Return the clock domain that a result recorded."""
     hz = Fraction(clock.hz_numerator, clock.hz_denominator) if clock.hz_numerator else None
-    return ClockDomain(clock.name, hz, clock.bits, clock.down)
+    return ClockDomain(clock.name, hz, clock.bits, clock.down, clock.monotonic)
 
 
 def from_clock_domain(domain: ClockDomain) -> ClockRecord:
     """Return the record of a clock domain."""
     hz = domain.hz or Fraction(0)
-    return ClockRecord(domain.name, domain.bits, domain.down, hz.numerator, hz.denominator)
+    return ClockRecord(
+        domain.name, domain.bits, domain.down, hz.numerator, hz.denominator, domain.monotonic
+    )
 
 
 def save_history(directory: Path, history: History) -> None:

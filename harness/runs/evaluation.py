@@ -385,6 +385,7 @@ def subject_of(
         outputs=compared_outputs(result, directory),
         runs_requested=result.runs_requested,
         runs_completed=result.runs_completed,
+        chains=model.chains if model else None,
         backends={(call.chain, call.instruction): call.backend for call in model.delegates}
         if model
         else {},

@@ -56,6 +56,7 @@ from harness.runs.device_data import (
     describe_target,
     explain,
     from_bytes,
+    instruction_records,
     planned_sizes,
     pull_trace,
     read_inputs,
@@ -67,6 +68,7 @@ from harness.runs.device_data import (
     save_references,
     steadiness_of,
     to_bytes,
+    with_declared_clock,
 )
 from harness.runs.directory import CONSOLE, PARTIAL, RunDirectory
 from harness.runs.evaluation import EvaluatedRun, evaluate_run, verdict_record, with_evidence
@@ -283,6 +285,7 @@ class _Run:
     def _connect(self, session: Session, build_id: str | None) -> TargetInfo:
         """Wait for HELLO, check that the target is the expected one, and raise the baud rate."""
         info = session.hello(self.board.deadlines.boot_s)
+        info = with_declared_clock(info, self.board)
         self._update(target=describe_target(info))
         check_identity(info, self.board, build_id)
         self._raise_baud(session, info)
@@ -382,6 +385,7 @@ class _Run:
                 method=self.request.method,
                 delegates=delegate_calls(method),
                 planned=planned_sizes(method),
+                chains=instruction_records(method),
                 inputs=tuple(inputs),
                 outputs=(),
             )

@@ -5,12 +5,15 @@ A path is a run directory, a device log, ED00 files or a console capture.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from itertools import accumulate
+from math import prod
 from pathlib import Path
+from tokenize import TokenError
 from typing import Final
 
 import numpy as np
@@ -66,6 +69,13 @@ class ReadOptions:
 
 
 DEFAULT_OPTIONS: Final = ReadOptions()
+
+
+_ZIP: Final = b"PK\x03\x04"
+"""Beginning of a ``.npz`` file."""
+
+_HEADERS: Final = {1: np.lib.format.read_array_header_1_0}
+"""Readers of headers by version of the format; later versions have the layout of version 2."""
 
 
 @dataclass(frozen=True)
@@ -152,9 +162,10 @@ def load_source(
     """Read all traces of a run directory, a file or bytes; the content determines the format.
 
     A run directory is read from its device log, which has more than its ED00 copy; without a log
-    the ED00 file is what the device sent. For a file inside a run directory the clocks come from
-    the result beside it. ``clock`` overrides them; an ED00 file does not record its clock and
-    is taken as nanoseconds, as ExecuTorch does.
+    the ED00 file is what the device sent. Of several dumps in it only the first is of this run: a
+    static ETDumpGen that was reset leaves those of earlier runs behind the newest one. For a file
+    inside a run directory the clocks come from the result beside it. ``clock`` overrides them; an
+    ED00 file does not record its clock and is taken as nanoseconds, as ExecuTorch does.
 
     Every load of a run passes here, so its files are verified here by ``result.json``: length and
     digest of each (for a single file: its own and its debug buffer's), and the counts of the log.
@@ -194,8 +205,9 @@ def load_source(
     elif (beside := _buffer_of(file, result)) is not None:
         dumps = tuple(replace(dump, debug_buffer=beside.read_bytes()) for dump in dumps)
     loaded = Source(dumps, result, found.damage)
-    if result is not None and file is not None and not found.damage:
-        damaged = damaged or _miscounted(file, result, loaded.trace)
+    if result is not None and file is not None and file == RunDirectory(file.parent).trace_file:
+        damaged = damaged or _miscounted(file, result, loaded)
+        loaded = replace(loaded, dumps=dumps[:1])  # as read_trace does
     if damaged is None:
         return loaded
     if not salvage:
@@ -329,12 +341,15 @@ def counts_of(trace: Trace) -> dict[str, int]:
 
 
 def read_trace(data: bytes, clocks: Sequence[ClockDomain]) -> Trace:
-    """Decode a device log or an ED00 file.
+    """Decode the device log or ED00 file of a run.
+
+    A static ETDumpGen that was reset leaves the dumps of earlier runs behind the newest one. They
+    are ignored.
 
     Raises:
         FormatError: The data is neither, or is inconsistent.
     """
-    return _joined([dump.trace for dump in read_dumps(data, clocks).dumps])
+    return read_dumps(data, clocks).dumps[0].trace
 
 
 def read_npy(path: Path) -> np.ndarray:
@@ -344,12 +359,22 @@ def read_npy(path: Path) -> np.ndarray:
         UsageError: The file is missing, or is not an array.
     """
     try:
-        array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        with path.open("rb") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of headers as Python 2 wrote them
+            if file.read(len(_ZIP)) == _ZIP:
+                hint = "give a .npy file with one array"
+                raise UsageError(f"{path}: contains several arrays", hint=hint)
+            file.seek(0)
+            major, _ = np.lib.format.read_magic(file)
+            read_header = _HEADERS.get(major, np.lib.format.read_array_header_2_0)
+            shape, _, dtype = read_header(file)
+            # Before memory is taken for what the header says.
+            if prod(shape) * dtype.itemsize > path.stat().st_size:
+                raise ValueError(f"truncated: shape {shape} of {dtype}")
+            file.seek(0)
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError, TokenError, SyntaxError, OverflowError) as error:
         raise UsageError(f"{path}: not a readable .npy file: {error}") from error
-    if not isinstance(array, np.ndarray):
-        raise UsageError(f"{path}: contains several arrays", hint="give a .npy file with one array")
-    return array
 
 
 def compared_outputs(result: Result, directory: Path | None) -> tuple[ModelOutput, ...]:
@@ -361,6 +386,12 @@ def compared_outputs(result: Result, directory: Path | None) -> tuple[ModelOutpu
     reference, model = result.reference, result.model
     if reference is None or model is None or directory is None or not model.outputs:
         return ()
+    if len(reference.files) != len(model.outputs):
+        raise UsageError(
+            f"{directory}: the result records {len(model.outputs)} outputs, but "
+            f"{len(reference.files)} references",
+            hint="run again",
+        )
     return tuple(
         ModelOutput(
             output.file,
@@ -373,13 +404,16 @@ def compared_outputs(result: Result, directory: Path | None) -> tuple[ModelOutpu
     )
 
 
-def _miscounted(file: Path, result: Result, trace: Trace) -> DamagedError | None:
-    """Return an error if the counts of a run's log differ from its result; None for other files."""
-    if result.trace is None or file != RunDirectory(file.parent).trace_file:
+def _miscounted(file: Path, result: Result, source: Source) -> DamagedError | None:
+    """Return an error if the counts of a run's log differ from its result."""
+    if result.trace is None or source.damage:
         return None
-    for name, found in counts_of(trace).items():
+    newest = counts_of(source.dumps[0].trace)
+    # Results of earlier versions count the dumps of earlier runs, too.
+    whole = counts_of(source.trace) if len(source.dumps) > 1 else newest
+    for name, found in newest.items():
         recorded = getattr(result.trace, name)
-        if recorded not in (found, None):
+        if recorded not in (found, whole[name], None):
             count = name.replace("_", " ")
             return DamagedError(
                 f"{file}: damaged: it has {found:,} {count}, {RESULT} records {recorded:,}",
