@@ -89,8 +89,7 @@ class Run:
             against: The history of ``verdict``.
             context: Where it is used; None for a plain program.
         """
-        self._found = found
-        self._budget, self._against = budget, against
+        self._found, self._budget, self._against = found, budget, against
         self._context = context or RunContext()
         self.path = found.directory or absolute(found.title)
         self.directory: Path | None = found.directory
@@ -256,8 +255,8 @@ class Run:
             ChecksFailedError: A check failed; the message says which and why.
             HarnessError: The run did not end: the failure for which it ended.
         """
-        if (error := self._found.error) is not None:
-            raise error
+        if self._found.error is not None:
+            raise self._found.error
         run, against = self._evaluate()
         if not run.verdict:
             raise self._failed(run, against)

@@ -23,7 +23,6 @@ from harness import __version__
 from harness.config.toml_file import Document
 from harness.errors import HarnessError, Owner, UsageError
 from harness.nightly import folder
-from harness.nightly.effects import Effects
 from harness.nightly.journal import (
     Began,
     Ended,
@@ -37,7 +36,7 @@ from harness.nightly.journal import (
     Resumed,
 )
 from harness.nightly.plan import NightlyPlan, NightUnit, load_plan, path_of, units_of
-from harness.nightly.worker import Worker
+from harness.nightly.worker import Effects, Worker
 from harness.records.nightly import NightlyStep, UnitEvent
 
 _JOIN_S: Final = 0.2
