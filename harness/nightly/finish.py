@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Final, Protocol
 
 from harness import __version__
 from harness.check.history.baseline import parse_baseline
 from harness.errors import DamagedError, HarnessError, Owner, UsageError
+from harness.files import write_atomic
 from harness.nightly.arms import compare_arms
 from harness.nightly.commands import Commands
 from harness.nightly.folder import (
@@ -35,7 +36,7 @@ from harness.records.nightly import (
     Trouble,
     worst_first,
 )
-from harness.records.result import encode, moment
+from harness.records.result import encode, moment, now_utc
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
 from harness.runs.evaluation import EvaluatedRun, evaluate_path
@@ -165,7 +166,7 @@ def summary_of(
         tool_version=__version__,
         directory=str(night.directory),
         started_utc=night.began_utc,
-        ended_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+        ended_utc=now_utc(),
         exit_code=code,
         passed=code == 0,
         steps=len(outcomes),
@@ -268,6 +269,4 @@ def _trouble(error: HarnessError) -> Trouble:
 
 def write_document(directory: Path, document: NightDocument) -> None:
     """Write ``night.json`` atomically."""
-    partial = directory / ".night.json.partial"
-    partial.write_bytes(encode(document))
-    partial.replace(directory / DOCUMENT)
+    write_atomic(directory / DOCUMENT, encode(document))

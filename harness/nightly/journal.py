@@ -269,15 +269,12 @@ class Progress:
         attempts: Attempts that ended, by step, oldest first.
         under_way: Attempts with a recorded start but no recorded end, by step.
         events: Events by unit.
-        finished: Whether the nightly run is finished.
-        stored: Whether its results are in the history.
     """
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.attempts: dict[NightlyStep, list[Attempt]] = defaultdict(list)
         self.under_way: dict[NightlyStep, Started] = {}
         self.events: dict[str, list[UnitEvent]] = defaultdict(list)
-        self.finished = self.stored = False
         for record in records:
             self.learn(record)
 
@@ -291,10 +288,6 @@ class Progress:
                 self.attempts[step].append(attempt)
             case OfUnit(event=event):
                 self.events[event.unit].append(event)
-            case Finished():
-                self.finished = True
-            case Stored():
-                self.stored = True
             case _:
                 pass
 

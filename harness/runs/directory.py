@@ -34,6 +34,7 @@ from msgspec.structs import replace
 
 from harness.check.history.samples import History
 from harness.errors import DamagedError, UsageError
+from harness.files import write_atomic
 from harness.history.history_json import decode_history, encode_history
 from harness.records.clock_domain import ClockDomain
 from harness.records.lab import FLASH, FLASH_LOG
@@ -111,14 +112,7 @@ class RunDirectory:
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file atomically."""
-        partial = self.path / f".{name}.partial"
-        try:
-            partial.write_bytes(data)
-        except OSError:
-            # On a full disk, a partial file takes space from complete ones.
-            partial.unlink(missing_ok=True)
-            raise
-        partial.rename(self.path / name)
+        write_atomic(self.path / name, data)
 
     def write_tensor(self, name: str, array: np.ndarray) -> str:
         """Write an array and return its name relative to the directory."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 from harness import __version__
@@ -16,7 +15,7 @@ from harness.errors import TargetError
 from harness.lab.units import Chosen, hold_if
 from harness.link.session import Session
 from harness.link.wire import State
-from harness.records.result import Result
+from harness.records.result import Result, now_utc
 from harness.runs.device_data import describe_target, pull_trace, record_pings, steadiness_of
 from harness.runs.directory import CONSOLE, RunDirectory
 from harness.runs.run import FinishedRun
@@ -71,7 +70,7 @@ def pull(
         commit="",
         session=own_id,
         tool_version=__version__,
-        started_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+        started_utc=now_utc(),
         duration_s=round(time.monotonic() - began, 3),
         board=board.name,
         port=port,
