@@ -12,6 +12,7 @@ import threading
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
@@ -171,7 +172,9 @@ class Journal:
             except OSError as error:
                 failure = _unwritable(self._file, error)
                 self._failed = failure.message
-                self._take_back(before)
+                # If this fails, the line is dropped as torn at the next opening.
+                with suppress(OSError):
+                    os.ftruncate(self._descriptor, before)
                 raise failure from error
             self.records.append(record)
 
@@ -193,13 +196,6 @@ class Journal:
         while left:
             left = left[os.write(self._descriptor, left) :]
         os.fsync(self._descriptor)
-
-    def _take_back(self, size: int) -> None:
-        """Remove a partial line; if that fails, it is dropped as torn at the next opening."""
-        try:
-            os.ftruncate(self._descriptor, size)
-        except OSError:
-            return
 
 
 def encoded(record: Record) -> bytes:

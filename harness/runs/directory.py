@@ -293,6 +293,12 @@ def to_clock_domain(clock: ClockRecord) -> ClockDomain:
     return ClockDomain(clock.name, hz, clock.bits, clock.down)
 
 
+def recorded_clocks(result: Result | None) -> list[ClockDomain]:
+    """Return the clock domains of the target of a run; empty if they are unknown."""
+    target = result.target if result is not None else None
+    return [to_clock_domain(clock) for clock in target.clocks] if target is not None else []
+
+
 def from_clock_domain(domain: ClockDomain) -> ClockRecord:
     """Return the record of a clock domain."""
     hz = domain.hz or Fraction(0)
