@@ -22,7 +22,7 @@ from harness.check.subject import Subject
 from harness.config.board import Board
 from harness.config.project import find_project
 from harness.errors import ChecksFailedError, HarnessError, UsageError
-from harness.files import absolute
+from harness.files import absolute, write_atomic
 from harness.records.result import Failure, Result
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
@@ -89,8 +89,7 @@ class Run:
             against: The history of ``verdict``.
             context: Where it is used; None for a plain program.
         """
-        self._found = found
-        self._budget, self._against = budget, against
+        self._found, self._budget, self._against = found, budget, against
         self._context = context or RunContext()
         self.path = found.directory or absolute(found.title)
         self.directory: Path | None = found.directory
@@ -256,8 +255,8 @@ class Run:
             ChecksFailedError: A check failed; the message says which and why.
             HarnessError: The run did not end: the failure for which it ended.
         """
-        if (error := self._found.error) is not None:
-            raise error
+        if self._found.error is not None:
+            raise self._found.error
         run, against = self._evaluate()
         if not run.verdict:
             raise self._failed(run, against)
@@ -393,7 +392,6 @@ class Run:
         from harness.analyze.operands import find_method
         from harness.decode.pte import read_program
         from harness.export.formats import export
-        from harness.runs.directory import RunDirectory
 
         file = absolute(path)
         executed = None
@@ -402,7 +400,7 @@ class Run:
                 program = read_program(find_project().find_model(Path(model)).read_bytes())
                 executed = find_method(program, self.trace, method)
             exported = export(self.trace, format, flavour, executed)
-            RunDirectory(file.parent).write(file.name, exported.data)
+            write_atomic(file, exported.data)
         except OSError as error:
             raise UsageError(f"cannot export to {file}: {error.strerror}") from error
         return exported.notes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -83,6 +84,23 @@ def read_regular(path: Path, most: int = -1, *, follow: bool = True) -> bytes:
     file: BinaryIO
     with os.fdopen(open_regular(path, follow=follow), "rb") as file:
         return file.read(most)
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write a file that is complete or absent at any moment; an existing file is replaced.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_bytes(data)
+    except OSError:
+        # On a full disk, a partial file takes space from complete ones.
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
+    partial.replace(path)
 
 
 def read_tail(path: Path, count: int) -> bytes:

@@ -96,7 +96,7 @@ def _find(
 ) -> ExaminedPostmortem | None:
     from harness.config.board import load_board
     from harness.lab.postmortem import symbols_of_board, symbols_of_image
-    from harness.runs.postmortem import postmortem_of_board, postmortem_of_path
+    from harness.runs.pull import postmortem_of_board, postmortem_of_path
 
     board = load_board(chosen.board)[0] if chosen else None
     on_port = chosen is not None and chosen.is_on_port

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -185,39 +185,24 @@ Examples:
 def command(
     chosen: Chosen,
     model: Path,
-    method: str,
-    runs: int,
     directory: Path,
-    inputs: tuple[Path, ...],
-    references: tuple[Path, ...],
-    rtol: float | None,
-    atol: float | None,
-    seed: int,
     flash: bool,
     image: Path | None,
     tool: str | None,
     probe: str,
     budget: Path | None,
-    trace_limit: int,
-    stream: bool,
-    baud: int | None,
-    values: str,
-    profile: str,
-    when_full: str,
-    commit: str | None,
-    session: str | None,
     history: str | None,
     baseline: BaselineRef | None,
     reports: tuple[Path, ...],
-    time_scales: dict[str, str],
     output: OutputOptions,
+    **options: Any,
 ) -> int:
     """Run a model on a board, read its trace and check it."""
     from harness.config.project import find_project
     from harness.history import configured_history
     from harness.lab.flash_plan import HowToFlash
     from harness.runs.baseline import history_of
-    from harness.runs.request import RunRequest
+    from harness.runs.request import RunRequest, request_fields
     from harness.runs.run import run_model
 
     if (image or tool or probe) and not flash:
@@ -226,30 +211,15 @@ def command(
     history = history or configured_history()
     request = RunRequest(
         board=chosen.board,
-        model=project.find_model(model),
-        runs=runs,
-        output=directory,
-        inputs=inputs,
-        references=references,
-        rtol=rtol,
-        atol=atol,
-        seed=seed,
         port=chosen.port,
-        budget=budget or project.budget,
-        trace_limit=trace_limit,
-        method=method,
-        stream=stream,
-        baud=baud,
-        values=VALUES[values],
-        profile=PROFILES[profile],
-        when_full=WHEN_FULL[when_full],
-        time_scales=time_scales,
         unit=chosen.unit,
         leased=chosen.leased,
-        commit=commit,
-        session=session,
+        model=project.find_model(model),
+        output=directory,
+        budget=budget or project.budget,
         flash=HowToFlash(image, tool, probe or chosen.probe) if flash else None,
         against=history_of(history, baseline) if baseline is not None else None,
+        **request_fields(options),
     )
     keeping = HistoryKeeper(history)
 

@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +30,7 @@ from harness.errors import (
     UsageError,
     WrongFirmwareError,
 )
+from harness.files import write_atomic
 from harness.flash.execute import Log, run_steps, version_of
 from harness.flash.tool import FlashStep, Job
 from harness.lab.flash_plan import FlashRequest, FlashSteps, Stages, plan
@@ -38,7 +38,7 @@ from harness.lab.units import check_identity, hold_if
 from harness.link.session import Session
 from harness.link.values import TargetInfo
 from harness.records.lab import FLASH, FLASH_LOG, FlashAttempt, FlashRecord
-from harness.records.result import UNFINISHED, Failure, encode
+from harness.records.result import UNFINISHED, Failure, encode, now_utc
 from harness.target.lease.holding import hold
 from harness.target.lease.records import LockKey, port_key, probe_key
 from harness.target.ports import describe
@@ -106,7 +106,7 @@ class _FlashOperation:
             self._log = Log(request.output / FLASH_LOG)
         self.record = FlashRecord(
             tool_version=__version__,
-            started_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+            started_utc=now_utc(),
             duration_s=0.0,
             board=plan.board.name,
             unit=request.unit or plan.job.port or plan.board.name,
@@ -283,9 +283,7 @@ class _FlashOperation:
 
     def _write_record(self) -> None:
         with _writing(self._file):
-            partial = self._file.with_suffix(".partial")
-            partial.write_bytes(encode(self.record))
-            partial.rename(self._file)
+            write_atomic(self._file, encode(self.record))
 
 
 def _may_retry(error: HarnessError) -> bool:

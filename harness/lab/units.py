@@ -86,8 +86,9 @@ def choose(
     if board is not None:
         _check_board_type(found, board)
     if port is not None and port != found.port:
+        own = "no port" if found.port is None else describe(found.port)
         raise UsageError(
-            f"unit {found.id!r} is on {_port_name(found)}, but --port is {port}",
+            f"unit {found.id!r} is on {own}, but --port is {port}",
             hint="remove --port or --unit",
         )
     return Chosen(found.board, found.port, found.id, found)
@@ -152,10 +153,6 @@ def _check_board_type(unit: Unit, board: str) -> None:
             else f"unit {unit.id!r} has another board file than {board}: {unit.board}",
             hint="remove --board: the unit defines it",
         )
-
-
-def _port_name(unit: Unit) -> str:
-    return "no port" if unit.port is None else describe(unit.port)
 
 
 def lock_keys_of(unit: Unit) -> list[LockKey]:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +23,7 @@ from harness.nightly.classify import Examined, command_failed
 from harness.nightly.plan import NightlyPlan, NightUnit, model_file, options_of
 from harness.records.lab import FLASH, FlashRecord, Health
 from harness.records.nightly import NightlyStep
-from harness.records.result import Failure, Result
+from harness.records.result import Failure, Result, now_utc
 from harness.runs.directory import RunDirectory
 from harness.runs.request import SESSION_VARIABLE
 
@@ -64,7 +63,7 @@ class Commands:
 
     def utc(self) -> str:
         """The current time, ISO 8601."""
-        return datetime.now(UTC).isoformat(timespec="seconds")
+        return now_utc()
 
     def sleep(self, seconds: float) -> None:
         """Wait; return early when the nightly run stops."""

@@ -21,6 +21,11 @@ from harness.records.clock_domain import Ping
 from harness.records.verdict import Check
 
 
+def now_utc() -> str:
+    """Return the current time, ISO 8601, UTC, in seconds."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def moment(when: str) -> datetime:
     """Parse a timestamp.
 

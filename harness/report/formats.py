@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from harness.errors import UsageError
+from harness.files import write_atomic
 from harness.plugins import REPORTS, load_plugin, plugin_names, unfit_plugin
 from harness.records.nightly import NightDocument
 from harness.runs.evaluation import EvaluatedRun
@@ -88,11 +89,9 @@ def write_report(
         UsageError: The format is unknown, or the file cannot be written.
     """
     data = _format_of(file).write(runs, night)
-    partial = file.with_name(f".{file.name}.partial")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(data)
-        partial.replace(file)
+        write_atomic(file, data)
     except OSError as error:
         raise UsageError(f"cannot write the report {file}: {error.strerror}") from error
 

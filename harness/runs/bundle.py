@@ -41,7 +41,7 @@ from harness.runs.directory import (
     POSTMORTEM_IMAGE,
     RunDirectory,
     from_clock_domain,
-    to_clock_domain,
+    recorded_clocks,
 )
 from harness.runs.evaluation import BundleVerdict, EvaluatedRun, evaluate_path, verdict_record
 from harness.target.build import built_firmware
@@ -284,9 +284,7 @@ def _postmortem(run: EvaluatedRun) -> Any:
     image = run.directory / POSTMORTEM_IMAGE if run.directory is not None else None
     if image is None or not image.is_file():
         return None
-    target = run.result.target if run.result is not None else None
-    clocks = [to_clock_domain(clock) for clock in target.clocks] if target is not None else []
-    return examine(image.read_bytes(), clocks).document
+    return examine(image.read_bytes(), recorded_clocks(run.result)).document
 
 
 class _Contents:

@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,7 +47,7 @@ from harness.link.session import Session
 from harness.link.values import ModelInfo, TargetInfo
 from harness.link.wire import Region, Status
 from harness.records.clock_domain import Ping
-from harness.records.result import UNFINISHED, Failure, Model, Result, TensorRecord
+from harness.records.result import UNFINISHED, Failure, Model, Result, TensorRecord, now_utc
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
 from harness.runs.device_data import (
@@ -201,7 +200,7 @@ class _Run:
         self.result = Result(
             id=own_id,
             tool_version=__version__,
-            started_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+            started_utc=now_utc(),
             duration_s=0.0,
             board=board.name,
             port=request.port_name,

@@ -37,7 +37,7 @@ from harness.runs.directory import (
     LOG,
     RESULT,
     RunDirectory,
-    to_clock_domain,
+    recorded_clocks,
 )
 
 
@@ -193,7 +193,7 @@ def load_source(
             raise damaged
         data = file.read_bytes()
     try:
-        found = read_dumps(data, [clock] if clock else _clocks_of(result), salvage=salvage)
+        found = read_dumps(data, [clock] if clock else recorded_clocks(result), salvage=salvage)
     except FormatError as error:
         if damaged is None:
             raise
@@ -479,9 +479,3 @@ def _joined(traces: Sequence[Trace]) -> Trace:
             for trace, end in zip(traces, ends, strict=True)
         ]
     ).sealed()
-
-
-def _clocks_of(result: Result | None) -> list[ClockDomain]:
-    if result is None or result.target is None:
-        return []
-    return [to_clock_domain(clock) for clock in result.target.clocks]

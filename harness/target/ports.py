@@ -115,13 +115,10 @@ def describe(port: UsbPort | str) -> str:
     text = f"{port.vid:04x}:{port.pid:04x}"
     if port.serial:
         # A device can report any bytes, so unusual serial numbers are quoted and escaped.
-        text += f":{port.serial if _is_plain(port.serial) else repr(port.serial)}"
+        plain = port.serial.isascii() and port.serial.isprintable() and " " not in port.serial
+        text += f":{port.serial if plain else repr(port.serial)}"
     text += f" interface {port.interface}" if port.interface is not None else ""
     return text + (f" at {port.location}" if port.location else "")
-
-
-def _is_plain(serial: str) -> bool:
-    return serial.isascii() and serial.isprintable() and " " not in serial
 
 
 def _list(ports: list[SerialPort]) -> str:

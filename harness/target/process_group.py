@@ -315,12 +315,15 @@ def with_death_signal(command: Sequence[str], number: str = "TERM") -> list[str]
 
 def exit_text(code: int) -> str:
     """Return how a program ended, from its exit status, for messages."""
-    if code >= 0:
-        return f"exited with status {code}"
+    return f"exited with status {code}" if code >= 0 else f"was killed by {signal_name(-code)}"
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal, such as ``SIGKILL``."""
     try:
-        return f"was killed by {signal.Signals(-code).name}"
+        return signal.Signals(number).name
     except ValueError:
-        return f"was killed by signal {-code}"
+        return f"signal {number}"
 
 
 @dataclass(frozen=True, slots=True)

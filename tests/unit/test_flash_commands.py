@@ -16,9 +16,8 @@ from harness.errors import InfrastructureError, UsageError
 from harness.files import data_directory
 from harness.flash.image import Image, ImageFormat, Segment
 from harness.flash.probes import Probe, choose_probe, connected, parse_selector
-from harness.flash.selection import check_flash, choose_tool
 from harness.flash.tool import Job
-from harness.flash.tools import TOOLS
+from harness.flash.tools import TOOLS, check_flash, choose_tool
 
 ELF = Image(
     Path("/i/f.elf"), ImageFormat.ELF, (Segment(0x800_0000, b"code"), Segment(0x800_0010, b"d")), ""

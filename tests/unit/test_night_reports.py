@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from harness.errors import Owner, UsageError
-from harness.nightly.summary import counts_of
+from harness.nightly.finish import counts_of
 from harness.records.nightly import (
     ArmComparison,
     Attempt,

@@ -26,7 +26,7 @@ from typing import Final
 import msgspec
 
 from harness.errors import UsageError
-from harness.target.lease.records import process_start
+from harness.target.lease.records import own_start, process_start
 
 _MARK: Final = "etharness"
 _OURS: Final = re.compile(
@@ -71,12 +71,11 @@ class Identity:
     @classmethod
     def new(cls, term_s: float) -> Identity:
         """Return an identity valid for ``term_s`` seconds, at most until this process ends."""
-        pid = os.getpid()
         return cls(
             node=re.sub(r"[/~\s]", "-", socket.gethostname()) or "host",
             user=re.sub(r"[/\s]", "-", getpass.getuser()) or "user",
-            pid=pid,
-            started=process_start(pid) or 0,
+            pid=os.getpid(),
+            started=own_start(),
             system=_this_system(),
             since=int(time.time()),
             until=int(time.time() + term_s),
