@@ -49,6 +49,15 @@ bool etd_arg_view_sizes(const etd_call *call, uint32_t i, const etd_tensor *inpu
 /* Item `item` of a tensor list. */
 const etd_tensor *etd_arg_list_tensor(const etd_call *call, uint32_t i, uint32_t item);
 
+/* The same for a list of outputs, which are no constants. */
+etd_tensor *etd_arg_list_out(const etd_call *call, uint32_t i, uint32_t item);
+
+/* Whether item `item` of a tensor list is none. */
+bool etd_arg_list_is_none(const etd_call *call, uint32_t i, uint32_t item);
+
+/* Item `item` of a list of floats. */
+bool etd_arg_list_float(const etd_call *call, uint32_t i, uint32_t item, double *value);
+
 uint32_t etd_numel(const etd_tensor *tensor);
 
 /* Whether the tensor has elements of this type. */

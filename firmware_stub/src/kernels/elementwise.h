@@ -50,8 +50,9 @@ typedef struct {
     etd_line_fn int32s;
     etd_line_fn int64s;
     etd_line_fn bools;
-    bool has_alpha;   /* as the argument before the output */
-    bool gives_truth; /* the output is bool */
+    etd_line_fn bytes; /* of int8 and uint8, when it is the same for both */
+    bool has_alpha;    /* as the argument before the output */
+    bool gives_truth;  /* the output is bool */
 } etd_operation;
 
 /* Initializes those of numbers by functions called `name`_floats and so on. */
@@ -66,15 +67,25 @@ const char *etd_run_binary(const etd_call *call, const etd_operation *operation)
 /* The same where other is a number of a type that self can hold. */
 const char *etd_run_with_scalar(const etd_call *call, const etd_operation *operation);
 
+/* A number as a tensor without dimensions. It stays where it is. */
+typedef struct {
+    _Alignas(8) uint8_t element[8];
+    etd_tensor tensor;
+} etd_scalar_operand;
+
+/* Reads such a number from argument 1, for a tensor of whose type it must be an element. Returns why it
+ * refuses, or NULL. */
+const char *etd_arg_operand(const etd_call *call, const etd_tensor *self, etd_scalar_operand *other);
+
 /* What these have in common: the tensors are known, and arguments go on at `next`. */
 const char *etd_run_operands(const etd_call *call, const etd_operation *operation, const etd_tensor *self,
                              const etd_tensor *other, uint32_t next);
 
 /* Computes one float32 element. */
-typedef float (*etd_map_fn)(float x, float parameter);
+typedef float (*etd_map_fn)(float x, const float *parameters);
 
 /* Maps each element of argument 0 to the same place of argument `out`. */
-const char *etd_run_map(const etd_call *call, uint32_t out, etd_map_fn map, float parameter);
+const char *etd_run_map(const etd_call *call, uint32_t out, etd_map_fn map, const float *parameters);
 
 /* The same with min(max(x, low), high), where NaN stays NaN. */
 const char *etd_run_clamp(const etd_call *call, uint32_t out, float low, float high);

@@ -28,6 +28,12 @@ void etd_store_number(const etd_tensor *tensor, uint32_t place, etd_number numbe
  * its type; false when they do not broadcast. Both are numeric. */
 bool etd_assign(const etd_tensor *from, etd_tensor *to);
 
+/* Whether it holds indexes: int32 or int64. */
+bool etd_is_index(const etd_tensor *tensor);
+
+/* Whether all its integers are at least `least` and less than `end`. */
+bool etd_are_within(const etd_tensor *tensor, int64_t least, int64_t end);
+
 static inline double etd_to_real(etd_number number) {
     return number.is_real ? number.real : (double)number.integer;
 }

@@ -66,6 +66,15 @@ etd_taps etd_axis_taps(const etd_axis *axis, int32_t position);
 const char *etd_read_conv_axes(const etd_call *call, int32_t kernel_y, int32_t kernel_x, int32_t channels,
                                etd_window *window);
 
+/* The same for a transposed convolution, whose other arguments stand elsewhere: the input slides over the
+ * output, and output_padding adds to its sizes. */
+const char *etd_read_transposed_axes(const etd_call *call, int32_t kernel_y, int32_t kernel_x,
+                                     int32_t channels, uint32_t padding_at, uint32_t dilation_at,
+                                     etd_window *window);
+
+/* The input position that a tap of the transposed kernel takes to this output position; -1 for none. */
+int32_t etd_axis_source(const etd_axis *axis, int32_t out, int32_t tap);
+
 /* The same for 2-d pooling from the arguments kernel_size, stride (an empty one means the kernel's size) and
  * padding, which all such operators have at 1, 2 and 3; ceil_mode rounds the output's sizes up. Without
  * dilation no patch is empty then. */

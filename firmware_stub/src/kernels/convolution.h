@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Convolutions of float32 images and lines, and their transposes: one operator, two loops. */
+#ifndef ETD_CONVOLUTION_H
+#define ETD_CONVOLUTION_H
+
+#include "window.h"
+
+typedef struct {
+    etd_window window;
+    etd_tensor weight;      /* O, C / groups, kernel y, kernel x; transposed: C, O / groups, .. */
+    const etd_tensor *bias; /* O, or NULL */
+    int32_t groups;
+    bool transposed;
+} etd_convolution;
+
+/* Fills the tensors of a 1-d or 2-d convolution, as those of a 2-d one; false for other tensors. */
+bool etd_read_convolution(const etd_call *call, etd_convolution *conv);
+
+/* Reads the rest of a transposed one. Returns why it refuses, or NULL. */
+const char *etd_read_transposed_convolution(const etd_call *call, etd_convolution *conv);
+
+void etd_run_transposed_convolution(const etd_convolution *conv);
+
+#endif
