@@ -21,7 +21,8 @@ SECTIONS = {
         "pull": "Read the last trace from a board that is already running.",
         "postmortem": "Show what a board was doing when it crashed.",
     },
-    "Look at traces": {
+    "Look at models and traces": {
+        "inspect": "Show what a model contains and which boards it fits.",
         "decode": "Show a trace: times, call tree, memory.",
         "compare": "Compare two traces operator by operator.",
         "export": "Write a trace in another tool's format.",

@@ -81,6 +81,20 @@ class BoardMemory(Strict, frozen=True):
     code: Positive | None = None
 
 
+class Capacity(Strict, frozen=True):
+    """Bytes that the firmware reserves, as in the board's ``port.cmake`` and in its HELLO.
+
+    ``model`` is for the ``.pte`` file, ``arena`` for the method and its planned memory, ``inputs``
+    for the inputs of an execution, ``trace`` for the log, ``values`` for logged tensors.
+    """
+
+    model: Positive
+    arena: Positive
+    inputs: Positive
+    trace: Positive
+    values: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
 class Deadlines(Strict, frozen=True):
     """Timeouts in seconds: for HELLO after a start, per request, per execution of a model, for a
     lost serial port to come back, and for another process to release a unit.
@@ -120,6 +134,8 @@ class Board(Strict, frozen=True, dict=True):
         flash: How to flash it; None for targets that are started on the host.
         target: How to start it and reach its link.
         memory: Memory sizes; None for a process of this host.
+        capacity: Bytes that its firmware reserves; None if they are not known before HELLO.
+        backends: Names of the delegates' backends that its firmware links.
         deadlines: Timeouts.
         budget: Default budget file, relative to the board file.
         time_scales: Tick rates of delegates' events that have none in the log: patterns, with a
@@ -144,6 +160,8 @@ class Board(Strict, frozen=True, dict=True):
     build: Build | None = None
     flash: Flash | None = None
     memory: BoardMemory | None = None
+    capacity: Capacity | None = None
+    backends: tuple[str, ...] = ()
     deadlines: Deadlines = Deadlines()
     budget: str | None = None
     time_scales: dict[str, str] = {}

@@ -22,6 +22,7 @@ from harness.analyze.converters import parse_time_scales
 from harness.analyze.placement import quality_of_run
 from harness.capped import CappedBuffer
 from harness.check.budget import load_budget
+from harness.check.fit import bundled_operators, missing_operators
 from harness.check.history.comparison import HistoryComparison
 from harness.check.subject import model_name
 from harness.config.board import Board, SerialTarget, load_board
@@ -69,7 +70,14 @@ from harness.runs.judged_run import JudgedRun
 from harness.runs.postmortem import explain, save_earlier_postmortem
 from harness.runs.request import SESSION_VARIABLE, RunRequest, current_commit
 from harness.runs.source import on_time_scales
-from harness.runs.tensors import from_bytes, read_inputs, read_references, save_references, to_bytes
+from harness.runs.tensors import (
+    from_bytes,
+    read_inputs,
+    read_model,
+    read_references,
+    save_references,
+    to_bytes,
+)
 from harness.target import Target, start_target
 from harness.target.build import build_firmware, image_size
 
@@ -120,7 +128,7 @@ def run_model(
     # Everything that can be checked beforehand is, so that a wrong request starts nothing.
     board, board_file = load_board(request.board)
     request = dataclasses.replace(request, model=find_model(request.model))
-    model = _read_model(request.model)
+    model = read_model(request.model)
     budget_file = _budget_file(request, board, board_file)
     references = read_references(request.references)
     if request.against is not None:
@@ -147,17 +155,6 @@ def run_model(
     if write_error is not None:
         raise write_error
     return FinishedRun(run.result, trace, run.judged_run.comparison)
-
-
-def _read_model(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"cannot read the model {shown(path)}: {error.strerror}",
-            hint="--model takes a .pte file, or the name of a model that comes with the package, "
-            "such as kws_int8",
-        ) from error
 
 
 def _budget_file(request: RunRequest, board: Board, board_file: Path) -> Path | None:
@@ -328,6 +325,7 @@ class _Run:
                 f"{self.request.model} is too large for {info.board}: {len(self.model)} bytes, "
                 f"its limit is {info.model_capacity} bytes"
             )
+        self._check_operators(info)
         try:
             loaded = session.load_model(
                 self.model,
@@ -349,6 +347,24 @@ class _Run:
             raise
         _log.info("loaded %s, %d bytes", self.request.model, len(self.model))
         return loaded
+
+    def _check_operators(self, info: TargetInfo) -> None:
+        """Refuse a model with operators that the board lacks, all of them at once.
+
+        Firmware with a selection of the bundled kernels, or with ExecuTorch's, checks by itself:
+        it reports how many operators it has, not which.
+        """
+        available = bundled_operators()
+        method = read_method(self.model, self.request.method)
+        executorch = self.board.build is not None and self.board.build.executorch
+        if method is None or executorch or info.operators != len(available):
+            return
+        if missing := missing_operators(method, available):
+            raise TargetError(
+                f"{info.board} has no kernel for {', '.join(missing)}, which "
+                f"{shown(self.request.model)} calls",
+                hint="`etharness inspect` shows which boards a model fits",
+            )
 
     def _set_inputs(self, session: Session, info: ModelInfo) -> None:
         wanted = (len(info.outputs), self.request.rtol, self.request.atol)

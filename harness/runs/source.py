@@ -21,7 +21,7 @@ from harness.decode.dumps import Dump, is_device_log, read_dumps
 from harness.decode.etrecord import read_etrecord
 from harness.decode.program import Method
 from harness.decode.pte import read_program
-from harness.errors import DamagedError, FormatError, UsageError
+from harness.errors import DamagedError, FormatError, NotComparableError, UsageError
 from harness.records.clock_domain import ClockDomain
 from harness.records.result import Model, Result
 from harness.records.trace import EXECUTION, Damage, Kind, Trace, concatenate
@@ -141,6 +141,27 @@ class Source:
                 hint="choose one in Source.dumps, which has the trace and the buffer of each",
             )
         return buffers[0] if buffers else None
+
+
+def check_same_inputs(before: Source, after: Source) -> None:
+    """Check that two runs had the same inputs, as far as their results record them.
+
+    Raises:
+        NotComparableError: An input differs.
+    """
+    inputs = [_input_digests(source) for source in (before, after)]
+    if inputs[0] is not None and inputs[1] is not None and inputs[0] != inputs[1]:
+        raise NotComparableError(
+            "the runs had different inputs, so their values differ",
+            hint="run both with the same --input files, or with the same --seed",
+        )
+
+
+def _input_digests(source: Source) -> list[str] | None:
+    result = source.result
+    if result is None or result.model is None or result.files is None:
+        return None
+    return [result.files[tensor.file].sha256 for tensor in result.model.inputs]
 
 
 def load_source(

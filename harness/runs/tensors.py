@@ -10,6 +10,7 @@ import numpy as np
 
 from harness.check.subject import ModelOutput
 from harness.errors import TargetError, UsageError
+from harness.files import shown
 from harness.records.result import ReferenceRecord, Result
 from harness.records.scalar_types import NUMPY_TYPES, little_endian
 from harness.runs.directory import RunDirectory
@@ -167,3 +168,19 @@ def _random(info: TensorInfo, generator: np.random.Generator) -> np.ndarray:
         return generator.integers(0, 2, info.sizes).astype(dtype)
     limits = np.iinfo(dtype)
     return generator.integers(limits.min, limits.max, info.sizes, dtype, endpoint=True)
+
+
+def read_model(path: Path) -> bytes:
+    """Read a ``.pte`` file.
+
+    Raises:
+        UsageError: It cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the model {shown(path)}: {error.strerror}",
+            hint="--model takes a .pte file, or the name of a model that comes with the package, "
+            "such as kws_int8",
+        ) from error

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.analyze.values import tensor_array
 from harness.decode.device_log import read_log
 from harness.decode.device_log_format import PAYLOAD_ALIGNMENT
 from harness.decode.ed00 import left_out, read_ed00, write_ed00
 from harness.decode.ed00_schema import ValueType
 from harness.errors import FormatError
-from harness.inspector.values import tensor_array
 from harness.records.scalar_types import BFLOAT16, NUMPY_TYPES, STORED_AS, little_endian
 from harness.records.trace import DebugValue, Losses, TensorValue, Trace
 from tests.support.tracer import CTracer, LoggedTensor, LoggedValue

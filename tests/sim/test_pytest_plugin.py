@@ -217,7 +217,7 @@ def test_a_run_that_fails_fails_its_tests_without_a_stack_once(project: pytest.P
     [kept] = run_directories(base)
     reason = [line for line in result.outlines if line.startswith("UsageError: cannot run ")]
     assert len(reason) == 3
-    assert "no such method; there are forward" in reason[0]
+    assert "method not found; available: forward" in reason[0]
     assert result.outlines.count("  try: select another method with --method") == 3
     assert result.outlines.count(f"kept in: {base}/etharness/{kept}") == 3
     assert not any("/harness/" in line for line in result.outlines if str(base) not in line)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Activations with numbers of their own, and those that exporters keep whole for int8 cores. */
+/* Activations: ELU, and those that exports for Cortex-M do not decompose. */
 #include <math.h>
 
 #include "elementwise.h"
@@ -17,7 +17,7 @@ static const char *elu(const etd_call *call) {
     for (uint32_t i = 0; i < ELU_PARAMETERS; i++) {
         double number;
         if (!etd_arg_number(call, 1 + i, &number)) {
-            return "alpha, scale or input_scale";
+            return "invalid alpha, scale or input_scale";
         }
         parameters[i] = (float)number;
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pooling to a given size: each output element is of its own share of the input, and shares may overlap. */
+/* Adaptive pooling: the output size is given, and windows of output elements may overlap. */
 #include <math.h>
 
 #include "kernels.h"
 #include "window.h"
 
-/* A share of an axis: its first element, and the one after its last. */
+/* The window of an axis: its first element, and the one after its last. */
 typedef struct {
     int32_t first;
     int32_t end;
@@ -69,15 +69,15 @@ static void pool_plane(const etd_adaptive_pool *pool, const float *x, int32_t to
 static const char *read_arguments(const etd_call *call, etd_adaptive_pool *pool) {
     etd_window *window = &pool->window;
     if (!etd_read_image_or_batch(call, 2, ETD_FLOAT, window)) {
-        return "only float32 images";
+        return "supports only float32 images";
     }
     window->y = (etd_axis){.in = window->input->sizes[2]};
     window->x = (etd_axis){.in = window->input->sizes[3]};
     if (etd_arg_list_count(call, 1) != 2 || !etd_arg_list_int(call, 1, 0, 1, ETD_AXIS_MAX, &window->y.out) ||
         !etd_arg_list_int(call, 1, 1, 1, ETD_AXIS_MAX, &window->x.out)) {
-        return "output_size";
+        return "invalid output_size";
     }
-    return etd_resize_images(window, window->input->sizes[1]) ? NULL : "output size";
+    return etd_resize_images(window, window->input->sizes[1]) ? NULL : "invalid output size";
 }
 
 static void pool_planes(const etd_adaptive_pool *pool) {

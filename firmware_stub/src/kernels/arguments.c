@@ -156,7 +156,7 @@ bool etd_arg_view_sizes(const etd_call *call, uint32_t i, const etd_tensor *inpu
     return known == numel && (unknown == NULL || *unknown >= 0);
 }
 
-/* The value of an item of a tensor list; NULL when there is none. */
+/* Returns the value of an item of a tensor list, or NULL. */
 static const etd_value *listed(const etd_call *call, uint32_t i, uint32_t item) {
     const etd_value *list = argument(call, i);
     if (list->kind != ETD_VALUE_TENSOR_LIST || item >= list->as.list.count) {
@@ -229,7 +229,7 @@ bool etd_same_layout(const etd_tensor *a, const etd_tensor *b) {
         return false;
     }
     for (uint32_t d = 0; d < a->ndim; d++) {
-        /* The stride of a dimension of one element says nothing. */
+        /* The stride of a dimension of size 1 does not matter. */
         if (a->sizes[d] != b->sizes[d] || (a->sizes[d] > 1 && a->strides[d] != b->strides[d])) {
             return false;
         }

@@ -6,7 +6,7 @@
 
 static const char *fill_with(const etd_tensor *out, etd_number value) {
     if (!etd_is_numeric(out)) {
-        return "type of the output";
+        return "invalid type of the output";
     }
     const uint32_t numel = etd_numel(out);
     for (uint32_t i = 0; i < numel; i++) {
@@ -18,25 +18,25 @@ static const char *fill_with(const etd_tensor *out, etd_number value) {
 /* Fills the output with a scalar argument. */
 static const char *fill(const etd_call *call, uint32_t value_at, const etd_tensor *out) {
     etd_number value;
-    return etd_arg_scalar(call, value_at, &value) ? fill_with(out, value) : "value";
+    return etd_arg_scalar(call, value_at, &value) ? fill_with(out, value) : "invalid value";
 }
 
 /* scalar_tensor(s, *, out) */
 static const char *scalar_tensor(const etd_call *call) {
     etd_tensor *out = etd_arg_out(call, 1);
-    return out != NULL && etd_resize(out, out->sizes, 0) ? fill(call, 0, out) : "output size";
+    return out != NULL && etd_resize(out, out->sizes, 0) ? fill(call, 0, out) : "invalid output size";
 }
 
-/* Gives the output the sizes that argument 0 lists. */
+/* Resizes the output to the sizes in argument 0. */
 static const char *resize_as_listed(const etd_call *call, etd_tensor *out) {
     const uint32_t ndim = etd_arg_list_count(call, 0);
     int32_t sizes[ETD_MAX_DIMS];
     for (uint32_t d = 0; d < ndim; d++) {
         if (d >= ETD_MAX_DIMS || !etd_arg_list_int(call, 0, d, 0, INT32_MAX, &sizes[d])) {
-            return "size";
+            return "invalid size";
         }
     }
-    return out != NULL && etd_resize(out, sizes, ndim) ? NULL : "output size";
+    return out != NULL && etd_resize(out, sizes, ndim) ? NULL : "invalid output size";
 }
 
 /* full(size, fill_value, *, out) */
@@ -50,14 +50,16 @@ static const char *full(const etd_call *call) {
 static const char *full_like(const etd_call *call) {
     const etd_tensor *self = etd_arg_tensor(call, 0);
     etd_tensor *out = etd_arg_out(call, 3);
-    return self != NULL && out != NULL && etd_resize_like(out, self) ? fill(call, 1, out) : "output size";
+    return self != NULL && out != NULL && etd_resize_like(out, self) ? fill(call, 1, out)
+                                                                     : "invalid output size";
 }
 
 /* fill(self, value, *, out) */
 static const char *fill_scalar(const etd_call *call) {
     const etd_tensor *self = etd_arg_tensor(call, 0);
     etd_tensor *out = etd_arg_out(call, 2);
-    return self != NULL && out != NULL && etd_resize_like(out, self) ? fill(call, 1, out) : "output size";
+    return self != NULL && out != NULL && etd_resize_like(out, self) ? fill(call, 1, out)
+                                                                     : "invalid output size";
 }
 
 /* zeros(size, *, out) */
@@ -74,7 +76,7 @@ static const char *ones(const etd_call *call) {
     return refusal != NULL ? refusal : fill_with(out, (etd_number){.integer = 1});
 }
 
-/* empty(size, *, memory_format?, out): zeros, so that every execution gives the same */
+/* empty(size, *, memory_format?, out): filled with zeros, so that every execution gives the same result */
 static const char *empty(const etd_call *call) {
     etd_tensor *out = etd_arg_out(call, 2);
     const char *refusal = resize_as_listed(call, out);
@@ -90,12 +92,12 @@ static etd_number step_number(etd_number start, etd_number step, uint32_t i) {
 
 static const char *fill_steps(etd_tensor *out, etd_number start, etd_number end, etd_number step) {
     const double count = ceil((etd_to_real(end) - etd_to_real(start)) / etd_to_real(step));
-    if (!(count >= 0.0 && count <= INT32_MAX)) { /* also a step of 0, or NaN */
-        return "start, end or step";
+    if (!(count >= 0.0 && count <= INT32_MAX)) { /* also false for NaN, such as for a step of 0 */
+        return "invalid start, end or step";
     }
     const int32_t size = (int32_t)count;
     if (!etd_is_numeric(out) || !etd_resize(out, &size, 1)) {
-        return "type or size of the output";
+        return "invalid type or size of the output";
     }
     for (uint32_t i = 0; i < (uint32_t)size; i++) {
         etd_store_number(out, i, step_number(start, step, i));
@@ -110,7 +112,7 @@ static const char *arange_start(const etd_call *call) {
     etd_number step;
     if (!etd_arg_scalar(call, 0, &start) || !etd_arg_scalar(call, 1, &end) ||
         !etd_arg_scalar(call, 2, &step)) {
-        return "start, end or step";
+        return "invalid start, end or step";
     }
     return fill_steps(etd_arg_out(call, 3), start, end, step);
 }
@@ -120,7 +122,7 @@ static const char *arange(const etd_call *call) {
     etd_number end;
     return etd_arg_scalar(call, 0, &end)
                ? fill_steps(etd_arg_out(call, 1), (etd_number){0}, end, (etd_number){.integer = 1})
-               : "end";
+               : "invalid end";
 }
 
 ETD_ATEN_KERNEL(arange, "arange", "out", 2, arange)

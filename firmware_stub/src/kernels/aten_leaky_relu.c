@@ -10,7 +10,7 @@ static float leak(float x, const float *slope) {
 static const char *leaky_relu(const etd_call *call) {
     double slope;
     if (!etd_arg_number(call, 1, &slope)) {
-        return "negative_slope";
+        return "invalid negative_slope";
     }
     const float parameter = (float)slope;
     return etd_run_map(call, 2, leak, &parameter);

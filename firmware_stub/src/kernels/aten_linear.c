@@ -2,13 +2,13 @@
 #include "kernels.h"
 #include "matmul.h"
 
-/* A contiguous tensor as a matrix of its last dimension's rows. */
+/* Returns a contiguous tensor as a matrix; the last dimension is a row. */
 static etd_matrix as_rows(const etd_tensor *tensor) {
     const int32_t columns = tensor->sizes[tensor->ndim - 1];
     return (etd_matrix){etd_out_floats(tensor), (int32_t)etd_numel(tensor) / columns, columns, columns, 1};
 }
 
-/* linear(input, weight, bias?, *, out): each row of the input times the transposed weight, plus the bias */
+/* linear(input, weight, bias?, *, out): input times transposed weight plus bias */
 static const char *linear(const etd_call *call) {
     const etd_tensor *input = etd_arg_tensor(call, 0);
     const etd_tensor *weight = etd_arg_tensor(call, 1);
@@ -17,19 +17,19 @@ static const char *linear(const etd_call *call) {
     int32_t sizes[ETD_MAX_DIMS];
     if (!etd_is_type(input, ETD_FLOAT) || input->ndim == 0 || input->nbytes == 0 ||
         !etd_is(weight, ETD_FLOAT, 2) || !etd_is_type(out, ETD_FLOAT) || !etd_is_contiguous(input)) {
-        return "only contiguous float32 that is not empty";
+        return "supports only contiguous float32 that is not empty";
     }
     if (input->sizes[input->ndim - 1] != weight->sizes[1]) {
         return "sizes do not match";
     }
     if (!etd_arg_is_none(call, 2) && !etd_has_elements(bias, ETD_FLOAT, weight->sizes[0])) {
-        return "bias";
+        return "invalid bias";
     }
     for (uint32_t d = 0; d < input->ndim; d++) {
         sizes[d] = d + 1u == input->ndim ? weight->sizes[0] : input->sizes[d];
     }
     if (!etd_resize(out, sizes, input->ndim) || !etd_is_contiguous(out)) {
-        return "output size";
+        return "invalid output size";
     }
     const etd_matrix x = as_rows(input);
     const etd_matrix y = as_rows(out);

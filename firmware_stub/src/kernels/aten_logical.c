@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Logic of elements, of which those that are not 0 hold; the output is bool. */
+/* Logical operations. Elements other than 0 are true; the output is bool. */
 #include "elementwise.h"
 #include "kernels.h"
 

@@ -5,7 +5,7 @@
 typedef const char *(*etd_read_slice)(const etd_call *call, uint32_t i, const etd_tensor *tensor,
                                       etd_slice *slice);
 
-/* Copies the slice that the arguments after the input describe. */
+/* Copies a slice, read from argument 1 on. */
 static const char *copy_from(const etd_call *call, uint32_t out_at, etd_read_slice read, bool drop) {
     const etd_tensor *input = etd_arg_tensor(call, 0);
     etd_tensor *out = etd_arg_out(call, out_at);
@@ -17,7 +17,7 @@ static const char *copy_from(const etd_call *call, uint32_t out_at, etd_read_sli
     if (refusal != NULL) {
         return refusal;
     }
-    return etd_copy_slice(input, &slice, drop, out) ? NULL : "output size";
+    return etd_copy_slice(input, &slice, drop, out) ? NULL : "invalid output size";
 }
 
 /* slice_copy(input, dim, start?, end?, step, *, out) */
@@ -30,7 +30,7 @@ static const char *select_copy(const etd_call *call) {
     return copy_from(call, 3, etd_arg_select, true);
 }
 
-/* The input with other elements in place of a slice. */
+/* Copies the input and replaces a slice, read from argument 2 on, by src. */
 static const char *scatter_to(const etd_call *call, uint32_t out_at, etd_read_slice read, bool drop) {
     const etd_tensor *input = etd_arg_tensor(call, 0);
     const etd_tensor *source = etd_arg_tensor(call, 1);
@@ -46,10 +46,10 @@ static const char *scatter_to(const etd_call *call, uint32_t out_at, etd_read_sl
     }
     expected.ndim = (uint8_t)etd_slice_sizes(input, &slice, drop, expected.sizes);
     if (!etd_same_shape(source, &expected)) {
-        return "src has not the slice's size";
+        return "src and slice differ in size";
     }
     if (!etd_resize_like(out, input)) {
-        return "output size";
+        return "invalid output size";
     }
     etd_walk from = {0};
     etd_walk to = etd_walk_slice(out, &slice);

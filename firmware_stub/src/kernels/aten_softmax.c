@@ -49,13 +49,13 @@ static const char *run_lines(const etd_call *call, etd_softmax_fn compute) {
     bool half_to_float;
     if (!etd_is_type(input, ETD_FLOAT) || !etd_is_type(out, ETD_FLOAT) ||
         !etd_arg_bool(call, 2, &half_to_float) || half_to_float) {
-        return "only float32";
+        return "supports only float32";
     }
     if (!etd_take_layout(out, input)) {
         return "input and output differ in shape or layout";
     }
     if (!etd_arg_dim(call, 1, input->ndim, &dim)) {
-        return "dim";
+        return "invalid dim";
     }
     etd_blocks blocks = etd_blocks_along(input, dim);
     for (uint32_t block = 0; block < blocks.outer; block++) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One tensor to several along a dimension, and several to one. */
+/* Splits a tensor along a dimension, and stacks tensors along a new one. */
 #include "kernels.h"
 #include "slice.h"
 
-/* How long part `i` is, or -1 when the arguments do not say. */
+/* Returns the length of part `i`, or -1 if the arguments are invalid. */
 typedef int32_t (*etd_part_length)(const etd_call *call, uint32_t i, int32_t left);
 
 static int32_t listed_length(const etd_call *call, uint32_t i, int32_t left) {
@@ -11,7 +11,7 @@ static int32_t listed_length(const etd_call *call, uint32_t i, int32_t left) {
     return etd_arg_list_int(call, 1, i, 0, left, &length) ? length : -1;
 }
 
-/* All parts have the same length, apart from the last, which is what remains. */
+/* All parts have the same length; the last may be shorter. */
 static int32_t common_length(const etd_call *call, uint32_t i, int32_t left) {
     int32_t length;
     (void)i;
@@ -27,16 +27,16 @@ static int32_t single_length(const etd_call *call, uint32_t i, int32_t left) {
     return left > 0 ? 1 : -1;
 }
 
-/* What parts are made of: a dimension, and the outputs in argument `out`. */
+/* A split of the input into the outputs of argument `out`. */
 typedef struct {
     const etd_tensor *input;
     uint32_t out;
     etd_part_length length;
-    bool drop; /* the dimension, whose parts are single elements */
+    bool drop; /* remove the dimension */
 } etd_split;
 
-/* Gives each output its size, or copies to it. Outputs get their sizes first: nothing is written when one
- * of them is refused. */
+/* Resizes each output, or copies to it. All are resized first, so that nothing is written if one is invalid.
+ */
 static const char *each_part(const etd_call *call, const etd_split *split, etd_slice slice, bool copies) {
     const uint32_t parts = etd_arg_list_count(call, split->out);
     const int32_t size = split->input->sizes[slice.dim];
@@ -45,28 +45,28 @@ static const char *each_part(const etd_call *call, const etd_split *split, etd_s
         int32_t sizes[ETD_MAX_DIMS];
         slice.count = split->length(call, i, size - slice.first);
         if (slice.count < 0) {
-            return "sizes of the parts";
+            return "invalid sizes of the parts";
         }
         if (!etd_is_type(out, split->input->dtype) ||
             !etd_resize(out, sizes, etd_slice_sizes(split->input, &slice, split->drop, sizes))) {
-            return "type or size of an output";
+            return "invalid type or size of an output";
         }
         if (copies) {
             (void)etd_copy_slice(split->input, &slice, split->drop, out);
         }
         slice.first += slice.count;
     }
-    return slice.first == size ? NULL : "the parts do not make up the dimension";
+    return slice.first == size ? NULL : "invalid the sizes do not add up to the dimension";
 }
 
 static const char *run(const etd_call *call, uint32_t dim_at, etd_part_length length, bool drop) {
     const etd_split split = {etd_arg_tensor(call, 0), dim_at + 1, length, drop};
     etd_slice slice = {.step = 1};
     if (split.input == NULL || !etd_arg_dim(call, dim_at, split.input->ndim, &slice.dim)) {
-        return "input or dim";
+        return "invalid input or dim";
     }
     if (etd_arg_list_count(call, split.out) == UINT32_MAX) {
-        return "no list of outputs";
+        return "missing list of outputs";
     }
     const char *refusal = each_part(call, &split, slice, false);
     return refusal != NULL ? refusal : each_part(call, &split, slice, true);
@@ -75,7 +75,8 @@ static const char *run(const etd_call *call, uint32_t dim_at, etd_part_length le
 /* split_with_sizes_copy(input, split_sizes, dim, *, out[]) */
 static const char *split_with_sizes(const etd_call *call) {
     const uint32_t sizes = etd_arg_list_count(call, 1);
-    return sizes == etd_arg_list_count(call, 3) ? run(call, 2, listed_length, false) : "number of outputs";
+    return sizes == etd_arg_list_count(call, 3) ? run(call, 2, listed_length, false)
+                                                : "invalid number of outputs";
 }
 
 /* split_copy(input, split_size, dim, *, out[]) */
@@ -88,7 +89,7 @@ static const char *unbind(const etd_call *call) {
     return run(call, 1, single_length, true);
 }
 
-/* Whether all tensors of the list are like the first. */
+/* Returns true if all tensors of the list have the type and shape of the first. */
 static bool are_alike(const etd_call *call, const etd_tensor *first, uint32_t count) {
     for (uint32_t i = 1; i < count; i++) {
         const etd_tensor *tensor = etd_arg_list_tensor(call, 0, i);
@@ -110,13 +111,13 @@ static const char *stack(const etd_call *call) {
         return "tensors differ in type or size";
     }
     if (out->ndim != first->ndim + 1u || !etd_arg_dim(call, 1, out->ndim, &slice.dim)) {
-        return "dim or output size";
+        return "invalid dim or output size";
     }
     for (uint32_t d = 0; d < out->ndim; d++) {
         sizes[d] = d == slice.dim ? (int32_t)count : first->sizes[d > slice.dim ? d - 1 : d];
     }
     if (!etd_resize(out, sizes, out->ndim)) {
-        return "output size";
+        return "invalid output size";
     }
     for (; slice.first < (int32_t)count; slice.first++) {
         const etd_tensor *tensor = etd_arg_list_tensor(call, 0, (uint32_t)slice.first);

@@ -11,7 +11,7 @@
     }                                                                                                        \
     const etd_kernel etd_aten_##name = {"aten::" #name, "out", "native_call_" #name ".out", 2, run_##name};
 
-/* Of float32 alone. */
+/* Functions of float32 only. */
 #define FUNCTION(name, expression)                                                                           \
     ETD_LINE_FN(name##_floats, float, expression)                                                            \
     static const etd_operation name##_operation = {.floats = name##_floats};                                 \

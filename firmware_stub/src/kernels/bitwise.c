@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Logic of the bits of integers, and of truth values: (self, other, *, out). */
+/* Bitwise logic of integers and booleans: (self, other, *, out). */
 #include "elementwise.h"
 #include "kernels.h"
 
@@ -22,7 +22,7 @@ BITWISE(bitwise_and, &)
 BITWISE(bitwise_or, |)
 BITWISE(bitwise_xor, ^)
 
-/* bitwise_not(self, *, out), which turns truth values round */
+/* bitwise_not(self, *, out) negates booleans. */
 ETD_LINE_FN(not_int32s, uint32_t, ~a)
 ETD_LINE_FN(not_int64s, uint64_t, ~a)
 ETD_LINE_FN(not_bytes, uint8_t, (uint8_t)~a)

@@ -4,8 +4,8 @@
 #include "kernels.h"
 #include "number.h"
 
-/* choose_qparams(input, quant_min, quant_max, eps, dtype, *, scale_out, zero_point_out): the scale with which
- * all elements and 0 are within the range, and the integer that stands for 0. In float32, as in PyTorch. */
+/* choose_qparams(input, quant_min, quant_max, eps, dtype, *, scale_out, zero_point_out): computes the
+ * scale and zero point that map all elements and 0 into the range. Uses float32, as PyTorch does. */
 static const char *choose_qparams(const etd_call *call) {
     const etd_tensor *input = etd_arg_tensor(call, 0);
     etd_tensor *scale_out = etd_arg_out(call, 5);
@@ -16,16 +16,16 @@ static const char *choose_qparams(const etd_call *call) {
     int32_t dtype;
     double epsilon;
     if (!etd_is_type(input, ETD_FLOAT) || input->nbytes == 0) {
-        return "only float32 that is not empty";
+        return "supports only float32 that is not empty";
     }
     if (!etd_arg_int(call, 1, INT16_MIN, INT16_MAX, &min) ||
         !etd_arg_int(call, 2, min + 1, INT16_MAX, &max) || !etd_arg_number(call, 3, &epsilon) ||
         !(epsilon >= 0.0) || !etd_arg_int(call, 4, ETD_BYTE, ETD_INT, &dtype)) {
-        return "range, eps or dtype";
+        return "invalid range, eps or dtype";
     }
     if (!etd_is_type(scale_out, ETD_DOUBLE) || !etd_is_type(zero_point_out, ETD_LONG) ||
         !etd_resize(scale_out, &one, 1) || !etd_resize(zero_point_out, &one, 1)) {
-        return "type or size of an output";
+        return "invalid type or size of an output";
     }
     const uint32_t numel = etd_numel(input);
     float low = 0.0f;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Convolutions of float32 images and lines, and their transposes: one operator, two loops. */
+/* Convolutions of float32 images and lines, and transposed ones: one operator, two loops. */
 #ifndef ETD_CONVOLUTION_H
 #define ETD_CONVOLUTION_H
 
@@ -13,10 +13,11 @@ typedef struct {
     bool transposed;
 } etd_convolution;
 
-/* Fills the tensors of a 1-d or 2-d convolution, as those of a 2-d one; false for other tensors. */
+/* Fills in the tensors of a 1-d or 2-d convolution, in the form of a 2-d one. Returns false for other
+ * tensors. */
 bool etd_read_convolution(const etd_call *call, etd_convolution *conv);
 
-/* Reads the rest of a transposed one. Returns why it refuses, or NULL. */
+/* Reads the other arguments of a transposed convolution. Returns NULL, or a message if not supported. */
 const char *etd_read_transposed_convolution(const etd_call *call, etd_convolution *conv);
 
 void etd_run_transposed_convolution(const etd_convolution *conv);

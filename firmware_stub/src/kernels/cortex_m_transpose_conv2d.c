@@ -6,7 +6,7 @@
 #include "window.h"
 
 typedef struct {
-    etd_window window;        /* axes as the input slides over the output */
+    etd_window window;        /* axes of the input as it slides over the output */
     const etd_tensor *weight; /* O, kernel y, kernel x, C */
     int32_t input_offset;
     etd_output_stage stage;
@@ -19,20 +19,21 @@ static const char *read_arguments(const etd_call *call, etd_layout layout, etd_t
     conv->weight = etd_arg_tensor(call, 1);
     if (!etd_read_images(call, 0, 15, ETD_CHAR, layout, &conv->window) ||
         !etd_is(conv->weight, ETD_CHAR, 4)) {
-        return "only int8 in two spatial dimensions";
+        return "supports only int8 in two spatial dimensions";
     }
     if (conv->window.input->sizes[1] != conv->weight->sizes[3]) {
-        return "channels or groups";
+        return "invalid channels or groups";
     }
     if (!etd_arg_int(call, 7, -INT8_MAX, -INT8_MIN, &conv->input_offset) ||
         !etd_read_output_stage(call, 8, conv->weight->sizes[0], &conv->stage)) {
-        return "quantization";
+        return "invalid quantization parameters";
     }
     const int32_t *weight = conv->weight->sizes;
     return etd_read_transposed_axes(call, weight[1], weight[2], weight[0], 5, 6, &conv->window);
 }
 
-/* Sum over the taps and channels that reach an output position; x is the image, w one output channel. */
+/* Returns the sum over the taps and channels that reach an output position. x is the image, w one output
+ * channel. */
 static uint32_t gather(const etd_transpose_conv2d *conv, int32_t row, int32_t column, const int8_t *x,
                        const int8_t *w) {
     const int32_t *x_strides = conv->window.input->strides;
@@ -52,7 +53,7 @@ static uint32_t gather(const etd_transpose_conv2d *conv, int32_t row, int32_t co
     return sum;
 }
 
-/* All positions of one row of one image. */
+/* Computes one row of one image. */
 static void compute_row(const etd_transpose_conv2d *conv, int32_t image, int32_t row) {
     const int32_t *strides = conv->window.out->strides;
     const int8_t *x = etd_int8s(conv->window.input) + image * conv->window.input->strides[0];

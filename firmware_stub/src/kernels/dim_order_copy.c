@@ -2,12 +2,12 @@
 #include "kernels.h"
 #include "number.h"
 
-/* Copies the input to an output that has the order and the type. */
+/* Copies the input to an output that already has the requested order and type. */
 static const char *copy_to(const etd_call *call, uint32_t out_at) {
     const etd_tensor *input = etd_arg_tensor(call, 0);
     etd_tensor *out = etd_arg_out(call, out_at);
     if (!etd_is_numeric(input) || !etd_is_numeric(out)) {
-        return "type of input or output";
+        return "invalid type of input or output";
     }
     return etd_resize_like(out, input) && etd_assign(input, out) ? NULL : "input and output differ in shape";
 }

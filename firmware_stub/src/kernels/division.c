@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Divisions with a remainder or a whole quotient, and angles of quotients. */
+/* Remainders, rounded quotients and angles. */
 #include <math.h>
 
 #include "elementwise.h"
 #include "kernels.h"
 #include "number.h"
 
-/* The remainder with the sign of the divisor. */
+/* Returns the remainder with the sign of the divisor. */
 static float float_remainder(float a, float b) {
     const float rest = fmodf(a, b);
     return rest != 0.0f && (rest < 0.0f) != (b < 0.0f) ? rest + b : rest;
 }
 
 static int64_t truncated_rest(int64_t a, int64_t b) {
-    return b == -1 ? 0 : a % b; /* the smallest integer has no quotient by -1 */
+    return b == -1 ? 0 : a % b; /* the quotient of the smallest integer overflows */
 }
 
 static int64_t whole_remainder(int64_t a, int64_t b) {
@@ -21,8 +21,7 @@ static int64_t whole_remainder(int64_t a, int64_t b) {
     return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
-/* Rounding a / b down could be off by one where the quotient is rounded itself, so it goes by the remainder.
- */
+/* floorf(a / b) can be off by one, because the quotient is rounded. */
 static float float_floor(float a, float b) {
     if (b == 0.0f) {
         return a / b;
@@ -58,7 +57,7 @@ OPERATION(by_remainder, float_remainder, whole_remainder)
 OPERATION(by_floor, float_floor, whole_floor)
 OPERATION(by_trunc, truncated_quotient, whole_quotient)
 
-/* The true quotient. */
+/* div without a rounding mode */
 ETD_LINE_FN(quotient_floats, float, a / b)
 static const etd_operation by_quotient = {.floats = quotient_floats};
 
@@ -72,7 +71,7 @@ static bool has_zero(const etd_tensor *integers) {
     return false;
 }
 
-/* Divides by a tensor, or by a number in its place; the output is argument `out`. */
+/* Divides by a tensor, or by a number in its place. Argument `out` is the output. */
 static const char *divide(const etd_call *call, const etd_operation *operation, bool by_scalar,
                           uint32_t out) {
     const etd_tensor *self = etd_arg_tensor(call, 0);

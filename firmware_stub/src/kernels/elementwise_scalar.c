@@ -2,8 +2,8 @@
 #include "elementwise.h"
 #include "number.h"
 
-/* Whether a number loses nothing as an element of this type, apart from digits as float32. PyTorch would
- * promote the tensor otherwise. */
+/* Returns true if a number fits this element type; float32 may round it. Otherwise PyTorch would promote the
+ * tensor. */
 static bool fits(etd_number number, uint8_t dtype) {
     switch (dtype) {
     case ETD_FLOAT:
@@ -26,10 +26,10 @@ static bool fits(etd_number number, uint8_t dtype) {
 const char *etd_arg_operand(const etd_call *call, const etd_tensor *self, etd_scalar_operand *other) {
     etd_number number;
     if (self == NULL) {
-        return "no tensor";
+        return "invalid not a tensor";
     }
     if (!etd_arg_scalar(call, 1, &number) || !fits(number, self->dtype)) {
-        return "a number that the tensor's type does not hold";
+        return "number does not fit the tensor's type";
     }
     other->tensor = (etd_tensor){.data = other->element, .dtype = self->dtype};
     other->tensor.nbytes = etd_element_size(self->dtype);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reductions of any type: one element after the other is folded into a number. */
+/* Reductions of any type: elements are folded into a number one by one. */
 #include <math.h>
 
 #include "kernels.h"
 #include "number.h"
 #include "reduce.h"
 
-/* What the number becomes with one more element. */
+/* Returns the number after one more element. */
 typedef etd_number (*etd_fold_fn)(etd_number so_far, etd_number x);
 
 static etd_number add(etd_number so_far, etd_number x) {
@@ -35,7 +35,7 @@ static etd_number both(etd_number so_far, etd_number x) {
     return so_far;
 }
 
-/* NaN is larger and smaller than all others. */
+/* NaN is both the largest and the smallest number. */
 static etd_number larger(etd_number so_far, etd_number x) {
     return x.is_real ? (x.real > so_far.real || isnan(x.real) ? x : so_far)
                      : (x.integer > so_far.integer ? x : so_far);
@@ -46,22 +46,22 @@ static etd_number smaller(etd_number so_far, etd_number x) {
                      : (x.integer < so_far.integer ? x : so_far);
 }
 
-/* Numbers of a type from one that adds or multiplies nothing. */
+/* Returns a start value in the input's kind of number. */
 static etd_number neutral(const etd_tensor *input, int32_t number) {
     const bool is_real = input->dtype == ETD_FLOAT || input->dtype == ETD_DOUBLE;
     return (etd_number){is_real, number, number};
 }
 
-/* Folds into the output what belongs to each of its elements, from `start`, or from the first one of them. */
+/* Folds the elements of each reduction, beginning with `start`, or with the first element if NULL. */
 static const char *fold(etd_reduction *reduction, etd_tensor *out, etd_fold_fn function,
                         const etd_number *start) {
     const etd_tensor *input = reduction->input;
     etd_walk to = {0};
     if (input->nbytes == 0) {
-        return "an input without elements";
+        return "empty input";
     }
     if (!etd_plan_reduction(reduction, out)) {
-        return "output size";
+        return "invalid output size";
     }
     etd_walk_add_dims(&to, out, out->ndim);
     for (uint32_t left = etd_numel(out); left > 0; left--) {
@@ -78,7 +78,7 @@ static const char *fold(etd_reduction *reduction, etd_tensor *out, etd_fold_fn f
     return NULL;
 }
 
-/* Which arguments an overload has; 0, where the input is, for those that it lacks. */
+/* Argument positions of an overload; 0 for arguments that it lacks. */
 typedef struct {
     uint32_t dims;
     uint32_t keepdim;
@@ -92,21 +92,21 @@ static const char *read_arguments(const etd_call *call, const etd_places *places
     reduction->input = etd_arg_tensor(call, 0);
     *out = etd_arg_out(call, places->out);
     if (!etd_is_numeric(reduction->input) || !etd_is_numeric(*out)) {
-        return "type of input or output";
+        return "invalid type of input or output";
     }
     reduction->reduced = (1u << reduction->input->ndim) - 1u;
     if ((places->dims != 0 && !etd_arg_reduced(call, places->dims, reduction)) ||
         (places->keepdim != 0 && !etd_arg_bool(call, places->keepdim, &reduction->keepdim))) {
-        return "dim or keepdim";
+        return "invalid dim or keepdim";
     }
     if (places->dtype != 0 && !etd_arg_is_none(call, places->dtype) &&
         !etd_arg_int(call, places->dtype, (*out)->dtype, (*out)->dtype, &dtype)) {
-        return "dtype";
+        return "invalid dtype";
     }
     return NULL;
 }
 
-/* The largest or smallest element, of the input's type. */
+/* Computes the largest or smallest element, in the input's type. */
 static const char *run_extreme(const etd_call *call, const etd_places *places, etd_fold_fn function) {
     etd_reduction reduction = {0};
     etd_tensor *out;
@@ -118,7 +118,7 @@ static const char *run_extreme(const etd_call *call, const etd_places *places, e
                                                 : fold(&reduction, out, function, NULL);
 }
 
-/* A truth value; uint8 inputs give uint8. */
+/* Computes a boolean; for uint8 the output may be uint8. */
 static const char *run_truth(const etd_call *call, const etd_places *places, etd_fold_fn function,
                              int32_t start) {
     etd_reduction reduction = {0};
@@ -129,12 +129,12 @@ static const char *run_truth(const etd_call *call, const etd_places *places, etd
         return refusal;
     }
     if (out->dtype != ETD_BOOL && (out->dtype != ETD_BYTE || reduction.input->dtype != ETD_BYTE)) {
-        return "only bool as the output";
+        return "supports only bool as the output";
     }
     return fold(&reduction, out, function, &first);
 }
 
-/* Of float32 to float32, or of integers to int64. */
+/* Computes floats from floats, or int64 from integers. */
 static const char *run_arithmetic(const etd_call *call, const etd_places *places, etd_fold_fn function,
                                   int32_t start) {
     etd_reduction reduction = {0};
@@ -145,7 +145,7 @@ static const char *run_arithmetic(const etd_call *call, const etd_places *places
     }
     const etd_number first = neutral(reduction.input, start);
     if (out->dtype != (first.is_real ? reduction.input->dtype : ETD_LONG)) {
-        return "only floats to the same, or integers to int64";
+        return "supports only floats to the same type, or integers to int64";
     }
     return fold(&reduction, out, function, &first);
 }
@@ -206,7 +206,7 @@ static const char *sum(const etd_call *call) {
                                                            : run_arithmetic(call, &places, add, 0);
 }
 
-/* cumsum(input, dim, dtype?, *, out): each element with the sum of those before it */
+/* cumsum(input, dim, dtype?, *, out): the sum of each element and those before it */
 static const char *cumsum(const etd_call *call) {
     static const etd_places places = {.dims = 1, .dtype = 2, .out = 3};
     etd_reduction reduction = {0};
@@ -219,13 +219,13 @@ static const char *cumsum(const etd_call *call) {
     const etd_tensor *input = reduction.input;
     const etd_number start = neutral(input, 0);
     if (out->dtype != (start.is_real ? input->dtype : ETD_LONG)) {
-        return "only floats to the same, or integers to int64";
+        return "supports only floats to the same type, or integers to int64";
     }
     if (input->ndim > 0 && !etd_arg_dim(call, 1, input->ndim, &dim)) {
-        return "dim";
+        return "invalid dim";
     }
     if (!etd_resize_like(out, input)) {
-        return "output size";
+        return "invalid output size";
     }
     etd_walk from = {0};
     etd_walk to = {0};

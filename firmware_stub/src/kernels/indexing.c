@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Elements read from, or written to, where tensors of indexes say. All indexes are checked before anything is
- * written. */
+/* Reads and writes at positions given by index tensors. All indexes are checked before anything is written.
+ */
 #include <string.h>
 
 #include "kernels.h"
 #include "number.h"
 #include "slice.h"
 
-/* An element becomes another, or their sum. */
+/* Stores a number; if `accumulate`, the sum of the old and the new one. */
 static void put(const etd_tensor *out, uint32_t place, etd_number number, bool accumulate) {
     if (accumulate) {
         const etd_number before = etd_load_number(out, place);
@@ -17,8 +17,8 @@ static void put(const etd_tensor *out, uint32_t place, etd_number number, bool a
     etd_store_number(out, place, number);
 }
 
-/* The walk over a tensor that goes along with one over `shape`, except in dimension `dim`, where the indexes
- * say how far it goes. */
+/* Returns a walk over a tensor in step with one over `shape`. It stays in place along `dim`, where the
+ * indexes give the position. */
 static etd_walk walk_beside(const etd_tensor *tensor, const etd_tensor *shape, uint32_t dim) {
     etd_walk walk = {0};
     for (uint32_t d = 0; d < shape->ndim; d++) {
@@ -27,7 +27,7 @@ static etd_walk walk_beside(const etd_tensor *tensor, const etd_tensor *shape, u
     return walk;
 }
 
-/* Whether `inner` has as many dimensions as `outer` and is nowhere larger, apart from dimension `except`. */
+/* Returns true if `inner` has the dimensions of `outer` and is nowhere larger, except along `except`. */
 static bool is_inside(const etd_tensor *inner, const etd_tensor *outer, uint32_t except) {
     for (uint32_t d = 0; d < inner->ndim && d < outer->ndim; d++) {
         if (d != except && inner->sizes[d] > outer->sizes[d]) {
@@ -37,17 +37,17 @@ static bool is_inside(const etd_tensor *inner, const etd_tensor *outer, uint32_t
     return inner->ndim == outer->ndim;
 }
 
-/* Why argument 2 holds no indexes along dimension `dim` of argument 0; or NULL. */
+/* Reads dim and index (arguments 1 and 2) and checks the indexes. Returns NULL, or a message if invalid. */
 static const char *read_indices(const etd_call *call, const etd_tensor *self, uint8_t *dim,
                                 const etd_tensor **indices) {
     *indices = etd_arg_tensor(call, 2);
     if (!etd_is_index(*indices)) {
-        return "only int32 and int64 indices";
+        return "supports only int32 and int64 indices";
     }
     if (!etd_arg_dim(call, 1, self->ndim, dim)) {
-        return "dim";
+        return "invalid dim";
     }
-    return etd_are_within(*indices, 0, self->sizes[*dim]) ? NULL : "an index outside of the input";
+    return etd_are_within(*indices, 0, self->sizes[*dim]) ? NULL : "index out of range";
 }
 
 /* gather(self, dim, index, *, sparse_grad, out): out[i][j] = self[index[i][j]][j] for dim 0 */
@@ -64,7 +64,7 @@ static const char *gather(const etd_call *call) {
         return refusal;
     }
     if (!is_inside(indices, self, dim) || !etd_resize_like(out, indices)) {
-        return "size of index or output";
+        return "invalid size of index or output";
     }
     const uint32_t size = etd_element_size(self->dtype);
     etd_walk from = walk_beside(self, indices, dim);
@@ -83,7 +83,7 @@ static const char *gather(const etd_call *call) {
     return NULL;
 }
 
-/* What scatters have in common: a tensor of sources, or one number. */
+/* Common part of scatters: the source is a tensor, or one number. */
 static const char *scatter_to(const etd_call *call, const etd_tensor *source, const etd_number *value,
                               bool accumulate) {
     const etd_tensor *self = etd_arg_tensor(call, 0);
@@ -99,7 +99,7 @@ static const char *scatter_to(const etd_call *call, const etd_tensor *source, co
     }
     if (!is_inside(indices, self, dim) || (source != NULL && !is_inside(indices, source, ETD_MAX_DIMS)) ||
         !etd_resize_like(out, self)) {
-        return "size of index, src or output";
+        return "invalid size of index, src or output";
     }
     etd_walk at = {0};
     etd_walk from = {0};
@@ -142,7 +142,7 @@ static const char *scatter_add(const etd_call *call) {
 /* scatter(self, dim, index, value, *, out) */
 static const char *scatter_value(const etd_call *call) {
     etd_number value;
-    return etd_arg_scalar(call, 3, &value) ? scatter_to(call, NULL, &value, false) : "value";
+    return etd_arg_scalar(call, 3, &value) ? scatter_to(call, NULL, &value, false) : "invalid value";
 }
 
 /* index_select(self, dim, index, *, out): slices of one element, as often as there are indexes */
@@ -162,7 +162,7 @@ static const char *index_select(const etd_call *call) {
     memcpy(sizes, self->sizes, sizeof sizes);
     sizes[from.dim] = (int32_t)etd_numel(indices);
     if (indices->ndim > 1 || !etd_resize(out, sizes, self->ndim)) {
-        return "size of index or output";
+        return "invalid size of index or output";
     }
     etd_slice to = from;
     for (to.first = 0; to.first < sizes[from.dim]; to.first++) {
@@ -174,16 +174,16 @@ static const char *index_select(const etd_call *call) {
     return NULL;
 }
 
-/* Advanced indexing: a list with one tensor of indexes, or none, for each of the first dimensions. The
- * tensors are broadcast against each other, and their dimensions stand where the indexed ones stood; or
- * first, when others stand between those. */
+/* Advanced indexing: a list with an index tensor, or None, for each of the first dimensions. The index
+ * tensors are broadcast to joint dimensions, which replace the indexed ones; they come first if other
+ * dimensions lie between the indexed ones. */
 typedef struct {
-    const etd_tensor *tensors[ETD_MAX_DIMS]; /* per dimension of the indexed tensor; NULL for none */
-    etd_walk walks[ETD_MAX_DIMS];            /* over those, along with the result */
-    etd_walk walk;                           /* over the other dimensions of the indexed tensor */
-    etd_tensor joint;                        /* the sizes that the index tensors broadcast to */
+    const etd_tensor *tensors[ETD_MAX_DIMS]; /* per dimension of self; NULL if not indexed */
+    etd_walk walks[ETD_MAX_DIMS];            /* over the index tensors, in step with the result */
+    etd_walk walk;                           /* over the other dimensions of self */
+    etd_tensor joint;                        /* sizes that the index tensors broadcast to */
     etd_tensor result;                       /* sizes alone */
-    uint32_t place;                          /* of the joint dimensions in the result */
+    uint32_t place;                          /* position of the joint dimensions in the result */
 } etd_lookup;
 
 static bool broadcast_into(etd_tensor *joint, const etd_tensor *tensor) {
@@ -201,12 +201,12 @@ static bool broadcast_into(etd_tensor *joint, const etd_tensor *tensor) {
     return true;
 }
 
-/* Reads the tensors of argument 1 and checks their indexes, of which negative ones count from the end. */
+/* Reads the index tensors (argument 1) and checks them. Negative indexes count from the end. */
 static const char *read_lookup(const etd_call *call, const etd_tensor *self, etd_lookup *lookup) {
     const uint32_t count = etd_arg_list_count(call, 1);
-    uint32_t groups = 0; /* of neighbouring indexed dimensions */
+    uint32_t groups = 0; /* of adjacent indexed dimensions */
     if (count == 0 || count > self->ndim) {
-        return "number of indices";
+        return "invalid number of indices";
     }
     for (uint32_t d = 0; d < count; d++) {
         const etd_tensor *tensor = etd_arg_list_tensor(call, 1, d);
@@ -214,10 +214,10 @@ static const char *read_lookup(const etd_call *call, const etd_tensor *self, etd
             continue;
         }
         if (!etd_is_index(tensor)) {
-            return "only int32 and int64 indices";
+            return "supports only int32 and int64 indices";
         }
         if (!etd_are_within(tensor, -(int64_t)self->sizes[d], self->sizes[d])) {
-            return "an index outside of the input";
+            return "index out of range";
         }
         if (!broadcast_into(&lookup->joint, tensor)) {
             return "indices do not broadcast to each other";
@@ -227,7 +227,7 @@ static const char *read_lookup(const etd_call *call, const etd_tensor *self, etd
         }
         lookup->tensors[d] = tensor;
     }
-    return groups > 0 ? NULL : "no indices";
+    return groups > 0 ? NULL : "no index tensor";
 }
 
 static bool add_to_result(etd_lookup *lookup, int32_t size) {
@@ -247,7 +247,7 @@ static bool add_joint(etd_lookup *lookup) {
     return true;
 }
 
-/* The result's sizes, from those that are not indexed and the joint ones. */
+/* Computes the result's sizes from the joint dimensions and those that are not indexed. */
 static bool plan_result(const etd_tensor *self, etd_lookup *lookup) {
     for (uint32_t d = 0; d < self->ndim; d++) {
         if (lookup->tensors[d] != NULL) {
@@ -266,7 +266,7 @@ static bool plan_result(const etd_tensor *self, etd_lookup *lookup) {
 /* Adds each dimension of the result to all walks. */
 static void plan_walks(const etd_tensor *self, etd_lookup *lookup) {
     const uint32_t end = lookup->place + lookup->joint.ndim;
-    uint32_t next = 0; /* the next dimension of the indexed tensor that is kept */
+    uint32_t next = 0; /* next dimension of self that is not indexed */
     for (uint32_t r = 0; r < lookup->result.ndim; r++) {
         const bool is_joint = r >= lookup->place && r < end;
         const int32_t size = lookup->result.sizes[r];
@@ -291,7 +291,7 @@ static void plan_walks(const etd_tensor *self, etd_lookup *lookup) {
     }
 }
 
-/* The indexed element that belongs to the present one of the result; steps on to the next. */
+/* Returns the offset in self of the result's current element, and steps to the next. */
 static uint32_t next_place(const etd_tensor *self, etd_lookup *lookup) {
     uint32_t place = lookup->walk.offset;
     for (uint32_t d = 0; d < self->ndim; d++) {
@@ -319,7 +319,7 @@ static const char *index_tensor(const etd_call *call) {
         return refusal;
     }
     if (!plan_result(self, &lookup) || !etd_resize(out, lookup.result.sizes, lookup.result.ndim)) {
-        return "output size";
+        return "invalid output size";
     }
     const uint32_t size = etd_element_size(self->dtype);
     etd_walk to = {0};
@@ -333,7 +333,7 @@ static const char *index_tensor(const etd_call *call) {
     return NULL;
 }
 
-/* Puts values into the output, which is the input itself or becomes a copy of it. */
+/* Puts values into the output, which is self or becomes a copy of it. */
 static const char *put_values(const etd_call *call, const etd_tensor *self, etd_tensor *out) {
     const etd_tensor *values = etd_arg_tensor(call, 2);
     etd_lookup lookup = {.joint = {.ndim = 0}};
@@ -343,7 +343,7 @@ static const char *put_values(const etd_call *call, const etd_tensor *self, etd_
         return "input, values and output differ in type";
     }
     if (!etd_arg_bool(call, 3, &accumulate)) {
-        return "accumulate";
+        return "invalid accumulate";
     }
     const char *refusal = read_lookup(call, self, &lookup);
     if (refusal != NULL) {
@@ -353,7 +353,7 @@ static const char *put_values(const etd_call *call, const etd_tensor *self, etd_
         return "values do not broadcast to the indexed elements";
     }
     if (!etd_resize_like(out, self)) {
-        return "output size";
+        return "invalid output size";
     }
     if (out->data != self->data) {
         etd_copy_in_order(self, out);
@@ -391,10 +391,10 @@ static const char *masked_fill(const etd_call *call) {
     etd_walk at = {0};
     etd_walk to = {0};
     if (!etd_is_numeric(self) || !etd_is_type(out, self->dtype) || !etd_is_type(mask, ETD_BOOL)) {
-        return "type of input, mask or output";
+        return "invalid type of input, mask or output";
     }
     if (!etd_arg_scalar(call, 2, &value)) {
-        return "value";
+        return "invalid value";
     }
     if (!etd_resize_broadcast(out, self, mask)) {
         return "inputs do not broadcast to the output";

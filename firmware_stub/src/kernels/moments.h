@@ -10,8 +10,8 @@ typedef struct {
     float squares; /* the sum of squared differences from the mean */
 } etd_moments;
 
-/* Measures `count` elements along a walk, which is back at its start afterwards. In two passes: the
- * difference of a mean of squares and a squared mean would lose digits. */
+/* Computes the moments of `count` elements along a walk, which is back at its start afterwards. Uses two
+ * passes, because the difference of a mean of squares and a squared mean loses digits. */
 etd_moments etd_measure(const float *x, etd_walk *over, uint32_t count);
 
 #endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Norms whose statistics are measured on the device: of groups of channels in an image, or of a channel in a
- * batch. */
+/* Norms with statistics of their input: per group of channels in an image, or per channel in a batch. */
 #include <math.h>
 
 #include "arguments.h"
@@ -15,7 +14,7 @@ typedef struct {
     const float *weight; /* per channel, or NULL */
     const float *bias;   /* the same */
     float epsilon;
-    uint32_t pixels; /* of a channel, next to each other */
+    uint32_t pixels; /* per channel, adjacent */
 } etd_norm;
 
 static bool read_parameter(const etd_call *call, uint32_t i, int32_t channels, const float **numbers) {
@@ -31,7 +30,7 @@ static bool read_parameter(const etd_call *call, uint32_t i, int32_t channels, c
     return true;
 }
 
-/* Reads what the operators have in common: (input, weight?, bias?, .., eps, *, out, mean, rstd). */
+/* Reads the common arguments: (input, weight?, bias?, .., eps, *, out, mean, rstd). */
 static const char *read_arguments(const etd_call *call, uint32_t epsilon_at, etd_norm *norm) {
     double epsilon;
     norm->input = etd_arg_tensor(call, 0);
@@ -41,26 +40,26 @@ static const char *read_arguments(const etd_call *call, uint32_t epsilon_at, etd
     if (!etd_is_type(norm->input, ETD_FLOAT) || norm->input->ndim < 2 || norm->input->nbytes == 0 ||
         !etd_is_type(norm->out, ETD_FLOAT) || !etd_resize_like(norm->out, norm->input) ||
         !etd_is_contiguous(norm->input) || !etd_is_contiguous(norm->out)) {
-        return "only contiguous float32 with channels";
+        return "supports only contiguous float32 with channels";
     }
     const int32_t channels = norm->input->sizes[1];
     if (!read_parameter(call, 1, channels, &norm->weight) ||
         !read_parameter(call, 2, channels, &norm->bias) || !etd_arg_number(call, epsilon_at, &epsilon)) {
-        return "weight, bias or eps";
+        return "invalid weight, bias or eps";
     }
     norm->epsilon = (float)epsilon;
     norm->pixels = etd_numel(norm->input) / ((uint32_t)norm->input->sizes[0] * (uint32_t)channels);
     return NULL;
 }
 
-/* Gives the outputs for the statistics their sizes. */
+/* Resizes the outputs for the statistics. */
 static bool resize_statistics(const etd_norm *norm, const int32_t *sizes, uint32_t ndim) {
     return etd_is_type(norm->mean, ETD_FLOAT) && etd_is_type(norm->inverse_deviation, ETD_FLOAT) &&
            etd_resize(norm->mean, sizes, ndim) && etd_resize(norm->inverse_deviation, sizes, ndim) &&
            etd_is_contiguous(norm->mean) && etd_is_contiguous(norm->inverse_deviation);
 }
 
-/* Measures the elements along a walk from `start`, and keeps that as statistic `number`. */
+/* Computes statistic `number` from the elements along a walk from `start`. */
 static void measure(const etd_norm *norm, uint32_t start, etd_walk *over, uint32_t count, uint32_t number) {
     const etd_moments moments = etd_measure(etd_floats(norm->input) + start, over, count);
     etd_out_floats(norm->mean)[number] = moments.mean;
@@ -68,7 +67,7 @@ static void measure(const etd_norm *norm, uint32_t start, etd_walk *over, uint32
         1.0f / sqrtf(moments.squares / (float)count + norm->epsilon);
 }
 
-/* Normalizes one channel of one image by statistic `number`. */
+/* Normalizes one channel of one image with statistic `number`. */
 static void normalize(const etd_norm *norm, uint32_t image, uint32_t channel, uint32_t number) {
     const uint32_t start = (image * (uint32_t)norm->input->sizes[1] + channel) * norm->pixels;
     const float mean = etd_floats(norm->mean)[number];
@@ -99,13 +98,13 @@ static const char *group_norm(const etd_call *call) {
     }
     const int32_t sizes[] = {images, groups};
     if (!resize_statistics(&norm, sizes, 2)) {
-        return "outputs for mean and rstd";
+        return "invalid outputs for mean and rstd";
     }
     const uint32_t per_group = (uint32_t)(channels / groups);
     const uint32_t count = per_group * norm.pixels;
     for (uint32_t number = 0; number < (uint32_t)(images * groups); number++) {
         etd_walk over = {0};
-        etd_walk_add(&over, (int32_t)count, 1); /* the channels of a group are next to each other */
+        etd_walk_add(&over, (int32_t)count, 1); /* channels of a group are adjacent */
         measure(&norm, number * count, &over, count, number);
         for (uint32_t i = 0; i < per_group; i++) {
             normalize(&norm, number / (uint32_t)groups, number % (uint32_t)groups * per_group + i, number);
@@ -115,7 +114,7 @@ static const char *group_norm(const etd_call *call) {
 }
 
 /* _native_batch_norm_legit.no_stats(input, weight?, bias?, training, momentum, eps, *, out, save_mean,
- * save_invstd): by the statistics of the batch, as for a norm of instances */
+ * save_invstd): with statistics of the batch, as in instance norm */
 static const char *batch_norm_without_statistics(const etd_call *call) {
     etd_norm norm;
     bool training;
@@ -124,11 +123,11 @@ static const char *batch_norm_without_statistics(const etd_call *call) {
         return refusal;
     }
     if (!etd_arg_bool(call, 3, &training) || !training) {
-        return "training";
+        return "invalid training";
     }
     const int32_t *sizes = norm.input->sizes;
     if (!resize_statistics(&norm, &sizes[1], 1)) {
-        return "outputs for mean and invstd";
+        return "invalid outputs for mean and invstd";
     }
     const uint32_t images = (uint32_t)sizes[0];
     const uint32_t channels = (uint32_t)sizes[1];

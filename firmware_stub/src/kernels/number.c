@@ -90,7 +90,7 @@ void etd_store_number(const etd_tensor *tensor, uint32_t place, etd_number numbe
     case ETD_LONG:
         ((int64_t *)data)[place] = to_integer(number);
         break;
-    case ETD_FLOAT: /* not by way of double, which would round an integer twice */
+    case ETD_FLOAT: /* not through double, which would round an integer twice */
         ((float *)data)[place] = number.is_real ? (float)number.real : (float)number.integer;
         break;
     case ETD_DOUBLE:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Elements in order: where the first one stands, or the first few of them sorted. */
+/* Order of elements: argmax and argmin, sort and topk. */
 #include <math.h>
 
 #include "kernels.h"
@@ -7,7 +7,7 @@
 #include "reduce.h"
 #include "walk.h"
 
-/* Whether a is larger than b; NaN is larger than all numbers. */
+/* Returns true if a is larger than b. NaN is larger than all numbers. */
 static bool is_larger(etd_number a, etd_number b) {
     if (!a.is_real) {
         return a.integer > b.integer;
@@ -19,8 +19,7 @@ static bool is_smaller(etd_number a, etd_number b) {
     return is_larger(b, a);
 }
 
-/* Whether a is to be found rather than b. NaN is, whether the largest or the smallest element is asked for.
- */
+/* Returns true if a comes before b. */
 typedef bool (*etd_prefer_fn)(etd_number a, etd_number b);
 
 static bool is_smaller_or_nan(etd_number a, etd_number b) {
@@ -30,15 +29,15 @@ static bool is_smaller_or_nan(etd_number a, etd_number b) {
     return is_smaller(a, b) || (a.is_real && isnan(a.real));
 }
 
-/* Finds the first preferred element of each reduction: its value, unless there is no output for that, and its
- * index among what is reduced. */
+/* Finds the first element of each reduction in the given order: its index within the reduction, and its value
+ * unless `values` is NULL. */
 static const char *find(etd_reduction *reduction, etd_tensor *values, etd_tensor *indices,
                         etd_prefer_fn prefers) {
     const etd_tensor *input = reduction->input;
     etd_walk to_index = {0};
     etd_walk to_value = {0};
     if (!etd_plan_reduction(reduction, indices) || (values != NULL && !etd_resize_like(values, indices))) {
-        return "output size";
+        return "invalid output size";
     }
     etd_walk_add_dims(&to_index, indices, indices->ndim);
     if (values != NULL) {
@@ -66,18 +65,18 @@ static const char *find(etd_reduction *reduction, etd_tensor *values, etd_tensor
     return NULL;
 }
 
-/* (input, dim, keepdim, *, out.., indices), where only indices without values may be of all dimensions. */
+/* (input, dim, keepdim, *, [values,] indices). With values, dim is required. */
 static const char *run_find(const etd_call *call, bool with_values, etd_prefer_fn prefers) {
     etd_reduction reduction = {.input = etd_arg_tensor(call, 0)};
     etd_tensor *values = with_values ? etd_arg_out(call, 3) : NULL;
     etd_tensor *indices = etd_arg_out(call, with_values ? 4 : 3);
     if (!etd_is_numeric(reduction.input) || reduction.input->nbytes == 0 || !etd_is_type(indices, ETD_LONG) ||
         (with_values && !etd_is_type(values, reduction.input->dtype))) {
-        return "type of the tensors, or an input without elements";
+        return "invalid type, or empty input";
     }
     if (etd_arg_list_count(call, 1) != UINT32_MAX || (with_values && etd_arg_is_none(call, 1)) ||
         !etd_arg_reduced(call, 1, &reduction) || !etd_arg_bool(call, 2, &reduction.keepdim)) {
-        return "dim or keepdim";
+        return "invalid dim or keepdim";
     }
     return find(&reduction, values, indices, prefers);
 }
@@ -92,7 +91,7 @@ static const char *argmin(const etd_call *call) {
     return run_find(call, false, is_smaller_or_nan);
 }
 
-/* max.dim_max(input, dim, keepdim, *, max, max_values), where max_values are the indices */
+/* max.dim_max(input, dim, keepdim, *, max, max_values): max_values are the indices */
 static const char *max_of_dim(const etd_call *call) {
     return run_find(call, true, is_larger);
 }
@@ -102,12 +101,12 @@ static const char *min_of_dim(const etd_call *call) {
     return run_find(call, true, is_smaller_or_nan);
 }
 
-/* One line of the input, and the outputs for it: there is no other memory to sort in than these. */
+/* One line of the input and its outputs. Sorting uses the output for indices as its only memory. */
 typedef struct {
     const etd_tensor *input;
     etd_tensor *values;
-    int64_t *indices; /* `kept` of them, `index_step` apart */
-    uint32_t start;   /* of the line in the input */
+    int64_t *indices; /* `kept` indices, `index_step` apart */
+    uint32_t start;   /* offset of the line in the input */
     uint32_t value_start;
     uint32_t step;
     uint32_t value_step;
@@ -125,14 +124,14 @@ static int64_t *kept_at(const etd_ranking *ranking, uint32_t i) {
     return &ranking->indices[i * ranking->index_step];
 }
 
-/* Whether the element at index a comes before that at index b: of equal ones the first in the input. */
+/* Returns true if element a comes before element b. Equal elements keep their order. */
 static bool comes_before(const etd_ranking *ranking, int64_t a, int64_t b) {
     const etd_number first = element(ranking, a);
     const etd_number second = element(ranking, b);
     return ranking->prefers(first, second) || (a < b && !ranking->prefers(second, first));
 }
 
-/* Moves an index down in a heap of `count` indices, each of which comes after those below it. */
+/* Moves an index down in a heap of `count` indices. Each comes after its children. */
 static void sift_down(const etd_ranking *ranking, uint32_t at, uint32_t count) {
     const int64_t moved = *kept_at(ranking, at);
     for (uint32_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
@@ -149,7 +148,7 @@ static void sift_down(const etd_ranking *ranking, uint32_t at, uint32_t count) {
     *kept_at(ranking, at) = moved;
 }
 
-/* Keeps the first few elements in a heap whose root is the last of them, then takes it apart. */
+/* Selects the first elements in a heap whose root is the last of them, then sorts the heap. */
 static void rank_line(const etd_ranking *ranking) {
     if (ranking->kept == 0) {
         return;
@@ -185,16 +184,16 @@ static const char *run_ranking(const etd_call *call, uint32_t dim_at, uint32_t o
     etd_tensor *indices = etd_arg_out(call, out_at + 1);
     uint8_t dim;
     if (!etd_is_numeric(input) || !etd_is_type(values, input->dtype) || !etd_is_type(indices, ETD_LONG)) {
-        return "type of the tensors";
+        return "invalid type of the tensors";
     }
     if (!etd_arg_dim(call, dim_at, input->ndim, &dim)) {
-        return "dim";
+        return "invalid dim";
     }
     etd_tensor wanted = *input; /* for its sizes */
     wanted.sizes[dim] = whole ? input->sizes[dim] : kept;
     if (wanted.sizes[dim] > input->sizes[dim] || !etd_resize_like(values, &wanted) ||
         !etd_resize_like(indices, &wanted)) {
-        return "output size, or k";
+        return "invalid output size or k";
     }
     etd_ranking ranking = {.input = input, .values = values};
     ranking.step = (uint32_t)input->strides[dim];
@@ -224,14 +223,14 @@ static const char *run_ranking(const etd_call *call, uint32_t dim_at, uint32_t o
     return NULL;
 }
 
-/* topk(input, k, dim, largest, sorted, *, values, indices): sorted whether asked for or not */
+/* topk(input, k, dim, largest, sorted, *, values, indices): always sorted */
 static const char *topk(const etd_call *call) {
     int32_t k;
     bool largest;
     bool sorted;
     if (!etd_arg_int(call, 1, 0, INT32_MAX, &k) || !etd_arg_bool(call, 3, &largest) ||
         !etd_arg_bool(call, 4, &sorted)) {
-        return "k, largest or sorted";
+        return "invalid k, largest or sorted";
     }
     return run_ranking(call, 2, 5, false, k, largest);
 }
@@ -239,16 +238,17 @@ static const char *topk(const etd_call *call) {
 /* sort(input, dim, descending, *, values, indices) */
 static const char *sort(const etd_call *call) {
     bool descending;
-    return etd_arg_bool(call, 2, &descending) ? run_ranking(call, 1, 3, true, 0, descending) : "descending";
+    return etd_arg_bool(call, 2, &descending) ? run_ranking(call, 1, 3, true, 0, descending)
+                                              : "invalid descending";
 }
 
-/* sort(input, *, stable?, dim, descending, values, indices): stable whether asked for or not */
+/* sort(input, *, stable?, dim, descending, values, indices): always stable */
 static const char *sort_stable(const etd_call *call) {
     bool descending;
     bool stable;
     if (!etd_arg_bool(call, 3, &descending) ||
         (!etd_arg_is_none(call, 1) && !etd_arg_bool(call, 1, &stable))) {
-        return "descending or stable";
+        return "invalid descending or stable";
     }
     return run_ranking(call, 2, 4, true, 0, descending);
 }

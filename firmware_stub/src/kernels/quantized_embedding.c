@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tables of quantized rows: 8 bits for an element, or 4, the first of a byte's two in its upper half. */
+/* Embeddings with quantized tables: 8 bits per element, or 4 with the first of two in the upper half of a
+ * byte. */
 #include <string.h>
 
 #include "kernels.h"
@@ -11,12 +12,12 @@ typedef struct {
     const etd_tensor *zero_points; /* the same, or NULL */
     const etd_tensor *indices;
     etd_tensor *out;
-    uint32_t per_byte; /* elements */
+    uint32_t per_byte; /* elements per byte */
     uint32_t length;   /* of a row */
-    uint32_t groups;   /* parts of a row with a scale of their own */
+    uint32_t groups;   /* per row, each with its own scale */
 } etd_quantized_table;
 
-/* Whether it has one number for each group of each row. */
+/* Returns true if the tensor has one number per group of each row. */
 static bool is_per_group(const etd_tensor *tensor, int32_t rows, uint32_t *groups) {
     if (tensor == NULL || !etd_is_contiguous(tensor) || tensor->ndim < 1 || tensor->ndim > 2 ||
         tensor->sizes[0] != rows) {
@@ -57,24 +58,24 @@ static const char *read_arguments(const etd_call *call, uint32_t out_at, etd_qua
     table->out = etd_arg_out(call, out_at);
     if ((!etd_is(table->weight, ETD_BYTE, 2) && (packed || !etd_is(table->weight, ETD_CHAR, 2))) ||
         !etd_is_contiguous(table->weight) || table->weight->sizes[1] > INT32_MAX / 2) {
-        return "only contiguous tables of bytes";
+        return "supports only contiguous tables of bytes";
     }
     table->length = (uint32_t)table->weight->sizes[1] * table->per_byte;
     if (!read_scales(call, table)) {
-        return "scales or zero points";
+        return "invalid scales or zero points";
     }
     if (packed && (!etd_arg_int(call, 3, -8, -8, &same) || !etd_arg_int(call, 4, 7, 7, &same))) {
-        return "only the range from -8 to 7";
+        return "supports only the range from -8 to 7";
     }
     if (!etd_is_index(table->indices) || !etd_are_within(table->indices, 0, table->weight->sizes[0]) ||
         !etd_is_contiguous(table->indices)) {
-        return "indices";
+        return "invalid indices";
     }
     if ((out_at > 6 && !etd_arg_is_none(call, 6) && !etd_arg_int(call, 6, ETD_FLOAT, ETD_FLOAT, &dtype)) ||
         !etd_is_type(table->out, ETD_FLOAT)) {
-        return "only float32 as the output";
+        return "supports only float32 as the output";
     }
-    return resize_output(table) && etd_is_contiguous(table->out) ? NULL : "output size";
+    return resize_output(table) && etd_is_contiguous(table->out) ? NULL : "invalid output size";
 }
 
 static int32_t weight_at(const etd_quantized_table *table, uint32_t row, uint32_t i) {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The input's elements at other places: each kernel says from where an output's dimensions are read. */
+/* Copies with other positions: flip, transpose, unfold, repeat, roll, triangles. */
 #include <string.h>
 
 #include "arguments.h"
 #include "kernels.h"
 #include "walk.h"
 
-/* How the output's dimensions go through the input. */
+/* The output's dimensions as strides in the input. */
 typedef struct {
     uint32_t ndim;
     int32_t sizes[ETD_MAX_DIMS];
-    int32_t strides[ETD_MAX_DIMS]; /* negative ones go backwards */
-    uint32_t start;                /* where the first element is read */
+    int32_t strides[ETD_MAX_DIMS]; /* negative: backwards */
+    uint32_t start;                /* offset of the first element */
 } etd_route;
 
 static void add_dim(etd_route *route, int32_t size, int32_t stride) {
@@ -38,7 +38,7 @@ static const char *copy_by(const etd_tensor *input, const etd_route *route, etd_
     etd_walk from = {.offset = route->start};
     etd_walk to = {0};
     if (!etd_resize(out, route->sizes, route->ndim)) {
-        return "output size";
+        return "invalid output size";
     }
     for (uint32_t d = 0; d < route->ndim; d++) {
         etd_walk_add(&from, route->sizes[d], route->strides[d]);
@@ -59,7 +59,7 @@ static const char *flip(const etd_call *call) {
         return refusal;
     }
     if (!etd_arg_dims(call, 1, input->ndim, dims, &count)) {
-        return "dims";
+        return "invalid dims";
     }
     etd_route route = straight(input);
     for (uint32_t i = 0; i < count; i++) {
@@ -90,7 +90,7 @@ static const char *transpose(const etd_call *call) {
         return refusal;
     }
     if (!etd_arg_dim(call, 1, input->ndim, &a) || !etd_arg_dim(call, 2, input->ndim, &b)) {
-        return "dim0 or dim1";
+        return "invalid dim0 or dim1";
     }
     return swap_dims(input, a, b, out);
 }
@@ -104,7 +104,7 @@ static const char *transpose_matrix(const etd_call *call) {
         return refusal;
     }
     if (input->ndim > 2) {
-        return "more than two dimensions";
+        return "supports at most two dimensions";
     }
     return swap_dims(input, 0, input->ndim == 2 ? 1 : 0, out);
 }
@@ -121,11 +121,11 @@ static const char *unfold(const etd_call *call) {
         return refusal;
     }
     if (input->ndim >= ETD_MAX_DIMS || !etd_arg_dim(call, 1, input->ndim, &dim)) {
-        return "dim";
+        return "invalid dim";
     }
     const int32_t length = input->sizes[dim];
     if (!etd_arg_int(call, 2, 0, length, &size) || !etd_arg_int(call, 3, 1, INT32_MAX, &step)) {
-        return "size or step";
+        return "invalid size or step";
     }
     const int32_t windows = (length - size) / step + 1;
     etd_route route = straight(input);
@@ -145,14 +145,14 @@ static const char *pixel_shuffle(const etd_call *call) {
         return refusal;
     }
     if (input->ndim < 3 || input->ndim + 2u > ETD_MAX_DIMS) {
-        return "only images";
+        return "supports only images";
     }
     const uint32_t batch = input->ndim - 3u;
     const int32_t *sizes = input->sizes + batch;
     const int32_t *strides = input->strides + batch;
     if (!etd_arg_int(call, 1, 1, 1 << 10, &factor) || sizes[0] % (factor * factor) != 0 ||
         sizes[1] > INT32_MAX / factor || sizes[2] > INT32_MAX / factor) {
-        return "upscale_factor";
+        return "invalid upscale_factor";
     }
     int32_t wanted[ETD_MAX_DIMS];
     memcpy(wanted, input->sizes, sizeof wanted);
@@ -160,7 +160,7 @@ static const char *pixel_shuffle(const etd_call *call) {
     wanted[batch + 1] = sizes[1] * factor;
     wanted[batch + 2] = sizes[2] * factor;
     if (!etd_resize(out, wanted, input->ndim)) {
-        return "output size";
+        return "invalid output size";
     }
     etd_walk from = {0};
     etd_walk to = {0};
@@ -175,7 +175,7 @@ static const char *pixel_shuffle(const etd_call *call) {
     return NULL;
 }
 
-/* A block of the input's elements and where they go. */
+/* A block of elements, with offsets in input and output. */
 typedef struct {
     uint32_t from;
     uint32_t to;
@@ -205,23 +205,23 @@ static const char *repeat(const etd_call *call) {
         return refusal;
     }
     if (ndim > ETD_MAX_DIMS || ndim < input->ndim) {
-        return "repeats";
+        return "invalid repeats";
     }
     for (uint32_t d = 0; d < ndim; d++) {
         const int32_t size = d < ndim - input->ndim ? 1 : input->sizes[d + input->ndim - ndim];
         if (!etd_arg_list_int(call, 1, d, 0, size > 0 ? INT32_MAX / size : INT32_MAX, &repeats[d])) {
-            return "repeats";
+            return "invalid repeats";
         }
         sizes[d] = size * repeats[d];
     }
     if (!etd_resize(out, sizes, ndim)) {
-        return "output size";
+        return "invalid output size";
     }
     if (out->nbytes == 0) {
         return NULL;
     }
     etd_block block = {0};
-    etd_walk places = {0}; /* of the first element of each copy */
+    etd_walk places = {0}; /* offsets of the copies */
     uint32_t copies = 1;
     memcpy(block.sizes, input->sizes, sizeof block.sizes);
     for (uint32_t d = 0; d < ndim; d++) {
@@ -236,7 +236,7 @@ static const char *repeat(const etd_call *call) {
     return NULL;
 }
 
-/* Reads by how many elements each dimension is rolled, as at least 0 and less than its size. */
+/* Reads the shift of each dimension, reduced to 0 .. size - 1. */
 static bool read_shifts(const etd_call *call, const etd_tensor *input, int32_t shifts[ETD_MAX_DIMS]) {
     uint8_t dims[ETD_MAX_DIMS];
     uint8_t count;
@@ -254,8 +254,7 @@ static bool read_shifts(const etd_call *call, const etd_tensor *input, int32_t s
     return true;
 }
 
-/* roll(input, shifts, dims, *, out): what leaves a dimension at its end comes back at its start. Each
- * dimension falls into two parts, so 2^n blocks are copied. */
+/* roll(input, shifts, dims, *, out). A shift splits a dimension into two parts, so 2^n blocks are copied. */
 static const char *roll(const etd_call *call) {
     const etd_tensor *input;
     etd_tensor *out;
@@ -265,13 +264,13 @@ static const char *roll(const etd_call *call) {
         return refusal;
     }
     if (etd_arg_list_count(call, 2) == 0) {
-        return "only with dims";
+        return "supports only with dims";
     }
     if (!read_shifts(call, input, shifts)) {
-        return "shifts or dims";
+        return "invalid shifts or dims";
     }
     if (!etd_resize_like(out, input)) {
-        return "output size";
+        return "invalid output size";
     }
     for (uint32_t parts = 0; parts < 1u << input->ndim; parts++) {
         etd_block block = {0};
@@ -287,7 +286,7 @@ static const char *roll(const etd_call *call) {
     return NULL;
 }
 
-/* Copies what is on one side of a diagonal of each matrix; the rest is zeros. */
+/* Copies one side of a diagonal of each matrix; the other elements become zero. */
 static const char *triangle(const etd_call *call, bool lower) {
     const etd_tensor *input;
     etd_tensor *out;
@@ -298,10 +297,10 @@ static const char *triangle(const etd_call *call, bool lower) {
     }
     if (input->ndim < 2 || !etd_arg_int64(call, 1, &diagonal) || diagonal < -INT32_MAX ||
         diagonal > INT32_MAX) {
-        return "diagonal, or input without matrices";
+        return "invalid diagonal, or fewer than two dimensions";
     }
     if (!etd_resize_like(out, input)) {
-        return "output size";
+        return "invalid output size";
     }
     const uint32_t size = etd_element_size(input->dtype);
     const int32_t rows = input->sizes[input->ndim - 2];

@@ -10,7 +10,7 @@ bool etd_arg_reduced(const etd_call *call, uint32_t i, etd_reduction *reduction)
     uint8_t dims[ETD_MAX_DIMS];
     uint8_t count = 0;
     int32_t only;
-    /* a tensor without dimensions has none to name, though PyTorch lets it have one */
+    /* PyTorch accepts dimension 0 or -1 of a tensor without dimensions. */
     if (ndim == 0 && etd_arg_int(call, i, -1, 0, &only)) {
         reduction->reduced = 0;
         return true;
@@ -49,7 +49,7 @@ bool etd_plan_reduction(etd_reduction *reduction, etd_tensor *out) {
 static const char *sum(etd_reduction *reduction, etd_tensor *out, bool average) {
     etd_walk to = {0};
     if (!etd_plan_reduction(reduction, out)) {
-        return "output size";
+        return "invalid output size";
     }
     etd_walk_add_dims(&to, out, out->ndim);
     for (uint32_t left = etd_numel(out); left > 0; left--) {
@@ -74,7 +74,7 @@ static const char *read_tensors(const etd_call *call, uint32_t dtype_at, etd_red
     if (!etd_is_type(reduction->input, ETD_FLOAT) || !etd_is_type(*out, ETD_FLOAT) ||
         reduction->input->nbytes == 0 ||
         (!etd_arg_is_none(call, dtype_at) && !etd_arg_int(call, dtype_at, ETD_FLOAT, ETD_FLOAT, &dtype))) {
-        return "only float32 that is not empty";
+        return "supports only float32 that is not empty";
     }
     reduce_all(reduction);
     return NULL;
@@ -88,7 +88,7 @@ const char *etd_run_sum(const etd_call *call, bool average) {
         return refusal;
     }
     if (!etd_arg_reduced(call, 1, &reduction) || !etd_arg_bool(call, 2, &reduction.keepdim)) {
-        return "dim or keepdim";
+        return "invalid dim or keepdim";
     }
     return sum(&reduction, out, average);
 }

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One output element for all elements along some dimensions of the input. */
+/* Reductions over dimensions: one output element for all elements along them. */
 #ifndef ETD_REDUCE_H
 #define ETD_REDUCE_H
 
 #include "arguments.h"
 #include "walk.h"
 
-/* What is reduced for each output element. Begin with the input and {0}. */
+/* A reduction. Initialize with the input and {0}. */
 typedef struct {
     const etd_tensor *input;
-    uint32_t reduced; /* the set of dimensions that are reduced */
-    bool keepdim;     /* as dimensions of one element */
-    etd_walk from;    /* from output element to output element, in the input */
-    etd_walk over;    /* over the elements of one reduction, in the order of their indexes */
-    uint32_t count;   /* of those */
+    uint32_t reduced; /* set of dimensions to reduce */
+    bool keepdim;     /* keep them with size 1 */
+    etd_walk from;    /* input position of each output element */
+    etd_walk over;    /* elements of one reduction, in the order of their indexes */
+    uint32_t count;   /* of elements per reduction */
 } etd_reduction;
 
-/* Reads the dimensions from argument `i`: one, a list, or none, which like an empty list means all. */
+/* Reads the dimensions to reduce from argument `i`: an int or a list. None and an empty list mean all. */
 bool etd_arg_reduced(const etd_call *call, uint32_t i, etd_reduction *reduction);
 
-/* Gives the output its sizes and plans the walks; false when it cannot have them. The input is not empty. */
+/* Resizes the output and plans the walks. Returns false if the output cannot have the sizes. */
 bool etd_plan_reduction(etd_reduction *reduction, etd_tensor *out);
 
-/* Computes (input, dim?, keepdim, dtype?, *, out) of float32, where no dimension means all; each sum is
- * divided by the number of its elements when `average` says so. */
+/* Computes (input, dim?, keepdim, dtype?, *, out) of float32. If `average`, each sum is divided by the number
+ * of its elements. */
 const char *etd_run_sum(const etd_call *call, bool average);
 
 /* Computes the mean of all elements: (input, dtype?, *, out). */

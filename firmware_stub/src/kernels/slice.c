@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slice.h"
 
-/* A position in a dimension: negative ones count from its end, and those outside mean the nearest end. */
+/* Reads a position in a dimension. Negative positions count from its end; positions outside are clamped. */
 static bool read_position(const etd_call *call, uint32_t i, int32_t size, int32_t absent, int32_t *position) {
     int64_t number = absent;
     if (!etd_arg_is_none(call, i) && !etd_arg_int64(call, i, &number)) {
@@ -17,13 +17,13 @@ static bool read_position(const etd_call *call, uint32_t i, int32_t size, int32_
 const char *etd_arg_slice(const etd_call *call, uint32_t i, const etd_tensor *tensor, etd_slice *slice) {
     int32_t end;
     if (!etd_arg_dim(call, i, tensor->ndim, &slice->dim)) {
-        return "dim";
+        return "invalid dim";
     }
     const int32_t size = tensor->sizes[slice->dim];
     if (!read_position(call, i + 1, size, 0, &slice->first) ||
         !read_position(call, i + 2, size, size, &end) ||
         !etd_arg_int(call, i + 3, 1, INT32_MAX, &slice->step)) {
-        return "start, end or step";
+        return "invalid start, end or step";
     }
     const int32_t room = end - slice->first;
     slice->count = room <= 0 ? 0 : (room - 1) / slice->step + 1;
@@ -33,11 +33,11 @@ const char *etd_arg_slice(const etd_call *call, uint32_t i, const etd_tensor *te
 const char *etd_arg_select(const etd_call *call, uint32_t i, const etd_tensor *tensor, etd_slice *slice) {
     *slice = (etd_slice){.step = 1, .count = 1};
     if (!etd_arg_dim(call, i, tensor->ndim, &slice->dim)) {
-        return "dim";
+        return "invalid dim";
     }
     const int32_t size = tensor->sizes[slice->dim];
     if (!etd_arg_int(call, i + 1, -size, size - 1, &slice->first)) {
-        return "index";
+        return "invalid index";
     }
     slice->first += slice->first < 0 ? size : 0;
     return NULL;

@@ -6,17 +6,17 @@ const char *etd_read_transposed_convolution(const etd_call *call, etd_convolutio
     conv->transposed = true;
     if (!etd_arg_int(call, 8, 1, ETD_AXIS_MAX, &conv->groups) || weight[0] % conv->groups != 0 ||
         weight[0] != conv->window.input->sizes[1] || weight[1] > ETD_AXIS_MAX / conv->groups) {
-        return "channels and groups";
+        return "invalid channels and groups";
     }
     const int32_t channels = weight[1] * conv->groups;
     conv->bias = etd_arg_is_none(call, 2) ? NULL : etd_arg_tensor(call, 2);
     if (!etd_arg_is_none(call, 2) && !etd_has_elements(conv->bias, ETD_FLOAT, channels)) {
-        return "bias";
+        return "invalid bias";
     }
     return etd_read_transposed_axes(call, weight[2], weight[3], channels, 7, 5, &conv->window);
 }
 
-/* One element of the input and of the weight, times each other, summed over the channels of a group. */
+/* Returns the sum of products over the channels of a group at one input position and tap. */
 static float dot_channels(const etd_convolution *conv, const float *x, const float *w) {
     const int32_t channels = conv->weight.sizes[0] / conv->groups;
     float sum = 0.0f;
@@ -28,7 +28,8 @@ static float dot_channels(const etd_convolution *conv, const float *x, const flo
     return sum;
 }
 
-/* Sum over the taps that reach an output position; x is the group's image, w one output channel. */
+/* Returns the sum over the taps that reach an output position. x is the group's image, w one output channel.
+ */
 static float gather(const etd_convolution *conv, int32_t row, int32_t column, const float *x,
                     const float *w) {
     const int32_t *x_strides = conv->window.input->strides;
@@ -47,7 +48,7 @@ static float gather(const etd_convolution *conv, int32_t row, int32_t column, co
     return sum;
 }
 
-/* One channel of one image. */
+/* Computes one output channel of one image. */
 static void compute_plane(const etd_convolution *conv, int32_t image, int32_t channel) {
     const int32_t per_group = conv->weight.sizes[1];
     const int32_t first = channel / per_group * (conv->weight.sizes[0] / conv->groups); /* input channel */

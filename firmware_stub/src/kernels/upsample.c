@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Images made larger or smaller: the nearest pixel, or a mean of four weighted by their distance. */
+/* Upsampling of images: nearest pixel, or bilinear interpolation. */
 #include <math.h>
 
 #include "kernels.h"
@@ -34,7 +34,7 @@ static float nearest_pixel(const etd_resample *resample, const float *plane, int
     return plane[nearest(&resample->y, row) * strides[2] + nearest(&resample->x, column) * strides[3]];
 }
 
-/* The two pixels around a position: the first of them, how far the other is, and its weight. */
+/* The two pixels around a position: the first, the distance to the second, and the weight of the second. */
 typedef struct {
     int32_t first;
     int32_t step;
@@ -63,7 +63,7 @@ static float weighted_pixels(const etd_resample *resample, const float *plane, i
     return (1.0f - y.weight) * above + y.weight * below;
 }
 
-/* The scale, as PyTorch takes it: the reciprocal of the factor asked for, or by the sizes without one. */
+/* Computes the scale as PyTorch does: the reciprocal of the factor, or the ratio of sizes without one. */
 static float scale_of(const etd_resample_axis *axis, double factor) {
     if (axis->align_corners) {
         return axis->out > 1 ? (float)(axis->in - 1) / (float)(axis->out - 1) : 0.0f;
@@ -77,12 +77,12 @@ static const char *run(etd_resample *resample, const double factors[2], etd_resa
     resample->y.in = in[2];
     resample->x.in = in[3];
     if (in[2] > ETD_AXIS_MAX || in[3] > ETD_AXIS_MAX) {
-        return "input size";
+        return "invalid input size";
     }
     images->y.out = resample->y.out;
     images->x.out = resample->x.out;
     if (!etd_resize_images(images, in[1])) {
-        return "output size";
+        return "invalid output size";
     }
     resample->y.scale = scale_of(&resample->y, factors[0]);
     resample->x.scale = scale_of(&resample->x, factors[1]);
@@ -102,7 +102,7 @@ static const char *run(etd_resample *resample, const double factors[2], etd_resa
     return NULL;
 }
 
-/* Whether a factor is one that keeps sizes and positions in range. */
+/* Returns true if sizes and positions stay in range. */
 static bool is_factor(double factor) {
     return factor > 1.0 / ETD_AXIS_MAX && factor <= ETD_AXIS_MAX;
 }
@@ -122,23 +122,23 @@ static bool scale_size(int32_t in, double factor, int32_t *out) {
     return true;
 }
 
-/* (input, output_size?, [align_corners,] scale_factors?, *, out): sizes or factors, not both */
+/* (input, output_size?, [align_corners,] scale_factors?, *, out): either sizes or factors */
 static const char *run_by_either(const etd_call *call, uint32_t factors_at, bool align_corners,
                                  etd_resample_fn compute) {
     etd_resample resample = {.y.align_corners = align_corners, .x.align_corners = align_corners};
     double factors[2] = {0.0, 0.0};
     if (!etd_read_images(call, 0, factors_at + 1, ETD_FLOAT, ETD_NCHW, &resample.images)) {
-        return "only float32 images";
+        return "supports only float32 images";
     }
     const int32_t *in = resample.images.input->sizes;
     if (etd_arg_is_none(call, factors_at)) {
-        return read_sizes(call, 1, &resample) ? run(&resample, factors, compute) : "output_size";
+        return read_sizes(call, 1, &resample) ? run(&resample, factors, compute) : "invalid output_size";
     }
     if (!etd_arg_is_none(call, 1) || !etd_arg_list_float(call, factors_at, 0, &factors[0]) ||
         !etd_arg_list_float(call, factors_at, 1, &factors[1]) || !is_factor(factors[0]) ||
         !is_factor(factors[1]) || !scale_size(in[2], factors[0], &resample.y.out) ||
         !scale_size(in[3], factors[1], &resample.x.out)) {
-        return "output_size or scale_factors";
+        return "invalid output_size or scale_factors";
     }
     return run(&resample, factors, compute);
 }
@@ -153,11 +153,11 @@ static const char *run_by_sizes(const etd_call *call, uint32_t factors_at, bool 
     etd_resample resample = {.y.align_corners = align_corners, .x.align_corners = align_corners};
     double factors[2] = {0.0, 0.0};
     if (!etd_read_images(call, 0, factors_at + 2, ETD_FLOAT, ETD_NCHW, &resample.images)) {
-        return "only float32 images";
+        return "supports only float32 images";
     }
     if (!read_sizes(call, 1, &resample) || !read_factor(call, factors_at, &factors[0]) ||
         !read_factor(call, factors_at + 1, &factors[1])) {
-        return "output_size or scales";
+        return "invalid output_size or scales";
     }
     return run(&resample, factors, compute);
 }
@@ -173,13 +173,13 @@ static const char *nearest_by_sizes(const etd_call *call) {
 static const char *bilinear_by_either(const etd_call *call) {
     bool align_corners;
     return etd_arg_bool(call, 2, &align_corners) ? run_by_either(call, 3, align_corners, weighted_pixels)
-                                                 : "align_corners";
+                                                 : "invalid align_corners";
 }
 
 static const char *bilinear_by_sizes(const etd_call *call) {
     bool align_corners;
     return etd_arg_bool(call, 2, &align_corners) ? run_by_sizes(call, 3, align_corners, weighted_pixels)
-                                                 : "align_corners";
+                                                 : "invalid align_corners";
 }
 
 ETD_ATEN_KERNEL(upsample_nearest2d, "upsample_nearest2d", "out", 5, nearest_by_sizes)

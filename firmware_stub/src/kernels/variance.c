@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Variances over some dimensions of a float32 tensor. */
+/* Variances over dimensions of a float32 tensor. */
 #include "kernels.h"
 #include "moments.h"
 #include "reduce.h"
 
-/* Computes variances, and means unless there is no output for them. What is divided by is the number of
- * elements less `correction`. */
+/* Computes variances, and means unless `means` is NULL. The sum of squares is divided by the number of
+ * elements minus `correction`. */
 static const char *run(const etd_call *call, uint32_t keepdim_at, double correction, etd_tensor *out,
                        etd_tensor *means) {
     etd_reduction reduction = {.input = etd_arg_tensor(call, 0)};
@@ -13,13 +13,13 @@ static const char *run(const etd_call *call, uint32_t keepdim_at, double correct
     etd_walk to_mean = {0};
     if (!etd_is_type(reduction.input, ETD_FLOAT) || reduction.input->nbytes == 0 ||
         !etd_is_type(out, ETD_FLOAT)) {
-        return "only float32 that is not empty";
+        return "supports only float32 that is not empty";
     }
     if (!etd_arg_reduced(call, 1, &reduction) || !etd_arg_bool(call, keepdim_at, &reduction.keepdim)) {
-        return "dim or keepdim";
+        return "invalid dim or keepdim";
     }
     if (!etd_plan_reduction(&reduction, out) || (means != NULL && !etd_resize_like(means, out))) {
-        return "output size";
+        return "invalid output size";
     }
     const double left = (double)reduction.count - correction;
     etd_walk_add_dims(&to, out, out->ndim);
@@ -41,7 +41,7 @@ static const char *run(const etd_call *call, uint32_t keepdim_at, double correct
     return NULL;
 }
 
-/* The correction of argument 2, 1 when there is none. */
+/* Reads the correction (argument 2); the default is 1. */
 static bool read_correction(const etd_call *call, double *correction) {
     *correction = 1.0;
     return etd_arg_is_none(call, 2) || etd_arg_number(call, 2, correction);
@@ -51,14 +51,14 @@ static bool read_correction(const etd_call *call, double *correction) {
 static const char *var_correction(const etd_call *call) {
     double correction;
     return read_correction(call, &correction) ? run(call, 3, correction, etd_arg_out(call, 4), NULL)
-                                              : "correction";
+                                              : "invalid correction";
 }
 
 /* var(input, dim?, unbiased, keepdim, *, out) */
 static const char *var(const etd_call *call) {
     bool unbiased;
     return etd_arg_bool(call, 2, &unbiased) ? run(call, 3, unbiased ? 1.0 : 0.0, etd_arg_out(call, 4), NULL)
-                                            : "unbiased";
+                                            : "invalid unbiased";
 }
 
 /* var_mean(input, dim?, *, correction?, keepdim, out0, out1) */
@@ -66,10 +66,10 @@ static const char *var_mean(const etd_call *call) {
     double correction;
     etd_tensor *means = etd_arg_out(call, 5);
     if (!read_correction(call, &correction)) {
-        return "correction";
+        return "invalid correction";
     }
     return etd_is_type(means, ETD_FLOAT) ? run(call, 3, correction, etd_arg_out(call, 4), means)
-                                         : "output for the mean";
+                                         : "invalid output for the mean";
 }
 
 ETD_ATEN_KERNEL(var, "var", "out", 5, var)
