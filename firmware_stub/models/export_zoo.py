@@ -1,9 +1,9 @@
 """Export the zoo: small networks of many architectures, through each of ExecuTorch's flows.
 
-    pip install torch==2.13.0 executorch==1.5.1 tosa-tools
-    cd firmware_stub/models
-    python export_zoo.py                  # list the networks and their operators
-    python export_zoo.py --models DIR     # also write the .pte files there
+pip install torch==2.13.0 executorch==1.5.1 tosa-tools
+cd firmware_stub/models
+python export_zoo.py                  # list the networks and their operators
+python export_zoo.py --models DIR     # also write the .pte files there
 """
 
 from __future__ import annotations

@@ -178,10 +178,8 @@ etd_tensor *etd_arg_list_out(const etd_call *call, uint32_t i, uint32_t item) {
 
 bool etd_arg_list_is_none(const etd_call *call, uint32_t i, uint32_t item) {
     const etd_value *list = argument(call, i);
-    const etd_value *value = listed(call, i, item);
     return list->kind == ETD_VALUE_TENSOR_LIST && item < list->as.list.count &&
-           (value == NULL ? etd_get_u32(list->as.list.items + 4u * item) == UINT32_MAX
-                          : value->kind == ETD_VALUE_NONE);
+           etd_get_u32(list->as.list.items + 4u * item) == UINT32_MAX;
 }
 
 bool etd_arg_list_float(const etd_call *call, uint32_t i, uint32_t item, double *value) {
