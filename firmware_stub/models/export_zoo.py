@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import executorch.kernels.quantized  # noqa: F401  registers operators of quantized tensors
+import executorch.exir.passes._quant_patterns_and_replacements
+import executorch.kernels.quantized  # noqa: F401  registers their variants with an output
 import torch
 import zoo
 import zoo_signals as signals
@@ -159,6 +160,8 @@ MEMBERS: dict[str, Member] = {
     "ring_buffer": Member(signals.RingBuffer, normal((2,)), runs=4),
     "counting": Member(signals.CountingClassifier, normal((3, 7))),
     "constants": Member(signals.Constants, normal((3, 4))),
+    "tokens_8bit": Member(partial(signals.QuantizedTable, 8), TOKENS),
+    "tokens_4bit": Member(partial(signals.QuantizedTable, 4), TOKENS),
     "linear_dynamic": Member(signals.Linears, normal((3, 8)), "dynamic"),
     "encoder_dynamic": Member(zoo.TransformerEncoder, TOKENS, "dynamic"),
     **{

@@ -217,6 +217,28 @@ class Constants(nn.Module):
         return (full.clone() + ramp[:, None]).to(torch.int32).to(torch.float32) + x
 
 
+class QuantizedTable(nn.Module):
+    """Token embeddings in 8 or 4 bits, with a scale per group as in small language models."""
+
+    def __init__(self, bits: int, tokens: int = 20, width: int = 8) -> None:
+        super().__init__()
+        self.bits = bits
+        limit = 2 ** (bits - 1)
+        table = torch.randint(-limit, limit, (tokens, width), dtype=torch.int8)
+        if bits == 4:
+            pairs = (table + limit).to(torch.uint8)
+            table = pairs[:, ::2] * 16 + pairs[:, 1::2]
+        self.register_buffer("table", table)
+        self.register_buffer("scales", torch.rand(tokens, 2) + 0.1)
+        self.head = nn.Linear(width, 3)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        ops = torch.ops.quantized_decomposed
+        look_up = ops.embedding_byte if self.bits == 8 else ops.embedding_4bit
+        limit = 2 ** (self.bits - 1)
+        return self.head(look_up(self.table, self.scales, None, -limit, limit - 1, tokens))
+
+
 class Linears(nn.Module):
     """Layers for dynamic quantization."""
 
