@@ -15,9 +15,10 @@ import pytest
 
 pytest.importorskip("executorch.exir", reason="needs torch and executorch")
 
+from benchmarks.operators import PAGE, read_networks
 from tests.sim.test_models_on_boards import signatures
 from tests.support.boards import started
-from tests.support.zoo import compare, execute, run, script
+from tests.support.zoo import compare, execute, exported, run, script
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(600)]
 EMULATED = "qemu-mps2-an385"
@@ -42,9 +43,16 @@ def test_the_zoo_is_large_and_every_flow_is_in_it() -> None:
 
 @pytest.mark.parametrize("chunk", range(8))
 def test_every_network_computes_natively_what_pytorch_does(chunk: int) -> None:
+    """And calls the operators that docs/operators.md says; `benchmarks.operators` writes it."""
+    listed = read_networks(PAGE.read_text())
     with started("native", deadline_s=60) as bench:
         for name in NETWORKS[chunk::8]:
             compare(name, execute(bench, name))
+            assert listed[name] == list(exported(name).operators)
+
+
+def test_the_page_lists_no_other_networks() -> None:
+    assert list(read_networks(PAGE.read_text())) == NETWORKS
 
 
 def test_a_sample_computes_the_same_on_an_emulated_core() -> None:
