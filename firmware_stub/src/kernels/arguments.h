@@ -50,6 +50,15 @@ bool etd_arg_view_sizes(const etd_call *call, uint32_t i, const etd_tensor *inpu
 /* Returns item `item` of a tensor list. */
 const etd_tensor *etd_arg_list_tensor(const etd_call *call, uint32_t i, uint32_t item);
 
+/* As etd_arg_list_tensor, for outputs; rejects constants. */
+etd_tensor *etd_arg_list_out(const etd_call *call, uint32_t i, uint32_t item);
+
+/* Returns true if item `item` of a tensor list is None. */
+bool etd_arg_list_is_none(const etd_call *call, uint32_t i, uint32_t item);
+
+/* Reads item `item` of a list of floats. */
+bool etd_arg_list_float(const etd_call *call, uint32_t i, uint32_t item, double *value);
+
 uint32_t etd_numel(const etd_tensor *tensor);
 
 /* Returns true if the tensor has elements of this type. */

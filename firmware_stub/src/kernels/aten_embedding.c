@@ -18,7 +18,7 @@ static const char *embedding(const etd_call *call) {
     const etd_tensor *table = etd_arg_tensor(call, 0);
     const etd_tensor *indices = etd_arg_tensor(call, 1);
     etd_tensor *out = etd_arg_out(call, 5);
-    if (!etd_is_type(indices, ETD_LONG) && !etd_is_type(indices, ETD_INT)) {
+    if (!etd_is_index(indices)) {
         return "supports only int32 and int64 indices";
     }
     if (table == NULL || !etd_is_type(out, table->dtype) || table->ndim != 2) {
@@ -30,13 +30,10 @@ static const char *embedding(const etd_call *call) {
     if (!etd_is_contiguous(table) || !etd_is_contiguous(indices) || !etd_is_contiguous(out)) {
         return "supports only contiguous tensors";
     }
-    const uint32_t count = etd_numel(indices);
-    for (uint32_t i = 0; i < count; i++) {
-        const int64_t index = etd_load_number(indices, i).integer;
-        if (index < 0 || index >= table->sizes[0]) {
-            return "index out of range";
-        }
+    if (!etd_are_within(indices, 0, table->sizes[0])) {
+        return "index out of range";
     }
+    const uint32_t count = etd_numel(indices);
     const uint32_t row = count == 0 ? 0 : out->nbytes / count;
     for (uint32_t i = 0; i < count; i++) {
         memmove(out->data + i * row, table->data + (uint32_t)etd_load_number(indices, i).integer * row, row);

@@ -5,13 +5,13 @@
 #include "kernels.h"
 
 /* x times the cumulative distribution function of the normal distribution */
-static float gelu_erf(float x, float unused) {
+static float gelu_erf(float x, const float *unused) {
     const float sqrt_half = 0.70710678f;
     (void)unused;
     return x * 0.5f * (1.0f + erff(x * sqrt_half));
 }
 
-static float gelu_tanh(float x, float unused) {
+static float gelu_tanh(float x, const float *unused) {
     const float sqrt_2_over_pi = 0.79788456f;
     const float cubic = 0.044715f;
     (void)unused;
@@ -21,10 +21,10 @@ static float gelu_tanh(float x, float unused) {
 /* gelu(input, *, approximate, out) */
 static const char *gelu(const etd_call *call) {
     if (etd_arg_is_text(call, 1, "none")) {
-        return etd_run_map(call, 2, gelu_erf, 0.0f);
+        return etd_run_map(call, 2, gelu_erf, NULL);
     }
     if (etd_arg_is_text(call, 1, "tanh")) {
-        return etd_run_map(call, 2, gelu_tanh, 0.0f);
+        return etd_run_map(call, 2, gelu_tanh, NULL);
     }
     return "invalid approximate";
 }

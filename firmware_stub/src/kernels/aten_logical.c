@@ -17,4 +17,5 @@
 
 LOGICAL(logical_and, 3, etd_run_binary, a != 0 && b != 0)
 LOGICAL(logical_or, 3, etd_run_binary, a != 0 || b != 0)
+LOGICAL(logical_xor, 3, etd_run_binary, (a != 0) != (b != 0))
 LOGICAL(logical_not, 2, etd_run_unary, a == 0)

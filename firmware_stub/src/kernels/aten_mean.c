@@ -4,7 +4,7 @@
 
 /* mean.out(input, dim?, keepdim, dtype?, *, out) */
 static const char *mean(const etd_call *call) {
-    return etd_run_reduction(call, true);
+    return etd_run_sum(call, true);
 }
 
 /* mean.dtype_out(input, dtype?, *, out): ExecuTorch's overload without dimensions */

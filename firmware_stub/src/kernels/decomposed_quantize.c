@@ -64,14 +64,31 @@ static const char *read_range(const etd_call *call, uint32_t first, uint32_t out
     return NULL;
 }
 
+/* Reads scale and zero point: numbers, or tensors of one element. */
+static bool read_parameters(const etd_call *call, etd_affine *affine) {
+    const etd_tensor *scale = etd_arg_tensor(call, 1);
+    const etd_tensor *zero_point = etd_arg_tensor(call, 2);
+    if (scale == NULL && zero_point == NULL) {
+        return etd_arg_number(call, 1, &affine->scale) &&
+               etd_arg_int(call, 2, INT32_MIN, INT32_MAX, &affine->zero_point);
+    }
+    if ((!etd_has_elements(scale, ETD_DOUBLE, 1) && !etd_has_elements(scale, ETD_FLOAT, 1)) ||
+        !etd_is_index(zero_point) || etd_numel(zero_point) != 1 ||
+        !etd_are_within(zero_point, INT32_MIN, (int64_t)INT32_MAX + 1)) {
+        return false;
+    }
+    affine->scale = etd_load_number(scale, 0).real;
+    affine->zero_point = (int32_t)etd_load_number(zero_point, 0).integer;
+    return true;
+}
+
 /* (input, scale, zero_point, quant_min, quant_max, dtype, *, [out_dtype?,] out) */
 static const char *read_per_tensor(const etd_call *call, bool to_float, etd_affine *affine) {
     const char *refusal = read_range(call, 3, to_float ? 7 : 6, to_float, affine);
     if (refusal != NULL) {
         return refusal;
     }
-    if (!etd_arg_number(call, 1, &affine->scale) || !(affine->scale > 0.0) ||
-        !etd_arg_int(call, 2, INT32_MIN, INT32_MAX, &affine->zero_point)) {
+    if (!read_parameters(call, affine) || !(affine->scale > 0.0)) {
         return "invalid scale or zero point";
     }
     affine->channels = (etd_blocks){1, 1, etd_numel(affine->out)};
@@ -162,6 +179,13 @@ static const char *dequantize_per_channel(const etd_call *call) {
     return run(&affine, read_per_channel(call, true, &affine), dequantize);
 }
 
+/* With scale and zero point as tensors, such as choose_qparams computes them. */
+const etd_kernel etd_quantize_by_tensors = {"quantized_decomposed::quantize_per_tensor", "Tensor_out",
+                                            "native_call_quantize_per_tensor.Tensor_out", 7,
+                                            quantize_per_tensor};
+const etd_kernel etd_dequantize_by_tensors = {"quantized_decomposed::dequantize_per_tensor", "Tensor_out",
+                                              "native_call_dequantize_per_tensor.Tensor_out", 8,
+                                              dequantize_per_tensor};
 const etd_kernel etd_quantize_per_tensor = {"quantized_decomposed::quantize_per_tensor", "out",
                                             "native_call_quantize_per_tensor.out", 7, quantize_per_tensor};
 const etd_kernel etd_dequantize_per_tensor = {"quantized_decomposed::dequantize_per_tensor", "out",

@@ -86,6 +86,9 @@ static etd_line_fn find_operation(const etd_operation *operation, uint8_t dtype)
         return operation->int64s;
     case ETD_BOOL:
         return operation->bools;
+    case ETD_CHAR:
+    case ETD_BYTE:
+        return operation->bytes;
     default:
         return NULL;
     }
@@ -103,6 +106,9 @@ static bool read_alpha(const etd_call *call, uint32_t i, uint8_t dtype, etd_alph
 }
 
 static const char *unsupported_type(const etd_operation *operation) {
+    if (operation->bytes != NULL) {
+        return "supports only int8, uint8, int32, int64 and bool";
+    }
     if (operation->bools != NULL) {
         return "supports only float32, int32, int64 and bool";
     }
@@ -165,14 +171,14 @@ static const char *read_mapping(const etd_call *call, uint32_t out_index, etd_ma
     return NULL;
 }
 
-const char *etd_run_map(const etd_call *call, uint32_t out, etd_map_fn map, float parameter) {
+const char *etd_run_map(const etd_call *call, uint32_t out, etd_map_fn map, const float *parameters) {
     etd_mapping mapping;
     const char *refusal = read_mapping(call, out, &mapping);
     if (refusal != NULL) {
         return refusal;
     }
     for (uint32_t i = 0; i < mapping.numel; i++) {
-        mapping.y[i] = map(mapping.x[i], parameter);
+        mapping.y[i] = map(mapping.x[i], parameters);
     }
     return NULL;
 }

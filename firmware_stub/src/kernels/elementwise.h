@@ -50,8 +50,9 @@ typedef struct {
     etd_line_fn int32s;
     etd_line_fn int64s;
     etd_line_fn bools;
-    bool has_alpha;   /* as the argument before the output */
-    bool gives_truth; /* the output is bool */
+    etd_line_fn bytes; /* int8 and uint8, if both compute the same */
+    bool has_alpha;    /* as the argument before the output */
+    bool gives_truth;  /* the output is bool */
 } etd_operation;
 
 /* Sets the functions for numbers to `name`_floats and so on. */
@@ -66,15 +67,24 @@ const char *etd_run_binary(const etd_call *call, const etd_operation *operation)
 /* As etd_run_binary, where `other` is a number that fits the type of self. */
 const char *etd_run_with_scalar(const etd_call *call, const etd_operation *operation);
 
+/* A number as a tensor without dimensions. Contains a pointer to itself, so it must not be moved. */
+typedef struct {
+    _Alignas(8) uint8_t element[8];
+    etd_tensor tensor;
+} etd_scalar_operand;
+
+/* Reads a number that fits the type of self from argument 1. Returns NULL, or a message if not supported. */
+const char *etd_arg_operand(const etd_call *call, const etd_tensor *self, etd_scalar_operand *other);
+
 /* Common part of these functions: the tensors are known, and further arguments start at `next`. */
 const char *etd_run_operands(const etd_call *call, const etd_operation *operation, const etd_tensor *self,
                              const etd_tensor *other, uint32_t next);
 
 /* Computes one float32 element. */
-typedef float (*etd_map_fn)(float x, float parameter);
+typedef float (*etd_map_fn)(float x, const float *parameters);
 
 /* Maps each element of argument 0 to the same position in argument `out`. */
-const char *etd_run_map(const etd_call *call, uint32_t out, etd_map_fn map, float parameter);
+const char *etd_run_map(const etd_call *call, uint32_t out, etd_map_fn map, const float *parameters);
 
 /* Computes min(max(x, low), high) of each element; NaN stays NaN. */
 const char *etd_run_clamp(const etd_call *call, uint32_t out, float low, float high);

@@ -9,4 +9,9 @@
 #include "operators.def"
 #undef ETD_OPERATOR
 
+/* Defines the kernel of an operator of the aten library. ExecuTorch names its event after the operator. */
+#define ETD_ATEN_KERNEL(symbol, name, overload, args, run)                                                   \
+    const etd_kernel etd_aten_##symbol = {"aten::" name, overload, "native_call_" name "." overload, args,   \
+                                          run};
+
 #endif

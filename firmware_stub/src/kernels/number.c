@@ -105,6 +105,21 @@ void etd_store_number(const etd_tensor *tensor, uint32_t place, etd_number numbe
     }
 }
 
+bool etd_is_index(const etd_tensor *tensor) {
+    return etd_is_type(tensor, ETD_LONG) || etd_is_type(tensor, ETD_INT);
+}
+
+bool etd_are_within(const etd_tensor *tensor, int64_t least, int64_t end) {
+    const uint32_t count = etd_numel(tensor);
+    for (uint32_t i = 0; i < count; i++) { /* in the order of memory */
+        const int64_t integer = etd_load_number(tensor, i).integer;
+        if (integer < least || integer >= end) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool etd_assign(const etd_tensor *from, etd_tensor *to) {
     int32_t strides[ETD_MAX_DIMS];
     etd_walk from_walk = {0};

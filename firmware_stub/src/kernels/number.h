@@ -28,6 +28,12 @@ void etd_store_number(const etd_tensor *tensor, uint32_t place, etd_number numbe
  * must be numeric. Returns false if they do not broadcast. */
 bool etd_assign(const etd_tensor *from, etd_tensor *to);
 
+/* Returns true if the tensor can hold indexes: int32 or int64. */
+bool etd_is_index(const etd_tensor *tensor);
+
+/* Returns true if all integers of the tensor are in least .. end - 1. */
+bool etd_are_within(const etd_tensor *tensor, int64_t least, int64_t end);
+
 static inline double etd_to_real(etd_number number) {
     return number.is_real ? number.real : (double)number.integer;
 }

@@ -116,6 +116,50 @@ const char *etd_read_conv_axes(const etd_call *call, int32_t kernel_y, int32_t k
     return measure_images(window, channels, false) ? NULL : "invalid output size";
 }
 
+/* Computes the output size: the input size of the convolution that this operator transposes, plus
+ * output_padding. */
+static bool measure_transposed_axis(etd_axis *axis, int32_t added) {
+    const int64_t taps = (int64_t)axis->dilation * (axis->kernel - 1);
+    const int64_t out = (int64_t)(axis->in - 1) * axis->stride - 2 * (int64_t)axis->pad + taps + added + 1;
+    axis->out = (int32_t)out;
+    /* The limits prevent overflow in `etd_axis_source`. */
+    return axis->in <= ETD_AXIS_MAX && axis->kernel >= 1 && axis->kernel <= ETD_AXIS_MAX && out >= 1 &&
+           out <= ETD_AXIS_MAX;
+}
+
+const char *etd_read_transposed_axes(const etd_call *call, int32_t kernel_y, int32_t kernel_x,
+                                     int32_t channels, uint32_t padding_at, uint32_t dilation_at,
+                                     etd_window *window) {
+    const int32_t *in = window->input->sizes;
+    int32_t stride[2];
+    int32_t pad[2];
+    int32_t added[2];
+    int32_t dilation[2];
+    if (!etd_arg_pair(call, 3, 1, ETD_AXIS_MAX, stride) || !etd_arg_pair(call, 4, 0, ETD_AXIS_MAX, pad) ||
+        !etd_arg_pair(call, padding_at, 0, ETD_AXIS_MAX, added) ||
+        !etd_arg_pair(call, dilation_at, 1, ETD_AXIS_MAX, dilation)) {
+        return "invalid stride, padding, output_padding or dilation";
+    }
+    window->y = (etd_axis){in[2], 0, kernel_y, stride[0], pad[0], dilation[0]};
+    window->x = (etd_axis){in[3], 0, kernel_x, stride[1], pad[1], dilation[1]};
+    if (window->layout == ETD_NCX) { /* the lists have one item, which is that of the x axis */
+        window->y = (etd_axis){1, 0, 1, 1, 0, 1};
+        added[0] = 0;
+    }
+    if (!measure_transposed_axis(&window->y, added[0]) || !measure_transposed_axis(&window->x, added[1]) ||
+        !etd_resize_images(window, channels)) {
+        return "invalid output size";
+    }
+    return NULL;
+}
+
+int32_t etd_axis_source(const etd_axis *axis, int32_t out, int32_t tap) {
+    const int32_t reached = out + axis->pad - tap * axis->dilation;
+    return reached >= 0 && reached % axis->stride == 0 && reached / axis->stride < axis->in
+               ? reached / axis->stride
+               : -1;
+}
+
 const char *etd_read_dilated_pool_axes(const etd_call *call, const int32_t dilation[2], bool ceil_mode,
                                        etd_window *window) {
     const int32_t *in = window->input->sizes;

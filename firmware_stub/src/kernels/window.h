@@ -67,6 +67,15 @@ etd_taps etd_axis_taps(const etd_axis *axis, int32_t position);
 const char *etd_read_conv_axes(const etd_call *call, int32_t kernel_y, int32_t kernel_x, int32_t channels,
                                etd_window *window);
 
+/* As etd_read_conv_axes, for a transposed convolution: the input slides over the output, and output_padding
+ * (argument `padding_at`) adds to its sizes. Dilation is argument `dilation_at`. */
+const char *etd_read_transposed_axes(const etd_call *call, int32_t kernel_y, int32_t kernel_x,
+                                     int32_t channels, uint32_t padding_at, uint32_t dilation_at,
+                                     etd_window *window);
+
+/* Returns the input position that a tap of a transposed convolution maps to this output position, or -1. */
+int32_t etd_axis_source(const etd_axis *axis, int32_t out, int32_t tap);
+
 /* Fills in both axes of 2-d pooling from kernel_size, stride (if empty: the kernel's size) and padding
  * (arguments 1, 2 and 3 of all such operators). ceil_mode rounds the output's sizes up. Without dilation no
  * patch is empty. */
