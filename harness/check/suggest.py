@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -145,14 +145,11 @@ class _Group:
         """Return operators that reach the share of the execution time in any run."""
         shares: dict[tuple[Any, ...], float] = {}
         for subject in self._subjects:
-            here = [op for op in subject.operators if op.block == block]
-            for of_clock in _by_clock(here):
-                whole = max(_total(op) for op in of_clock)
-                for op in of_clock:
-                    share = _total(op) / whole if whole else 0.0
-                    shares[_key(op)] = max(share, shares.get(_key(op), 0.0))
-        large = [op for op in operators if shares[_key(op)] >= self._wishes.share]
-        return sorted(large, key=lambda op: -shares[_key(op)])
+            for op in subject.operators:
+                if op.block == block and op.share is not None:
+                    shares[_key(op)] = max(op.share, shares.get(_key(op), 0.0))
+        large = [op for op in operators if shares.get(_key(op), 0.0) >= self._wishes.share]
+        return sorted(large, key=lambda op: -shares.get(_key(op), 0.0))
 
     def _rule(self, kind: str, rule: TimeRule, about: str) -> Iterator[_SuggestedTable]:
         """Yield the rule with a limit that all runs meet, if the times are known."""
@@ -272,18 +269,6 @@ def _delegate(op: Operator) -> str | None:
     if op.delegate_str is not None:
         return _escaped(op.delegate_str)
     return None if op.delegate_int == -1 else str(op.delegate_int)
-
-
-def _total(op: Operator) -> float:
-    return 0.0 if op.times is None else op.times.total
-
-
-def _by_clock(operators: Iterable[Operator]) -> Iterator[list[Operator]]:
-    """Yield operators with comparable totals: all with known rate, then each other clock."""
-    groups: dict[Any, list[Operator]] = {}
-    for op in operators:
-        groups.setdefault(None if op.ns is not None else op.clock.name, []).append(op)
-    yield from groups.values()
 
 
 def readable(value: float, more: float) -> float:
