@@ -66,6 +66,7 @@ class TableHeader(msgspec.Struct, frozen=True):
     losses: Losses
     filtered_events: int
     stacks: tuple[Stack, ...]
+    full: tuple[int, ...] = ()
 
 
 class EventRow(msgspec.Struct, frozen=True, gc=False):
@@ -156,6 +157,7 @@ def header(trace: Trace) -> TableHeader:
         losses=trace.losses,
         filtered_events=trace.filtered_events,
         stacks=trace.stacks,
+        full=trace.full,
     )
 
 
@@ -215,6 +217,7 @@ def trace_of(beside: TableHeader, table: Mapping[str, Sequence[Any]]) -> Trace:
         losses=beside.losses,
         filtered_events=beside.filtered_events,
         stacks=beside.stacks,
+        full=beside.full,
     )
     try:
         for column in _PLAIN:

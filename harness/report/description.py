@@ -360,8 +360,9 @@ def _figures(run: JudgedRun, losses: Sequence[Loss], *, with_memory: bool) -> li
     if run.result is not None:
         done = f"{run.result.runs_completed:,} of {run.result.runs_requested:,}"
         found.append(Fact("executions", done))
-    lost = sum(item.count for item in losses if item.kind == "lost")
-    found.append(Fact("losses", f"{lost:,}"))
+    # What is counted differs, so the numbers are not added.
+    lost = [f"{item.count:,} {item.unit}" for item in losses if item.count and item.kind == "lost"]
+    found.append(Fact("losses", ", ".join(lost) or "none"))
     return found
 
 

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from harness.analyze.ticks import Timeline, default_jitter, suspected_widths, unwrap
+from harness.check.limits import FULL_LOG_HINT, full_log
 from harness.check.subject import Subject
 from harness.errors import FormatError
 from harness.formatting import printable, stack_use, time_unit
@@ -25,7 +26,7 @@ from harness.records.result import (
 )
 from harness.records.scalar_types import type_name
 from harness.records.trace import Trace
-from harness.report.text import number, one_time
+from harness.report.text import counted, number, one_time
 from harness.runs.judged_run import JudgedRun
 
 
@@ -147,11 +148,26 @@ LossKind = Literal["lost", "by request", "harmless"]
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A number of things that a trace or its copies may lack."""
+    """A number of things that a trace or its copies may lack.
+
+    Attributes:
+        what: What is missing, and why.
+        count: How many.
+        unit: What is counted.
+        kind: What it means for the numbers of a report.
+        note: Where it is missing, and what to try, if that is known.
+    """
 
     what: str
     count: int
+    unit: str
     kind: LossKind = "lost"
+    note: str = ""
+
+    @property
+    def text(self) -> str:
+        """The loss in a sentence."""
+        return self.note or f"{self.count:,} {self.what}"
 
 
 class ClockFacts(NamedTuple):
@@ -188,39 +204,49 @@ class OutputFacts:
     off: str
 
 
-def trace_losses(trace: Trace) -> list[Loss]:
-    """Everything that may be missing from a trace, also what is not."""
-    lost = trace.losses
+def trace_losses(trace: Trace, requested: int | None = None) -> list[Loss]:
+    """Everything that may be missing from a trace, also what is not.
+
+    Args:
+        trace: The trace.
+        requested: Number of executions that the run asked for, if known.
+    """
+    lost, note = trace.losses, ""
+    if lost.events and (full := full_log(trace, requested)):
+        are = "is" if lost.events == 1 else "are"
+        note = f"log {full}; {counted(lost.events, 'event')} after it {are} lost; {FULL_LOG_HINT}"
+    filtered = "events filtered out by the target, as requested"
     return [
-        Loss("events dropped by the target", lost.events),
-        Loss("block and allocator declarations dropped", lost.blocks),
-        Loss("values dropped, or recorded without their bytes", lost.values),
-        Loss("runs overwritten by newer ones, as requested", lost.runs, "by request"),
-        Loss("chunks of the log that did not arrive", lost.chunks),
-        Loss("records in these chunks", lost.records),
-        Loss("events lost to damage of the file, at least", lost.damaged),
-        Loss(
-            "events filtered out by the target, as requested", trace.filtered_events, "by request"
-        ),
+        Loss("events dropped by the target", lost.events, "events", note=note),
+        Loss("block and allocator declarations dropped", lost.blocks, "declarations"),
+        Loss("values dropped, or recorded without their bytes", lost.values, "values"),
+        Loss("runs overwritten by newer ones, as requested", lost.runs, "runs", "by request"),
+        Loss("chunks of the log that did not arrive", lost.chunks, "chunks"),
+        Loss("records in these chunks", lost.records, "records"),
+        Loss("events lost to damage of the file, at least", lost.damaged, "damaged events"),
+        Loss(filtered, trace.filtered_events, "events", "by request"),
     ]
 
 
 def run_losses(trace: Trace | None, result: Result | None) -> Iterator[Loss]:
     """Everything that may be missing from a run, also what is not."""
-    yield from trace_losses(Trace.unset(0) if trace is None else trace)
+    requested = None if result is None else result.runs_requested
+    yield from trace_losses(Trace.unset(0) if trace is None else trace, requested)
     if result is None:
         return
     missing = max(result.runs_requested - result.runs_completed, 0)
-    yield Loss("executions requested and not completed", missing)
+    yield Loss("executions requested and not completed", missing, "executions")
     corrupt, retries = corrupt_frames(result.link), result.link.get("retries", 0)
-    yield Loss("frames damaged on the line, and sent again", corrupt, "harmless")
-    yield Loss("requests repeated", retries, "harmless")
+    yield Loss("frames damaged on the line, and sent again", corrupt, "frames", "harmless")
+    yield Loss("requests repeated", retries, "requests", "harmless")
     left_out = result.console_left_out
-    yield Loss("bytes of console output left out of console.log", left_out, "harmless")
+    console = "bytes of console output left out of console.log"
+    yield Loss(console, left_out, "bytes", "harmless")
     if summary := result.trace:
         allocations, values = summary.etdp_left_out_allocations, summary.etdp_left_out_values
-        yield Loss("allocations left out of the ED00 copy", allocations, "harmless")
-        yield Loss("values left out of the ED00 copy", values, "harmless")
+        copy = "left out of the ED00 copy"
+        yield Loss(f"allocations {copy}", allocations, "allocations", "harmless")
+        yield Loss(f"values {copy}", values, "values", "harmless")
 
 
 def link_facts(result: Result | None) -> Iterator[Fact]:

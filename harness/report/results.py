@@ -49,12 +49,14 @@ class ReportedLoss(msgspec.Struct, frozen=True):
     """A number of things that are missing.
 
     ``lost`` makes totals lower bounds. ``by request`` was left out on purpose. ``harmless`` was
-    sent again, or is missing from a copy only.
+    sent again, or is missing from a copy only. ``note`` says where it is missing and what to try,
+    "" if that is unknown.
     """
 
     what: str
     count: int
     kind: LossKind
+    note: str
 
 
 class ReportedDocument(msgspec.Struct, frozen=True):
@@ -110,7 +112,9 @@ def _reported(run: RunDescription) -> ReportedDocument:
         operators=tuple(map(_operator, table.operators)) if table is not None else (),
         scopes=tuple(map(_operator, table.scopes)) if table is not None else (),
         loading=tuple(map(_operator, table.loading)) if table is not None else (),
-        losses=tuple(ReportedLoss(item.what, item.count, item.kind) for item in run.losses),
+        losses=tuple(
+            ReportedLoss(item.what, item.count, item.kind, item.note) for item in run.losses
+        ),
         comparison=comparison and _printable_comparison(comparison),
         result=run.run.result,
     )

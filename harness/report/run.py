@@ -196,7 +196,7 @@ def print_allocators(console: Console, allocators: Sequence[AllocatorRow]) -> No
 def print_losses(console: Console, losses: Sequence[Loss]) -> None:
     """Print what is missing from the log; always prints a line."""
     texts = {
-        kind: "; ".join(f"{i.count:,} {i.what}" for i in losses if i.count and i.kind == kind)
+        kind: "; ".join(item.text for item in losses if item.count and item.kind == kind)
         for kind in ("by request", "lost")
     }
     if texts["by request"]:

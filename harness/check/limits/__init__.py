@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from functools import partial
+from typing import Final
+
+import msgspec
+import numpy as np
 
 from harness.check.budget import Budget, each_rule
 from harness.check.limits.durations import Durations
@@ -20,6 +24,7 @@ from harness.check.rules import (
     Waiver,
 )
 from harness.check.subject import Subject
+from harness.records.trace import EXECUTION, Kind, Trace
 from harness.records.verdict import Check
 
 
@@ -44,11 +49,40 @@ def _checks(rule: Waiver, subject: Subject, times: Durations, cite: Cite) -> Ite
             yield from function(rule, subject, cite)
 
 
+FULL_LOG_HINT: Final = "use --stream"
+"""How a run gets a complete log that does not fit on the device."""
+
+
+def full_log(trace: Trace, requested: int | None = None) -> str:
+    """Return when the log was full, such as ``full in execution 7 of 20``; "" if it was not.
+
+    Args:
+        trace: The trace.
+        requested: Number of executions that the run asked for, if known.
+    """
+    if not trace.full:
+        return ""
+    number = trace.names.index(EXECUTION) if EXECUTION in trace.names else len(trace.names)
+    executions = trace.tracer[(trace.kind == Kind.PROFILE) & (trace.name == number)]
+    done = min(int(np.count_nonzero(executions == tracer)) for tracer in trace.full)
+    of = "" if requested is None else f" of {requested:,}"
+    if requested is not None and done >= requested:
+        return f"full after execution {done:,}{of}"
+    if not done and len(trace.blocks) < 2:
+        return "full while the model was loaded"
+    return f"full in execution {done + 1:,}{of}"
+
+
 def _loss_checks(allowed: LossLimit, subject: Subject, cite: Cite) -> Iterator[Check]:
     losses = subject.trace.losses
+    full = full_log(subject.trace, subject.runs_requested)
 
     def loss(field: str, rule: str, lost: int, unit: str) -> Check:
-        return at_most("B05", rule, "log", lost, getattr(allowed, field), unit, cite(field))
+        found = at_most("B05", rule, "log", lost, getattr(allowed, field), unit, cite(field))
+        if full and not found.passed and field in ("events", "blocks"):
+            reason = f"{found.reason}: the log was {full}; {FULL_LOG_HINT}"
+            return msgspec.structs.replace(found, reason=reason)
+        return found
 
     yield loss("events", "dropped events", losses.events, "events")
     yield loss("blocks", "dropped declarations", losses.blocks, "declarations")
