@@ -71,6 +71,7 @@ class Subject:
             one before it.
         backends: Names of the backends that instructions call, by chain and instruction.
         day: Day on which waivers are evaluated; None for today.
+        emulated_time: Clocks count the steps of an emulator, not real time.
     """
 
     trace: Trace
@@ -92,6 +93,7 @@ class Subject:
     dumps: tuple[int, ...] = ()
     backends: Mapping[tuple[int, int], str] = field(default_factory=dict)
     day: date | None = None
+    emulated_time: bool = False
 
     @cached_property
     def operators(self) -> list[Operator]:

@@ -15,6 +15,7 @@ from harness.cli.output import OutputOptions
 from harness.decode.pte import read_program
 from harness.errors import UsageError
 from harness.export.formats import FORMATS, export, find_format, format_names
+from harness.records.result import RunIdentity
 from harness.records.trace import Trace
 from harness.runs.directory import RunDirectory
 from harness.runs.source import Source
@@ -101,7 +102,7 @@ def command(
     source = reading.load(path)
     trace, notes = _chosen(source, dump)
     executed = find_method(read_program(model.read_bytes()), trace, method) if model else None
-    exported = export(trace, name, flavour, executed)
+    exported = export(trace, name, flavour, executed, RunIdentity.of(source.result))
     RunDirectory(file.parent).write(file.name, exported.data)
     exported = replace(exported, notes=notes + exported.notes)
     if output.json:

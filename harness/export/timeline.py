@@ -21,6 +21,7 @@ from harness.analyze.operands import event_arguments as operands_of
 from harness.decode.program import Method
 from harness.export.event_times import Ints, Placed, floor_nanoseconds
 from harness.export.values import escaped
+from harness.records.result import RunIdentity
 from harness.records.trace import NO_NAME, Kind, Trace
 
 _Ints = npt.NDArray[np.int64]
@@ -269,6 +270,18 @@ def draw(trace: Trace, method: Method | None = None) -> Drawing:
         gaps=tuple(_gaps(trace, placed)),
         notes=placed.notes(),
     )
+
+
+def process_name(identity: RunIdentity) -> str:
+    """Return the name of the process that a run is drawn as."""
+    if not identity.board:
+        return "target"
+    return escaped(f"{identity.model} on {identity.board}" if identity.model else identity.board)
+
+
+def process_labels(identity: RunIdentity) -> list[str]:
+    """Return the identity of a run, a text for each part that is known."""
+    return [escaped(f"{name}: {text}") for name, text in identity.texts().items() if text]
 
 
 def label(trace: Trace, row: int) -> str:

@@ -246,7 +246,9 @@ def describe(run: JudgedRun, *, unit: DisplayUnit | None = None) -> RunDescripti
     board = (subject.board if subject is not None else "") or (result.board if result else "")
     untold = _untold(subject)
     trace = None if subject is None else subject.trace
-    losses = tuple(run_losses(trace, result))
+    emulated = subject is not None and subject.emulated_time
+    requested = subject.runs_requested if subject is not None else None
+    losses = tuple(run_losses(trace, result, requested))
     delegates = delegate_facts(result)
     table = describe_operators(subject, unit) if subject is not None else None
     return RunDescription(
@@ -265,8 +267,10 @@ def describe(run: JudgedRun, *, unit: DisplayUnit | None = None) -> RunDescripti
         untold=untold,
         changes=describe_changes(run.comparison) if run.comparison is not None else None,
         losses=losses,
-        clock_lines=tuple(clock_lines(subject.trace, subject.qualities)) if subject else (),
-        clocks=tuple(clock_facts(subject)),
+        clock_lines=tuple(clock_lines(subject.trace, subject.qualities, emulated=emulated))
+        if subject
+        else (),
+        clocks=tuple(clock_facts(subject, emulated=emulated)),
         link=tuple(link_facts(result)),
         delegates=tuple(delegates),
         outputs=tuple(output_facts(subject, result)),

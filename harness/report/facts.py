@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -38,7 +38,8 @@ class ClockQualityDocument(msgspec.Struct, frozen=True):
     began: up to ``jitter`` ticks that is read so and not as nearly a whole wrap. Where readings
     look like those of a narrower counter, ``suspected_bits`` is its width and ``suspicion`` says
     why; else both are null. ``quality`` says how well it is known when its events were, null
-    without readings of it.
+    without readings of it. ``emulated``: it counts the steps of an emulator, so its rate against
+    real time means nothing.
     """
 
     name: str
@@ -51,13 +52,18 @@ class ClockQualityDocument(msgspec.Struct, frozen=True):
     suspected_bits: int | None
     suspicion: str | None
     quality: ClockQuality | None
+    emulated: bool
 
 
 def clock_documents(
-    trace: Trace, qualities: Sequence[ClockQuality] = (), later_dumps: Sequence[int] = ()
+    trace: Trace,
+    qualities: Sequence[ClockQuality] = (),
+    later_dumps: Sequence[int] = (),
+    *,
+    emulated: bool = False,
 ) -> list[ClockQualityDocument]:
     """Describe every clock of a trace, in which further dumps begin at rows ``later_dumps``."""
-    return _documents(trace, qualities, _timeline(trace), later_dumps)
+    return _documents(trace, qualities, _timeline(trace), later_dumps, emulated=emulated)
 
 
 def _documents(
@@ -65,6 +71,8 @@ def _documents(
     qualities: Sequence[ClockQuality],
     timeline: Timeline | None,
     later_dumps: Sequence[int] = (),
+    *,
+    emulated: bool = False,
 ) -> list[ClockQualityDocument]:
     known = {quality.clock: quality for quality in qualities}
     suspected = {found.number: found for found in suspected_widths(trace, later_dumps)}
@@ -80,12 +88,15 @@ def _documents(
             suspected_bits=suspected[number].bits if number in suspected else None,
             suspicion=printable(suspected[number].advice) if number in suspected else None,
             quality=known.get(domain.name),
+            emulated=emulated,
         )
         for number, domain in enumerate(trace.clocks)
     ]
 
 
-def clock_lines(trace: Trace, qualities: Sequence[ClockQuality] = ()) -> Iterator[str]:
+def clock_lines(
+    trace: Trace, qualities: Sequence[ClockQuality] = (), *, emulated: bool = False
+) -> Iterator[str]:
     """Return a line for each clock that needs attention."""
     timeline = _timeline(trace)
     if timeline is None:
@@ -99,7 +110,7 @@ def clock_lines(trace: Trace, qualities: Sequence[ClockQuality] = ()) -> Iterato
             small = clock.jitter < 1 << (clock.bits - 1)
             yield f"{line}, each by at most {clock.jitter:,} ticks" if small else line
         if clock.quality is not None:
-            yield f"clock {clock.name}: {_on_host(clock.quality)}"
+            yield f"clock {clock.name}: {_on_host(clock.quality, emulated=emulated)}"
 
 
 def _timeline(trace: Trace) -> Timeline | None:
@@ -109,13 +120,19 @@ def _timeline(trace: Trace) -> Timeline | None:
         return None
 
 
-def _on_host(quality: ClockQuality) -> str:
+EMULATED: Final = "emulated time: it counts the emulator's instructions, not real time"
+"""What reports say of the clocks of an emulator."""
+
+
+def _on_host(quality: ClockQuality, *, emulated: bool) -> str:
+    before = f"{EMULATED}; " if emulated else ""
     if quality.half_width_ns is None:
-        return f"not placed on the host's clock: {quality.unknown}"
+        return f"{before}not placed on the host's clock: {quality.unknown}"
     unit = time_unit([quality.half_width_ns])
     width = f"{unit.text(quality.half_width_ns)} {unit.name}"
-    text = f"on the host's clock within +-{width}, from {quality.readings} readings"
-    if quality.rate_ppm is not None and any(quality.rate_ppm):  # not for the host's own clock
+    text = f"{before}on the host's clock within +-{width}, from {quality.readings} readings"
+    # Not for the host's own clock; the rate of emulated time is the emulator's speed.
+    if quality.rate_ppm is not None and any(quality.rate_ppm) and not emulated:
         low, high = quality.rate_ppm
         text += f"; its rate is {low:+,.1f} to {high:+,.1f} ppm off the declared one"
     if quality.bounded < quality.events:
@@ -228,9 +245,11 @@ def trace_losses(trace: Trace, requested: int | None = None) -> list[Loss]:
     ]
 
 
-def run_losses(trace: Trace | None, result: Result | None) -> Iterator[Loss]:
-    """Everything that may be missing from a run, also what is not."""
-    requested = None if result is None else result.runs_requested
+def run_losses(
+    trace: Trace | None, result: Result | None, requested: int | None = None
+) -> Iterator[Loss]:
+    """Everything that may be missing from a run, also what is not; arguments as above."""
+    requested = requested if result is None else result.runs_requested
     yield from trace_losses(Trace.unset(0) if trace is None else trace, requested)
     if result is None:
         return
@@ -264,16 +283,18 @@ def link_facts(result: Result | None) -> Iterator[Fact]:
         yield Fact("clock epochs", f"{len({ping.epoch for ping in pings}):,}")
 
 
-def clock_facts(subject: Subject | None) -> list[ClockFacts]:
+def clock_facts(subject: Subject | None, *, emulated: bool = False) -> list[ClockFacts]:
     """What is known of each clock of the trace."""
     if subject is None:
         return []
-    found = clock_documents(subject.trace, subject.qualities)
+    found = clock_documents(subject.trace, subject.qualities, emulated=emulated)
     return [ClockFacts(printable(clock.name), tuple(_clock(clock))) for clock in found]
 
 
 def _clock(clock: ClockQualityDocument) -> Iterator[Fact]:
     yield Fact("rate", "unknown" if clock.hz is None else f"{number(clock.hz)} Hz")
+    if clock.emulated:
+        yield Fact("time", EMULATED)
     yield Fact("counter", f"{clock.bits} bits, counts {'down' if clock.down else 'up'}")
     jitter = f"{clock.backward_steps:,}, each by at most {clock.jitter:,} ticks"
     yield Fact("steps back", jitter)
@@ -294,7 +315,7 @@ def _clock(clock: ClockQualityDocument) -> Iterator[Fact]:
     yield Fact("events between two known instants", bounded)
     wraps = f"{quality.silent_wraps:,}, among {quality.unsettled:,} events"
     yield Fact("wraps that cannot be placed", wraps)
-    if quality.rate_ppm is not None:
+    if quality.rate_ppm is not None and not clock.emulated:
         low, high = quality.rate_ppm
         yield Fact("rate against the declared one", f"{low:+,.1f} to {high:+,.1f} ppm")
     yield Fact("epochs", "; ".join(map(printable, quality.epochs)) or "none")
@@ -329,6 +350,7 @@ def _hardware(result: Result) -> Iterator[Fact]:
         name = f"{printable(target.board)} ({printable(target.cpu)})"
         yield Fact("board", f"{name}, firmware {printable(target.build_id)}", essential=True)
         clocks = [_clock_text(clock) for clock in target.clocks[:1]]
+        clocks += ["emulated time"] if result.emulated_time else []
         if target.probe_pairs:
             cost = target.probe_ticks / target.probe_pairs
             clocks.append(f"an empty event costs {cost:,.1f} ticks")
