@@ -18,6 +18,7 @@ from harness.check.limits.durations import Durations
 from harness.check.limits.times import LimitTarget, matching
 from harness.check.rules import BlockLimit, Statistic, TimeLimit, TimeRule
 from harness.check.subject import Subject
+from harness.config.board import board_names
 from harness.records.trace import EXECUTION, OPERATOR_CALL
 
 _TIMES: Final = (("ms", 1e6), ("us", 1e3), ("ns", 1.0))
@@ -66,6 +67,8 @@ def suggest(subjects: Sequence[Subject], wishes: Wishes) -> str:
         "# docs/budgets.md describes all rules.",
         "schema = 1",
     ]
+    own = sorted({board for board, _ in groups} - {"", *board_names()})
+    lines += [f"boards = {_toml(tuple(own))}"] if own else []
     for (board, model), group in sorted(groups.items()):
         prefix = ""
         lines += ["", _comment(group)]

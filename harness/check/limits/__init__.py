@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from harness.check.budget import Budget, each_rule
+from harness.check.history.settings import HistoryOverride
 from harness.check.limits.durations import Durations
 from harness.check.limits.times import Cite, at_most, failed_limit, time_checks, unmatched_limit
 from harness.check.rules import (
@@ -25,7 +26,7 @@ from harness.check.rules import (
 )
 from harness.check.subject import Subject
 from harness.records.trace import EXECUTION, Kind, Trace
-from harness.records.verdict import Check
+from harness.records.verdict import Check, check
 
 
 def limit_checks(budget: Budget, subject: Subject) -> Iterator[tuple[Waiver, Check]]:
@@ -35,9 +36,27 @@ def limit_checks(budget: Budget, subject: Subject) -> Iterator[tuple[Waiver, Che
     event is no longer logged.
     """
     times = Durations(subject)
+    for index, override in enumerate(budget.history.override):
+        cited = budget.source("history", "override", index)
+        if not override.optional and not _overrides(override, subject):
+            reason = f"no operator matches {override.event!r} in block {override.block!r}"
+            rule_text = f"override of [history] for {override.event}"
+            yield Waiver(), _unmatched_override(rule_text, override.event, reason, cited)
     for keys, rule in each_rule(budget):
-        for check in _checks(rule, subject, times, partial(budget.source, *keys)):
-            yield rule, check
+        for found in _checks(rule, subject, times, partial(budget.source, *keys)):
+            yield rule, found
+
+
+def _overrides(override: HistoryOverride, subject: Subject) -> bool:
+    return any(
+        fnmatchcase(op.name, override.event) and fnmatchcase(op.block, override.block)
+        for op in subject.operators
+    )
+
+
+def _unmatched_override(rule: str, pattern: str, why: str, source: str) -> Check:
+    reason = f"{why}: the override matches nothing"
+    return check("B01", rule=rule, subject=pattern, passed=False, reason=reason, source=source)
 
 
 def _checks(rule: Waiver, subject: Subject, times: Durations, cite: Cite) -> Iterator[Check]:
