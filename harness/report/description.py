@@ -246,7 +246,9 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
     board = (subject.board if subject is not None else "") or (result.board if result else "")
     untold = _untold(subject)
     trace = None if subject is None else subject.trace
-    losses = tuple(run_losses(trace, result))
+    emulated = subject is not None and subject.emulated_time
+    requested = subject.runs_requested if subject is not None else None
+    losses = tuple(run_losses(trace, result, requested))
     delegates = delegate_facts(result)
     table = describe_operators(subject, unit) if subject is not None else None
     return RunDescription(
@@ -265,8 +267,10 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
         untold=untold,
         changes=describe_changes(run.comparison) if run.comparison is not None else None,
         losses=losses,
-        clock_lines=tuple(clock_lines(subject.trace, subject.qualities)) if subject else (),
-        clocks=tuple(clock_facts(subject)),
+        clock_lines=tuple(clock_lines(subject.trace, subject.qualities, emulated=emulated))
+        if subject
+        else (),
+        clocks=tuple(clock_facts(subject, emulated=emulated)),
         link=tuple(link_facts(result)),
         delegates=tuple(delegates),
         outputs=tuple(output_facts(subject, result)),
@@ -360,8 +364,9 @@ def _figures(run: EvaluatedRun, losses: Sequence[Loss], *, with_memory: bool) ->
     if run.result is not None:
         done = f"{run.result.runs_completed:,} of {run.result.runs_requested:,}"
         found.append(Fact("executions", done))
-    lost = sum(item.count for item in losses if item.kind == "lost")
-    found.append(Fact("losses", f"{lost:,}"))
+    # What is counted differs, so the numbers are not added.
+    lost = [f"{item.count:,} {item.unit}" for item in losses if item.count and item.kind == "lost"]
+    found.append(Fact("losses", ", ".join(lost) or "none"))
     return found
 
 

@@ -380,6 +380,7 @@ def subject_of(
         arena_used=model.planned_bytes + model.method_bytes if model else None,
         probe=probe,
         qualities=result.clock_quality,
+        emulated_time=result.emulated_time,
         planned=model.planned if model else {},
         image={"text": image.text, "data": image.data, "bss": image.bss} if image else {},
         outputs=compared_outputs(result, directory),

@@ -210,6 +210,7 @@ class _Run:
             runs_requested=request.runs,
             runs_completed=0,
             seed=request.seed,
+            emulated_time=board.emulated_time,
             time_scales=time_scales,
             exit_code=InfrastructureError.exit_code,
             failure=unfinished,
