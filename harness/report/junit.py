@@ -142,7 +142,7 @@ def night_suite(night: NightDocument) -> ET.Element:
     """
     cases = [*map(_step, night.outcomes), *_besides(night)]
     output = [line for outcome in night.outcomes for line in _attempts(outcome)]
-    output += [printable(arm.summary) for side in night.arms if side.passed]
+    output += [printable(arm.summary) for arm in night.arms if arm.passed]
     attempts = [attempt for outcome in night.outcomes for attempt in outcome.attempts]
     suite = ET.Element(
         "testsuite",
