@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,15 +15,16 @@ from harness.check.evaluate import DEFAULT_BUDGET
 from harness.check.history.baseline import DEFAULT_BASELINE, BaselineRef, parse_baseline
 from harness.check.history.compare import compare_with_history
 from harness.check.history.comparison import HistoryComparison
-from harness.check.history.measure import durations_of, numbers_of
+from harness.check.history.measure import durations_of, numbers_of, ticks_of
 from harness.check.history.samples import History, Measured, Provenance, occasion_of, origin_of
 from harness.check.history.settings import HistoryLimits
 from harness.check.subject import Subject
 from harness.errors import NotComparableError
 from harness.history import default_history, open_store
-from harness.history.entries import provenance_of
+from harness.history.entries import Selection, provenance_of
 from harness.history.history_json import decode_history, encode_history
 from harness.records.result import Result
+from harness.records.timestamps import moment
 from harness.records.trace import OPERATOR_CALL
 from harness.runs.directory import HISTORY, RunDirectory
 
@@ -37,18 +39,21 @@ class HistoryRef:
     Attributes:
         url: URL or path of the history, as for ``open_store``.
         baseline: The results to compare with.
+        required: The baseline was asked for, and is no default.
     """
 
     url: str
     baseline: BaselineRef = DEFAULT_BASELINE
+    required: bool = False
 
     def fetch(
         self, judged: Provenance, limits: HistoryLimits, also: Collection[str] = ()
     ) -> History:
         """Read the results to compare ``judged`` with: the same board and model, on any unit.
 
-        A ``last:N`` baseline leaves out results of the same unit, commit and session, and may be
-        empty.
+        Results that began after ``judged`` are left out, unless the baseline names them, so a
+        result that is judged again later gets the same verdict. A ``last:N`` baseline leaves out
+        results of the same unit, commit and session, and may be empty.
 
         Args:
             judged: Provenance of the result to evaluate.
@@ -68,14 +73,16 @@ class HistoryRef:
                     statistics=limits.statistics,
                     baseline=baseline,
                     without=(judged.id, *also),
+                    failed=True,
+                    known_at=_known_at(store, judged),
                 )
         except NotComparableError:
             if baseline.how != "last":
                 raise
-            return History(description=baseline.description)
+            return History(description=baseline.description, required=self.required)
         # An operator-call scope repeats the time of the operator inside it.
         series = tuple(one for one in found.series if one.metric.name != OPERATOR_CALL)
-        history = msgspec.structs.replace(found, series=series)
+        history = msgspec.structs.replace(found, series=series, required=self.required)
         return _without_own(history, judged) if baseline.how == "last" else history
 
     def check(self) -> None:
@@ -104,7 +111,23 @@ def history_of(url: str | None, baseline: BaselineRef | str | None) -> HistoryRe
         return None
     if isinstance(baseline, str):
         baseline = parse_baseline(baseline) if baseline else None
-    return HistoryRef(url or default_history(), baseline or DEFAULT_BASELINE)
+    return HistoryRef(
+        url or default_history(), baseline or DEFAULT_BASELINE, required=baseline is not None
+    )
+
+
+def _known_at(store: Store, judged: Provenance) -> str:
+    """Return the end of the time whose results are known to ``judged``.
+
+    Results of its own occasion belong to it, also those that began later.
+    """
+    latest = moment(judged.started_utc)
+    if judged.session:
+        same = Selection(judged.board, None, judged.model, judged.method, since=judged.started_utc)
+        for entry in store.results(same):
+            if occasion_of(entry.provenance) == occasion_of(judged):
+                latest = max(latest, moment(entry.provenance.started_utc))
+    return (latest + timedelta(microseconds=1)).isoformat()
 
 
 def _without_own(history: History, judged: Provenance) -> History:
@@ -144,5 +167,5 @@ def compare_with(
         UsageError: SciPy or ruptures is not installed.
     """
     limits = (budget or DEFAULT_BUDGET).history
-    measured = Measured(provenance_of(result), numbers_of(subject, limits))
+    measured = Measured(provenance_of(result), numbers_of(subject, limits), ticks_of(subject))
     return compare_with_history(history, [measured], limits, durations_of(subject))

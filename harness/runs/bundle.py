@@ -148,11 +148,8 @@ def judgement(run: JudgedRun, budget: str) -> RunJudgement:
     verdict = None
     if run.subject is not None:
         verdict = msgspec.structs.replace(verdict_record(run), budget=budget)
-    code = 0 if run.passed else 1
-    if run.result is not None and run.failure is not None:
-        code = run.result.exit_code
     kind = run.failure.kind if run.failure is not None else ""
-    return RunJudgement(code, kind, verdict, _postmortem(run))
+    return RunJudgement(run.exit_code, kind, verdict, _postmortem(run))
 
 
 def _postmortem(run: JudgedRun) -> Any:

@@ -111,6 +111,13 @@ class JudgedRun:
         """Whether the run completed and no check of severity error failed."""
         return self.failure is None and self.verdict.passed
 
+    @property
+    def exit_code(self) -> int:
+        """Exit code of the run if it failed, else of its verdict."""
+        if self.result is not None and self.failure is not None:
+            return self.result.exit_code
+        return self.verdict.exit_code
+
 
 def all_passed(runs: Sequence[JudgedRun]) -> bool:
     """Whether every run passed."""

@@ -444,7 +444,7 @@ class _Run:
             *(shown(path), trace, self.result, budget_file, path), history=self.request.against
         )
         verdict = verdict_record(self._judged)
-        self._update(verdict=verdict, exit_code=0 if verdict.passed else 1)
+        self._update(verdict=verdict, exit_code=self._judged.verdict.exit_code)
 
     @property
     def judged_run(self) -> JudgedRun:

@@ -119,12 +119,14 @@ class History(msgspec.Struct, frozen=True):
         baseline: Indices into ``results`` of the baseline, ascending. The other results show noise
             and trends.
         description: Selection of the baseline, for reports: ``the last 20``, ``name v1.2``.
+        required: The baseline was asked for, and is no default.
     """
 
     results: tuple[Provenance, ...] = ()
     series: tuple[Series, ...] = ()
     baseline: tuple[int, ...] = ()
     description: str = ""
+    required: bool = False
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -133,10 +135,13 @@ class Measured(msgspec.Struct, frozen=True):
     Attributes:
         provenance: Where the values come from.
         samples: The values by metric.
+        ticks: Nanoseconds per tick of each clock, by name; a clock that is left out is taken as
+            exact.
     """
 
     provenance: Provenance
     samples: dict[Metric, Sample]
+    ticks: dict[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,6 +196,13 @@ class Points:
         places = first[order]
         medians = medians_by(keys, self.values)[order]
         return Points(medians, self.sessions[places], self.origins[places], self.results[places])
+
+    def cells_in_time(self) -> Points:
+        """Return the median per session and origin, sorted by first occurrence."""
+        cells = self.cells()
+        order = np.argsort(cells.results)
+        values, sessions, origins, results = (part[order] for part in cells._parts)
+        return Points(values, sessions, origins, results)
 
 
 def medians_by(keys: Ints, values: Floats) -> Floats:
