@@ -73,7 +73,7 @@ def two_modes(chance: np.random.Generator, sessions: int) -> Floats:
     gaps = chance.uniform(0.03, 0.12, OPERATORS)
     weights = chance.uniform(0.2, 0.5, OPERATORS)
     upper = chance.random((sessions, OPERATORS)) < weights
-    return gaussian(chance, sessions) * (1 + np.where(upper, gaps, 0.0))[:, None, :]
+    return np.asarray(gaussian(chance, sessions) * (1 + np.where(upper, gaps, 0.0))[:, None, :])
 
 
 def wild_night(chance: np.random.Generator, sessions: int) -> Floats:
@@ -138,7 +138,10 @@ class NoiseModel:
 
     def times(self, chance: np.random.Generator, sessions: int) -> Floats:
         """Return times in ns as the clock shows them, shape (sessions, statistics, operators)."""
-        times = LEVELS * self.factors(chance, sessions)
+        return self.shown(LEVELS * self.factors(chance, sessions))
+
+    def shown(self, times: Floats) -> Floats:
+        """Return times in ns, rounded to ticks."""
         return np.asarray(np.round(times / self.tick_ns) * self.tick_ns)
 
 

@@ -27,7 +27,8 @@ class CommonFactors:
     """The common factor of each result.
 
     Attributes:
-        factors: Factor of each result, 1 where it is unknown, shape (results,).
+        factors: Factor of each result, 1 where it is unknown, shape (results,). The median of the
+            baseline is 1.
         history: The factors as a metric of its own.
     """
 
@@ -45,8 +46,7 @@ class CommonFactors:
     @property
     def change(self) -> float:
         """The common change of the candidate from the baseline, as a share."""
-        now = float(np.median(self.history.now.values))
-        return now / float(np.median(self.history.baseline_points.values)) - 1
+        return float(np.median(self.history.now.values)) - 1
 
 
 def common_factors(found: Mapping[Metric, MetricHistory], results: int) -> CommonFactors | None:
@@ -76,6 +76,8 @@ def common_factors(found: Mapping[Metric, MetricHistory], results: int) -> Commo
         factors[enough] = np.nanmedian(ratios[:, enough], axis=0)
     factors[factors <= 0] = 1.0
     whole = max(known, key=lambda samples: (len(samples.earlier), len(samples.now)))
+    cells = whole.baseline_points.with_values(factors[whole.baseline_points.results]).cells
+    factors /= float(np.median(cells.values))
     history = MetricHistory(
         whole.earlier.with_values(factors[whole.earlier.results]),
         whole.baseline,

@@ -22,6 +22,7 @@ from harness.check.history.modes import mode_of, modes_of, without_modes
 from harness.check.history.noise import (
     POOLED,
     SessionNoise,
+    noisier,
     pooled,
     scatter_of,
     scatter_p_value,
@@ -188,14 +189,13 @@ def _prepare(
         found = between(samples[metric].baseline_points, samples[metric].now, noise)
         changes.append(found.change / found.error if found.error else 0.0)
     scatter = scatter_of(changes)
-    wider = {metric: replace(one, scatter=max(1.0, scatter)) for metric, one in learnt.items()}
+    tonight = float(noisier(np.array([scatter]), len(learnt))[0])
+    wider = {metric: replace(one, scatter=tonight) for metric, one in learnt.items()}
     earlier_scatters = scatters([*learnt.values()], [one.spread for one in learnt.values()])
-    every = np.full(len(unit.results), scatter)
-    every[: len(earlier_scatters)] = earlier_scatters
+    every = np.full(len(unit.results), tonight)
+    every[: len(earlier_scatters)] = noisier(earlier_scatters, len(learnt))
     chance = scatter_p_value(scatter, earlier_scatters)
-    return replace(
-        group, noises=wider, scatter=scatter, scatter_p=chance, scatters=np.fmax(every, 1.0)
-    )
+    return replace(group, noises=wider, scatter=scatter, scatter_p=chance, scatters=every)
 
 
 def _evaluate(

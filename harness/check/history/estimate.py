@@ -46,7 +46,7 @@ _ROUNDING: Final = 1e-12
 _TYPICAL: Final = 1e-4
 """P-value at which designs are compared: about what one of a hundred operators needs."""
 
-POWER: Final = 0.85
+POWER: Final = 0.9
 """Probability of finding the detectable change."""
 
 
@@ -107,8 +107,8 @@ class Estimate:
         """Return the change that would be found with probability ``POWER``.
 
         It has to exceed the limit and the noise, and is measured with an error itself:
-        ``max(limit, t(1 - p/2) * error) + t(POWER) * error``, the minimum detectable effect of
-        Bloom (1995).
+        ``need + z(POWER) * error * (1 + need / level)`` with ``need = max(limit, t(1 - p/2) *
+        error)``, the minimum detectable effect of Bloom (1995) for noise that grows with the time.
 
         Args:
             p: Largest p-value of a change that is reported.
@@ -118,7 +118,9 @@ class Estimate:
         """
         if self.error == 0:
             return limit + tick
-        return max(limit, self.reach(p)) + self._quantile(POWER) * self.error + tick
+        need = max(limit, self.reach(p))
+        grown = 1 + need / abs(self.baseline) if self.baseline else 1.0
+        return need + float(distributions().ndtri(POWER)) * self.error * grown + tick
 
 
 def estimate(
@@ -199,7 +201,7 @@ def _within(baseline: Points, now: Points, rounding: float) -> Estimate:
 
 def between(baseline: Points, now: Points, noise: SessionNoise) -> Estimate:
     """Compare the median of the candidate's sessions with the median of the baseline's."""
-    before, after = baseline.cells().values, now.cells().values
+    before, after = baseline.cells.values, now.cells.values
     level, current = float(np.median(before)), float(np.median(after))
     spread = noise.spread * level
     return Estimate(
@@ -208,7 +210,7 @@ def between(baseline: Points, now: Points, noise: SessionNoise) -> Estimate:
         spread * float(np.sqrt(MEDIAN_VARIANCE / len(before))),
         current,
         noise.error(len(after), len(before)) * level,
-        noise.freedom,
+        noise.freedom_of(len(after)),
         spread,
     )
 

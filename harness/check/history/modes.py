@@ -81,7 +81,7 @@ def modes_of(earlier: Points) -> tuple[Mode, ...]:
         return ()
     counts = np.bincount(earlier.origins)
     largest = earlier.where(earlier.origins == int(np.argmax(counts)))
-    few = _alone_in_session(earlier.cells_in_time())
+    few = _alone_in_session(earlier.cells_in_time)
     few = few.where(counts[few.origins] < MIN_VALUES)
     for alike in (largest, few):
         found = find_modes(alike.values)

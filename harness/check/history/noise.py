@@ -25,6 +25,10 @@ from harness.extras import require
 MAD_SCALE: Final = 1.4826
 """Standard deviation divided by the median absolute deviation, for normal values."""
 
+_MAD_ERROR: Final = 1.17
+"""Standard error of the median absolute deviation of normal values, as a share, times the root of
+their number."""
+
 MEDIAN_VARIANCE: Final = np.pi / 2
 """Variance of a median relative to the variance of a mean, for normal values."""
 
@@ -69,7 +73,8 @@ class SessionNoise:
         results: Index of the first result of each of these sessions, shape (sessions,).
         deviations: Deviations of these sessions from their neighbors, as shares, shape (sessions,).
         correlation: Correlation of a session with the next one, at least 0.
-        freedom: Degrees of freedom of the t distribution.
+        freedom: Degrees of freedom of the spread.
+        tail: Degrees of freedom of the t distribution of a session.
         scatter: Factor by which the candidate is noisier than the usual session, at least 1.
     """
 
@@ -79,6 +84,7 @@ class SessionNoise:
     deviations: Floats
     correlation: float
     freedom: float
+    tail: float = np.inf
     scatter: float = 1.0
 
     def error(self, candidates: int, baseline: int) -> float:
@@ -90,10 +96,20 @@ class SessionNoise:
             candidates: Number of candidate sessions, of which the median is taken.
             baseline: Number of baseline sessions, likewise.
         """
-        share = (1 + (candidates - 1) * self.correlation) / candidates
-        of_median = share * (MEDIAN_VARIANCE if candidates > 2 else 1.0)
+        of_median = (MEDIAN_VARIANCE if candidates > 2 else 1.0) / self._independent(candidates)
         spread = self.spread * self.scatter
         return float(spread * np.sqrt(of_median + MEDIAN_VARIANCE / baseline))
+
+    def freedom_of(self, candidates: int) -> float:
+        """Return the degrees of freedom of a change.
+
+        A median is far off only if half of its sessions are, so its tail is as much lighter.
+        """
+        together = (self._independent(candidates) + 1) / 2
+        return min(self.freedom, self.tail * together)
+
+    def _independent(self, count: int) -> float:
+        return count / (1 + (count - 1) * self.correlation)
 
 
 def distributions() -> Any:
@@ -127,7 +143,7 @@ def session_noise(points: Points, least: int, rounding: float) -> SessionNoise |
     Returns:
         None with too few sessions.
     """
-    cells = points.cells_in_time()
+    cells = points.cells_in_time
     if len(cells) < least:
         return None
     residuals, deviations, results = [], [], []
@@ -165,9 +181,8 @@ def pooled(noises: Sequence[SessionNoise], rounding: Sequence[float]) -> list[Se
             _with_tail(noise, _standardized(noise.deviations, smallest), noise.correlation)
             for noise, smallest in zip(noises, rounding, strict=True)
         ]
-    # A night that is quieter than usual proves nothing.
     usual = [MAD_SCALE * float(np.median(np.abs(noise.residuals))) for noise in noises]
-    scatter = np.fmax(scatters(noises, usual), 1.0)
+    scatter = noisier(scatters(noises, usual), len(noises))
     spreads, shocks = [], []
     for noise, smallest in zip(noises, rounding, strict=True):
         here = scatter[noise.results]
@@ -200,6 +215,16 @@ def scatters(noises: Sequence[SessionNoise], spreads: Sequence[float]) -> Floats
     return found
 
 
+def noisier(scatter: Floats, metrics: int) -> Floats:
+    """Return the scatter where it is larger than chance explains, else 1.
+
+    The scatter of so many metrics has a relative error of its own; a night that seems quieter than
+    usual proves nothing.
+    """
+    by_chance = 1 + 2 * _MAD_ERROR / np.sqrt(metrics)
+    return np.where(scatter > by_chance, scatter, 1.0)
+
+
 def scatter_of(changes: Iterable[float]) -> float:
     """Return how large the changes of all metrics are, in standard deviations; about 1 is usual."""
     return float(MAD_SCALE * np.median(np.abs(np.fromiter(changes, np.float64))))
@@ -225,8 +250,12 @@ def _with_tail(noise: SessionNoise, shocks: Floats, correlation: float) -> Sessi
     correlation = correlation if correlation > 2 / np.sqrt(len(shocks)) else 0.0
     # Correlated residuals say less about their own variance (Bayley and Hammersley 1946).
     independent = count * (1 - correlation**2) / (1 + correlation**2)
-    freedom = min(_tail_freedom(shocks), max(1.0, independent - 1))
-    return replace(noise, correlation=correlation, freedom=freedom)
+    return replace(
+        noise,
+        correlation=correlation,
+        freedom=max(1.0, independent - 1),
+        tail=_tail_freedom(shocks),
+    )
 
 
 def _chains(cells: Points) -> Iterable[Points]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
@@ -144,7 +145,7 @@ class Measured(msgspec.Struct, frozen=True):
     ticks: dict[str, float] = {}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Points:
     """Values of one metric on one unit.
 
@@ -188,8 +189,9 @@ class Points:
         for key in np.unique(keys).tolist():
             yield key, self.where(keys == key)
 
+    @cached_property
     def cells(self) -> Points:
-        """Return the median per session and origin, sorted by origin, then by first occurrence."""
+        """The median per session and origin, sorted by origin, then by first occurrence."""
         keys = self.origins * (int(self.sessions.max(initial=0)) + 1) + self.sessions
         _, first = np.unique(keys, return_index=True)
         order = np.lexsort((first, self.origins[first]))
@@ -197,9 +199,10 @@ class Points:
         medians = medians_by(keys, self.values)[order]
         return Points(medians, self.sessions[places], self.origins[places], self.results[places])
 
+    @cached_property
     def cells_in_time(self) -> Points:
-        """Return the median per session and origin, sorted by first occurrence."""
-        cells = self.cells()
+        """The median per session and origin, sorted by first occurrence."""
+        cells = self.cells
         order = np.argsort(cells.results)
         values, sessions, origins, results = (part[order] for part in cells._parts)
         return Points(values, sessions, origins, results)

@@ -116,7 +116,7 @@ class _Noise:
         # Correlated points count as fewer independent points.
         share = (1 - correlation) / (1 + correlation)
         point = max(deviation**2, squares / freedom)
-        tail = np.inf if known is None else known.freedom
+        tail = np.inf if known is None else known.tail
         return cls(point / share, point, max(freedom * share, 1.0), tail)
 
 
@@ -145,16 +145,10 @@ def steps_in(
         noise: What many metrics show of their noise; None for what the series itself shows.
         scatters: How noisy each result was, at least 1, shape (results,).
     """
-    cells = points.cells()
-    if len(cells) < 2 * SHORTEST:
-        return ()
-    boundaries = [
-        at
-        for at in (np.flatnonzero(np.diff(cells.origins)) + 1).tolist()
-        if not _side_by_side(cells, at)
-    ]
+    cells = points.cells
+    boundaries = (np.flatnonzero(np.diff(cells.origins)) + 1).tolist()
     if not boundaries:
-        return ()
+        return ()  # no position for a step
     values = cells.values
     if scatters is not None:
         middle = neighbor_medians(values)
@@ -165,7 +159,8 @@ def steps_in(
         size = abs(step.size.value)
         if step.p > limits.fdr or size <= relative * abs(step.before) or size <= absolute:
             continue
-        places = [at for at in boundaries if step.earliest <= at <= step.latest]
+        near = (at for at in boundaries if step.earliest <= at <= step.latest)
+        places = [at for at in near if not _side_by_side(cells, at)]
         if not places:
             continue
         last, first = (results[cells.results[at]] for at in (places[0] - 1, places[-1]))
