@@ -8,7 +8,7 @@ import pytest
 from harness.check.history.checks import history_checks
 from harness.check.history.compare import compare_with_history
 from harness.check.history.comparison import Compared, HistoryComparison
-from harness.check.history.samples import History, Measured
+from harness.check.history.samples import History, Measured, Metric
 from harness.check.history.settings import HistoryLimits
 from harness.records.verdict import Check, Verdict
 from tests.support.histories import Floats, HistoryBuilder, night, operator
@@ -33,7 +33,7 @@ def nightly(times: Floats, baseline: int = 20) -> HistoryBuilder:
     return builder
 
 
-def numbered(row: Floats) -> dict[object, float]:
+def numbered(row: Floats) -> dict[Metric, float]:
     return {operator(number): value for number, value in enumerate(row.tolist())}
 
 
