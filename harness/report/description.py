@@ -255,7 +255,7 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
         run=run,
         verdict=verdict,
         failure=run.failure and _printable_failure(run.failure),
-        exit_code=_exit_code(run),
+        exit_code=run.exit_code,
         title=printable(run.title),
         board=printable(board),
         unit=printable(result.unit) if result is not None else "",
@@ -326,12 +326,6 @@ def _check(check: Check) -> CheckRow:
 def _printable_failure(failure: Failure) -> Failure:
     kind, message, hint = map(printable, (failure.kind, failure.message, failure.hint))
     return Failure(kind, message, hint, failure.owner)
-
-
-def _exit_code(run: EvaluatedRun) -> int:
-    if run.result is not None and run.failure is not None:
-        return run.result.exit_code
-    return 0 if run.passed else 1
 
 
 def _untold(subject: Subject | None) -> str:

@@ -216,6 +216,8 @@ def print_changes(console: Console, changes: ChangeTable, *, detailed: bool = Fa
         total = len(changes.changed) + len(changes.others)
         if judgement == "same":
             show_line(console, f"same as {changes.description}: {count:,} of {total:,} numbers")
+    if changes.detectable:
+        show_line(console, changes.detectable)
     for note in changes.notes:
         show_line(console, f"note: {note}")
 
@@ -223,14 +225,15 @@ def print_changes(console: Console, changes: ChangeTable, *, detailed: bool = Fa
 def _print_numbers(console: Console, changes: ChangeTable, shown: Sequence[ChangeRow]) -> None:
     headers = ["", "number", *["unit"] * changes.several_units]
     first = len(headers)
-    headers += ["baseline", "now", "change", "relative", "by chance", "noise", "sessions"]
+    headers += ["baseline", "now", "change", "relative", "by chance", "noise"]
+    headers += ["detectable", "sessions"]
     rows = [
         [
             row.judgement,
             row.name,
             *[row.unit] * changes.several_units,
             *(row.baseline, row.now, row.change, row.relative),
-            *(row.chance, row.noise, row.sessions),
+            *(row.chance, row.noise, row.detectable, row.sessions),
         ]
         for row in shown
     ]

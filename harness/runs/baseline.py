@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,6 +14,8 @@ from harness.check.history.samples import History, Provenance, occasion_of, orig
 from harness.check.history.settings import HistoryLimits
 from harness.errors import NotComparableError
 from harness.history import default_history, open_store
+from harness.history.entries import Selection
+from harness.records.result import moment
 from harness.records.trace import OPERATOR_CALL
 
 if TYPE_CHECKING:
@@ -26,18 +29,21 @@ class HistoryRef:
     Attributes:
         url: URL or path of the history, as for ``open_store``.
         baseline: The results to compare with.
+        required: The baseline was asked for, and is no default.
     """
 
     url: str
     baseline: BaselineRef = DEFAULT_BASELINE
+    required: bool = False
 
     def fetch(
         self, tested: Provenance, limits: HistoryLimits, also: Collection[str] = ()
     ) -> History:
         """Read the results to compare ``tested`` with: the same board and model, on any unit.
 
-        A ``last:N`` baseline leaves out results of the same unit, commit and session, and may be
-        empty.
+        Results that began after ``tested`` are left out, unless the baseline names them, so a
+        result that is evaluated again later gets the same verdict. A ``last:N`` baseline leaves out
+        results of the same unit, commit and session, and may be empty.
 
         Args:
             tested: Provenance of the result to evaluate.
@@ -57,14 +63,16 @@ class HistoryRef:
                     statistics=limits.statistics,
                     baseline=baseline,
                     without=(tested.id, *also),
+                    failed=True,
+                    known_at=_known_at(store, tested),
                 )
         except NotComparableError:
             if baseline.how != "last":
                 raise
-            return History(description=baseline.description)
+            return History(description=baseline.description, required=self.required)
         # An operator-call scope repeats the time of the operator inside it.
         series = tuple(one for one in found.series if one.metric.name != OPERATOR_CALL)
-        history = msgspec.structs.replace(found, series=series)
+        history = msgspec.structs.replace(found, series=series, required=self.required)
         return _without_own(history, tested) if baseline.how == "last" else history
 
     def check(self) -> None:
@@ -93,7 +101,23 @@ def history_of(url: str | None, baseline: BaselineRef | str | None) -> HistoryRe
         return None
     if isinstance(baseline, str):
         baseline = parse_baseline(baseline) if baseline else None
-    return HistoryRef(url or default_history(), baseline or DEFAULT_BASELINE)
+    return HistoryRef(
+        url or default_history(), baseline or DEFAULT_BASELINE, required=baseline is not None
+    )
+
+
+def _known_at(store: Store, tested: Provenance) -> str:
+    """Return the end of the time whose results are known to ``tested``.
+
+    Results of its own occasion belong to it, also those that began later.
+    """
+    latest = moment(tested.started_utc)
+    if tested.session:
+        same = Selection(tested.board, None, tested.model, tested.method, since=tested.started_utc)
+        for entry in store.results(same):
+            if occasion_of(entry.provenance) == occasion_of(tested):
+                latest = max(latest, moment(entry.provenance.started_utc))
+    return (latest + timedelta(microseconds=1)).isoformat()
 
 
 def _without_own(history: History, tested: Provenance) -> History:

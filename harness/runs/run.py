@@ -459,7 +459,7 @@ class _Run:
             history=self.request.against,
         )
         verdict = verdict_record(self._evaluated)
-        self._update(verdict=verdict, exit_code=0 if verdict.passed else 1)
+        self._update(verdict=verdict, exit_code=self._evaluated.verdict.exit_code)
 
     @property
     def evaluated_run(self) -> EvaluatedRun:
