@@ -49,6 +49,17 @@ bool etd_read_output_stage(const etd_call *call, uint32_t first, int32_t channel
            etd_arg_int(call, first + 4, INT8_MIN, INT8_MAX, &stage->max);
 }
 
+bool etd_is_fast_stage(const etd_output_stage *stage, int32_t channels) {
+    for (int32_t i = 0; i < channels; i++) {
+        const int32_t bias = stage->bias != NULL ? stage->bias[i] : 0;
+        if (stage->shifts[i] < ETD_FAST_SHIFT_MIN || stage->shifts[i] > ETD_FAST_SHIFT_MAX ||
+            bias < -ETD_FAST_BIAS_MAX || bias > ETD_FAST_BIAS_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
 int8_t etd_finish(const etd_output_stage *stage, int32_t channel, uint32_t sum) {
     if (stage->bias != NULL) {
         sum += (uint32_t)stage->bias[channel];

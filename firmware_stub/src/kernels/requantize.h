@@ -45,6 +45,31 @@ static inline int8_t etd_narrow(int32_t scaled, int32_t offset, int32_t min, int
     return (int8_t)etd_clamp((int32_t)((uint32_t)scaled + (uint32_t)offset), min, max);
 }
 
+/* Range of shifts and biases of the fast functions below. */
+#define ETD_FAST_SHIFT_MIN (-31)
+#define ETD_FAST_SHIFT_MAX (-1)
+#define ETD_FAST_BIAS_MAX ((1 << 28) - 1)
+
+/* Returns true if etd_finish_fast may be used for sums whose products add up to less than 2^28, also after
+ * the products with an input offset, below 2^28, have moved into the bias. */
+bool etd_is_fast_stage(const etd_output_stage *stage, int32_t channels);
+
+/* Returns value * multiplier / 2^31, rounded to nearest, ties up. |value| must be below 2^30. */
+static inline int32_t etd_multiply_high(int32_t value, int32_t multiplier) {
+    const int64_t product = (int64_t)(value * 2) * multiplier;
+    return (int32_t)((uint64_t)product >> 32) + (int32_t)((uint32_t)product >> 31);
+}
+
+/* As etd_finish, for sums that include the bias, |sum| < 2^30, and shifts from ETD_FAST_SHIFT_MIN to
+ * ETD_FAST_SHIFT_MAX. */
+static inline int8_t etd_finish_fast(const etd_output_stage *stage, int32_t channel, int32_t sum) {
+    int32_t high = etd_multiply_high(sum, stage->multipliers[channel]);
+    high += high >> 31; /* ties away from zero */
+    /* All but one bit of the right shift; the offset is added before the last one, with the half. */
+    const int32_t twice = (high >> (~stage->shifts[channel] & 31)) + 2 * stage->offset + 1;
+    return (int8_t)etd_clamp(twice >> 1, stage->min, stage->max);
+}
+
 /* Rounds to the nearest integer, ties to even, adds the zero point and clamps. NaN gives min. The range must
  * fit an int16. */
 int32_t etd_round_and_clamp(float scaled, int32_t zero_point, int32_t min, int32_t max);
