@@ -81,7 +81,7 @@ bool etd_convolve_columns(const etd_window *window, const etd_tensor *weight, in
     const int32_t channels = weight->sizes[0];
     const uint32_t length = etd_numel(weight) / (uint32_t)channels;
     const bool needs_scratch = !is_pointwise(&window->y) || !is_pointwise(&window->x);
-    if (!is_layout_supported(window, weight) || length >= ETD_ROW_MAX || !etd_is_fast_stage(stage, channels)) {
+    if (!is_layout_supported(window, weight) || !etd_is_fast_stage(stage, channels, length)) {
         return false;
     }
     /* A scratch without bytes has the address of other data. */

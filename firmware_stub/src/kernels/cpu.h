@@ -22,10 +22,15 @@
 #include <arm_acle.h>
 #define ETD_DSP 1
 
+static inline uint32_t etd_word_at(const int8_t *bytes) {
+    uint32_t word;
+    memcpy(&word, bytes, sizeof word);
+    return word;
+}
+
 /* Loads the next four bytes. */
 static inline uint32_t etd_load_word(const int8_t **bytes) {
-    uint32_t word;
-    memcpy(&word, *bytes, sizeof word);
+    const uint32_t word = etd_word_at(*bytes);
     *bytes += sizeof word;
     return word;
 }
@@ -44,6 +49,32 @@ static inline int16x2_t etd_odd_bytes(uint32_t word) {
 #else
     return __sxtb16((int8x4_t)(word >> 8 | word << 24));
 #endif
+}
+
+/* Returns a pair of equal numbers. */
+static inline int16x2_t etd_pair_of(int32_t number) {
+    return (int16x2_t)((uint32_t)number << 16 | ((uint32_t)number & 0xFFFFu));
+}
+
+/* Returns bytes 0 and 2, or 1 and 3, each added to a number of the pair. */
+static inline int16x2_t etd_add_even_bytes(int16x2_t pair, uint32_t word) {
+    return __sxtab16(pair, (int8x4_t)word);
+}
+
+static inline int16x2_t etd_add_odd_bytes(int16x2_t pair, uint32_t word) {
+#if defined(__arm__)
+    int16x2_t sums;
+    __asm__("sxtab16 %0, %1, %2, ror #8" : "=r"(sums) : "r"(pair), "r"(word));
+    return sums;
+#else
+    return __sxtab16(pair, (int8x4_t)(word >> 8 | word << 24));
+#endif
+}
+
+/* Returns `sum` plus the products of four numbers with the bytes of a word. */
+static inline int32_t etd_add_word_products(int16x2_t even, int16x2_t odd, uint32_t word, int32_t sum) {
+    sum = __smlad(even, etd_even_bytes(word), sum);
+    return __smlad(odd, etd_odd_bytes(word), sum);
 }
 #else
 #define ETD_DSP 0

@@ -13,7 +13,8 @@ typedef struct {
     int32_t row1_column1;
 } etd_sums;
 
-/* One element of each row and column. A macro, because GCC unrolls no loop that has an assembler statement. */
+/* One element of each row and column. A macro, because GCC unrolls no loop that has an assembler statement.
+ */
 #define ADD_NEXT_PRODUCTS()                                                                                  \
     do {                                                                                                     \
         const int32_t a = *w0++;                                                                             \
@@ -115,4 +116,42 @@ void etd_multiply_rows(const etd_row_block *rows, const int8_t *const x[2], int8
         finish_row(&stage, next, sums.row1_column0, sums.row1_column1, y);
         w += 2 * length;
     }
+}
+
+void etd_add_four_rows(const int8_t *const w[4], const int8_t *x, int32_t length, int32_t offset,
+                       int32_t sums[4]) {
+    const int8_t *w0 = w[0];
+    const int8_t *w1 = w[1];
+    const int8_t *w2 = w[2];
+    const int8_t *w3 = w[3];
+    int32_t s0 = sums[0];
+    int32_t s1 = sums[1];
+    int32_t s2 = sums[2];
+    int32_t s3 = sums[3];
+    const int8_t *end = x + length;
+#if ETD_DSP
+    const int8_t *four = x + (length & ~3);
+    const int16x2_t offsets = etd_pair_of(offset);
+    while (x != four) {
+        const uint32_t x_word = etd_load_word(&x);
+        const int16x2_t x_even = etd_add_even_bytes(offsets, x_word);
+        const int16x2_t x_odd = etd_add_odd_bytes(offsets, x_word);
+        s0 = etd_add_word_products(x_even, x_odd, etd_load_word(&w0), s0);
+        s1 = etd_add_word_products(x_even, x_odd, etd_load_word(&w1), s1);
+        s2 = etd_add_word_products(x_even, x_odd, etd_load_word(&w2), s2);
+        s3 = etd_add_word_products(x_even, x_odd, etd_load_word(&w3), s3);
+    }
+#endif
+    while (x != end) {
+        const int32_t number = *x++ + offset;
+        s0 += number * *w0++;
+        s1 += number * *w1++;
+        s2 += number * *w2++;
+        s3 += number * *w3++;
+        ETD_KEEP_POINTERS(w0, w1, w2, w3);
+    }
+    sums[0] = s0;
+    sums[1] = s1;
+    sums[2] = s2;
+    sums[3] = s3;
 }

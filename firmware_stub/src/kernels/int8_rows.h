@@ -2,8 +2,8 @@
 /* The inner loops of int8 matrix products: rows of weights times columns of inputs.
  *
  * They are written for two kinds of CPU, chosen when compiled: the DSP extension of Cortex-M, and all others,
- * which load single bytes and therefore accept any alignment. Everything above them is shared. Sums must stay
- * below 2^30; see etd_is_fast_stage. */
+ * which load single bytes and therefore accept any alignment. Everything above them is shared. Sums must not
+ * overflow; see etd_is_fast_stage. */
 #ifndef ETD_INT8_ROWS_H
 #define ETD_INT8_ROWS_H
 
@@ -11,9 +11,6 @@
 
 /* Output channels that are prepared together, so that their sums fit the stack. */
 #define ETD_ROW_BLOCK 64
-
-/* Elements in a row, at most: a sum of products of int8 numbers is then below 2^28. */
-#define ETD_ROW_MAX (1 << 14)
 
 /* A block of rows of weights, each for one output channel. */
 typedef struct {
@@ -32,5 +29,9 @@ void etd_start_rows(etd_row_block *rows, const etd_tensor *weight, const etd_out
 /* Multiplies the rows with two columns and writes one output per row to y[0] and y[1]. The columns may be the
  * same. Uses about 100 bytes of stack. */
 void etd_multiply_rows(const etd_row_block *rows, const int8_t *const x[2], int8_t *const y[2]);
+
+/* Adds to each sum the products of one row of weights with (x + offset). Uses about 50 bytes of stack. */
+void etd_add_four_rows(const int8_t *const w[4], const int8_t *x, int32_t length, int32_t offset,
+                       int32_t sums[4]);
 
 #endif
