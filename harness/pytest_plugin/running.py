@@ -27,7 +27,7 @@ from harness.errors import (
 from harness.lab.units import check_identity, hold_if
 from harness.link.session import Session
 from harness.pytest_plugin.cases import Case, CaseUnit, budget_of, find_file, with_files
-from harness.pytest_plugin.kept import fail, use
+from harness.pytest_plugin.run_directories import fail, use
 from harness.runs.add_results import add_reported
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
