@@ -8,8 +8,8 @@ from harness.cli.completers import complete_boards
 from harness.cli.options import PanelCommand, option, output_options
 from harness.cli.output import OutputOptions
 from harness.config.board import SerialTarget, board_names, load_board
-from harness.flash.tools import examine as flash_tools
-from harness.target.doctor import ProgramFinding, examine
+from harness.flash.tools import find_flash_tools
+from harness.target.doctor import ProgramFinding, find_programs
 
 
 @click.command(name="doctor", cls=PanelCommand)
@@ -26,7 +26,7 @@ def command(board: str | None, output: OutputOptions) -> int:
     A missing tool is printed with the boards that need it and the command that installs it.
     """
     boards = [load_board(name)[0] for name in ([board] if board else board_names())]
-    needed, tools = examine(boards), flash_tools(boards)
+    needed, tools = find_programs(boards), find_flash_tools(boards)
     findings = needed + tools
     if output.json:
         output.print_json(findings)

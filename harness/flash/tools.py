@@ -61,7 +61,7 @@ def find_tool(name: str, where: str) -> Tool[Any]:
     return tool
 
 
-def examine(boards: Iterable[Board]) -> list[ProgramFinding]:
+def find_flash_tools(boards: Iterable[Board]) -> list[ProgramFinding]:
     """Look for all tools that can flash ``boards``; a board needs only one of its tools."""
     findings: dict[str, ProgramFinding] = {}
     for board in boards:

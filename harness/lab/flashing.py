@@ -39,7 +39,7 @@ from harness.link.session import Session
 from harness.link.values import TargetInfo
 from harness.records.lab import FLASH, FLASH_LOG, FlashAttempt, FlashRecord
 from harness.records.result import UNFINISHED, Failure, encode, now_utc
-from harness.target.lease.holding import hold
+from harness.target.lease.holding import hold_keys
 from harness.target.lease.records import LockKey, port_key, probe_key
 from harness.target.ports import describe
 from harness.target.start import Target, start_empty, start_target
@@ -166,7 +166,7 @@ class _FlashOperation:
         else:
             stack.enter_context(hold_if(self.request.leased, reason="flash", timeout_s=wait_s))
             if keys := _lock_keys(job):
-                stack.enter_context(hold(keys, wait_s, reason="flash"))
+                stack.enter_context(hold_keys(keys, wait_s, reason="flash"))
             if request.if_needed and self._is_up_to_date():
                 self._update(skipped=True, exit_code=0, failure=None)
                 return self._verified_board(stack)

@@ -19,7 +19,7 @@ from harness.config.unit import CommandPower, RelayPower, Unit, UsbHubPower, Usb
 from harness.errors import InfrastructureError, NotBackError, PowerError, UsageError
 from harness.lab.units import hold_if
 from harness.link.ports import open_port, parse_address, plugin_scheme
-from harness.target.lease.holding import hold
+from harness.target.lease.holding import hold_keys
 from harness.target.lease.records import port_key
 from harness.target.ports import describe, device_of
 from harness.target.process_group import ProgramEnd, run_program, with_death_signal
@@ -198,7 +198,7 @@ class RelaySwitch:
         """
         data = bytes.fromhex(self._power.on if on else self._power.off)
         device = device_of(self._power.port)
-        with hold([port_key(device)], _RELAY_WAIT_S, reason="power"):
+        with hold_keys([port_key(device)], _RELAY_WAIT_S, reason="power"):
             port = open_port(device, self._power.baud)
             try:
                 port.write(data, _WRITE_S)

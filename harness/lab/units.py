@@ -14,8 +14,7 @@ from harness.errors import BusyError, PortError, UsageError, WrongBoardError, Wr
 from harness.lab.labgrid.place import HeldPlace, hold_place
 from harness.link.values import TargetInfo
 from harness.records.lab import LeasedDocument, ReleasedDocument
-from harness.target.lease.holding import Lease, known_tokens, open_registry
-from harness.target.lease.holding import hold as hold_keys
+from harness.target.lease.holding import Lease, hold_keys, known_tokens, open_registry
 from harness.target.lease.records import LockKey, new_token, port_key, unit_key, utc_text
 from harness.target.lease.registry import Busy
 from harness.target.ports import describe, device_of

@@ -28,8 +28,8 @@ import harness
 from harness import __version__
 from harness.durations import Duration, ms, ns, s, us
 from harness.errors import ChecksFailedError, HarnessError
-from harness.pytest_plugin.kept import Ledger, used_by
 from harness.pytest_plugin.options import MARKER, add_options, settings_of
+from harness.pytest_plugin.run_directories import Ledger, used_by
 
 if TYPE_CHECKING:
     import os
@@ -162,8 +162,8 @@ def etharness_session(
     request: pytest.FixtureRequest, etharness_unit: CaseUnit
 ) -> Iterator[Session]:
     """An open session with the board, started for this test and forgotten after it."""
-    from harness.pytest_plugin.kept import console_of
     from harness.pytest_plugin.options import settings_of
+    from harness.pytest_plugin.run_directories import console_of
     from harness.pytest_plugin.running import open_session
 
     wait_s = settings_of(request.config).wait_s

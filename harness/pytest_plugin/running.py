@@ -27,7 +27,7 @@ from harness.errors import (
 from harness.lab.units import check_identity, hold_if
 from harness.link.session import Session
 from harness.pytest_plugin.cases import Case, CaseUnit, budget_of, find_file, with_files
-from harness.pytest_plugin.kept import fail, use
+from harness.pytest_plugin.run_directories import fail, use
 from harness.runs.add_results import add_reported
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
@@ -35,7 +35,7 @@ from harness.runs.evaluation import EvaluatedRun, evaluate_path
 from harness.runs.request import SESSION_VARIABLE, RunRequest, request_fields
 from harness.runs.run import run_model
 from harness.target.build import build_firmware
-from harness.target.lease.holding import hold as hold_places
+from harness.target.lease.holding import hold_keys
 from harness.target.lease.records import port_key
 from harness.target.ports import device_of
 from harness.target.start import start_target
@@ -131,7 +131,7 @@ def holding(unit: CaseUnit, wait_s: float) -> Iterator[CaseUnit]:
             if held is not None and held.lease != "local":
                 unit = replace(unit, port=held.port, name=held.id)
         elif unit.port is not None:
-            stack.enter_context(hold_places([port_key(device_of(unit.port))], wait_s))
+            stack.enter_context(hold_keys([port_key(device_of(unit.port))], wait_s))
         yield unit
 
 

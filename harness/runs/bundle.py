@@ -45,7 +45,7 @@ from harness.runs.directory import (
 )
 from harness.runs.evaluation import BundleVerdict, EvaluatedRun, evaluate_path, verdict_record
 from harness.target.build import built_firmware
-from harness.target.doctor import examine as examine_tools
+from harness.target.doctor import find_programs
 
 MANIFEST: Final = "manifest.json"
 
@@ -384,7 +384,7 @@ class _Contents:
             return {}
         self._add("board", file.name, _read(file))
         self._firmware(board)
-        return {item.tool: item.version for item in examine_tools([board]) if item.version}
+        return {item.tool: item.version for item in find_programs([board]) if item.version}
 
     def _firmware(self, board: Board) -> None:
         target = self._run.result.target if self._run.result is not None else None

@@ -14,12 +14,11 @@ from harness.config.project import find_project
 from harness.errors import UsageError, did_you_mean
 from harness.files import absolute
 from harness.history import configured_history
-from harness.lab.flash_plan import HowToFlash
+from harness.lab.flash_plan import HowToFlash, Stages
 from harness.lab.units import choose
 from harness.records.clock_domain import ClockDomain
 from harness.runs.baseline import history_of
 from harness.runs.request import RunRequest, request_fields
-from harness.runs.run import Stages
 from harness.runs.source import ReadOptions
 
 PathLike = str | os.PathLike[str]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 from harness import __version__
@@ -14,6 +13,7 @@ from harness.capped import CappedBuffer
 from harness.config.board import Board, attached, load_board
 from harness.decode.postmortem import is_postmortem
 from harness.errors import FormatError, TargetError, UsageError
+from harness.lab.flash_plan import Stages
 from harness.lab.postmortem import (
     ExaminedPostmortem,
     Lookup,
@@ -42,7 +42,7 @@ def pull(
     chosen: Chosen,
     baud: int | None,
     output: Path,
-    stages: Callable[[str, int, int], None] = lambda *_: None,
+    stages: Stages = lambda *_: None,
 ) -> FinishedRun:
     """Pull the trace of the last run from a running board into a run directory.
 

@@ -38,7 +38,7 @@ from harness.errors import (
     UsageError,
 )
 from harness.files import absolute, display_path, find_model, read_model
-from harness.lab.flash_plan import FlashRequest
+from harness.lab.flash_plan import FlashRequest, Stages
 from harness.lab.flashing import flash_and_open
 from harness.lab.postmortem import symbols_of_board
 from harness.lab.units import check_identity, hold_if
@@ -80,9 +80,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 _log = logging.getLogger(__name__)
-
-Stages = Callable[[str, int, int], None]
-"""Called with (stage, done, total) to report progress; total 0 means unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class ProgramFinding:
     needed_by: list[str] = field(default_factory=list)
 
 
-def examine(boards: Iterable[Board]) -> list[ProgramFinding]:
+def find_programs(boards: Iterable[Board]) -> list[ProgramFinding]:
     """Look for all programs needed to build and start ``boards``."""
     findings: dict[str, ProgramFinding] = {}
     for board in boards:
@@ -49,7 +49,7 @@ def examine(boards: Iterable[Board]) -> list[ProgramFinding]:
 def missing_tools(board: Board) -> list[str]:
     """Return the missing programs for building and starting ``board``, with their remedies.
 
-    Unlike ``examine``, this starts no program. Boards on serial ports need none.
+    Unlike ``find_programs``, this starts no program. Boards on serial ports need none.
     """
     if isinstance(board.target, SerialTarget):
         return []

@@ -10,7 +10,7 @@ from harness.config.unit import UsbPort
 from harness.errors import UsageError
 from harness.link.ports import open_port
 from harness.link.transports import ReopeningTransport, Transport
-from harness.target.lease.holding import Lease, hold
+from harness.target.lease.holding import Lease, hold_keys
 from harness.target.lease.records import LockKey, port_key
 from harness.target.ports import describe, device_of
 
@@ -45,7 +45,7 @@ class SerialLine:
         key = port_key(device)
         if key != self._key:
             held = ExitStack()
-            self._lease = held.enter_context(hold([key], self._wait_s))
+            self._lease = held.enter_context(hold_keys([key], self._wait_s))
             self._held.close()
             self._key, self._held, self._wait_s = key, held, 0.0
         return open_port(device, self._baud)

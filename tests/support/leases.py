@@ -8,17 +8,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from harness.target.lease.holding import hold, open_registry
+from harness.target.lease.holding import hold_keys, open_registry
 from harness.target.lease.records import port_key
 
 FREE = "nobody"
 
 _HOLD = (
     "import os, subprocess, sys\n"
-    "from harness.target.lease.holding import hold\n"
+    "from harness.target.lease.holding import hold_keys\n"
     "from harness.target.lease.records import port_key\n"
     "port, *further = sys.argv[1:]\n"
-    "with hold([port_key(port)], float(os.environ.get('WAIT', '5')), reason='a test'):\n"
+    "with hold_keys([port_key(port)], float(os.environ.get('WAIT', '5')), reason='a test'):\n"
     "    print('held', flush=True)\n"
     "    if further:  # what this process starts holds it, too\n"
     "        sys.exit(subprocess.call([sys.executable, '-c', HOLD, *further]))\n"
@@ -56,4 +56,4 @@ def holder(port: str) -> str:
 
 def hold_port(port: str, timeout_s: float):  # type: ignore[no-untyped-def]
     """Hold a port in this process."""
-    return hold([port_key(port)], timeout_s)
+    return hold_keys([port_key(port)], timeout_s)

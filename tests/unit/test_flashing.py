@@ -18,7 +18,7 @@ from harness.flash.execute import Log, run_steps
 from harness.flash.image import Image, ImageFormat, Segment
 from harness.flash.output_patterns import SIGNS, find_sign
 from harness.flash.tool import FlashStep
-from harness.target.lease.holding import VARIABLE, hold
+from harness.target.lease.holding import VARIABLE, hold_keys
 from harness.target.lease.records import probe_key
 from tests.conftest import CommandResult
 from tests.support.documents import document
@@ -129,7 +129,7 @@ def test_a_probe_that_another_process_uses_is_waited_for_and_named(
     board.write_text(board.read_text().replace("reopen_s = 1", "reopen_s = 1, unit_s = 0.2"))
     arguments = ["flash", "--board", str(board), "--no-identity", "--image", str(lab / "i.bin")]
     arguments += ["--probe", "0d28:0204:BBBB", "-o", str(lab / "out"), "--json"]
-    with hold([probe_key("0d28:0204:BBBB")], 1):
+    with hold_keys([probe_key("0d28:0204:BBBB")], 1):
         stranger = {key: value for key, value in os.environ.items() if key != VARIABLE}
         other = subprocess.run(
             [sys.executable, "-m", "harness", *arguments],

@@ -300,7 +300,7 @@ def test_those_who_do_not_use_it_pay_nothing(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    modules = ["kept", "options"]
+    modules = ["options", "run_directories"]
     own = ["durations", "errors", "pytest_plugin", *(f"pytest_plugin.{name}" for name in modules)]
     assert done.stdout.splitlines()[-2:] == ["heavy []", f"ours {own}"]
 

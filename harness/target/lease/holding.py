@@ -164,7 +164,7 @@ class Lease:
 
 
 @contextmanager
-def hold(
+def hold_keys(
     keys: Sequence[LockKey],
     timeout_s: float,
     *,
