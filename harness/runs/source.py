@@ -369,7 +369,7 @@ def read_npy(path: Path) -> np.ndarray:
             read_header = _HEADERS.get(major, np.lib.format.read_array_header_2_0)
             shape, _, dtype = read_header(file)
             # Before memory is taken for what the header says.
-            if prod(shape) * dtype.itemsize > path.stat().st_size:
+            if prod(shape) * dtype.itemsize > path.stat().st_size - file.tell():
                 raise ValueError(f"truncated: shape {shape} of {dtype}")
             file.seek(0)
             return np.lib.format.read_array(file, allow_pickle=False)

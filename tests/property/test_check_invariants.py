@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harness.check.evaluate import evaluate
 from harness.check.subject import Subject
 from harness.records.clock_domain import ClockDomain
-from harness.records.trace import Trace
+from harness.records.trace import Losses, Trace
 from harness.report.junit import junit_report
 from harness.report.markdown import markdown_report
 from harness.report.results import report_document
@@ -287,6 +287,18 @@ def test_damage_is_told_by_its_own_check_alone(
     subject = made.subject
     assert errors(subject) == {code}
     assert not evaluate(subject).passed
+
+
+@given(made=sound(), chunks=st.integers(0, 3), records=st.integers(1, 99))
+@settings(max_examples=10)
+def test_missing_records_fail_and_a_missing_number_alone_hides_nothing(
+    made: Sound, chunks: int, records: int
+) -> None:
+    subject = made.subject
+    lost = replace(subject.trace, losses=Losses(chunks=chunks, records=records))
+    assert errors(replace(subject, trace=lost)) == {"B05"}
+    numbered = replace(subject, trace=replace(subject.trace, losses=Losses(chunks=1)))
+    assert "I14" in {check.code for check in evaluate(numbered).checks}
 
 
 @given(trace=st.one_of(arbitrary_traces(), traces()))

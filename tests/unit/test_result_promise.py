@@ -77,3 +77,21 @@ def test_another_schema_is_refused_with_the_version_that_wrote_it() -> None:
         f"{harness.__version__} reads schema 1"
     )
     assert caught.value.hint.endswith("wrote it: 3.1.0")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("bits", 7),
+        ("bits", 65),
+        ("hz_numerator", -1),
+        ("hz_numerator", 2**64),
+        ("hz_denominator", 0),
+    ],
+)
+def test_a_clock_that_cannot_be_is_no_result(field: str, value: int) -> None:
+    document = json.loads(OLD.read_bytes())
+    document["target"]["clocks"][0][field] = value
+    document["digest"] = digest_of(json.dumps(document).encode())
+    with pytest.raises(UsageError, match="not a result of this version"):
+        decode(json.dumps(document).encode(), "result.json")

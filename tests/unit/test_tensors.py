@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from harness.errors import TargetError, UsageError
 from harness.link.values import TensorInfo
 from harness.runs.device_data import dtype_of, from_bytes, read_inputs, to_bytes
+from harness.runs.source import read_npy
 
 
 def info(
@@ -53,6 +55,35 @@ def test_wrong_files_are_named(tmp_path: Path) -> None:
     )
     with pytest.raises(UsageError, match="the model has 1 inputs, but 2 files were given"):
         read_inputs([path, path], wanted, 0)
+
+
+def header(text: str) -> bytes:
+    """The beginning of a ``.npy`` file of version 1.0."""
+    return b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text.encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (35184372088832,)}"), "trunc"),
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}") + b"1234", "truncated"),
+        (header("{'descr': '<f4', 'fortran_order': (False, 'shape'}\n"), "not a readable"),
+        (b"\x93NUMPY\7\0" + bytes(40), "not a readable"),
+        (b"PK\3\4" + bytes(40), "several arrays"),
+        (b"", "not a readable"),
+    ],
+)
+def test_a_damaged_array_is_refused_before_memory_is_taken(
+    data: bytes, why: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.npy"
+    path.write_bytes(data)
+    tracemalloc.start()
+    with pytest.raises(UsageError, match=why):
+        read_npy(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10_000_000
 
 
 def test_a_short_answer_of_the_device_is_its_fault() -> None:

@@ -14,6 +14,7 @@ from harness.analyze.blocks import block_numbers
 from harness.analyze.memory import AllocatorMemory
 from harness.check.invariants.scopes import order_known
 from harness.check.subject import Subject
+from harness.formatting import stack_use
 from harness.records.trace import Trace
 from harness.records.verdict import Check, check
 
@@ -168,25 +169,23 @@ def _no_growth(subject: Subject, item: AllocatorMemory) -> Iterator[Check]:
 
     The cold execution is skipped: it may allocate what all executions need.
     """
-    numbers = block_numbers(subject.trace)[item.rows]
-    change = np.diff(item.live, prepend=0)
     warm = [run.order for run in subject.runs if run.executes and not run.cold]
     if not warm:
         return
-    grown = {order: int(change[numbers == order].sum()) for order in set(numbers.tolist())}
-    grown = {order: size for order, size in grown.items() if size and order in warm}
+    change = np.zeros(len(subject.trace.blocks), np.int64)
+    np.add.at(change, block_numbers(subject.trace)[item.rows], np.diff(item.live, prepend=0))
+    grown = [order for order in warm if change[order]]
     reason = f"its size is the same after {len(warm):,} warm executions"
     if grown:
-        first = min(grown)
         reason = (
-            f"it changes by {grown[first]:,} bytes in block {first}; {len(grown):,} of "
+            f"it changes by {int(change[grown[0]]):,} bytes in block {grown[0]}; {len(grown):,} of "
             f"{len(warm):,} warm executions change it"
         )
     yield check(
         "I17",
         rule="executions keep no memory of the method",
         subject=_name(item),
-        measured=float(sum(grown.values())),
+        measured=float(np.abs(change[grown]).sum()),
         limit=0.0,
         unit="bytes",
         passed=not grown,
@@ -199,7 +198,6 @@ def stack_checks(subject: Subject) -> Iterator[Check]:
     for stack in subject.trace.stacks:
         if not stack.used or not stack.size:
             continue
-        relation = "the stack may have overflowed" if stack.overflowed else "of the stack were used"
         yield check(
             "I18",
             rule="stacks stay within their size",
@@ -208,7 +206,7 @@ def stack_checks(subject: Subject) -> Iterator[Check]:
             limit=float(stack.size),
             unit="bytes",
             passed=not stack.overflowed,
-            reason=f"{stack.used:,} of {stack.size:,} bytes: {relation}",
+            reason=stack_use(stack.used, stack.size),
         )
 
 
