@@ -41,7 +41,7 @@ def tensor_array(tensor: TensorValue, debug_buffer: bytes) -> np.ndarray:
 
     Raises:
         FormatError: The target dropped the tensor's bytes, they are outside the buffer, or the
-            scalar type is unknown.
+            scalar type is unknown or the shape impossible.
     """
     if tensor.lost:
         raise FormatError(
@@ -51,6 +51,8 @@ def tensor_array(tensor: TensorValue, debug_buffer: bytes) -> np.ndarray:
         )
     if tensor.scalar_type not in STORED_AS:
         raise FormatError(f"unknown scalar type {tensor.scalar_type}", field="scalar type")
+    if tensor.defect:
+        raise FormatError(f"invalid tensor: {tensor.defect}", field="sizes")
     dtype = little_endian(STORED_AS[tensor.scalar_type])
     if 0 in tensor.sizes:
         stored = np.empty(tensor.sizes, dtype)
@@ -58,7 +60,7 @@ def tensor_array(tensor: TensorValue, debug_buffer: bytes) -> np.ndarray:
         reach = [(n - 1) * step for n, step in zip(tensor.sizes, tensor.strides, strict=True)]
         count = 1 + sum(reach)
         end = tensor.offset + count * dtype.itemsize
-        if min(reach, default=0) < 0 or tensor.offset < 0 or end > len(debug_buffer):
+        if tensor.offset < 0 or end > len(debug_buffer):
             raise FormatError(
                 f"bytes {tensor.offset} to {end} are outside the debug buffer of "
                 f"{len(debug_buffer)} bytes",
@@ -66,7 +68,9 @@ def tensor_array(tensor: TensorValue, debug_buffer: bytes) -> np.ndarray:
                 field="debug buffer",
             )
         flat = np.frombuffer(debug_buffer, dtype, count, tensor.offset)
-        steps = [step * dtype.itemsize for step in tensor.strides]
+        # The stride of a single element may be any number.
+        shape = zip(tensor.sizes, tensor.strides, strict=True)
+        steps = [step * dtype.itemsize if n > 1 else 0 for n, step in shape]
         stored = np.lib.stride_tricks.as_strided(flat, tensor.sizes, steps, writeable=False)
     if tensor.scalar_type == BFLOAT16:
         # Shifting an array without dimensions returns a scalar, which has no view().
@@ -146,7 +150,7 @@ class LoggedTrace:
 
 
 @dataclass(slots=True)
-class _Logged:
+class _LoggedTensor:
     """A tensor of one execution, or None if its bytes were lost."""
 
     row: int
@@ -156,8 +160,8 @@ class _Logged:
 
 
 @dataclass(slots=True)
-class _Side:
-    values: dict[Hashable, _Logged] = field(default_factory=dict)
+class _LoggedTensors:
+    values: dict[Hashable, _LoggedTensor] = field(default_factory=dict)
     lost: int = 0
 
 
@@ -176,7 +180,7 @@ def compare_values(before: LoggedTrace, after: LoggedTrace) -> ValueComparison:
                 f"the {which} trace has no logged values",
                 hint="run both with --values intermediate",
             )
-    pairs: dict[Hashable, list[tuple[_Logged, _Logged]]] = {}
+    pairs: dict[Hashable, list[tuple[_LoggedTensor, _LoggedTensor]]] = {}
     unmatched = sum(key not in sides[0].values for key in sides[1].values)
     for key, mine in sides[0].values.items():
         yours = sides[1].values.get(key)
@@ -194,9 +198,9 @@ def compare_values(before: LoggedTrace, after: LoggedTrace) -> ValueComparison:
     return ValueComparison(tuple(gaps), unmatched, sum(side.lost for side in sides))
 
 
-def _collect(logged: LoggedTrace, *, by_handles: bool) -> _Side:
+def _collect(logged: LoggedTrace, *, by_handles: bool) -> _LoggedTensors:
     """Return every logged tensor by execution, instruction or handles, and position."""
-    side, trace = _Side(), logged.trace
+    side, trace = _LoggedTensors(), logged.trace
     for execution, rows in enumerate(_executions(trace)):
         seen: Counter[Hashable] = Counter()
         for row in rows:
@@ -209,7 +213,9 @@ def _collect(logged: LoggedTrace, *, by_handles: bool) -> _Side:
                 seen[place] += 1
                 array = None if tensor.lost else tensor_array(tensor, logged.debug_buffer)
                 side.lost += array is None
-                side.values[execution, place, position] = _Logged(row, position, tensor, array)
+                side.values[execution, place, position] = _LoggedTensor(
+                    row, position, tensor, array
+                )
     return side
 
 
@@ -229,7 +235,7 @@ def _tensors(trace: Trace, row: int) -> Iterator[TensorValue]:
             yield item
 
 
-def _worst(logged: LoggedTrace, pairs: Sequence[tuple[_Logged, _Logged]]) -> ValueGap:
+def _worst(logged: LoggedTrace, pairs: Sequence[tuple[_LoggedTensor, _LoggedTensor]]) -> ValueGap:
     measured = [(_distance(mine, yours), mine, yours) for mine, yours in pairs]
     found, mine, yours = max(measured, key=lambda each: np.nan_to_num(each[0].max_abs, nan=np.inf))
     trace, row = logged.trace, mine.row
@@ -260,7 +266,7 @@ class _Distance:
     tolerance: float
 
 
-def _distance(mine: _Logged, yours: _Logged) -> _Distance:
+def _distance(mine: _LoggedTensor, yours: _LoggedTensor) -> _Distance:
     assert mine.array is not None
     assert yours.array is not None
     a, b = (np.asarray(side.array, np.float64).ravel() for side in (mine, yours))

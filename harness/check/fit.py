@@ -15,7 +15,7 @@ from typing import Final
 from harness.analyze.workload import tensor_bytes
 from harness.config.board import Board, NativeTarget
 from harness.decode.program import Call, Method, Tensor
-from harness.resources import data_directory
+from harness.files import data_directory
 
 _ALIGNMENT: Final = 16
 

@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.analyze.compare import EXECUTIONS, STATISTICS, Executions, Statistic, compare
-from harness.cli.command import PanelCommand, option, panel
-from harness.cli.options import FilePath, ReadingOptions, output_options, reading_options
+from harness.cli.options import (
+    FilePath,
+    PanelCommand,
+    ReadingOptions,
+    option,
+    output_options,
+    panel,
+    reading_options,
+)
 from harness.cli.output import OutputOptions
 from harness.errors import UsageError
-from harness.files import shown
+from harness.files import display_path
 
 if TYPE_CHECKING:
     from harness.runs.source import Source
@@ -86,7 +93,7 @@ def command(
         from harness.report.compare import comparison_document, side
 
         old, new = (
-            side(shown(path), source.trace, source.damage, source.later_dumps)
+            side(display_path(path), source.trace, source.damage, source.later_dumps)
             for path, source in zip((before, after), sources, strict=True)
         )
         click.echo(comparison_document(old, new, found), nl=False)

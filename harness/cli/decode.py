@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.cli.command import MODEL, PanelCommand, option, panel
 from harness.cli.options import (
+    MODEL,
     FilePath,
+    PanelCommand,
     ReadingOptions,
+    option,
     output_options,
+    panel,
     reading_options,
     with_options,
 )
@@ -211,6 +214,7 @@ def command(
         document = trace_document(
             source.trace,
             source.result.clock_quality if source.result is not None else (),
+            emulated=source.result is not None and source.result.emulated_time,
             tree=tree,
             memory=_memory(source.trace, pools) if with_memory else None,
             pools=pools,
@@ -265,13 +269,19 @@ def _print_operators(
     from harness.report.description import describe
     from harness.report.run import print_trace
     from harness.report.symbols import known_columns
-    from harness.runs.judged_run import JudgedRun
+    from harness.runs.evaluation import EvaluatedRun
 
-    qualities = source.result.clock_quality if source.result is not None else ()
-    subject = Subject(source.trace, qualities=qualities)
+    subject = Subject(source.trace)
+    if (result := source.result) is not None:
+        subject = Subject(
+            source.trace,
+            qualities=result.clock_quality,
+            runs_requested=result.runs_requested,
+            emulated_time=result.emulated_time,
+        )
     print_trace(
         console,
-        describe(JudgedRun("", subject, Verdict(())), unit=unit),
+        describe(EvaluatedRun("", subject, Verdict(())), unit=unit),
         detailed=detailed,
         columns=known_columns(known.symbols, known.arguments),
     )

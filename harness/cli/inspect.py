@@ -6,12 +6,11 @@ from pathlib import Path
 
 import click
 
-from harness.cli.command import SELECTION, PanelCommand, option, panel
 from harness.cli.completers import complete_boards, complete_models
-from harness.cli.options import FilePath, output_options
+from harness.cli.options import SELECTION, FilePath, PanelCommand, option, output_options, panel
 from harness.cli.output import OutputOptions
 from harness.errors import FormatError, UsageError
-from harness.files import shown
+from harness.files import display_path
 
 
 @click.command(name="inspect", cls=PanelCommand)
@@ -39,19 +38,18 @@ def command(model: Path, boards: tuple[str, ...], output: OutputOptions) -> int:
     from harness.check.fit import fit
     from harness.config.board import board_names, load_board
     from harness.decode.pte import read_program
+    from harness.files import find_model, read_model
     from harness.report.model import describe_model, model_document, print_model
-    from harness.resources import find_model
-    from harness.runs.tensors import read_model
 
     path = find_model(model)
     data = read_model(path)
     try:
         program = read_program(data)
     except FormatError as error:
-        raise UsageError(f"{shown(model)}: {error.message}", hint=error.hint) from error
+        raise UsageError(f"{display_path(model)}: {error.message}", hint=error.hint) from error
     described = [load_board(name)[0] for name in boards or board_names()]
     fits = [[fit(method, len(data), board) for board in described] for method in program.methods]
-    found = describe_model(shown(model), len(data), program, fits)
+    found = describe_model(display_path(model), len(data), program, fits)
     if output.json:
         click.echo(model_document(found), nl=False)
     else:

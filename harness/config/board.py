@@ -11,8 +11,7 @@ from msgspec.structs import force_setattr, replace
 
 from harness.config.toml_file import read_toml
 from harness.errors import UsageError, did_you_mean
-from harness.files import absolute
-from harness.resources import data_directory
+from harness.files import absolute, data_directory
 
 Positive = Annotated[int, msgspec.Meta(gt=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
@@ -61,13 +60,16 @@ class Timer(Strict, frozen=True):
     ``tolerance_ppm`` is the largest error of its rate, parts per million; a crystal's is some tens.
     It narrows the bounds of events on the host's clock. Without it the rate is not trusted, as for
     a simulator with a time of its own. ``wander_ppm`` is the largest change of the rate during a
-    run, as of an oscillator that warms up; it widens the bounds.
+    run, as of an oscillator that warms up; it widens the bounds. ``monotonic`` says that no event
+    is logged with an earlier reading than the one before it, as by one core without interrupts that
+    log events: a small step back is then a wrap.
     """
 
     source: str
     bits: Annotated[int, msgspec.Meta(ge=8, le=64)]
     hz: Positive
     tolerance_ppm: Annotated[float, msgspec.Meta(ge=0, lt=1_000_000)] | None = None
+    monotonic: bool = False
     wander_ppm: Annotated[float, msgspec.Meta(ge=0, lt=1_000_000)] = 0.0
 
 
@@ -190,6 +192,11 @@ class Board(Strict, frozen=True, dict=True):
                 hint="write a board file, and load it with Board.load",
             )
         return found
+
+    @property
+    def emulated_time(self) -> bool:
+        """Whether its clocks count an emulator's instructions instead of real time."""
+        return isinstance(self.target, QemuTarget) and "-icount" in self.target.arguments
 
     @property
     def untested(self) -> bool:

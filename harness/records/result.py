@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
+from pathlib import PurePath
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -19,6 +20,11 @@ from harness import __version__
 from harness.errors import DamagedError, FormatError, Owner, UsageError
 from harness.records.clock_domain import Ping
 from harness.records.verdict import Check
+
+
+def now_utc() -> str:
+    """Return the current time, ISO 8601, UTC, in seconds."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def moment(when: str) -> datetime:
@@ -69,10 +75,11 @@ class ClockRecord(_ResultRecord, frozen=True):
     """A clock domain; the rate is hz_numerator / hz_denominator ticks per second, 0/1 unknown."""
 
     name: str
-    bits: int
+    bits: Annotated[int, msgspec.Meta(ge=8, le=64)]
     down: bool
-    hz_numerator: int
-    hz_denominator: int
+    hz_numerator: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+    hz_denominator: Annotated[int, msgspec.Meta(ge=1, lt=1 << 32)]
+    monotonic: bool = False
 
 
 class TargetRecord(_ResultRecord, frozen=True):
@@ -163,8 +170,27 @@ class DelegateCall(_ResultRecord, frozen=True):
     backend: str
 
 
+CallName = Literal["kernel", "delegate", "move", "jump_false", "free"]
+"""Kinds of instructions."""
+
+
+class InstructionRecord(_ResultRecord, frozen=True, omit_defaults=True):
+    """An instruction of the program: a kernel's ``operator.overload``, or a delegate's backend.
+
+    ``target`` is the instruction that a jump goes to, else -1.
+    """
+
+    call: CallName
+    name: str = ""
+    target: int = -1
+
+
 class Model(_ResultRecord, frozen=True):
-    """The program that ran; ``planned`` are the bytes planned for each allocator, by name."""
+    """The program that ran; ``planned`` are the bytes planned for each allocator, by name.
+
+    ``chains`` are the method's instructions, per chain; null if the host could not read the file,
+    and in results of older versions.
+    """
 
     file: str
     sha256: str
@@ -176,6 +202,7 @@ class Model(_ResultRecord, frozen=True):
     method: str = "forward"
     delegates: tuple[DelegateCall, ...] = ()
     planned: dict[str, int] = {}
+    chains: tuple[tuple[InstructionRecord, ...], ...] | None = None
 
 
 class TraceSummary(_ResultRecord, frozen=True):
@@ -249,7 +276,8 @@ class Result(_ResultRecord, frozen=True):
     ``time_scales`` are the tick rates of delegates' events, by pattern (docs/clocks.md). ``id``
     identifies the result. ``unit`` is the physical board, ``commit`` the tested commit, ``session``
     a label for results recorded together. ``image`` is the firmware size, known only for runs that
-    built the firmware. ``console_left_out`` is the number of bytes omitted from console.log, which
+    built the firmware. ``emulated_time``: the device's clocks count an emulator's steps, not real
+    time. ``console_left_out`` is the number of bytes omitted from console.log, which
     has head and tail of the board's console text.
     ``files`` are the files of the run directory by name, null until the run has ended and in
     results of older versions. ``digest`` is the SHA-256 of this document without it
@@ -279,6 +307,7 @@ class Result(_ResultRecord, frozen=True):
     pings: tuple[Ping, ...] = ()
     restart: Ping | None = None
     clock_quality: tuple[ClockQuality, ...] = ()
+    emulated_time: bool = False
     time_scales: dict[str, str] = {}
     reference: ReferenceRecord | None = None
     verdict: VerdictRecord | None = None
@@ -291,6 +320,49 @@ class Result(_ResultRecord, frozen=True):
     def unfinished(self) -> bool:
         """Whether its run had not ended: it is still going on, or was interrupted."""
         return self.failure is not None and self.failure.kind == UNFINISHED
+
+
+class RunIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What every export says about the run of a trace; texts are empty if unknown.
+
+    Attributes:
+        board: Board type.
+        model: File name of the model.
+        firmware: Build id of the firmware.
+        commit: The tested commit.
+        run: Id of the result.
+        emulated_time: Times are of an emulator's clock, not of real time.
+    """
+
+    board: str = ""
+    model: str = ""
+    firmware: str = ""
+    commit: str = ""
+    run: str = ""
+    emulated_time: bool = False
+
+    @classmethod
+    def of(cls, result: Result | None) -> RunIdentity:
+        """Return the identity of the run of a result."""
+        if result is None:
+            return cls()
+        return cls(
+            board=result.board,
+            model=PurePath(result.model.file).name if result.model else "",
+            firmware=result.target.build_id if result.target else "",
+            commit=result.commit,
+            run=result.id,
+            emulated_time=result.emulated_time,
+        )
+
+    def texts(self) -> dict[str, str]:
+        """Return all fields as text by name, in order; ``time`` is ``emulated`` or empty."""
+        fields = {name: getattr(self, name) for name in self.__struct_fields__[:-1]}
+        return {**fields, "time": "emulated" if self.emulated_time else ""}
+
+
+NO_RUN: Final = RunIdentity()
+"""The identity of a trace whose run is unknown."""
 
 
 def corrupt_frames(link: Mapping[str, int]) -> int:

@@ -40,7 +40,7 @@ from harness.report.facts import (
 from harness.report.operators import OperatorListing, describe_operators
 from harness.report.text import counted, number, one_time, percent
 from harness.runs.baseline import HistoryRef
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ class RunDescription:
         postmortem: What the board was doing when it crashed.
     """
 
-    run: JudgedRun
+    run: EvaluatedRun
     verdict: VerdictDescription
     failure: Failure | None
     exit_code: int
@@ -236,7 +236,7 @@ class RunDescription:
     postmortem: PostmortemDocument | None
 
 
-def describe(run: JudgedRun, *, unit: DisplayUnit | None = None) -> RunDescription:
+def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescription:
     """Describe ``run``, with times of operators in ``unit`` instead of the one that fits best."""
     subject, result = run.subject, run.result
     verdict = describe_verdict(run.verdict, run.failure)
@@ -246,14 +246,16 @@ def describe(run: JudgedRun, *, unit: DisplayUnit | None = None) -> RunDescripti
     board = (subject.board if subject is not None else "") or (result.board if result else "")
     untold = _untold(subject)
     trace = None if subject is None else subject.trace
-    losses = tuple(run_losses(trace, result))
+    emulated = subject is not None and subject.emulated_time
+    requested = subject.runs_requested if subject is not None else None
+    losses = tuple(run_losses(trace, result, requested))
     delegates = delegate_facts(result)
     table = describe_operators(subject, unit) if subject is not None else None
     return RunDescription(
         run=run,
         verdict=verdict,
         failure=run.failure and _printable_failure(run.failure),
-        exit_code=_exit_code(run),
+        exit_code=run.exit_code,
         title=printable(run.title),
         board=printable(board),
         unit=printable(result.unit) if result is not None else "",
@@ -265,8 +267,10 @@ def describe(run: JudgedRun, *, unit: DisplayUnit | None = None) -> RunDescripti
         untold=untold,
         changes=describe_changes(run.comparison) if run.comparison is not None else None,
         losses=losses,
-        clock_lines=tuple(clock_lines(subject.trace, subject.qualities)) if subject else (),
-        clocks=tuple(clock_facts(subject)),
+        clock_lines=tuple(clock_lines(subject.trace, subject.qualities, emulated=emulated))
+        if subject
+        else (),
+        clocks=tuple(clock_facts(subject, emulated=emulated)),
         link=tuple(link_facts(result)),
         delegates=tuple(delegates),
         outputs=tuple(output_facts(subject, result)),
@@ -324,12 +328,6 @@ def _printable_failure(failure: Failure) -> Failure:
     return Failure(kind, message, hint, failure.owner)
 
 
-def _exit_code(run: JudgedRun) -> int:
-    if run.result is not None and run.failure is not None:
-        return run.result.exit_code
-    return 0 if run.passed else 1
-
-
 def _untold(subject: Subject | None) -> str:
     """Why there is no call tree, which memory over time needs."""
     try:
@@ -346,7 +344,7 @@ def _allocators(subject: Subject | None, *, with_memory: bool) -> tuple[Allocato
     return describe_allocators(subject.allocators, subject.memory if with_memory else None)
 
 
-def _figures(run: JudgedRun, losses: Sequence[Loss], *, with_memory: bool) -> list[Fact]:
+def _figures(run: EvaluatedRun, losses: Sequence[Loss], *, with_memory: bool) -> list[Fact]:
     found = []
     if (subject := run.subject) is not None:
         executed = next((op for op in subject.operators if op.name == EXECUTION), None)
@@ -360,12 +358,13 @@ def _figures(run: JudgedRun, losses: Sequence[Loss], *, with_memory: bool) -> li
     if run.result is not None:
         done = f"{run.result.runs_completed:,} of {run.result.runs_requested:,}"
         found.append(Fact("executions", done))
-    lost = sum(item.count for item in losses if item.kind == "lost")
-    found.append(Fact("losses", f"{lost:,}"))
+    # What is counted differs, so the numbers are not added.
+    lost = [f"{item.count:,} {item.unit}" for item in losses if item.count and item.kind == "lost"]
+    found.append(Fact("losses", ", ".join(lost) or "none"))
     return found
 
 
-def failure_text(run: JudgedRun, against: HistoryRef | None = None) -> str:
+def failure_text(run: EvaluatedRun, against: HistoryRef | None = None) -> str:
     """Return the failed checks of a run, what ran, and the command that checks it again."""
     from rich.console import Console
 
@@ -394,7 +393,7 @@ def failure_text(run: JudgedRun, against: HistoryRef | None = None) -> str:
     return "\n".join(lines)
 
 
-def _what_ran(run: JudgedRun) -> list[str]:
+def _what_ran(run: EvaluatedRun) -> list[str]:
     result = run.result
     if result is None:
         return []

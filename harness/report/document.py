@@ -54,7 +54,7 @@ from harness.report.symbols import (
     origin_document,
 )
 from harness.report.values import ValuesDocument
-from harness.runs.judged_run import RunJudgement
+from harness.runs.evaluation import BundleVerdict
 from harness.target.doctor import ProgramFinding
 
 
@@ -145,7 +145,7 @@ SCHEMAS: dict[str, Any] = {
     "lab-ports": list[PortDocument],
     "postmortem": PostmortemDocument,
     "lab-power": Switched,
-    "replay": RunJudgement,
+    "replay": BundleVerdict,
     "lab-release": list[ReleasedDocument],
     "report": ReportDocument,
     "lab-units": list[UnitDocument],
@@ -163,6 +163,7 @@ def trace_document(
     trace: Trace,
     qualities: Sequence[ClockQuality] = (),
     *,
+    emulated: bool = False,
     tree: bool = False,
     memory: Memory | None = None,
     pools: Sequence[PlannedPool] = (),
@@ -178,6 +179,7 @@ def trace_document(
     Args:
         trace: All that was read.
         qualities: What is known of its clocks.
+        emulated: These count the steps of an emulator.
         tree: With its call tree.
         memory: Its memory over time, if that is wanted.
         pools: What the model plans, beside it.
@@ -210,7 +212,7 @@ def trace_document(
             dumps=1 + len(later_dumps),
             losses=trace.losses,
             damage=list(damage),
-            clocks=clock_documents(trace, qualities, later_dumps),
+            clocks=clock_documents(trace, qualities, later_dumps, emulated=emulated),
             operators=operators,
             allocators=allocator_totals(trace),
             tree=[with_printable_names(node) for node in merged_tree(call_tree(trace))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,13 +17,32 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+class GapDocument(msgspec.Struct, frozen=True):
+    """One compared tensor (``ValueGap``). Numbers that are infinite or NaN are null."""
+
+    chain: int
+    instruction: int
+    position: int
+    operator: str
+    handles: tuple[int, ...]
+    types: tuple[str, str]
+    sizes: tuple[int, ...]
+    executions: int
+    max_abs: float | None
+    mean_abs: float | None
+    cosine: float | None
+    snr_db: float | None
+    tolerance: float
+    diverges: bool
+
+
 class ValuesDocument(msgspec.Struct, frozen=True):
     """What ``etharness compare --values --json`` prints.
 
-    Numbers that are infinite or not a number are null. ``first_diverging`` is an index of ``gaps``.
+    ``first_diverging`` is an index of ``gaps``; null if all are within their tolerance.
     """
 
-    gaps: list[ValueGap]
+    gaps: list[GapDocument]
     first_diverging: int | None
     unmatched: int
     lost: int
@@ -31,7 +50,10 @@ class ValuesDocument(msgspec.Struct, frozen=True):
 
 def values_document(found: ValueComparison) -> bytes:
     """Return the comparison as JSON."""
-    gaps = [replace(gap, operator=printable(gap.operator)) for gap in found.gaps]
+    gaps = [
+        GapDocument(**asdict(gap) | {"operator": printable(gap.operator)}, diverges=gap.diverges)
+        for gap in found.gaps
+    ]
     first = next((index for index, gap in enumerate(gaps) if gap.diverges), None)
     return encode(ValuesDocument(gaps, first, found.unmatched, found.lost))
 

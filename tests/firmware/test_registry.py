@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.resources import data_directory
+from harness.files import data_directory
 from harness.target.build import build_preset
 from tests.support.mirrors import load_library, mirrors
 from tests.support.programs import ProgramBuilder

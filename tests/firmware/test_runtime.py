@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.decode.device_log import read_log
+from harness.files import data_directory
 from harness.link.wire import Status
 from harness.records.trace import Kind
-from harness.resources import data_directory
 from tests.conftest import FIXTURES, MODELS
 from tests.support.runtime import Memory, RuntimeFailure, Tracer, load
 

@@ -113,7 +113,7 @@ def test_a_full_debug_buffer_loses_bytes_and_nothing_else(etstub: ct.CDLL) -> No
     for number in range(3):
         log(tracer, (6, [4], bytes([number + 1]) * 16))
     log(tracer, (1, [3], b"abc"))  # what still fits is kept
-    log(tracer, [(1, [1], b"d"), (1, [8], b"too large")])
+    log(tracer, [(1, [1], b"d"), (1, [9], b"too large")])
     trace = read_log(tracer.image())
     assert trace.losses == Losses(values=2)
     assert [value.lost for value in trace.debug_values] == [False, False, True, False, True]

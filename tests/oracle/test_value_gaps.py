@@ -16,7 +16,7 @@ import harness
 from harness.analyze.values import LoggedTrace, ValueComparison, compare_values
 from harness.decode.program import Tensor
 from harness.decode.pte import read_program
-from harness.resources import packaged_models
+from harness.files import packaged_models
 from harness.runs.source import load_source
 
 pytestmark = pytest.mark.oracle

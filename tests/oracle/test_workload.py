@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from harness.analyze.workload import method_steps
 from harness.decode.pte import read_program
-from harness.resources import data_directory, packaged_models
+from harness.files import data_directory, packaged_models
 
 pytestmark = pytest.mark.oracle
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from harness.config.toml_file import Document, Keys, key_offsets, read_document
 from harness.errors import UsageError
-from harness.resources import data_directory
+from harness.files import data_directory
 
 TEXTS = st.text(st.sampled_from("ab=[]{}#.,'\" \t\\é\n"), max_size=6)
 BARE = st.text(st.sampled_from("abz09_-"), min_size=1, max_size=3)
@@ -146,7 +146,7 @@ def test_files_of_this_project_have_places_for_all_their_keys(folder: str) -> No
     ("data", "said"),
     [
         (b"a = 1\nb = = 2\n", "x.toml:2:5: not valid TOML: Invalid value"),
-        (b"a = '\xff'", "x.toml: not valid TOML"),
+        (b"a = '\xff'", "x.toml:1:6: not valid TOML"),
     ],
 )
 def test_what_is_no_toml_is_refused_by_place(data: bytes, said: str, tmp_path: Path) -> None:

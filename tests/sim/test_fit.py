@@ -12,8 +12,8 @@ from harness.config.board import Capacity, load_board
 from harness.decode.program import Method
 from harness.decode.pte import read_program
 from harness.errors import DeviceRefusedError
+from harness.files import packaged_models
 from harness.link.wire import Status
-from harness.resources import packaged_models
 from tests.conftest import CommandResult
 from tests.support.boards import INT8_MODELS_THAT_FIT, started
 

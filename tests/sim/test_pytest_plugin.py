@@ -337,7 +337,7 @@ def test_a_unit_that_another_process_holds_is_waited_for_until_the_deadline(
             f"--etharness-port={serial_unit}", "--etharness-wait=0.2"
         )
     result.assert_outcomes(errors=2)
-    said = [line for line in result.outlines if "was not free within 0.2 s: it is held by " in line]
+    said = [line for line in result.outlines if "within 0.2 s: already in use by " in line]
     assert len(said) == 2
     assert all(line.endswith(f" (a test), process {holder.pid} (-c)") for line in said), said
 
@@ -383,7 +383,7 @@ def test_the_command_line_and_tests_share_a_unit(
         )
         assert waiting.stderr is not None
         said = waiting.stderr.readline()
-    assert f"waiting up to 60 s for {serial_unit}, held by " in said
+    assert f"waiting up to 60 s for {serial_unit}, already in use by " in said
     assert f" (a test), process {holder.pid} (-c)" in said
     waiting.communicate(timeout=60)
     assert waiting.returncode == 0

@@ -15,7 +15,7 @@ from harness.check.fit import fit
 from harness.config.board import board_names, load_board
 from harness.decode.program import Call, Instruction, Method
 from harness.decode.pte import read_program
-from harness.resources import data_directory, packaged_models
+from harness.files import data_directory, packaged_models
 from tests.conftest import CommandResult
 
 Etharness = Callable[..., CommandResult]

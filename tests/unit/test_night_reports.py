@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from harness.errors import Owner, UsageError
-from harness.nightly.summary import counts_of
+from harness.nightly.finish import counts_of
 from harness.records.nightly import (
     ArmComparison,
     Attempt,
@@ -26,6 +26,7 @@ from harness.records.nightly import (
 )
 from harness.report.formats import write_report
 from harness.report.nightly import ProgressPrinter, show_night
+from tests.support.junit import assert_valid
 from tests.support.pages import Page
 from tests.support.reported import failed_run, reported
 
@@ -122,12 +123,12 @@ NIGHT = NightDocument(
     counts=counts_of(OUTCOMES),
     outcomes=OUTCOMES,
     units=UNITS,
-    sides=(
+    arms=(
         ArmComparison(
-            board="desk", model="net", before="old", after="new", passed=True, said="nothing"
+            board="desk", model="net", before="old", after="new", passed=True, summary="nothing"
         ),
         ArmComparison(
-            board="desk", model="big", before="old", after="new", passed=False, said="2 slower"
+            board="desk", model="big", before="old", after="new", passed=False, summary="2 slower"
         ),
     ),
     quarantine=(
@@ -217,9 +218,8 @@ def test_junit_has_a_case_for_every_step(tmp_path: Path) -> None:
     ]
     for tag, count in (("failures", 2), ("errors", 3), ("skipped", 2), ("tests", 10)):
         assert suite.get(tag) == str(count)
-    output = cases["desk.net", "desk-1/net/only/2"].find("system-out")
-    assert output is not None
-    assert "passed on attempt 2 after link" in (output.text or "")
+    assert "passed on attempt 2 after link" in (suite.findtext("system-out") or "")
+    assert_valid(file.read_bytes())
 
 
 def test_a_page_shows_the_tables_in_front_of_the_runs(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from harness.decode.flatbuffer import MAX_SIZE, FlatBuffer, Shape, Tables, Union
 from harness.decode.program import Call, Dynamism, Instruction, Tensor, ValueList
 from harness.decode.pte import is_program, read_program
 from harness.errors import FormatError
-from harness.resources import data_directory
+from harness.files import data_directory
 from tests.conftest import MODELS
 from tests.support.programs import ProgramBuilder
 
