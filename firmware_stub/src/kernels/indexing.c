@@ -215,7 +215,7 @@ static const char *read_lookup(const etd_call *call, const etd_tensor *self, etd
         if (tensor == NULL && etd_arg_list_is_none(call, 1, d)) {
             continue;
         }
-        if (!etd_is_index(tensor)) {
+        if (tensor == NULL || !etd_is_index(tensor)) {
             return "supports only int32 and int64 indices";
         }
         if (!etd_are_within(tensor, -(int64_t)self->sizes[d], self->sizes[d])) {

@@ -18,7 +18,8 @@ static const char *run(const etd_call *call, uint32_t keepdim_at, double correct
     if (!etd_arg_reduced(call, 1, &reduction) || !etd_arg_bool(call, keepdim_at, &reduction.keepdim)) {
         return "invalid dim or keepdim";
     }
-    if (!etd_plan_reduction(&reduction, out) || (means != NULL && !etd_resize_like(means, out))) {
+    if (!etd_plan_reduction(&reduction, out) ||
+        (means != NULL && !etd_resize(means, out->sizes, out->ndim))) {
         return "invalid output size";
     }
     const double left = (double)reduction.count - correction;
