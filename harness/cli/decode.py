@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.cli.command import MODEL, PanelCommand, option, panel
 from harness.cli.options import (
+    MODEL,
     FilePath,
+    PanelCommand,
     ReadingOptions,
+    option,
     output_options,
+    panel,
     reading_options,
     with_options,
 )
@@ -266,7 +269,7 @@ def _print_operators(
     from harness.report.description import describe
     from harness.report.run import print_trace
     from harness.report.symbols import known_columns
-    from harness.runs.judged_run import JudgedRun
+    from harness.runs.evaluation import EvaluatedRun
 
     subject = Subject(source.trace)
     if (result := source.result) is not None:
@@ -278,7 +281,7 @@ def _print_operators(
         )
     print_trace(
         console,
-        describe(JudgedRun("", subject, Verdict(())), unit=unit),
+        describe(EvaluatedRun("", subject, Verdict(())), unit=unit),
         detailed=detailed,
         columns=known_columns(known.symbols, known.arguments),
     )

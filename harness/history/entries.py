@@ -9,8 +9,10 @@ from harness.check.history.measure import HistoryNumbers, history_numbers
 from harness.check.history.samples import Provenance
 from harness.check.history.stored import LinkFigures, StoredResult
 from harness.check.subject import Subject, model_name
+from harness.errors import NotComparableError
 from harness.records.result import Result, VerdictRecord, bytes_carried, corrupt_frames
 from harness.records.trace import NOTHING_LOST, Losses
+from harness.records.verdict import exit_code_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,11 @@ def provenance_of(result: Result) -> Provenance:
 
 def _sound(result: Result, verdict: VerdictRecord | None, losses: Losses) -> bool:
     lost = losses.events or losses.blocks or losses.chunks or losses.records or losses.damaged
-    failed = result.exit_code != 0 or (verdict is not None and not verdict.passed)
+    codes = {result.exit_code}
+    if verdict is not None:
+        codes.add(exit_code_of(verdict.checks))
+    # That history says too little is no fault of the result: more of such results are the cure.
+    failed = result.failure is not None or bool(codes - {0, NotComparableError.exit_code})
     return not (failed or lost) and result.runs_completed >= max(result.runs_requested, 1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -168,6 +169,8 @@ class Store:
         window: int = WINDOW,
         before: str | None = None,
         unsound: bool = False,
+        failed: bool = False,
+        known_at: str | None = None,
         pattern: str | None = None,
     ) -> History:
         """Return earlier results of one model and method on one type of board.
@@ -184,6 +187,10 @@ class Store:
             window: Number of the newest results to return beside the baseline, for noise and trend.
             before: Only results that began earlier than this, ISO 8601.
             unsound: Include results that failed, were cut off or lost events.
+            failed: Include, outside the baseline, results that failed nothing but limits and
+                comparisons, which does not say anything against their numbers.
+            known_at: Only results that began earlier than this, ISO 8601, but for a baseline that
+                is named or of one commit.
             pattern: Only metrics with matching names, as with ``fnmatch``.
 
         Raises:
@@ -198,10 +205,13 @@ class Store:
         excluded = frozenset(without)
 
         def read(connection: Connection) -> History:
+            known = scope if known_at is None else replace(scope, before=known_at)
             in_baseline = []
             if baseline is not None:
-                in_baseline = baselines.resolve(connection, baseline, scope, excluded)
-            in_window = baselines.newest(connection, scope, excluded, window)
+                among = known if baseline.how == "last" else scope
+                in_baseline = baselines.resolve(connection, baseline, among, excluded)
+            newest_results = baselines.newest_measured if failed else baselines.newest
+            in_window = newest_results(connection, known, excluded, window)
             rows = {row.id: row for row in (*in_window, *in_baseline)}
             ordered = sorted(rows.values(), key=lambda row: (row.started_us, row.own_id))
             of_baseline = {row.id for row in in_baseline}

@@ -7,7 +7,7 @@ better than any number of nightly runs does (``docs/verdicts.md``).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,7 @@ from typing import Final
 from harness.check.budget import load_budget
 from harness.check.history.compare import DEFAULT_LIMITS, compare_with_history
 from harness.check.history.comparison import Compared, HistoryComparison
-from harness.check.history.measure import numbers_of
+from harness.check.history.measure import numbers_of, ticks_of
 from harness.check.history.samples import History, Measured, Metric, Sample, Series
 from harness.check.history.settings import HistoryLimits
 from harness.check.subject import model_name
@@ -63,8 +63,13 @@ def compare_arms(
         return
     pairs = dict.fromkeys((o.step.board, o.step.model) for o in outcomes)
     for board, model in pairs:
-        here = [o for o in outcomes if (o.step.board, o.step.model) == (board, model)]
-        results = {label: _load_results(directory, _outcomes_of(here, label)) for label in variants}
+        of_pair = [
+            o for o in outcomes if o.attempts and (o.step.board, o.step.model) == (board, model)
+        ]
+        results = {
+            label: _load_results(directory, [o for o in of_pair if o.step.variant == label])
+            for label in variants
+        }
         first = variants[0]
         for label in variants[1:]:
             old, new = results[first], results[label]
@@ -75,11 +80,6 @@ def compare_arms(
                 yield _arm_comparison(
                     names, _compare_with_baseline(results[label], baseline, tonight)
                 )
-
-
-def _outcomes_of(outcomes: Iterable[StepOutcome], label: str) -> list[StepOutcome]:
-    """Return the outcomes of a variant with at least one attempt."""
-    return [o for o in outcomes if o.step.variant == label and o.attempts]
 
 
 def _load_results(directory: Path, outcomes: Sequence[StepOutcome]) -> _ArmResults:
@@ -96,7 +96,8 @@ def _load_results(directory: Path, outcomes: Sequence[StepOutcome]) -> _ArmResul
         if subject is None or damage or result.failure is not None or _lossy(subject.trace.losses):
             continue
         limits = limits or _limits(result)
-        measured.append(Measured(provenance_of(result), numbers_of(subject, limits)))
+        numbers = numbers_of(subject, limits)
+        measured.append(Measured(provenance_of(result), numbers, ticks_of(subject)))
     measured.sort(key=lambda item: item.provenance.started_utc)
     return _ArmResults(tuple(measured), limits or DEFAULT_LIMITS)
 
@@ -160,7 +161,7 @@ def _arm_comparison(
         before=before,
         after=after,
         passed=passed,
-        said=summary,
+        summary=summary,
         units=comparison.units if comparison else (),
         counts=dict(Counter(number.judgement for number in numbers)),
         changed=tuple(map(_changed, changed[:_MOST])),

@@ -44,6 +44,11 @@ CODES: Final[dict[str, Code]] = {
         Code("I11", "outputs match their references", "error"),
         Code("I12", "all requested executions completed", "error"),
         Code("I13", "an execution was measured", "error", fixed=True),
+        Code("I14", "executions run the program's instructions", "error"),
+        Code("I15", "all completed executions are in the log", "error"),
+        Code("I16", "planned memory has its planned size", "error"),
+        Code("I17", "executions keep no memory of the method", "error"),
+        Code("I18", "stacks stay within their size", "error"),
         Code("B01", "operator times are within their limits", "error"),
         Code("B02", "allocators are within their limits", "error"),
         Code("B03", "no allocation failed", "error"),
@@ -64,6 +69,10 @@ CODES: Final[dict[str, Code]] = {
         Code("H06", "the baseline has enough data", "note"),
         Code("H07", "operators and sizes are those of the baseline", "note"),
         Code("H08", "times have one mode, not two", "note"),
+        Code("H09", "the operators have not changed together", "error"),
     )
 }
 """All codes by name, in the order of the documentation."""
+
+NOT_COMPARABLE: Final = "H06"
+"""Code of the check that says that a comparison with history rests on too little."""

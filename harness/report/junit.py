@@ -13,7 +13,7 @@ from harness.records.nightly import NightDocument, StepOutcome
 from harness.records.result import moment
 from harness.report.description import CheckRow, RunDescription, describe
 from harness.report.text import LONGEST_SENTENCE, brief, left_out
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 
 RUN_CASE = "run"
 """Class name of the test case that fails if the run did."""
@@ -28,7 +28,7 @@ _MOST_OPERATORS = 100
 """Operators among the properties of a suite."""
 
 
-def junit_report(runs: Sequence[JudgedRun], night: NightDocument | None = None) -> bytes:
+def junit_report(runs: Sequence[EvaluatedRun], night: NightDocument | None = None) -> bytes:
     """Return the XML of ``runs``.
 
     A nightly run is a suite in front of theirs, with a test case for each step. Steps that were not
@@ -142,7 +142,7 @@ def night_suite(night: NightDocument) -> ET.Element:
     """
     cases = [*map(_step, night.outcomes), *_besides(night)]
     output = [line for outcome in night.outcomes for line in _attempts(outcome)]
-    output += [printable(side.said) for side in night.sides if side.passed]
+    output += [printable(arm.summary) for arm in night.arms if arm.passed]
     attempts = [attempt for outcome in night.outcomes for attempt in outcome.attempts]
     suite = ET.Element(
         "testsuite",
@@ -188,11 +188,11 @@ def _besides(night: NightDocument) -> Iterator[ET.Element]:
             why = f"{unit.state}: {unit.why}; {unit.not_run} steps were not run"
             _failed(case, unit.owner or Owner.HOST, why, why)
             yield case
-    for side in night.sides:
-        name = f"{side.after} against {side.before}, {side.model} on {side.board}"
+    for arm in night.arms:
+        name = f"{arm.after} against {arm.before}, {arm.model} on {arm.board}"
         case = _case("night.comparison", name)
-        if not side.passed:
-            _failed(case, Owner.PRODUCT, side.said, side.said)
+        if not arm.passed:
+            _failed(case, Owner.PRODUCT, arm.summary, arm.summary)
         yield case
     for trouble in night.troubles:
         case = _case("night", trouble.message)

@@ -24,7 +24,7 @@ from harness.report.html import html_report
 from harness.report.markdown import markdown_report
 from harness.report.results import report_document
 from harness.report.tree import print_tree
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 from harness.strategies import executions
 from harness.strategies.executions import Execution
 from tests.conftest import CommandResult
@@ -39,8 +39,8 @@ CPU = ClockDomain("cpu", Fraction(1_000_000), 32)
 NPU = ClockDomain("npu", Fraction(10_000_000), 32)
 
 
-def judged(trace: Trace) -> JudgedRun:
-    return JudgedRun("run", Subject(trace), Verdict(()))
+def judged(trace: Trace) -> EvaluatedRun:
+    return EvaluatedRun("run", Subject(trace), Verdict(()))
 
 
 def in_json(trace: Trace) -> dict[str, list[dict[str, Any]]]:

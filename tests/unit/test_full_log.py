@@ -20,7 +20,7 @@ from harness.report.html import html_report
 from harness.report.junit import junit_report
 from harness.report.markdown import markdown_report
 from harness.report.results import report_document
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 from tests.conftest import CommandResult
 from tests.support.logs import CompactLog
 from tests.support.reported import FINISHED
@@ -42,10 +42,10 @@ def stopped(complete: int = 6, *, chunk: int = 0, dropped: tuple[int, int] = (44
     return log.image()
 
 
-def judged(trace: Trace) -> JudgedRun:
+def judged(trace: Trace) -> EvaluatedRun:
     result = replace(FINISHED, runs_requested=20, runs_completed=20)
     subject = Subject(trace, runs_requested=20, runs_completed=20)
-    return JudgedRun("run", subject, evaluate(subject), result)
+    return EvaluatedRun("run", subject, evaluate(subject), result)
 
 
 SENTENCE = "full in execution 7 of 20; 444 events after it are lost; use --stream"

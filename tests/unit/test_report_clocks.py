@@ -17,8 +17,8 @@ from harness.records.trace import Trace
 from harness.records.verdict import Verdict
 from harness.report.facts import clock_documents, clock_lines
 from harness.report.html import html_report
-from harness.runs.collect import steadiness_of
-from harness.runs.judged_run import JudgedRun
+from harness.runs.device_data import steadiness_of
+from harness.runs.evaluation import EvaluatedRun
 from tests.support.logs import profile_trace
 
 CLOCK = ClockDomain("systick", Fraction(10**6), 32)
@@ -136,7 +136,7 @@ def test_emulated_time_is_called_that() -> None:
     assert "on the host's clock within" in line
     assert "ppm" not in line
     subject = Subject(trace, qualities=(emulated,), emulated_time=True)
-    page = html_report([JudgedRun("run", subject, Verdict(()))]).decode()
+    page = html_report([EvaluatedRun("run", subject, Verdict(()))]).decode()
     assert "emulated time" in page
     assert "ppm" not in page
     [document] = clock_documents(trace, [emulated], emulated=True)

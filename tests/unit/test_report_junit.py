@@ -15,7 +15,7 @@ from lxml import etree
 
 from harness.report.formats import write_report
 from harness.report.junit import junit_report
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 from tests.support.junit import SCHEMAS, assert_valid
 from tests.support.reported import FINISHED, failed_run, held, reported, unmet
 
@@ -29,7 +29,7 @@ SUITE = (
 ANY_TEXT = st.text(st.characters(exclude_categories=[]), max_size=30)
 
 
-def suites_of(*runs: JudgedRun) -> list[ET.Element]:
+def suites_of(*runs: EvaluatedRun) -> list[ET.Element]:
     """Suites of a document that is valid by the schemas of Ant and Jenkins."""
     document = junit_report(runs)
     assert_valid(document)

@@ -121,6 +121,16 @@ class UnitHistory:
     def _origins(self) -> Ints:
         return numbered(map(origin_of, self.results))
 
+    def tick(self, metric: Metric) -> float:
+        """Return the smallest difference of times that the clock shows, in the metric's unit.
+
+        0 for sizes, and for clocks that nothing is known of.
+        """
+        if metric.unit == "ticks":
+            return 1.0
+        known = (item.ticks[metric.clock] for item in self._measured if metric.clock in item.ticks)
+        return max(known, default=0.0) if metric.kind == "operator" else 0.0
+
     def executions(self, metric: Metric) -> tuple[float, float] | None:
         """Return the median number of executions per result, in the baseline and now.
 

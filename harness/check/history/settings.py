@@ -60,6 +60,8 @@ class HistoryLimits(BudgetTable, frozen=True):
         absolute_bytes: Smallest growth of a size, in bytes.
         fdr: False discovery rate: expected share of false alarms among the reported changes of one
             result; if nothing changed, the probability of any alarm (``docs/verdicts.md``).
+        detectable: Largest change, as a share, that the median operator may have had unseen; with a
+            larger one the history says too little (H06).
         min_results: Sessions needed to estimate the noise of an operator.
         confidence: Confidence level of the intervals.
         override: Limits for some operators; the first match applies.
@@ -72,6 +74,7 @@ class HistoryLimits(BudgetTable, frozen=True):
     relative_bytes: _Share = 0.01
     absolute_bytes: _Amount = 64.0
     fdr: _Level = 0.01
+    detectable: Annotated[float, msgspec.Meta(gt=0)] = 0.25
     min_results: Annotated[int, msgspec.Meta(ge=3)] = 5
     confidence: _Level = 0.95
     override: tuple[HistoryOverride, ...] = ()
