@@ -195,3 +195,7 @@ def test_a_full_buffer_reports_the_exact_number_of_dropped_events(
     assert limited["trace"]["dropped_events"] > 0
     assert limited["trace"]["events"] + limited["trace"]["dropped_events"] == complete["events"]
     assert limited["trace"]["blocks"] + limited["trace"]["dropped_blocks"] == complete["blocks"]
+    failed = [check for check in limited["verdict"]["checks"] if not check["passed"]]
+    logged = limited["trace"]["executions"]
+    full = f"the log was full in execution {logged + 1} of 3; use --stream"
+    assert [check["reason"].partition(": ")[2] for check in failed] == [full, full]

@@ -115,7 +115,7 @@ def test_decode_without_it_shows_no_time_that_cannot_be(
     assert caplog.messages == [f"{RECORDED}: {ADVICE}"]
     (line,) = [line for line in out.splitlines() if line.startswith("Method::execute")]
     assert line.split() == [
-        *("Method::execute", "Execute", "3", "1"),
+        *("Method::execute", "3", "1"),
         *("166.008", "166.008", "153.128", "178.889", "178.889", "100.0"),
     ]
     assert "1 steps back and 2 events that end before they begin\n" in out

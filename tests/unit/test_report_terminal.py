@@ -98,7 +98,7 @@ def test_without_a_rate_times_are_ticks() -> None:
 
 def test_losses_are_stated() -> None:
     text = printed(trace(dropped=17))
-    assert "LOSSES: 17 events" in text
+    assert "LOSSES: log full in execution 2; 17 events after it are lost; use --stream" in text
     assert "lower bounds" in text
 
 
