@@ -46,14 +46,14 @@ class Used:
 
         Run directories are copied if there is a folder for artifacts.
         """
-        there = [directory for directory in self.directories if directory.is_dir()]
+        existing = [directory for directory in self.directories if directory.is_dir()]
         lines = [text for text in self.verdicts if text != str(error)]
         shown = "\n".join([str(error), *lines])
-        lines += [line for path in there if (line := f"kept in: {path}") not in shown]
+        lines += [line for path in existing if (line := f"kept in: {path}") not in shown]
         lines += _printed(self.console)
         artifacts = settings_of(item.config).artifacts
-        if artifacts is not None and there:
-            lines.append(f"copied to: {copy_to(artifacts, item.nodeid, there)}")
+        if artifacts is not None and existing:
+            lines.append(f"copied to: {copy_to(artifacts, item.nodeid, existing)}")
         return "\n".join(lines)
 
 

@@ -137,8 +137,8 @@ def built_firmware(board: Board) -> Firmware | None:
     directory = build_directory(source, build.preset)
     image, built = directory / build.image, directory / _BUILT
     build_id = source_digest(source)
-    there = image.is_file() and built.is_file() and build_id in built.read_text()
-    return Firmware(image, build_id, directory, build.preset) if there else None
+    current = image.is_file() and built.is_file() and build_id in built.read_text()
+    return Firmware(image, build_id, directory, build.preset) if current else None
 
 
 def build_preset(source: Path, preset: str, directory: Path, options: dict[str, str]) -> None:
