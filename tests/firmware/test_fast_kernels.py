@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.resources import data_directory
+from harness.files import data_directory
 from harness.target.build import build_directory, build_preset
 from tests.conftest import NATIVE_PRESET
 from tests.support.kernels import Array, Out, Tensor, run_all
