@@ -46,7 +46,7 @@ def test_no_such_model(etharness: Etharness, tmp_path: Path) -> None:
     assert code == 2
     error, remedy = err.splitlines()
     assert error == f"error: cannot read the model {tmp_path}/none.pte: No such file or directory"
-    assert remedy.startswith("  try: --model takes a .pte file, or the name of a model")
+    assert remedy.startswith("  try: give a .pte file, or the name of a model")
 
 
 def test_no_compiler(etharness: Etharness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
