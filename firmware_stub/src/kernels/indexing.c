@@ -73,7 +73,7 @@ static const char *gather(const etd_call *call) {
     etd_walk_add_dims(&at, indices, indices->ndim);
     etd_walk_add_dims(&to, out, out->ndim);
     for (uint32_t left = etd_numel(indices); left > 0; left--) {
-        const uint32_t index = (uint32_t)etd_load_number(indices, at.offset).integer;
+        const uint32_t index = etd_load_index(indices, at.offset, self->sizes[dim]);
         const uint32_t place = from.offset + index * (uint32_t)self->strides[dim];
         memmove(out->data + to.offset * size, self->data + place * size, size);
         etd_walk_next(&from);
@@ -112,7 +112,7 @@ static const char *scatter_to(const etd_call *call, const etd_tensor *source, co
     }
     etd_copy_in_order(self, out);
     for (uint32_t left = etd_numel(indices); left > 0; left--) {
-        const uint32_t index = (uint32_t)etd_load_number(indices, at.offset).integer;
+        const uint32_t index = etd_load_index(indices, at.offset, self->sizes[dim]);
         const etd_number number = source != NULL ? etd_load_number(source, from.offset) : *value;
         put(out, to.offset + index * (uint32_t)out->strides[dim], number, accumulate);
         etd_walk_next(&at);
@@ -168,7 +168,7 @@ static const char *index_select(const etd_call *call) {
     }
     etd_slice to = from;
     for (to.first = 0; to.first < sizes[from.dim]; to.first++) {
-        from.first = (int32_t)etd_load_number(indices, (uint32_t)to.first).integer;
+        from.first = (int32_t)etd_load_index(indices, (uint32_t)to.first, self->sizes[from.dim]);
         etd_walk from_walk = etd_walk_slice(self, &from);
         etd_walk to_walk = etd_walk_slice(out, &to);
         etd_copy_along(self, &from_walk, out, &to_walk);
@@ -292,15 +292,15 @@ static uint32_t next_place(const etd_tensor *self, etd_lookup *lookup) {
     uint32_t kept = 0; /* result dimension of the next one that is not indexed */
     for (uint32_t d = 0; d < self->ndim; d++) {
         const etd_tensor *indices = lookup->tensors[d];
-        int64_t index;
+        uint32_t index;
         if (indices != NULL) {
-            index = etd_load_number(indices, index_offset(indices, lookup->joint.ndim, joint)).integer;
-            index += index < 0 ? self->sizes[d] : 0;
+            const uint32_t offset = index_offset(indices, lookup->joint.ndim, joint);
+            index = etd_load_index(indices, offset, self->sizes[d]);
         } else {
             kept += kept == lookup->place ? lookup->joint.ndim : 0u;
-            index = lookup->position[kept++];
+            index = (uint32_t)lookup->position[kept++];
         }
-        place += (uint32_t)index * (uint32_t)self->strides[d];
+        place += index * (uint32_t)self->strides[d];
     }
     advance(lookup);
     return place;
