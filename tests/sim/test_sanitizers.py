@@ -62,6 +62,8 @@ def test_no_kernel_looks_beyond_its_arguments(tmp_path: Path) -> None:
         for arguments in [call.arguments, *(arguments for _, arguments in call.spoilt())]:
             (corpus / str(count)).write_bytes(one_call(operator, fresh(arguments)))
             count += 1
+        overlapping = one_call(operator, fresh(call.arguments), overlapping=True)
+        (corpus / f"{count}_overlapping").write_bytes(overlapping)
     assert replay("fuzz_program", corpus) >= count
 
 

@@ -109,12 +109,15 @@ def argument(program: ProgramBuilder, value: object) -> int:
             raise TypeError(value)
 
 
-def one_call(operator: str, arguments: Sequence[object]) -> bytes:
-    """A program of one call, of an operator by its whole name, that gives its outputs."""
+def one_call(operator: str, arguments: Sequence[object], *, overlapping: bool = False) -> bytes:
+    """A program of one call, of an operator by its whole name, that gives its outputs.
+
+    When ``overlapping``, they all lie at the same place, as in a corrupt file.
+    """
     outs = outputs(arguments)
     planned = 0
     for out in outs:
-        out.place = planned
+        out.place = 0 if overlapping else planned
         planned += -(-out.nbytes // ALIGNMENT) * ALIGNMENT
     program = ProgramBuilder([0, planned])
     numbers = [argument(program, value) for value in arguments]

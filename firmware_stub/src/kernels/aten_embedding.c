@@ -36,7 +36,7 @@ static const char *embedding(const etd_call *call) {
     const uint32_t count = etd_numel(indices);
     const uint32_t row = count == 0 ? 0 : out->nbytes / count;
     for (uint32_t i = 0; i < count; i++) {
-        memmove(out->data + i * row, table->data + (uint32_t)etd_load_number(indices, i).integer * row, row);
+        memmove(out->data + i * row, table->data + etd_load_index(indices, i, table->sizes[0]) * row, row);
     }
     return NULL;
 }

@@ -73,7 +73,7 @@ static const char *gather(const etd_call *call) {
     etd_walk_add_dims(&at, indices, indices->ndim);
     etd_walk_add_dims(&to, out, out->ndim);
     for (uint32_t left = etd_numel(indices); left > 0; left--) {
-        const uint32_t index = (uint32_t)etd_load_number(indices, at.offset).integer;
+        const uint32_t index = etd_load_index(indices, at.offset, self->sizes[dim]);
         const uint32_t place = from.offset + index * (uint32_t)self->strides[dim];
         memmove(out->data + to.offset * size, self->data + place * size, size);
         etd_walk_next(&from);
@@ -112,7 +112,7 @@ static const char *scatter_to(const etd_call *call, const etd_tensor *source, co
     }
     etd_copy_in_order(self, out);
     for (uint32_t left = etd_numel(indices); left > 0; left--) {
-        const uint32_t index = (uint32_t)etd_load_number(indices, at.offset).integer;
+        const uint32_t index = etd_load_index(indices, at.offset, self->sizes[dim]);
         const etd_number number = source != NULL ? etd_load_number(source, from.offset) : *value;
         put(out, to.offset + index * (uint32_t)out->strides[dim], number, accumulate);
         etd_walk_next(&at);
@@ -168,7 +168,7 @@ static const char *index_select(const etd_call *call) {
     }
     etd_slice to = from;
     for (to.first = 0; to.first < sizes[from.dim]; to.first++) {
-        from.first = (int32_t)etd_load_number(indices, (uint32_t)to.first).integer;
+        from.first = (int32_t)etd_load_index(indices, (uint32_t)to.first, self->sizes[from.dim]);
         etd_walk from_walk = etd_walk_slice(self, &from);
         etd_walk to_walk = etd_walk_slice(out, &to);
         etd_copy_along(self, &from_walk, out, &to_walk);
@@ -181,11 +181,10 @@ static const char *index_select(const etd_call *call) {
  * dimensions lie between the indexed ones. */
 typedef struct {
     const etd_tensor *tensors[ETD_MAX_DIMS]; /* per dimension of self; NULL if not indexed */
-    etd_walk walks[ETD_MAX_DIMS];            /* over the index tensors, in step with the result */
-    etd_walk walk;                           /* over the other dimensions of self */
     etd_tensor joint;                        /* sizes that the index tensors broadcast to */
     etd_tensor result;                       /* sizes alone */
     uint32_t place;                          /* position of the joint dimensions in the result */
+    int32_t position[ETD_MAX_DIMS];          /* in the result */
 } etd_lookup;
 
 static bool broadcast_into(etd_tensor *joint, const etd_tensor *tensor) {
@@ -265,46 +264,45 @@ static bool plan_result(const etd_tensor *self, etd_lookup *lookup) {
     return lookup->result.ndim != lookup->place || add_joint(lookup);
 }
 
-/* Adds each dimension of the result to all walks. */
-static void plan_walks(const etd_tensor *self, etd_lookup *lookup) {
-    const uint32_t end = lookup->place + lookup->joint.ndim;
-    uint32_t next = 0; /* next dimension of self that is not indexed */
-    for (uint32_t r = 0; r < lookup->result.ndim; r++) {
-        const bool is_joint = r >= lookup->place && r < end;
-        const int32_t size = lookup->result.sizes[r];
-        int32_t stride = 0;
-        if (!is_joint) {
-            while (lookup->tensors[next] != NULL) {
-                next++;
-            }
-            stride = self->strides[next++];
+/* Returns the offset of the element of an index tensor at a joint position. */
+static uint32_t index_offset(const etd_tensor *indices, uint32_t joint_ndim, const int32_t *position) {
+    const uint32_t added = joint_ndim - indices->ndim;
+    uint32_t offset = 0;
+    for (uint32_t d = 0; d < indices->ndim; d++) {
+        const int32_t index = indices->sizes[d] == 1 ? 0 : position[added + d];
+        offset += (uint32_t)index * (uint32_t)indices->strides[d];
+    }
+    return offset;
+}
+
+/* Steps to the next element of the result, the last dimension fastest. */
+static void advance(etd_lookup *lookup) {
+    for (uint32_t r = lookup->result.ndim; r-- > 0;) {
+        if (++lookup->position[r] < lookup->result.sizes[r]) {
+            return;
         }
-        etd_walk_add(&lookup->walk, size, stride);
-        for (uint32_t d = 0; d < self->ndim; d++) {
-            int32_t strides[ETD_MAX_DIMS] = {0};
-            if (is_joint && lookup->tensors[d] != NULL) {
-                (void)etd_broadcast_strides(lookup->tensors[d], &lookup->joint, strides);
-                stride = strides[r - lookup->place];
-            } else {
-                stride = 0;
-            }
-            etd_walk_add(&lookup->walks[d], size, stride);
-        }
+        lookup->position[r] = 0;
     }
 }
 
 /* Returns the offset in self of the result's current element, and steps to the next. */
 static uint32_t next_place(const etd_tensor *self, etd_lookup *lookup) {
-    uint32_t place = lookup->walk.offset;
+    const int32_t *joint = lookup->position + lookup->place;
+    uint32_t place = 0;
+    uint32_t kept = 0; /* result dimension of the next one that is not indexed */
     for (uint32_t d = 0; d < self->ndim; d++) {
-        if (lookup->tensors[d] != NULL) {
-            const int64_t index = etd_load_number(lookup->tensors[d], lookup->walks[d].offset).integer;
-            const int64_t positive = index < 0 ? index + self->sizes[d] : index;
-            place += (uint32_t)positive * (uint32_t)self->strides[d];
-            etd_walk_next(&lookup->walks[d]);
+        const etd_tensor *indices = lookup->tensors[d];
+        uint32_t index;
+        if (indices != NULL) {
+            const uint32_t offset = index_offset(indices, lookup->joint.ndim, joint);
+            index = etd_load_index(indices, offset, self->sizes[d]);
+        } else {
+            kept += kept == lookup->place ? lookup->joint.ndim : 0u;
+            index = (uint32_t)lookup->position[kept++];
         }
+        place += index * (uint32_t)self->strides[d];
     }
-    etd_walk_next(&lookup->walk);
+    advance(lookup);
     return place;
 }
 
@@ -326,7 +324,6 @@ static const char *index_tensor(const etd_call *call) {
     const uint32_t size = etd_element_size(self->dtype);
     etd_walk to = {0};
     etd_walk_add_dims(&to, out, out->ndim);
-    plan_walks(self, &lookup);
     for (uint32_t left = etd_numel(out); left > 0; left--) {
         const uint32_t place = next_place(self, &lookup);
         memmove(out->data + to.offset * size, self->data + place * size, size);
@@ -364,7 +361,6 @@ static const char *put_values(const etd_call *call, const etd_tensor *self, etd_
     for (uint32_t d = 0; d < lookup.result.ndim; d++) {
         etd_walk_add(&from, lookup.result.sizes[d], strides[d]);
     }
-    plan_walks(out, &lookup);
     for (uint32_t left = etd_numel(&lookup.result); left > 0; left--) {
         put(out, next_place(out, &lookup), etd_load_number(values, from.offset), accumulate);
         etd_walk_next(&from);

@@ -120,6 +120,12 @@ bool etd_are_within(const etd_tensor *tensor, int64_t least, int64_t end) {
     return true;
 }
 
+uint32_t etd_load_index(const etd_tensor *tensor, uint32_t place, int32_t size) {
+    const int64_t index = etd_load_number(tensor, place).integer;
+    const int64_t from_start = index < 0 ? index + size : index;
+    return from_start >= 0 && from_start < size ? (uint32_t)from_start : 0u;
+}
+
 bool etd_assign(const etd_tensor *from, etd_tensor *to) {
     int32_t strides[ETD_MAX_DIMS];
     etd_walk from_walk = {0};

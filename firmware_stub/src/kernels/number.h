@@ -34,6 +34,11 @@ bool etd_is_index(const etd_tensor *tensor);
 /* Returns true if all integers of the tensor are in least .. end - 1. */
 bool etd_are_within(const etd_tensor *tensor, int64_t least, int64_t end);
 
+/* Returns the index at offset `place`, counted from the start of a dimension of `size` elements. Kernels
+ * check indexes before they write, but in a corrupt file the output can overlap the indexes: the result is
+ * always a valid index. */
+uint32_t etd_load_index(const etd_tensor *tensor, uint32_t place, int32_t size);
+
 static inline double etd_to_real(etd_number number) {
     return number.is_real ? number.real : (double)number.integer;
 }

@@ -116,8 +116,11 @@ typedef struct {
     etd_prefer_fn prefers;
 } etd_ranking;
 
+/* Returns the element at an index. In a corrupt file the outputs can overlap, so the index may be invalid. */
 static etd_number element(const etd_ranking *ranking, int64_t index) {
-    return etd_load_number(ranking->input, ranking->start + (uint32_t)index * ranking->step);
+    const bool is_valid = index >= 0 && index < ranking->length;
+    const uint32_t place = is_valid ? (uint32_t)index : 0u;
+    return etd_load_number(ranking->input, ranking->start + place * ranking->step);
 }
 
 static int64_t *kept_at(const etd_ranking *ranking, uint32_t i) {

@@ -96,7 +96,7 @@ static const char *look_up(const etd_call *call, uint32_t per_byte, uint32_t out
     const uint32_t per_group = table.length / table.groups;
     float *y = etd_out_floats(table.out);
     for (uint32_t n = 0; n < count; n++) {
-        const uint32_t row = (uint32_t)etd_load_number(table.indices, n).integer;
+        const uint32_t row = etd_load_index(table.indices, n, table.weight->sizes[0]);
         for (uint32_t i = 0; i < table.length; i++) {
             const uint32_t group = row * table.groups + i / per_group;
             const float scale = etd_floats(table.scales)[group];
