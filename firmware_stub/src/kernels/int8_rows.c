@@ -5,6 +5,124 @@
 
 #include "cpu.h"
 
+/* Returns the sum of a row of weights. */
+static int32_t add_weights(const int8_t *w, int32_t length) {
+    int32_t sum = 0;
+#if ETD_MVE
+    for (; length > 0; length -= 16) {
+        sum = vaddvaq_s8(sum, vldrbq_z_s8(w, vctp8q((uint32_t)length)));
+        w += 16;
+    }
+#else
+    for (const int8_t *end = w + length; w != end; w++) {
+        sum += *w;
+    }
+#endif
+    return sum;
+}
+
+void etd_start_rows(etd_row_block *rows, const etd_tensor *weight, const etd_output_stage *stage,
+                    int32_t first, int32_t offset) {
+    const int32_t channels = weight->sizes[0];
+    rows->count = channels - first < ETD_ROW_BLOCK ? channels - first : ETD_ROW_BLOCK;
+    rows->length = (int32_t)(etd_numel(weight) / (uint32_t)channels);
+    rows->weights = etd_int8s(weight) + first * rows->length;
+    rows->stage = *stage;
+    rows->stage.multipliers += first;
+    rows->stage.shifts += first;
+    for (int32_t row = 0; row < rows->count; row++) {
+        const int32_t sum = add_weights(rows->weights + row * rows->length, rows->length);
+        rows->sums[row] = offset * sum + (stage->bias != NULL ? stage->bias[first + row] : 0);
+    }
+}
+
+void etd_finish_many(const etd_output_stage *stage, int32_t first, const int32_t *sums, int32_t count,
+                     int8_t *y) {
+    const etd_output_stage local = *stage; /* a copy, which no output can overwrite */
+    const int32_t *multipliers = local.multipliers + first;
+    const int32_t *shifts = local.shifts + first;
+#if ETD_MVE
+    /* As etd_scale_fast; the shift to the right by a negative number of bits rounds ties up. */
+    for (; count > 0; count -= 4) {
+        const mve_pred16_t inside = vctp32q((uint32_t)count);
+        int32x4_t high = vqrdmulhq_s32(vldrwq_z_s32(sums, inside), vldrwq_z_s32(multipliers, inside));
+        high = vaddq_s32(high, vshrq_n_s32(high, 31));
+        high = vaddq_n_s32(vrshlq_s32(high, vldrwq_z_s32(shifts, inside)), local.offset);
+        high = vminq_s32(vmaxq_s32(high, vdupq_n_s32(local.min)), vdupq_n_s32(local.max));
+        vstrbq_p_s32(y, high, inside);
+        sums += 4;
+        multipliers += 4;
+        shifts += 4;
+        y += 4;
+    }
+#else
+    for (int32_t i = 0; i < count; i++) {
+        y[i] = etd_scale_fast(sums[i], multipliers[i], shifts[i], local.offset, local.min, local.max);
+    }
+#endif
+}
+
+#if ETD_MVE
+void etd_add_four_rows(const int8_t *const w[4], const int8_t *x, int32_t length, int32_t offset,
+                       int32_t sums[4]) {
+    const int8_t *w0 = w[0];
+    const int8_t *w1 = w[1];
+    const int8_t *w2 = w[2];
+    const int8_t *w3 = w[3];
+    int32_t s0 = sums[0];
+    int32_t s1 = sums[1];
+    int32_t s2 = sums[2];
+    int32_t s3 = sums[3];
+    if (offset != 0) { /* x + offset needs more than 8 bits, so the sums of the weights are added */
+        s0 += offset * add_weights(w0, length);
+        s1 += offset * add_weights(w1, length);
+        s2 += offset * add_weights(w2, length);
+        s3 += offset * add_weights(w3, length);
+    }
+    for (int32_t blocks = length / 16; blocks > 0; blocks--) {
+        const int8x16_t numbers = vldrbq_s8(x);
+        s0 = vmladavaq_s8(s0, numbers, vldrbq_s8(w0));
+        s1 = vmladavaq_s8(s1, numbers, vldrbq_s8(w1));
+        s2 = vmladavaq_s8(s2, numbers, vldrbq_s8(w2));
+        s3 = vmladavaq_s8(s3, numbers, vldrbq_s8(w3));
+        x += 16;
+        w0 += 16;
+        w1 += 16;
+        w2 += 16;
+        w3 += 16;
+        ETD_KEEP_POINTERS(w0, w1, w2, w3);
+    }
+    if (length % 16 != 0) { /* what is beyond the end is not loaded, and counts as zero */
+        const mve_pred16_t inside = vctp8q((uint32_t)length % 16u);
+        const int8x16_t numbers = vldrbq_z_s8(x, inside);
+        s0 = vmladavaq_s8(s0, numbers, vldrbq_z_s8(w0, inside));
+        s1 = vmladavaq_s8(s1, numbers, vldrbq_z_s8(w1, inside));
+        s2 = vmladavaq_s8(s2, numbers, vldrbq_z_s8(w2, inside));
+        s3 = vmladavaq_s8(s3, numbers, vldrbq_z_s8(w3, inside));
+    }
+    sums[0] = s0;
+    sums[1] = s1;
+    sums[2] = s2;
+    sums[3] = s3;
+}
+
+void etd_multiply_rows(const etd_row_block *rows, const int8_t *const x[2], int8_t *const y[2]) {
+    const int32_t columns = x[0] == x[1] ? 1 : 2;
+    for (int32_t column = 0; column < columns; column++) {
+        int32_t sums[ETD_ROW_BLOCK];
+        for (int32_t first = 0; first < rows->count; first += 4) {
+            const int8_t *w[4];
+            for (int32_t i = 0; i < 4; i++) { /* missing rows repeat the first */
+                const int32_t row = first + i < rows->count ? first + i : first;
+                w[i] = rows->weights + row * rows->length;
+                sums[first + i] = rows->sums[row];
+            }
+            etd_add_four_rows(w, x[column], rows->length, 0, sums + first);
+        }
+        etd_finish_many(&rows->stage, 0, sums, rows->count, y[column]);
+    }
+}
+#else
 /* Sums of two rows with two columns: each element that is loaded is used twice. */
 typedef struct {
     int32_t row0_column0;
@@ -73,25 +191,6 @@ static ETD_NOINLINE void add_products(const int8_t *w0, const int8_t *w1, const 
     *sums = (etd_sums){s00, s01, s10, s11};
 }
 
-void etd_start_rows(etd_row_block *rows, const etd_tensor *weight, const etd_output_stage *stage,
-                    int32_t first, int32_t offset) {
-    const int32_t channels = weight->sizes[0];
-    rows->count = channels - first < ETD_ROW_BLOCK ? channels - first : ETD_ROW_BLOCK;
-    rows->length = (int32_t)(etd_numel(weight) / (uint32_t)channels);
-    rows->weights = etd_int8s(weight) + first * rows->length;
-    rows->stage = *stage;
-    rows->stage.multipliers += first;
-    rows->stage.shifts += first;
-    const int8_t *w = rows->weights;
-    for (int32_t row = 0; row < rows->count; row++) {
-        int32_t sum = 0;
-        for (const int8_t *end = w + rows->length; w != end; w++) {
-            sum += *w;
-        }
-        rows->sums[row] = offset * sum + (stage->bias != NULL ? stage->bias[first + row] : 0);
-    }
-}
-
 /* Writes one row's outputs for two columns. */
 static void finish_row(const etd_output_stage *stage, int32_t row, int32_t sum0, int32_t sum1,
                        int8_t *const y[2]) {
@@ -155,3 +254,4 @@ void etd_add_four_rows(const int8_t *const w[4], const int8_t *x, int32_t length
     sums[2] = s2;
     sums[3] = s3;
 }
+#endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cpu.h"
+#include "int8_rows.h"
 
 /* Adds to the sums of four channels; see etd_convolve_taps. Not inlined, so that the loop has all registers
  * of a small CPU for itself. */
@@ -81,26 +82,98 @@ static ETD_NOINLINE void add_shared_taps(const int8_t *x, const int8_t *w, const
     sums[3] = s3;
 }
 
-void etd_convolve_taps(const int8_t *x, const int8_t *w, const etd_grid *taps, bool is_shared, int32_t offset,
-                       const etd_output_stage *stage, int32_t channels, int8_t *y) {
-    const etd_output_stage local = *stage; /* a copy, which no output can overwrite */
-    int32_t channel = 0;
-    for (; channel + 4 <= channels; channel += 4) {
-        int32_t sums[4] = {0};
-        if (local.bias != NULL) {
-            memcpy(sums, local.bias + channel, sizeof sums);
+#if ETD_MVE
+/* Channels that one call of the functions below computes. */
+#define WIDE 8
+#define SHARED_WIDE 16
+
+/* As add_taps, for eight channels: products of even and odd channels are widened apart. */
+static ETD_NOINLINE void add_wide_taps(const int8_t *x, const int8_t *w, const etd_grid *taps, int32_t offset,
+                                       int32_t sums[WIDE]) {
+    int32x4x2_t total = vld2q_s32(sums);
+    const int32_t x_step = taps->x_column;
+    const int32_t w_step = taps->w_column;
+    for (int32_t row = taps->rows; row > 0; row--) {
+        const int8_t *x_at = x;
+        const int8_t *w_at = w;
+        for (int32_t column = taps->columns; column > 0; column--) {
+            const int16x8_t numbers = vaddq_n_s16(vldrbq_s16(x_at), (int16_t)offset);
+            const int16x8_t weights = vldrbq_s16(w_at);
+            total.val[0] = vaddq_s32(total.val[0], vmullbq_int_s16(numbers, weights));
+            total.val[1] = vaddq_s32(total.val[1], vmulltq_int_s16(numbers, weights));
+            x_at += x_step;
+            w_at += w_step;
         }
+        x += taps->x_row;
+        w += taps->w_row;
+    }
+    vst2q_s32(sums, total);
+}
+
+/* As add_shared_taps, for 16 channels. */
+static ETD_NOINLINE void add_wide_shared_taps(const int8_t *x, const int8_t *w, const etd_grid *taps,
+                                              int32_t offset, int32_t sums[SHARED_WIDE]) {
+    int32x4_t s0 = vldrwq_s32(sums);
+    int32x4_t s1 = vldrwq_s32(sums + 4);
+    int32x4_t s2 = vldrwq_s32(sums + 8);
+    int32x4_t s3 = vldrwq_s32(sums + 12);
+    const int32_t x_step = taps->x_column;
+    const int32_t w_step = taps->w_column;
+    for (int32_t row = taps->rows; row > 0; row--) {
+        const int8_t *x_at = x;
+        const int8_t *w_at = w;
+        for (int32_t column = taps->columns; column > 0; column--) {
+            const int32_t number = *x_at + offset;
+            s0 = vmlaq_n_s32(s0, vldrbq_s32(w_at), number);
+            s1 = vmlaq_n_s32(s1, vldrbq_s32(w_at + 4), number);
+            s2 = vmlaq_n_s32(s2, vldrbq_s32(w_at + 8), number);
+            s3 = vmlaq_n_s32(s3, vldrbq_s32(w_at + 12), number);
+            x_at += x_step;
+            w_at += w_step;
+        }
+        x += taps->x_row;
+        w += taps->w_row;
+    }
+    vstrwq_s32(sums, s0);
+    vstrwq_s32(sums + 4, s1);
+    vstrwq_s32(sums + 8, s2);
+    vstrwq_s32(sums + 12, s3);
+}
+#endif
+
+/* Adds the taps of `count` channels to their sums. */
+static void add_channels(const int8_t *x, const int8_t *w, const etd_grid *taps, bool is_shared,
+                         int32_t offset, int32_t *sums, int32_t count) {
+    int32_t i = 0;
+#if ETD_MVE
+    for (; is_shared && i + SHARED_WIDE <= count; i += SHARED_WIDE) {
+        add_wide_shared_taps(x, w + i, taps, offset, sums + i);
+    }
+    for (; !is_shared && i + WIDE <= count; i += WIDE) {
+        add_wide_taps(x + i, w + i, taps, offset, sums + i);
+    }
+#endif
+    for (; i + 4 <= count; i += 4) {
         if (is_shared) {
-            add_shared_taps(x, w + channel, taps, offset, sums);
+            add_shared_taps(x, w + i, taps, offset, sums + i);
         } else {
-            add_taps(x + channel, w + channel, taps, offset, sums);
-        }
-        for (int32_t i = 0; i < 4; i++) {
-            y[channel + i] = etd_finish_fast(&local, channel + i, sums[i]);
+            add_taps(x + i, w + i, taps, offset, sums + i);
         }
     }
-    for (; channel < channels; channel++) {
-        const int8_t *x_at = is_shared ? x : x + channel;
-        y[channel] = etd_finish(stage, channel, etd_dot_grid(x_at, w + channel, taps, offset));
+    for (; i < count; i++) {
+        sums[i] += (int32_t)etd_dot_grid(is_shared ? x : x + i, w + i, taps, offset);
+    }
+}
+
+void etd_convolve_taps(const int8_t *x, const int8_t *w, const etd_grid *taps, bool is_shared, int32_t offset,
+                       const etd_output_stage *stage, int32_t channels, int8_t *y) {
+    for (int32_t first = 0; first < channels; first += ETD_ROW_BLOCK) {
+        const int32_t count = channels - first < ETD_ROW_BLOCK ? channels - first : ETD_ROW_BLOCK;
+        int32_t sums[ETD_ROW_BLOCK] = {0};
+        if (stage->bias != NULL) {
+            memcpy(sums, stage->bias + first, (size_t)count * sizeof sums[0]);
+        }
+        add_channels(is_shared ? x : x + first, w + first, taps, is_shared, offset, sums, count);
+        etd_finish_many(stage, first, sums, count, y + first);
     }
 }
