@@ -83,36 +83,41 @@ static ETD_NOINLINE void add_shared_taps(const int8_t *x, const int8_t *w, const
 }
 
 #if ETD_MVE
-/* Channels that one call of the functions below computes. */
-#define WIDE 8
-#define SHARED_WIDE 16
+/* Channels that the loops below compute together. */
+#define WIDE 16
 
-/* As add_taps, for eight channels: products of even and odd channels are widened apart. */
-static ETD_NOINLINE void add_wide_taps(const int8_t *x, const int8_t *w, const etd_grid *taps, int32_t offset,
-                                       int32_t sums[WIDE]) {
-    int32x4x2_t total = vld2q_s32(sums);
+/* As add_taps, for 16 channels: products of even and odd channels are widened apart. */
+static inline void add_wide_taps(const int8_t *x, const int8_t *w, const etd_grid *taps, int32_t offset,
+                                 int32_t sums[WIDE]) {
+    int32x4x2_t low = vld2q_s32(sums);
+    int32x4x2_t high = vld2q_s32(sums + 8);
     const int32_t x_step = taps->x_column;
     const int32_t w_step = taps->w_column;
     for (int32_t row = taps->rows; row > 0; row--) {
         const int8_t *x_at = x;
         const int8_t *w_at = w;
         for (int32_t column = taps->columns; column > 0; column--) {
-            const int16x8_t numbers = vaddq_n_s16(vldrbq_s16(x_at), (int16_t)offset);
-            const int16x8_t weights = vldrbq_s16(w_at);
-            total.val[0] = vaddq_s32(total.val[0], vmullbq_int_s16(numbers, weights));
-            total.val[1] = vaddq_s32(total.val[1], vmulltq_int_s16(numbers, weights));
+            int16x8_t numbers = vaddq_n_s16(vldrbq_s16(x_at), (int16_t)offset);
+            int16x8_t weights = vldrbq_s16(w_at);
+            low.val[0] = vaddq_s32(low.val[0], vmullbq_int_s16(numbers, weights));
+            low.val[1] = vaddq_s32(low.val[1], vmulltq_int_s16(numbers, weights));
+            numbers = vaddq_n_s16(vldrbq_s16(x_at + 8), (int16_t)offset);
+            weights = vldrbq_s16(w_at + 8);
+            high.val[0] = vaddq_s32(high.val[0], vmullbq_int_s16(numbers, weights));
+            high.val[1] = vaddq_s32(high.val[1], vmulltq_int_s16(numbers, weights));
             x_at += x_step;
             w_at += w_step;
         }
         x += taps->x_row;
         w += taps->w_row;
     }
-    vst2q_s32(sums, total);
+    vst2q_s32(sums, low);
+    vst2q_s32(sums + 8, high);
 }
 
 /* As add_shared_taps, for 16 channels. */
-static ETD_NOINLINE void add_wide_shared_taps(const int8_t *x, const int8_t *w, const etd_grid *taps,
-                                              int32_t offset, int32_t sums[SHARED_WIDE]) {
+static inline void add_wide_shared_taps(const int8_t *x, const int8_t *w, const etd_grid *taps,
+                                        int32_t offset, int32_t sums[WIDE]) {
     int32x4_t s0 = vldrwq_s32(sums);
     int32x4_t s1 = vldrwq_s32(sums + 4);
     int32x4_t s2 = vldrwq_s32(sums + 8);
@@ -146,11 +151,12 @@ static void add_channels(const int8_t *x, const int8_t *w, const etd_grid *taps,
                          int32_t offset, int32_t *sums, int32_t count) {
     int32_t i = 0;
 #if ETD_MVE
-    for (; is_shared && i + SHARED_WIDE <= count; i += SHARED_WIDE) {
-        add_wide_shared_taps(x, w + i, taps, offset, sums + i);
-    }
-    for (; !is_shared && i + WIDE <= count; i += WIDE) {
-        add_wide_taps(x + i, w + i, taps, offset, sums + i);
+    for (; i + WIDE <= count; i += WIDE) {
+        if (is_shared) {
+            add_wide_shared_taps(x, w + i, taps, offset, sums + i);
+        } else {
+            add_wide_taps(x + i, w + i, taps, offset, sums + i);
+        }
     }
 #endif
     for (; i + 4 <= count; i += 4) {
@@ -169,9 +175,11 @@ void etd_convolve_taps(const int8_t *x, const int8_t *w, const etd_grid *taps, b
                        const etd_output_stage *stage, int32_t channels, int8_t *y) {
     for (int32_t first = 0; first < channels; first += ETD_ROW_BLOCK) {
         const int32_t count = channels - first < ETD_ROW_BLOCK ? channels - first : ETD_ROW_BLOCK;
-        int32_t sums[ETD_ROW_BLOCK] = {0};
+        int32_t sums[ETD_ROW_BLOCK];
         if (stage->bias != NULL) {
             memcpy(sums, stage->bias + first, (size_t)count * sizeof sums[0]);
+        } else {
+            memset(sums, 0, sizeof sums);
         }
         add_channels(is_shared ? x : x + first, w + first, taps, is_shared, offset, sums, count);
         etd_finish_many(stage, first, sums, count, y + first);
