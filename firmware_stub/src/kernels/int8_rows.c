@@ -126,7 +126,8 @@ static void multiply_column(const etd_row_block *rows, const int8_t *x, int32_t 
     const int32_t length = rows->length;
     const int8_t *w = rows->weights;
     int32_t row = 0;
-    memcpy(sums, rows->sums, sizeof rows->sums);
+    const int32_t padded = (rows->count + 3) / 4 * 4;
+    memcpy(sums, rows->sums, (size_t)padded * sizeof sums[0]);
     for (; row + 4 <= rows->count; row += 4) {
         add_four_products(w, w + length, w + 2 * length, w + 3 * length, x, length, sums + row);
         w += 4 * length;

@@ -86,25 +86,30 @@ static ETD_NOINLINE void add_shared_taps(const int8_t *x, const int8_t *w, const
 /* Channels that the loops below compute together. */
 #define WIDE 16
 
-/* As add_taps, for 16 channels: products of even and odd channels are widened apart. */
+/* Adds the products at one tap. Those of even and odd channels are widened apart. */
+static inline void add_eight_products(const int8_t *x, const int8_t *w, int32_t offset, int32x4x2_t *sums) {
+    const int16x8_t numbers = vaddq_n_s16(vldrbq_s16(x), (int16_t)offset);
+    const int16x8_t weights = vldrbq_s16(w);
+    sums->val[0] = vaddq_s32(sums->val[0], vmullbq_int_s16(numbers, weights));
+    sums->val[1] = vaddq_s32(sums->val[1], vmulltq_int_s16(numbers, weights));
+}
+
+/* As add_taps, for `width` channels, 8 or 16. */
 static inline void add_wide_taps(const int8_t *x, const int8_t *w, const etd_grid *taps, int32_t offset,
-                                 int32_t sums[WIDE]) {
+                                 int32_t *sums, int32_t width) {
+    const bool is_wide = width == WIDE;
     int32x4x2_t low = vld2q_s32(sums);
-    int32x4x2_t high = vld2q_s32(sums + 8);
+    int32x4x2_t high = is_wide ? vld2q_s32(sums + 8) : low;
     const int32_t x_step = taps->x_column;
     const int32_t w_step = taps->w_column;
     for (int32_t row = taps->rows; row > 0; row--) {
         const int8_t *x_at = x;
         const int8_t *w_at = w;
         for (int32_t column = taps->columns; column > 0; column--) {
-            int16x8_t numbers = vaddq_n_s16(vldrbq_s16(x_at), (int16_t)offset);
-            int16x8_t weights = vldrbq_s16(w_at);
-            low.val[0] = vaddq_s32(low.val[0], vmullbq_int_s16(numbers, weights));
-            low.val[1] = vaddq_s32(low.val[1], vmulltq_int_s16(numbers, weights));
-            numbers = vaddq_n_s16(vldrbq_s16(x_at + 8), (int16_t)offset);
-            weights = vldrbq_s16(w_at + 8);
-            high.val[0] = vaddq_s32(high.val[0], vmullbq_int_s16(numbers, weights));
-            high.val[1] = vaddq_s32(high.val[1], vmulltq_int_s16(numbers, weights));
+            add_eight_products(x_at, w_at, offset, &low);
+            if (is_wide) {
+                add_eight_products(x_at + 8, w_at + 8, offset, &high);
+            }
             x_at += x_step;
             w_at += w_step;
         }
@@ -112,7 +117,9 @@ static inline void add_wide_taps(const int8_t *x, const int8_t *w, const etd_gri
         w += taps->w_row;
     }
     vst2q_s32(sums, low);
-    vst2q_s32(sums + 8, high);
+    if (is_wide) {
+        vst2q_s32(sums + 8, high);
+    }
 }
 
 /* As add_shared_taps, for 16 channels. */
@@ -155,8 +162,12 @@ static void add_channels(const int8_t *x, const int8_t *w, const etd_grid *taps,
         if (is_shared) {
             add_wide_shared_taps(x, w + i, taps, offset, sums + i);
         } else {
-            add_wide_taps(x + i, w + i, taps, offset, sums + i);
+            add_wide_taps(x + i, w + i, taps, offset, sums + i, WIDE);
         }
+    }
+    if (!is_shared && i + WIDE / 2 <= count) {
+        add_wide_taps(x + i, w + i, taps, offset, sums + i, WIDE / 2);
+        i += WIDE / 2;
     }
 #endif
     for (; i + 4 <= count; i += 4) {
