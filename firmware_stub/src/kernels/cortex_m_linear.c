@@ -92,31 +92,42 @@ static bool is_fast(const etd_linear *linear) {
     const int32_t length = linear->weight->sizes[1];
     const int32_t outputs = linear->weight->sizes[0];
     const uint32_t last = linear->input->ndim - 1u;
-    return linear->filter_offset == 0 && etd_is_contiguous(linear->weight) && length <= ETD_FAST_LENGTH_MAX &&
-           (length == 1 || linear->input->strides[last] == 1) && etd_is_fast_shift(linear->shift) &&
-           etd_are_fast_biases(linear->bias, outputs);
+    const bool is_output_dense = outputs == 1 || linear->out->strides[last] == 1;
+    return linear->filter_offset == 0 && is_output_dense && etd_is_contiguous(linear->weight) &&
+           length <= ETD_FAST_LENGTH_MAX && (length == 1 || linear->input->strides[last] == 1) &&
+           etd_is_fast_shift(linear->shift) && etd_are_fast_biases(linear->bias, outputs);
 }
 
-/* As multiply_row, four outputs at a time. */
-static void multiply_row_fast(const etd_linear *linear, const int8_t *x, int8_t *y) {
+/* Computes the sums of four outputs; outputs that are missing repeat the first. */
+static void add_four(const etd_linear *linear, const int8_t *x, int32_t first, int32_t sums[4]) {
     const int32_t length = linear->weight->sizes[1];
+    const int8_t *w[4];
+    for (int32_t i = 0; i < 4; i++) {
+        const int32_t output = first + i < linear->weight->sizes[0] ? first + i : first;
+        w[i] = etd_int8s(linear->weight) + output * length;
+        sums[i] = linear->bias != NULL ? linear->bias[output] : 0;
+    }
+    etd_add_four_rows(w, x, length, linear->input_offset, sums);
+}
+
+/* As multiply_row, four outputs at a time. Uses about 900 bytes of stack. */
+static void multiply_row_fast(const etd_linear *linear, const int8_t *x, int8_t *y) {
+    int32_t multipliers[ETD_ROW_BLOCK];
+    int32_t shifts[ETD_ROW_BLOCK];
+    int32_t sums[ETD_ROW_BLOCK];
+    const etd_output_stage stage = {NULL,        multipliers, shifts, linear->output_offset,
+                                    linear->min, linear->max};
     const int32_t outputs = linear->weight->sizes[0];
-    const int32_t y_step = linear->out->strides[linear->out->ndim - 1];
-    for (int32_t first = 0; first < outputs; first += 4) {
-        const int32_t count = outputs - first < 4 ? outputs - first : 4;
-        const int8_t *w[4];
-        int32_t sums[4];
-        for (int32_t i = 0; i < 4; i++) {
-            const int32_t output = first + (i < count ? i : 0); /* rows that are missing repeat the first */
-            w[i] = etd_int8s(linear->weight) + output * length;
-            sums[i] = linear->bias != NULL ? linear->bias[output] : 0;
+    for (int32_t i = 0; i < ETD_ROW_BLOCK && i < outputs; i++) { /* one scale for all */
+        multipliers[i] = linear->multiplier;
+        shifts[i] = linear->shift;
+    }
+    for (int32_t first = 0; first < outputs; first += ETD_ROW_BLOCK) {
+        const int32_t count = outputs - first < ETD_ROW_BLOCK ? outputs - first : ETD_ROW_BLOCK;
+        for (int32_t i = 0; i < count; i += 4) {
+            add_four(linear, x, first + i, sums + i);
         }
-        etd_add_four_rows(w, x, length, linear->input_offset, sums);
-        for (int32_t i = 0; i < count; i++) {
-            *y = etd_scale_fast(sums[i], linear->multiplier, linear->shift, linear->output_offset,
-                                linear->min, linear->max);
-            y += y_step;
-        }
+        etd_finish_many(&stage, 0, sums, count, y + first);
     }
 }
 

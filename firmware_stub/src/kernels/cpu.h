@@ -80,4 +80,12 @@ static inline int32_t etd_add_word_products(int16x2_t even, int16x2_t odd, uint3
 #define ETD_DSP 0
 #endif
 
+/* Helium, the vector extension of Cortex-M55, with integers. */
+#if defined(__ARM_FEATURE_MVE)
+#include <arm_mve.h>
+#define ETD_MVE 1
+#else
+#define ETD_MVE 0
+#endif
+
 #endif

@@ -5,6 +5,149 @@
 
 #include "cpu.h"
 
+/* Returns the sum of a row of weights. */
+static int32_t add_weights(const int8_t *w, int32_t length) {
+    int32_t sum = 0;
+#if ETD_MVE
+    for (int32_t blocks = length / 16; blocks > 0; blocks--) {
+        sum = vaddvaq_s8(sum, vldrbq_s8(w));
+        w += 16;
+    }
+    if (length % 16 != 0) { /* what is beyond the end is not loaded, and counts as zero */
+        sum = vaddvaq_s8(sum, vldrbq_z_s8(w, vctp8q((uint32_t)length % 16u)));
+    }
+#else
+    for (const int8_t *end = w + length; w != end; w++) {
+        sum += *w;
+    }
+#endif
+    return sum;
+}
+
+void etd_start_rows(etd_row_block *rows, const etd_tensor *weight, const etd_output_stage *stage,
+                    int32_t first, int32_t offset) {
+    const int32_t channels = weight->sizes[0];
+    rows->count = channels - first < ETD_ROW_BLOCK ? channels - first : ETD_ROW_BLOCK;
+    rows->length = (int32_t)(etd_numel(weight) / (uint32_t)channels);
+    rows->weights = etd_int8s(weight) + first * rows->length;
+    memset(rows->sums, 0, sizeof rows->sums);
+    rows->stage = *stage;
+    rows->stage.multipliers += first;
+    rows->stage.shifts += first;
+    for (int32_t row = 0; row < rows->count; row++) {
+        const int32_t sum = add_weights(rows->weights + row * rows->length, rows->length);
+        rows->sums[row] = offset * sum + (stage->bias != NULL ? stage->bias[first + row] : 0);
+    }
+}
+
+#if ETD_MVE
+/* As etd_scale_fast, for four channels. */
+static inline int32x4_t scale_four(const etd_output_stage *stage, int32x4_t sums, int32x4_t multipliers,
+                                   int32x4_t shifts) {
+    int32x4_t high = vqrdmulhq_s32(sums, multipliers);
+    high = vaddq_s32(high, vshrq_n_s32(high, 31)); /* ties away from zero */
+    /* A shift by a negative number of bits is one to the right that rounds ties up. */
+    high = vaddq_n_s32(vrshlq_s32(high, shifts), stage->offset);
+    return vminq_s32(vmaxq_s32(high, vdupq_n_s32(stage->min)), vdupq_n_s32(stage->max));
+}
+#endif
+
+void etd_finish_many(const etd_output_stage *stage, int32_t first, const int32_t *sums, int32_t count,
+                     int8_t *y) {
+    const etd_output_stage local = *stage; /* a copy, which no output can overwrite */
+    const int32_t *multipliers = local.multipliers + first;
+    const int32_t *shifts = local.shifts + first;
+#if ETD_MVE
+    int32_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        vstrbq_s32(y + i, scale_four(&local, vldrwq_s32(sums + i), vldrwq_s32(multipliers + i),
+                                     vldrwq_s32(shifts + i)));
+    }
+    if (i < count) {
+        const mve_pred16_t inside = vctp32q((uint32_t)(count - i));
+        const int32x4_t scaled =
+            scale_four(&local, vldrwq_z_s32(sums + i, inside), vldrwq_z_s32(multipliers + i, inside),
+                       vldrwq_z_s32(shifts + i, inside));
+        vstrbq_p_s32(y + i, scaled, inside);
+    }
+#else
+    for (int32_t i = 0; i < count; i++) {
+        y[i] = etd_scale_fast(sums[i], multipliers[i], shifts[i], local.offset, local.min, local.max);
+    }
+#endif
+}
+
+#if ETD_MVE
+/* Adds to each sum the products of one row of weights with x. Inlined, so that sums stay in registers. */
+static inline void add_four_products(const int8_t *w0, const int8_t *w1, const int8_t *w2, const int8_t *w3,
+                                     const int8_t *x, int32_t length, int32_t sums[4]) {
+    int32_t s0 = sums[0];
+    int32_t s1 = sums[1];
+    int32_t s2 = sums[2];
+    int32_t s3 = sums[3];
+    for (uint32_t blocks = (uint32_t)length / 16u; blocks > 0; blocks--) {
+        const int8x16_t numbers = vldrbq_s8(x);
+        s0 = vmladavaq_s8(s0, numbers, vldrbq_s8(w0));
+        s1 = vmladavaq_s8(s1, numbers, vldrbq_s8(w1));
+        s2 = vmladavaq_s8(s2, numbers, vldrbq_s8(w2));
+        s3 = vmladavaq_s8(s3, numbers, vldrbq_s8(w3));
+        x += 16;
+        w0 += 16;
+        w1 += 16;
+        w2 += 16;
+        w3 += 16;
+        ETD_KEEP_POINTERS(w0, w1, w2, w3);
+    }
+    const uint32_t rest = (uint32_t)length % 16u;
+    if (rest != 0) { /* what is beyond the end is not loaded, and counts as zero */
+        const mve_pred16_t inside = vctp8q(rest);
+        const int8x16_t numbers = vldrbq_z_s8(x, inside);
+        s0 = vmladavaq_s8(s0, numbers, vldrbq_z_s8(w0, inside));
+        s1 = vmladavaq_s8(s1, numbers, vldrbq_z_s8(w1, inside));
+        s2 = vmladavaq_s8(s2, numbers, vldrbq_z_s8(w2, inside));
+        s3 = vmladavaq_s8(s3, numbers, vldrbq_z_s8(w3, inside));
+    }
+    sums[0] = s0;
+    sums[1] = s1;
+    sums[2] = s2;
+    sums[3] = s3;
+}
+
+void etd_add_four_rows(const int8_t *const w[4], const int8_t *x, int32_t length, int32_t offset,
+                       int32_t sums[4]) {
+    for (int32_t i = 0; i < 4 && offset != 0; i++) {
+        sums[i] += offset * add_weights(w[i], length); /* x + offset needs more than 8 bits */
+    }
+    add_four_products(w[0], w[1], w[2], w[3], x, length, sums);
+}
+
+/* Multiplies the rows with one column; sums[i] is that of row i. */
+static void multiply_column(const etd_row_block *rows, const int8_t *x, int32_t sums[ETD_ROW_BLOCK]) {
+    const int32_t length = rows->length;
+    const int8_t *w = rows->weights;
+    int32_t row = 0;
+    const int32_t padded = (rows->count + 3) / 4 * 4;
+    memcpy(sums, rows->sums, (size_t)padded * sizeof sums[0]);
+    for (; row + 4 <= rows->count; row += 4) {
+        add_four_products(w, w + length, w + 2 * length, w + 3 * length, x, length, sums + row);
+        w += 4 * length;
+    }
+    if (row < rows->count) { /* missing rows repeat the first one of the last four */
+        const int32_t left = rows->count - row;
+        add_four_products(w, left > 1 ? w + length : w, left > 2 ? w + 2 * length : w, w, x, length,
+                          sums + row);
+    }
+}
+
+void etd_multiply_rows(const etd_row_block *rows, const int8_t *const x[2], int8_t *const y[2]) {
+    const int32_t columns = x[0] == x[1] ? 1 : 2;
+    for (int32_t column = 0; column < columns; column++) {
+        int32_t sums[ETD_ROW_BLOCK];
+        multiply_column(rows, x[column], sums);
+        etd_finish_many(&rows->stage, 0, sums, rows->count, y[column]);
+    }
+}
+#else
 /* Sums of two rows with two columns: each element that is loaded is used twice. */
 typedef struct {
     int32_t row0_column0;
@@ -73,25 +216,6 @@ static ETD_NOINLINE void add_products(const int8_t *w0, const int8_t *w1, const 
     *sums = (etd_sums){s00, s01, s10, s11};
 }
 
-void etd_start_rows(etd_row_block *rows, const etd_tensor *weight, const etd_output_stage *stage,
-                    int32_t first, int32_t offset) {
-    const int32_t channels = weight->sizes[0];
-    rows->count = channels - first < ETD_ROW_BLOCK ? channels - first : ETD_ROW_BLOCK;
-    rows->length = (int32_t)(etd_numel(weight) / (uint32_t)channels);
-    rows->weights = etd_int8s(weight) + first * rows->length;
-    rows->stage = *stage;
-    rows->stage.multipliers += first;
-    rows->stage.shifts += first;
-    const int8_t *w = rows->weights;
-    for (int32_t row = 0; row < rows->count; row++) {
-        int32_t sum = 0;
-        for (const int8_t *end = w + rows->length; w != end; w++) {
-            sum += *w;
-        }
-        rows->sums[row] = offset * sum + (stage->bias != NULL ? stage->bias[first + row] : 0);
-    }
-}
-
 /* Writes one row's outputs for two columns. */
 static void finish_row(const etd_output_stage *stage, int32_t row, int32_t sum0, int32_t sum1,
                        int8_t *const y[2]) {
@@ -155,3 +279,4 @@ void etd_add_four_rows(const int8_t *const w[4], const int8_t *x, int32_t length
     sums[2] = s2;
     sums[3] = s3;
 }
+#endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cpu.h"
+#include "int8_rows.h"
 
 /* Adds to the sums of four channels; see etd_convolve_taps. Not inlined, so that the loop has all registers
  * of a small CPU for itself. */
@@ -81,26 +82,117 @@ static ETD_NOINLINE void add_shared_taps(const int8_t *x, const int8_t *w, const
     sums[3] = s3;
 }
 
-void etd_convolve_taps(const int8_t *x, const int8_t *w, const etd_grid *taps, bool is_shared, int32_t offset,
-                       const etd_output_stage *stage, int32_t channels, int8_t *y) {
-    const etd_output_stage local = *stage; /* a copy, which no output can overwrite */
-    int32_t channel = 0;
-    for (; channel + 4 <= channels; channel += 4) {
-        int32_t sums[4] = {0};
-        if (local.bias != NULL) {
-            memcpy(sums, local.bias + channel, sizeof sums);
+#if ETD_MVE
+/* Channels that the loops below compute together. */
+#define WIDE 16
+
+/* Adds the products at one tap. Those of even and odd channels are widened apart. */
+static inline void add_eight_products(const int8_t *x, const int8_t *w, int32_t offset, int32x4x2_t *sums) {
+    const int16x8_t numbers = vaddq_n_s16(vldrbq_s16(x), (int16_t)offset);
+    const int16x8_t weights = vldrbq_s16(w);
+    sums->val[0] = vaddq_s32(sums->val[0], vmullbq_int_s16(numbers, weights));
+    sums->val[1] = vaddq_s32(sums->val[1], vmulltq_int_s16(numbers, weights));
+}
+
+/* As add_taps, for `width` channels, 8 or 16. */
+static inline void add_wide_taps(const int8_t *x, const int8_t *w, const etd_grid *taps, int32_t offset,
+                                 int32_t *sums, int32_t width) {
+    const bool is_wide = width == WIDE;
+    int32x4x2_t low = vld2q_s32(sums);
+    int32x4x2_t high = is_wide ? vld2q_s32(sums + 8) : low;
+    const int32_t x_step = taps->x_column;
+    const int32_t w_step = taps->w_column;
+    for (int32_t row = taps->rows; row > 0; row--) {
+        const int8_t *x_at = x;
+        const int8_t *w_at = w;
+        for (int32_t column = taps->columns; column > 0; column--) {
+            add_eight_products(x_at, w_at, offset, &low);
+            if (is_wide) {
+                add_eight_products(x_at + 8, w_at + 8, offset, &high);
+            }
+            x_at += x_step;
+            w_at += w_step;
         }
+        x += taps->x_row;
+        w += taps->w_row;
+    }
+    vst2q_s32(sums, low);
+    if (is_wide) {
+        vst2q_s32(sums + 8, high);
+    }
+}
+
+/* As add_shared_taps, for 16 channels. */
+static inline void add_wide_shared_taps(const int8_t *x, const int8_t *w, const etd_grid *taps,
+                                        int32_t offset, int32_t sums[WIDE]) {
+    int32x4_t s0 = vldrwq_s32(sums);
+    int32x4_t s1 = vldrwq_s32(sums + 4);
+    int32x4_t s2 = vldrwq_s32(sums + 8);
+    int32x4_t s3 = vldrwq_s32(sums + 12);
+    const int32_t x_step = taps->x_column;
+    const int32_t w_step = taps->w_column;
+    for (int32_t row = taps->rows; row > 0; row--) {
+        const int8_t *x_at = x;
+        const int8_t *w_at = w;
+        for (int32_t column = taps->columns; column > 0; column--) {
+            const int32_t number = *x_at + offset;
+            s0 = vmlaq_n_s32(s0, vldrbq_s32(w_at), number);
+            s1 = vmlaq_n_s32(s1, vldrbq_s32(w_at + 4), number);
+            s2 = vmlaq_n_s32(s2, vldrbq_s32(w_at + 8), number);
+            s3 = vmlaq_n_s32(s3, vldrbq_s32(w_at + 12), number);
+            x_at += x_step;
+            w_at += w_step;
+        }
+        x += taps->x_row;
+        w += taps->w_row;
+    }
+    vstrwq_s32(sums, s0);
+    vstrwq_s32(sums + 4, s1);
+    vstrwq_s32(sums + 8, s2);
+    vstrwq_s32(sums + 12, s3);
+}
+#endif
+
+/* Adds the taps of `count` channels to their sums. */
+static void add_channels(const int8_t *x, const int8_t *w, const etd_grid *taps, bool is_shared,
+                         int32_t offset, int32_t *sums, int32_t count) {
+    int32_t i = 0;
+#if ETD_MVE
+    for (; i + WIDE <= count; i += WIDE) {
         if (is_shared) {
-            add_shared_taps(x, w + channel, taps, offset, sums);
+            add_wide_shared_taps(x, w + i, taps, offset, sums + i);
         } else {
-            add_taps(x + channel, w + channel, taps, offset, sums);
-        }
-        for (int32_t i = 0; i < 4; i++) {
-            y[channel + i] = etd_finish_fast(&local, channel + i, sums[i]);
+            add_wide_taps(x + i, w + i, taps, offset, sums + i, WIDE);
         }
     }
-    for (; channel < channels; channel++) {
-        const int8_t *x_at = is_shared ? x : x + channel;
-        y[channel] = etd_finish(stage, channel, etd_dot_grid(x_at, w + channel, taps, offset));
+    if (!is_shared && i + WIDE / 2 <= count) {
+        add_wide_taps(x + i, w + i, taps, offset, sums + i, WIDE / 2);
+        i += WIDE / 2;
+    }
+#endif
+    for (; i + 4 <= count; i += 4) {
+        if (is_shared) {
+            add_shared_taps(x, w + i, taps, offset, sums + i);
+        } else {
+            add_taps(x + i, w + i, taps, offset, sums + i);
+        }
+    }
+    for (; i < count; i++) {
+        sums[i] += (int32_t)etd_dot_grid(is_shared ? x : x + i, w + i, taps, offset);
+    }
+}
+
+void etd_convolve_taps(const int8_t *x, const int8_t *w, const etd_grid *taps, bool is_shared, int32_t offset,
+                       const etd_output_stage *stage, int32_t channels, int8_t *y) {
+    for (int32_t first = 0; first < channels; first += ETD_ROW_BLOCK) {
+        const int32_t count = channels - first < ETD_ROW_BLOCK ? channels - first : ETD_ROW_BLOCK;
+        int32_t sums[ETD_ROW_BLOCK];
+        if (stage->bias != NULL) {
+            memcpy(sums, stage->bias + first, (size_t)count * sizeof sums[0]);
+        } else {
+            memset(sums, 0, sizeof sums);
+        }
+        add_channels(is_shared ? x : x + first, w + first, taps, is_shared, offset, sums, count);
+        etd_finish_many(stage, first, sums, count, y + first);
     }
 }

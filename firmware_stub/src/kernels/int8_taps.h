@@ -8,7 +8,7 @@
 
 /* Computes `channels` adjacent outputs of one position from their weights, which are adjacent at each tap.
  * The inputs are as many channels, adjacent at each tap, too, or one channel that all outputs share. The
- * stage must pass etd_is_fast_stage. Uses about 150 bytes of stack. */
+ * stage must pass etd_is_fast_stage. Uses about 450 bytes of stack. */
 void etd_convolve_taps(const int8_t *x, const int8_t *w, const etd_grid *taps, bool is_shared, int32_t offset,
                        const etd_output_stage *stage, int32_t channels, int8_t *y);
 
