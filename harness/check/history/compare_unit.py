@@ -37,7 +37,7 @@ _EVIDENT_TICKS: Final = 1000.0
 """Ticks of the longest of several times that never vary, from which the clock would show a noise of
 0.1 %; a shorter time may vary by less than a tick."""
 
-_ROUNDING: Final = 1 / np.sqrt(12)
+_ROUNDING: Final = 12**-0.5
 """Standard deviation of rounding to a tick, in ticks."""
 
 
