@@ -230,10 +230,14 @@ def study(name: str, seed: int, nights: int) -> Counts:
     for _ in range(nights):
         length = int(chance.integers(BASELINE + 1, LONGEST + 1))
         _try_night(Nights(model, model.times(chance, length)), chance, counts)
-        times, operator = model.times(chance, 2 * PAIRS), int(chance.integers(OPERATORS))
-        counts.pair_alarms.add(alarmed(compare_pairs(model, times)))
-        counts.doubled.add(found(compare_pairs(model, times, {operator: 2.0}), operator))
+        _try_pairs(model, chance, counts)
     return counts
+
+
+def _try_pairs(model: NoiseModel, chance: np.random.Generator, counts: Counts) -> None:
+    times, operator = model.times(chance, 2 * PAIRS), int(chance.integers(OPERATORS))
+    counts.pair_alarms.add(alarmed(compare_pairs(model, times)))
+    counts.doubled.add(found(compare_pairs(model, times, {operator: 2.0}), operator))
 
 
 def _try_night(nights: Nights, chance: np.random.Generator, counts: Counts) -> None:

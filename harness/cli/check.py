@@ -157,7 +157,7 @@ def command(
         if found.changes is not None and output.verbosity >= 0:
             print_changes(console, found.changes, detailed=output.verbosity > 0)
         print_verdict(console, found.verdict, verbosity=output.verbosity)
-    return run.exit_code
+    return run.verdict.exit_code or int(not run.passed)
 
 
 def _suggest(

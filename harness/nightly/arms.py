@@ -152,6 +152,9 @@ def _arm_comparison(
         passed = True
     else:
         passed = not any(number.judgement == "regression" for number in comparison.numbers)
+        passed = passed and not any(
+            common.judgement in ("regression", "scattered") for common in comparison.common
+        )
         summary = _summarize(comparison)
     numbers = comparison.numbers if comparison else ()
     changed = [number for number in numbers if number.judgement not in _UNCHANGED]
@@ -187,7 +190,17 @@ def _summarize(comparison: HistoryComparison) -> str:
     counts: Counter[str] = Counter(number.judgement for number in comparison.numbers)
     total = len(comparison.numbers)
     names = {"regression": "regressions", "improvement": "improvements", "changed": "changes"}
-    found = [f"{counts[kind]} {name}" for kind, name in names.items() if counts[kind]]
+    found = [
+        f"all operators {100 * common.change.value:+.1f} % ({common.board_unit})"
+        for common in comparison.common
+        if common.judgement in ("regression", "improvement")
+    ]
+    found += [
+        f"most operators off by {100 * common.typical:.1f} % ({common.board_unit})"
+        for common in comparison.common
+        if common.judgement == "scattered"
+    ]
+    found += [f"{counts[kind]} {name}" for kind, name in names.items() if counts[kind]]
     found += [f"{counts[kind]} {kind}" for kind in ("appeared", "vanished") if counts[kind]]
     if counts["too little"]:
         found.append(f"too few samples of {counts['too little']}")

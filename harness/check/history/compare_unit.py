@@ -16,7 +16,7 @@ import numpy as np
 
 from harness.check.history.common_shift import CommonFactors, common_factors, share_moved
 from harness.check.history.comparison import CommonChange, Compared, Interval, Mode
-from harness.check.history.estimate import Estimate, between, estimate, exact_change
+from harness.check.history.estimate import Estimate, between, estimate, exact_change, paired
 from harness.check.history.group_sessions import MetricHistory, UnitHistory
 from harness.check.history.modes import mode_of, modes_of, without_modes
 from harness.check.history.noise import (
@@ -37,7 +37,7 @@ _EVIDENT_TICKS: Final = 1000.0
 """Ticks of the longest of several times that never vary, from which the clock would show a noise of
 0.1 %; a shorter time may vary by less than a tick."""
 
-_ROUNDING: Final = 1 / np.sqrt(12)
+_ROUNDING: Final = 12**-0.5
 """Standard deviation of rounding to a tick, in ticks."""
 
 
@@ -80,6 +80,7 @@ class _OperatorGroup:
     scatter: float = 1.0
     scatter_p: float = 1.0
     scatters: Floats | None = None
+    paired_error: float = 0.0
 
 
 def compare_unit(
@@ -182,6 +183,8 @@ def _prepare(
             rounding.append(of_clock / float(np.median(earlier.values)))
     learnt = dict(zip(noises, pooled([*noises.values()], rounding), strict=True))
     group = _OperatorGroup(samples, modes, shares, learnt, factors)
+    if factors is not None:
+        group = replace(group, paired_error=_paired_error(group, limits.min_results))
     if factors is None or len(learnt) < POOLED:
         return group
     changes = []
@@ -198,13 +201,30 @@ def _prepare(
     return replace(group, noises=wider, scatter=scatter, scatter_p=chance, scatters=every)
 
 
+def _paired_error(group: _OperatorGroup, least: int) -> float:
+    """Return the median error of the operators' paired changes, as a share; 0 without pairs."""
+    errors = []
+    for samples in group.samples.values():
+        pairs = paired(samples.baseline_points, samples.now, least, 0.0)
+        if pairs is not None and pairs.baseline > 0:
+            errors.append(pairs.error / pairs.baseline)
+    return float(np.median(errors)) if len(errors) >= POOLED else 0.0
+
+
 def _evaluate(
     unit: UnitHistory, metric: Metric, group: _OperatorGroup, limits: HistoryLimits
 ) -> Evaluated:
     samples, modes = group.samples[metric], group.modes[metric]
     noise = group.noises.get(metric)
     rounding = _ROUNDING * unit.tick(metric)
-    found = estimate(samples.baseline_points, samples.now, noise, limits.min_results, rounding)
+    found = estimate(
+        samples.baseline_points,
+        samples.now,
+        noise,
+        limits.min_results,
+        rounding,
+        group.paired_error,
+    )
     number = _number(unit, metric, samples, limits)
     common = 0.0 if group.factors is None else group.factors.change
     number = msgspec.structs.replace(
@@ -300,12 +320,15 @@ def _with_estimate(
 
 def _too_little(number: Compared, samples: MetricHistory, limits: HistoryLimits) -> Compared:
     sessions = len(np.unique(samples.earlier.sessions))
+    reason = f"history has {sessions} sessions of it, {limits.min_results} are needed"
+    if sessions >= limits.min_results:
+        reason = "most earlier times are shorter than a tick of the clock"
     return msgspec.structs.replace(
         number,
         judgement="too little",
         current=float(np.median(samples.now.values)),
         baseline=_median_interval(samples.baseline_points),
-        reason=f"history has {sessions} sessions of it, {limits.min_results} are needed",
+        reason=reason,
     )
 
 
@@ -353,7 +376,7 @@ def _common(
     )
     if found is None:
         return EvaluatedCommon(msgspec.structs.replace(common, judgement="too little"), None)
-    paired = sum(
+    in_pairs = sum(
         one.estimate is not None and one.estimate.method != "between sessions"
         for one in (evaluated[metric] for metric in group.samples)
     )
@@ -363,7 +386,7 @@ def _common(
         p=found.p,
         noise=found.noise,
         # Pairs have an error of their own, to which sessions that are wild contribute.
-        scatter_p=group.scatter_p if 2 * paired < len(group.samples) else 1.0,
+        scatter_p=group.scatter_p if 2 * in_pairs < len(group.samples) else 1.0,
     )
     return EvaluatedCommon(common, found)
 

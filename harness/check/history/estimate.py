@@ -17,7 +17,7 @@ tests need complete samples per design, so the estimates are computed here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -36,6 +36,9 @@ TRIMMED: Final = 0.25
 
 _KEPT: Final = 10
 """Values that trimming leaves at least: of fewer, the error of the mean would not be known."""
+
+_PRIOR: Final = 4.0
+"""Degrees of freedom that the errors of all operators count like in the error of each."""
 
 _MIN_FREEDOM: Final = 4
 """Degrees of freedom needed to estimate the spread within sessions."""
@@ -124,7 +127,12 @@ class Estimate:
 
 
 def estimate(
-    baseline: Points, now: Points, noise: SessionNoise | None, least: int, rounding: float
+    baseline: Points,
+    now: Points,
+    noise: SessionNoise | None,
+    least: int,
+    rounding: float,
+    typical: float = 0.0,
 ) -> Estimate | None:
     """Estimate the change from ``baseline`` to ``now`` by the most precise design.
 
@@ -134,21 +142,26 @@ def estimate(
         noise: Noise between sessions; None if history has too few.
         least: Sessions needed for pairs.
         rounding: Standard deviation of the clock's rounding.
+        typical: Error of the paired change of other operators, as a share; 0 if unknown.
 
     Returns:
         None if there are too few sessions for any design.
     """
-    found = [*_designs(baseline, now, noise, least, rounding)]
+    found = [*_designs(baseline, now, noise, least, rounding, typical)]
     return min(found, key=lambda one: one.reach(_TYPICAL), default=None)
 
 
 def _designs(
-    baseline: Points, now: Points, noise: SessionNoise | None, least: int, rounding: float
+    baseline: Points,
+    now: Points,
+    noise: SessionNoise | None,
+    least: int,
+    rounding: float,
+    typical: float,
 ) -> Iterator[Estimate]:
-    common = np.intersect1d(baseline.sessions, now.sessions)
-    if len(common) >= least:
-        yield _paired(baseline, now, common, rounding)
-    elif len(common):
+    if (pairs := paired(baseline, now, least, rounding)) is not None:
+        yield _moderated(pairs, typical)
+    elif len(common := np.intersect1d(baseline.sessions, now.sessions)):
         sides = [side.where(np.isin(side.sessions, common)) for side in (baseline, now)]
         if sum(map(len, sides)) - len(common) - 1 >= _MIN_FREEDOM:
             yield _within(sides[0], sides[1], rounding)
@@ -156,7 +169,24 @@ def _designs(
         yield between(baseline, now, noise)
 
 
-def _paired(baseline: Points, now: Points, common: Any, rounding: float) -> Estimate:
+def _moderated(pairs: Estimate, typical: float) -> Estimate:
+    """Return the estimate with an error that agrees with those of other operators.
+
+    A few differences may agree by chance, so the error of others counts like ``_PRIOR`` degrees of
+    freedom (Smyth 2004). They are not added, because operators differ.
+    """
+    if not typical:
+        return pairs
+    others = typical * abs(pairs.baseline)
+    squares = _PRIOR * others**2 + pairs.freedom * pairs.error**2
+    return replace(pairs, error=float(np.sqrt(squares / (_PRIOR + pairs.freedom))))
+
+
+def paired(baseline: Points, now: Points, least: int, rounding: float) -> Estimate | None:
+    """Compare within the sessions that have both sides; None if there are fewer than ``least``."""
+    common = np.intersect1d(baseline.sessions, now.sessions)
+    if len(common) < least:
+        return None
     before, after = (_medians(side, common) for side in (baseline, now))
     differences = after - before
     differences[np.abs(differences) <= _ROUNDING * np.abs(before)] = 0.0

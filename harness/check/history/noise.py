@@ -135,16 +135,16 @@ def session_noise(points: Points, least: int, rounding: float) -> SessionNoise |
     """Return the noise of a metric by itself.
 
     Args:
-        points: All earlier values; their levels are positive.
+        points: All earlier values.
         least: Sessions needed.
         rounding: Standard deviation of the clock's rounding, in the metric's unit: the smallest
             noise that there can be.
 
     Returns:
-        None with too few sessions.
+        None with too few sessions, or with times of no ticks, which have no shares.
     """
     cells = points.cells_in_time
-    if len(cells) < least:
+    if len(cells) < least or float(np.median(cells.values)) <= 0:
         return None
     residuals, deviations, results = [], [], []
     for chain in _chains(cells):
