@@ -53,7 +53,7 @@ def resolve(
                     hint="`etharness history baseline list` lists them",
                 )
             # A person chose these results, so they count even if they failed.
-            found = select_rows(connection, replace(scope, ids=ids, sound=None, newest=None))
+            found = select_rows(connection, replace(scope, ids=ids, complete=None, newest=None))
         case "commit":
             matching = commits(connection, scope, ref.what)
             if len(matching) > 1:
@@ -68,7 +68,8 @@ def resolve(
                 if row.commit_id == number
             ]
         case "last":
-            found = newest(connection, scope, without, int(ref.what))
+            sound = replace(scope, sound=scope.complete)
+            found = newest(connection, sound, without, int(ref.what))
     found = [row for row in found if row.own_id not in without]
     if not found:
         raise NotComparableError(

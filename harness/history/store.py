@@ -11,17 +11,18 @@ from sqlalchemy import Connection, func, select
 from harness.analyze.compare import EXECUTIONS, Executions
 from harness.check.history.baseline import DEFAULT_BASELINE, BaselineRef
 from harness.check.history.measure import TIME_STATISTICS
-from harness.check.history.samples import History
+from harness.check.history.samples import Decision, History, Provenance
 from harness.check.history.stored import NamedBaseline, StoredResult, StoreInfo, Tested
 from harness.check.subject import Subject
 from harness.errors import NotComparableError, UsageError
 from harness.export.chunked_writer import write_pieces
-from harness.history import baselines, exporting, reading, writing
+from harness.history import baselines, exporting, reading, triage, writing
 from harness.history.database import Database, parse_url
-from harness.history.entries import Selection, entry_of
+from harness.history.entries import Selection, entry_of, with_verdict
 from harness.history.interning import Interned
 from harness.history.tables import (
     BASELINE,
+    DECISION,
     METRIC,
     NAME,
     NUMBER,
@@ -169,6 +170,8 @@ class Store:
         before: str | None = None,
         unsound: bool = False,
         pattern: str | None = None,
+        settings: str | None = None,
+        judged: Provenance | None = None,
     ) -> History:
         """Return earlier results of one model and method on one type of board.
 
@@ -183,8 +186,11 @@ class Store:
             without: Ids of results to leave out, such as the one to evaluate.
             window: Number of the newest results to return beside the baseline, for noise and trend.
             before: Only results that began earlier than this, ISO 8601.
-            unsound: Include results that failed, were cut off or lost events.
+            unsound: Include results that are not complete.
             pattern: Only metrics with matching names, as with ``fnmatch``.
+            settings: Only results with these measurement settings, by their key.
+            judged: The result to evaluate. What began after its occasion is left out, as it was
+                not known then; decisions that count for the result are followed.
 
         Raises:
             NotComparableError: The baseline matches no result.
@@ -193,23 +199,37 @@ class Store:
         _check_choice("executions", executions, EXECUTIONS)
         for statistic in statistics:
             _check_choice("statistic", statistic, TIME_STATISTICS)
-        sound = None if unsound else True
-        scope = Selection(board, unit, model, method, before=before, sound=sound)
+        scope = Selection(
+            *(board, unit, model, method),
+            before=before,
+            complete=None if unsound else True,
+            settings=settings,
+        )
         excluded = frozenset(without)
 
         def read(connection: Connection) -> History:
+            known = scope if judged is None else reading.known_then(connection, scope, judged)
             in_baseline = []
             if baseline is not None:
-                in_baseline = baselines.resolve(connection, baseline, scope, excluded)
-            in_window = baselines.newest(connection, scope, excluded, window)
-            rows = {row.id: row for row in (*in_window, *in_baseline)}
+                # A name or a commit is a choice of its own, whenever its results were made.
+                of_baseline = known if baseline.how == "last" else scope
+                in_baseline = baselines.resolve(connection, baseline, of_baseline, excluded)
+            in_window = baselines.newest(connection, known, excluded, window)
+            decided = triage.decisions(connection, known)
+            at_levels = []
+            if judged is not None:
+                at_levels = triage.results_at_levels(connection, known, decided, excluded)
+            rows = {row.id: row for row in (*in_window, *at_levels, *in_baseline)}
             ordered = sorted(rows.values(), key=lambda row: (row.started_us, row.own_id))
-            of_baseline = {row.id for row in in_baseline}
+            numbers = {row.id for row in in_baseline}
             return History(
                 results=tuple(reading.provenances(connection, ordered)),
                 series=reading.series(connection, ordered, statistics, executions, pattern),
-                baseline=tuple(index for index, row in enumerate(ordered) if row.id in of_baseline),
+                baseline=tuple(index for index, row in enumerate(ordered) if row.id in numbers),
                 description=baseline.description if baseline is not None else "",
+                failed=tuple(index for index, row in enumerate(ordered) if not row.sound),
+                rolling=baseline is not None and baseline.how == "last",
+                decisions=tuple(decided),
             )
 
         return self._database.read(read)
@@ -224,6 +244,43 @@ class Store:
             lambda connection: baselines.name_results(connection, name, ids, self._interned)
         )
         self._interned.update(numbers)
+
+    def decide(self, scope: triage.SeriesScope, made: Sequence[Decision]) -> None:
+        """Record decisions about changes of series in ``scope``.
+
+        Earlier decisions about the same series stay recorded, but no longer count.
+        """
+        numbers = self._database.write(
+            lambda connection: triage.add_decisions(connection, scope, made, self._interned)
+        )
+        self._interned.update(numbers)
+
+    def decisions(self, selection: Selection = Selection()) -> list[Decision]:  # noqa: B008 - frozen
+        """Return the decisions about series, in the order in which they were made.
+
+        Args:
+            selection: Board, unit, model, method and settings of the series.
+        """
+        return self._database.read(lambda connection: triage.decisions(connection, selection))
+
+    def record_verdict(self, own_id: str, verdict: VerdictRecord) -> bool:
+        """Record a verdict that was given after a result was added.
+
+        Returns:
+            Whether it differs from the recorded one; False if there is no such result.
+
+        Raises:
+            UsageError: The store is not writable.
+            InfrastructureError: The store is locked, full or unreachable.
+        """
+        found = self.results(Selection(ids=[own_id]))
+        if not found or (changed := with_verdict(found[0], verdict)) == found[0]:
+            return False
+        numbers = self._database.write(
+            lambda connection: writing.replace_verdict(connection, changed, self._interned)
+        )
+        self._interned.update(numbers)
+        return True
 
     def baselines(self) -> list[NamedBaseline]:
         """Return the named baselines."""
@@ -312,6 +369,7 @@ class Store:
             "metrics": METRIC,
             "names": NAME,
             "baselines": BASELINE,
+            "decisions": DECISION,
         }
 
         def read(connection: Connection) -> StoreInfo:

@@ -233,7 +233,7 @@ def _origin(provenance: Provenance) -> list[str]:
 
 def _when(provenance: Provenance) -> list[str]:
     commit, dirty, _ = provenance.commit.partition("-dirty")
-    started = provenance.started_utc.removesuffix("+00:00")
+    started, _, _ = provenance.started_utc.removesuffix("+00:00").partition(".")
     return [started, provenance.unit, commit[:_COMMIT] + dirty]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,10 +18,11 @@ from harness.check.history.measure import durations_of, numbers_of
 from harness.check.history.samples import History, Measured, Provenance, occasion_of, origin_of
 from harness.check.history.settings import HistoryLimits
 from harness.check.subject import Subject
-from harness.errors import NotComparableError
+from harness.errors import HarnessError, NotComparableError
 from harness.history import default_history, open_store
 from harness.history.entries import provenance_of
 from harness.history.history_json import decode_history, encode_history
+from harness.records.measurement import describe_difference, settings_key
 from harness.records.result import Result
 from harness.records.trace import OPERATOR_CALL
 from harness.runs.directory import HISTORY, RunDirectory
@@ -45,10 +46,11 @@ class HistoryRef:
     def fetch(
         self, judged: Provenance, limits: HistoryLimits, also: Collection[str] = ()
     ) -> History:
-        """Read the results to compare ``judged`` with: the same board and model, on any unit.
+        """Read the results to compare ``judged`` with.
 
-        A ``last:N`` baseline leaves out results of the same unit, commit and session, and may be
-        empty.
+        They are of the same board, model and method, on any unit, measured with the same settings,
+        and known when the occasion of ``judged`` had ended. A ``last:N`` baseline leaves out
+        results of the same unit, commit and session, and may be empty.
 
         Args:
             judged: Provenance of the result to evaluate.
@@ -56,27 +58,50 @@ class HistoryRef:
             also: Ids of further results to leave out.
 
         Raises:
-            NotComparableError: The baseline matches no result.
+            NotComparableError: The baseline matches no result, or only results with other
+                measurement settings.
             UsageError: There is no such store, or the baseline matches several commits.
             InfrastructureError: The store does not answer.
         """
         baseline = self.baseline
-        try:
-            with self._open() as store:
+        with self._open() as store:
+            try:
                 found = store.history(
                     *(judged.board, judged.model, judged.method),
                     statistics=limits.statistics,
                     baseline=baseline,
                     without=(judged.id, *also),
+                    settings=settings_key(judged.settings),
+                    judged=judged,
                 )
-        except NotComparableError:
-            if baseline.how != "last":
+            except NotComparableError as error:
+                others = self._with_other_settings(store, judged, also)
+                if baseline.how == "last":
+                    return _empty_history(baseline, others, judged)
+                if others:
+                    raise _not_comparable(baseline, others, judged) from error
                 raise
-            return History(description=baseline.description)
         # An operator-call scope repeats the time of the operator inside it.
         series = tuple(one for one in found.series if one.metric.name != OPERATOR_CALL)
         history = msgspec.structs.replace(found, series=series)
         return _without_own(history, judged) if baseline.how == "last" else history
+
+    def _with_other_settings(
+        self, store: Store, judged: Provenance, also: Collection[str]
+    ) -> tuple[Provenance, ...]:
+        """Return the results that would be the baseline if settings did not matter."""
+        try:
+            found = store.history(
+                *(judged.board, judged.model, judged.method),
+                baseline=self.baseline,
+                without=(judged.id, *also),
+                judged=judged,
+                window=0,
+                pattern="",  # no numbers
+            )
+        except HarnessError:
+            return ()
+        return tuple(found.results[place] for place in found.baseline)
 
     def check(self) -> None:
         """Check that the store can be opened, before a run that needs it later.
@@ -105,6 +130,32 @@ def history_of(url: str | None, baseline: BaselineRef | str | None) -> HistoryRe
     if isinstance(baseline, str):
         baseline = parse_baseline(baseline) if baseline else None
     return HistoryRef(url or default_history(), baseline or DEFAULT_BASELINE)
+
+
+def _empty_history(
+    baseline: BaselineRef, others: Sequence[Provenance], judged: Provenance
+) -> History:
+    """Return the history of the first night of a series, with a note about other series."""
+    notes: tuple[str, ...] = ()
+    if others:
+        notes = (_other_settings("earlier results were", others, judged),)
+    return History(description=baseline.description, rolling=True, notes=notes)
+
+
+def _not_comparable(
+    baseline: BaselineRef, others: Sequence[Provenance], judged: Provenance
+) -> NotComparableError:
+    """Return the error for a baseline that was measured with other settings."""
+    return NotComparableError(
+        _other_settings(f"baseline {baseline} was", others, judged),
+        hint="run again with the settings of the baseline, or measure a baseline with these",
+    )
+
+
+def _other_settings(subject: str, others: Sequence[Provenance], judged: Provenance) -> str:
+    """Describe in which settings earlier results differ from the result to evaluate."""
+    old, new = describe_difference(others[-1].settings, judged.settings)
+    return f"not comparable: {subject} measured with {old}, this run with {new}"
 
 
 def _without_own(history: History, judged: Provenance) -> History:

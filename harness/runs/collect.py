@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Final
 
+from msgspec.structs import replace
+
 from harness.analyze.alignment import Steadiness
 from harness.analyze.ticks import durations, without_wraps
-from harness.config.board import Board
+from harness.config.board import Board, SerialTarget
 from harness.decode.device_log import join_debug_buffers, split_chunk
 from harness.decode.ed00 import LeftOut, left_out, write_ed00
 from harness.decode.program import Call, Method
@@ -17,10 +19,11 @@ from harness.decode.pte import read_program
 from harness.errors import DeviceRefusedError, FormatError, PartialReadError
 from harness.link.run import RunOutcome
 from harness.link.session import Session
-from harness.link.values import TargetInfo
+from harness.link.values import ModelInfo, TargetInfo
 from harness.link.wire import Region, Status
 from harness.records.clock_domain import Ping
-from harness.records.result import DelegateCall, TargetRecord, TraceSummary
+from harness.records.measurement import MeasurementSettings
+from harness.records.result import DelegateCall, TargetRecord, TensorRecord, TraceSummary
 from harness.records.trace import NO_CLOCK, Kind, Stack, Trace
 from harness.runs.directory import (
     DEBUG_BUFFER,
@@ -56,6 +59,27 @@ def describe_target(info: TargetInfo) -> TargetRecord:
         probe_ticks=info.probe_ticks,
         probe_pairs=info.probe_pairs,
         operators=info.operators,
+    )
+
+
+def with_firmware(settings: MeasurementSettings, board: Board) -> MeasurementSettings:
+    """Add the runtime and the build of firmware that is built and started here.
+
+    They are not known of a board's own firmware, which may have been flashed by another version.
+    """
+    build = None if isinstance(board.target, SerialTarget) else board.build
+    if build is None:
+        return settings
+    runtime = "executorch" if build.executorch else "etharness"
+    return replace(settings, runtime=runtime, build=build.preset)
+
+
+def dynamic_sizes(info: ModelInfo, inputs: Sequence[TensorRecord]) -> str:
+    """Return the sizes of dynamic inputs, which decide how much is computed."""
+    return ", ".join(
+        f"{index}: {'x'.join(map(str, given.sizes))}"
+        for index, (given, tensor) in enumerate(zip(inputs, info.inputs, strict=True))
+        if tensor.dynamic
     )
 
 

@@ -56,12 +56,14 @@ from harness.resources import find_model
 from harness.runs.collect import (
     delegate_calls,
     describe_target,
+    dynamic_sizes,
     planned_sizes,
     pull_trace,
     read_method,
     record_pings,
     record_restart,
     steadiness_of,
+    with_firmware,
 )
 from harness.runs.directory import CONSOLE, PARTIAL, RunDirectory
 from harness.runs.evaluation import evaluate_run, verdict_record, with_evidence
@@ -208,7 +210,7 @@ class _Run:
         self.result = Result(
             id=own_id,
             tool_version=__version__,
-            started_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+            started_utc=datetime.now(UTC).isoformat(timespec="milliseconds"),
             duration_s=0.0,
             board=board.name,
             port=request.port_name,
@@ -219,6 +221,7 @@ class _Run:
             runs_completed=0,
             seed=request.seed,
             time_scales=time_scales,
+            settings=with_firmware(request.settings, board),
             exit_code=InfrastructureError.exit_code,
             failure=unfinished,
         )
@@ -360,6 +363,9 @@ class _Run:
             session.set_input(index, to_bytes(array, tensor), sizes=sizes)
             file = self.directory.write_tensor(f"inputs/{index}.npy", array)
             inputs.append(TensorRecord(tensor.scalar_type, array.shape, array.nbytes, file))
+        if self.result.settings is not None:
+            dynamic = dynamic_sizes(info, inputs)
+            self._update(settings=replace(self.result.settings, inputs=dynamic))
         method = read_method(self.model, self.request.method)
         self._update(
             model=Model(

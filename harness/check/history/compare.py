@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from harness.check.history.compare_metric import compare_metric, exceeds_limits
 from harness.check.history.comparison import Compared, Confirmation, HistoryComparison, Judgement
+from harness.check.history.decisions import with_decisions
 from harness.check.history.group_sessions import MetricHistory, UnitHistory, group_by_unit
 from harness.check.history.modes import find_modes
 from harness.check.history.samples import Floats, History, Measured, Metric
@@ -66,14 +67,15 @@ def compare_with_history(
     numbers = with_confirmations(numbers, [*units, *witnesses], limits)
     if durations:
         numbers = [_with_modes_within(number, durations) for number in numbers]
-    return HistoryComparison(
+    found = HistoryComparison(
         description=history.description,
         limits=limits,
         commit=candidates[0].provenance.commit if candidates else "",
         units=tuple(unit.unit for unit in units),
         numbers=tuple(sorted(numbers, key=_sort_key)),
-        notes=tuple(notes),
+        notes=(*history.notes, *notes),
     )
+    return with_decisions(found, history, [item.provenance for item in candidates])
 
 
 def _compare_unit(unit: UnitHistory, limits: HistoryLimits, notes: list[str]) -> Iterator[Compared]:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from harness.check.history.samples import Metric
+from harness.check.history.samples import Decision, Metric
 from harness.check.history.settings import HistoryLimits
 
 Judgement = Literal[
@@ -82,6 +82,7 @@ class MetricStep(msgspec.Struct, frozen=True, kw_only=True):
         size: Difference of the levels.
         before: Level before the step.
         p: P-value of a step of this size anywhere in the series.
+        undecided: The baseline has results after this increase, and nobody accepted it.
     """
 
     last_good: str
@@ -91,6 +92,7 @@ class MetricStep(msgspec.Struct, frozen=True, kw_only=True):
     size: Interval
     before: float
     p: float
+    undecided: bool = False
 
 
 class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +136,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         relative_limit: Relative limit of the change.
         absolute_limit: Absolute limit of the change, in the metric's unit.
         reason: Explanation of the judgement.
+        decision: What a person decided about a change of the metric; None for no decision.
+        decision_holds: Whether the level of the decision is the baseline.
     """
 
     metric: Metric
@@ -158,6 +162,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     relative_limit: float = 0.0
     absolute_limit: float = 0.0
     reason: str = ""
+    decision: Decision | None = None
+    decision_holds: bool = False
 
 
 class HistoryComparison(msgspec.Struct, frozen=True, kw_only=True):

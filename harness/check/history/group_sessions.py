@@ -8,7 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
+from harness.check.history.decisions import baseline_of_series, decisions_for, series_of
 from harness.check.history.samples import (
+    Decision,
     History,
     Ints,
     Measured,
@@ -17,8 +19,8 @@ from harness.check.history.samples import (
     Provenance,
     Sample,
     numbered,
-    occasion_of,
     origin_of,
+    repeat_key,
     session_of,
 )
 from harness.errors import UsageError
@@ -63,6 +65,7 @@ class UnitHistory:
     _series: Mapping[Metric, tuple[tuple[int, ...], tuple[Sample, ...]]]
     _baseline: frozenset[int]
     _measured: tuple[Measured, ...]
+    _history: History = History()
 
     @cached_property
     def results(self) -> tuple[Provenance, ...]:
@@ -106,7 +109,25 @@ class UnitHistory:
             if metric in item.samples
         ]
         baseline = np.array([place in self._baseline for place, _ in here], bool)
+        decision = self._decisions.get(series_of(metric))
+        if decision is not None and unit == self.unit:
+            baseline = baseline_of_series(
+                decision,
+                self._measured[0].provenance,
+                [self.earlier[place] for place, _ in here],
+                [place in self._failed for place, _ in here],
+                baseline,
+                rolling=self._history.rolling,
+            )
         return MetricHistory(self._points(here), baseline, self._points(now))
+
+    @cached_property
+    def _failed(self) -> frozenset[int]:
+        return frozenset(self._history.failed)
+
+    @cached_property
+    def _decisions(self) -> dict[Metric, Decision]:
+        return decisions_for(self._history.decisions, self._measured[0].provenance)
 
     def _points(self, found: Sequence[tuple[int, float]]) -> Points:
         places = np.array([place for place, _ in found], np.int64)
@@ -162,7 +183,7 @@ def group_by_unit(
         UsageError: The candidates are of several commits.
     """
     ids = {item.provenance.id for item in candidates}
-    keys = {_repeat_key(item.provenance) for item in candidates}
+    keys = {repeat_key(item.provenance) for item in candidates}
     origins = {origin_of(item.provenance) for item in candidates}
     if len(origins) > 1:
         commits = ", ".join(sorted({item.provenance.commit or "unknown" for item in candidates}))
@@ -176,7 +197,7 @@ def group_by_unit(
     for index, result in enumerate(history.results):
         if result.id in ids:
             continue
-        if index not in baseline and _repeat_key(result) in keys:
+        if index not in baseline and repeat_key(result) in keys:
             repeats.append(index)
         elif index not in baseline and origin_of(result) in origins and result.unit not in units:
             witnesses.append(index)
@@ -193,6 +214,7 @@ def group_by_unit(
                 series,
                 frozenset(baseline),
                 tuple(item for item in results if item.provenance.unit == unit),
+                history,
             )
             for unit in dict.fromkeys(item.provenance.unit for item in results)
         ]
@@ -201,10 +223,6 @@ def group_by_unit(
         by_unit([*candidates, *_measured(history, repeats)]),
         by_unit(_measured(history, witnesses)),
     )
-
-
-def _repeat_key(result: Provenance) -> tuple[str, str, str]:
-    return result.unit, origin_of(result), occasion_of(result)
 
 
 def _only(
