@@ -15,7 +15,6 @@ from harness.check.subject import Subject, model_name
 from harness.records.result import Result, VerdictRecord, bytes_carried, corrupt_frames
 from harness.records.trace import NOTHING_LOST, Losses
 
-
 _INVARIANT: Final = "I"
 """First letter of the codes of invariants."""
 

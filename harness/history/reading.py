@@ -30,7 +30,7 @@ from harness.export.values import escaped, unescaped
 from harness.history.entries import Selection
 from harness.history.interning import batches, known_metrics, known_names, name_digest
 from harness.history.tables import BITS, CLOCK, CODE, METRIC, NAME, NUMBER, RESULT, TIME
-from harness.records.measurement import UNRECORDED, settings_of_key
+from harness.records.measurement import UNRECORDED, MeasurementSettings, settings_of_key
 from harness.records.result import UNFINISHED, ClockQuality, microseconds
 from harness.records.trace import Losses
 
@@ -152,6 +152,20 @@ def provenances(connection: Connection, rows: Sequence[Row[Any]]) -> list[Proven
     return [_provenance(row, names) for row in rows]
 
 
+def settings_used(connection: Connection, selection: Selection) -> list[MeasurementSettings | None]:
+    """Return the measurement settings of the selected results, the newest last."""
+    newest = func.max(RESULT.c.started_us)
+    query = (
+        select(RESULT.c.settings_id)
+        .where(*_conditions(selection))
+        .group_by(RESULT.c.settings_id)
+        .order_by(newest)
+    )
+    numbers = [*connection.scalars(query)]
+    names = known_names(connection, {number for number in numbers if number is not None})
+    return [settings_of_key(names[n]) if n is not None else None for n in numbers]
+
+
 def tested(connection: Connection) -> list[Tested]:
     """Return every combination of board, model and method, with its number of results."""
     columns = (RESULT.c.board_id, RESULT.c.model_id, RESULT.c.method_id)
@@ -256,10 +270,8 @@ def _conditions(selection: Selection) -> Iterator[ColumnElement[bool]]:
         yield RESULT.c.started_us <= selection.until_us
     if selection.before is not None:
         yield RESULT.c.started_us < microseconds(selection.before)
-    if selection.settings == UNRECORDED:
-        yield RESULT.c.settings_id.is_(None)
-    elif selection.settings is not None:
-        yield RESULT.c.settings_id == number_of(selection.settings)
+    if selection.settings is not None:
+        yield with_settings(RESULT.c.settings_id, selection.settings)
     for column, value in (
         (RESULT.c.passed, selection.passed),
         (RESULT.c.complete, selection.complete),
@@ -272,6 +284,11 @@ def _conditions(selection: Selection) -> Iterator[ColumnElement[bool]]:
 def number_of(name: str) -> ScalarSelect[int]:
     """Return a subquery for the number of a name; its result is NULL for an unknown name."""
     return select(NAME.c.id).where(NAME.c.digest == name_digest(name)).scalar_subquery()
+
+
+def with_settings(column: ColumnElement[Any], key: str) -> ColumnElement[bool]:
+    """Return the condition that ``column`` refers to the measurement settings of this key."""
+    return column.is_(None) if key == UNRECORDED else column == number_of(key)
 
 
 def _starts_with(prefix: str) -> ColumnElement[bool]:

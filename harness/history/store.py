@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Row, func, select
 
 from harness.analyze.compare import EXECUTIONS, Executions
 from harness.check.history.baseline import DEFAULT_BASELINE, BaselineRef
@@ -30,6 +33,12 @@ from harness.history.tables import (
     TIME,
     ensure_schema,
     version_of,
+)
+from harness.records.measurement import (
+    UNRECORDED,
+    MeasurementSettings,
+    describe_settings,
+    settings_key,
 )
 from harness.records.result import Result, VerdictRecord
 
@@ -216,9 +225,12 @@ class Store:
                 in_baseline = baselines.resolve(connection, baseline, of_baseline, excluded)
             in_window = baselines.newest(connection, known, excluded, window)
             decided = triage.decisions(connection, known)
-            at_levels = []
+            at_levels: list[Row[Any]] = []
+            notes: tuple[str, ...] = ()
             if judged is not None:
                 at_levels = triage.results_at_levels(connection, known, decided, excluded)
+            elif settings is not None:
+                notes = _others(reading.settings_used(connection, replace(scope, settings=None)))
             rows = {row.id: row for row in (*in_window, *at_levels, *in_baseline)}
             ordered = sorted(rows.values(), key=lambda row: (row.started_us, row.own_id))
             numbers = {row.id for row in in_baseline}
@@ -230,6 +242,7 @@ class Store:
                 failed=tuple(index for index, row in enumerate(ordered) if not row.sound),
                 rolling=baseline is not None and baseline.how == "last",
                 decisions=tuple(decided),
+                notes=notes,
             )
 
         return self._database.read(read)
@@ -245,11 +258,41 @@ class Store:
         )
         self._interned.update(numbers)
 
-    def decide(self, scope: triage.SeriesScope, made: Sequence[Decision]) -> None:
-        """Record decisions about changes of series in ``scope``.
+    def settings_like(self, board: str, model: str, method: str, pattern: str | None) -> str:
+        """Return the key of the measurement settings that results have.
+
+        Args:
+            board: Board type.
+            model: File name of the model.
+            method: Method that ran.
+            pattern: ``fnmatch`` pattern for the text of the settings, such as ``*--stream*``; None
+                for those of the newest result.
+
+        Raises:
+            NotComparableError: No result has such settings.
+            UsageError: Results have several such settings.
+        """
+        scope = Selection(board, model=model, method=method)
+        used = self._database.read(lambda connection: reading.settings_used(connection, scope))
+        if pattern is None:
+            return settings_key(used[-1]) if used else UNRECORDED
+        texts = {describe_settings(settings): settings for settings in used}
+        found = [text for text in texts if text == pattern or fnmatchcase(text, pattern)]
+        known = f"known settings: {'; '.join(texts)}"
+        if not found:
+            raise NotComparableError(f"no result was measured with {pattern!r}", hint=known)
+        if len(found) > 1:
+            raise UsageError(f"{pattern!r} matches {len(found)} settings", hint=known)
+        return settings_key(texts[found[0]])
+
+    def record_decisions(
+        self, board: str, model: str, method: str, settings: str, made: Sequence[Decision]
+    ) -> None:
+        """Record decisions about changes of series of a board, model, method and settings.
 
         Earlier decisions about the same series stay recorded, but no longer count.
         """
+        scope = Selection(board, model=model, method=method, settings=settings)
         numbers = self._database.write(
             lambda connection: triage.add_decisions(connection, scope, made, self._interned)
         )
@@ -380,6 +423,12 @@ class Store:
             return StoreInfo(self.location, version_of(connection) or "", rows)
 
         return self._database.read(read)
+
+
+def _others(used: Sequence[MeasurementSettings | None]) -> tuple[str, ...]:
+    """Return a note if results have several measurement settings."""
+    texts = "; ".join(map(describe_settings, used))
+    return (f"results have {len(used)} measurement settings: {texts}",) if len(used) > 1 else ()
 
 
 def _check_choice(what: str, given: str, choices: Sequence[str]) -> None:

@@ -43,8 +43,10 @@ class MeasurementSettings(msgspec.Struct, frozen=True, omit_defaults=True):
         """The settings that differ from the default, as on the command line."""
         default = MeasurementSettings(runtime=self.runtime, build=self.build)
         names = [name for name in _WORDS if getattr(self, name) != getattr(default, name)]
-        return ", ".join(_described(self, names)) or "default settings"
+        return ", ".join(_described(self, names)) or DEFAULT_TEXT
 
+
+DEFAULT_TEXT: Final = "default settings"
 
 UNRECORDED: Final = ""
 """The key of results without recorded settings, of versions that did not record them."""
@@ -80,13 +82,17 @@ def settings_of_key(key: str) -> MeasurementSettings | None:
     return None if key == UNRECORDED else msgspec.json.decode(key, type=MeasurementSettings)
 
 
+def describe_settings(settings: MeasurementSettings | None) -> str:
+    """Return settings as text, also those that were not recorded."""
+    return "settings that were not recorded" if settings is None else str(settings)
+
+
 def describe_difference(
     old: MeasurementSettings | None, new: MeasurementSettings | None
 ) -> tuple[str, str]:
     """Return the settings in which two measurements differ, as text for each of them."""
     if old is None or new is None:
-        unknown = "settings that were not recorded"
-        return (unknown if old is None else str(old)), (unknown if new is None else str(new))
+        return describe_settings(old), describe_settings(new)
     names = [name for name in _WORDS if getattr(old, name) != getattr(new, name)]
     return ", ".join(_described(old, names)), ", ".join(_described(new, names))
 

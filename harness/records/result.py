@@ -249,10 +249,10 @@ class Result(_ResultRecord, frozen=True):
     the run set the device's clock to zero, ``clock_quality`` is the accuracy of event times.
     ``time_scales`` are the tick rates of delegates' events, by pattern (docs/clocks.md). ``id``
     identifies the result. ``unit`` is the physical board, ``commit`` the tested commit, ``session``
-    a label for results recorded together. ``settings`` are how it was
-    measured, null in results of older versions and of `etharness pull`. ``image`` is the firmware
-    size, known only for runs that built the firmware. ``console_left_out`` is the number of bytes omitted from console.log, which
-    has head and tail of the board's console text.
+    a label for results recorded together. ``settings`` are how it was measured, null in results of
+    older versions and of ``etharness pull``. ``image`` is the firmware size, known only for runs
+    that built the firmware. ``console_left_out`` is the number of bytes omitted from console.log,
+    which has head and tail of the board's console text.
     ``files`` are the files of the run directory by name, null until the run has ended and in
     results of older versions. ``digest`` is the SHA-256 of this document without it
     (``digest_of``), "" if ``files`` is null.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,12 +24,15 @@ from harness.history import default_history, open_store
 from harness.history.entries import provenance_of
 from harness.history.history_json import decode_history, encode_history
 from harness.records.measurement import describe_difference, settings_key
-from harness.records.result import Result
+from harness.records.result import Result, VerdictRecord
 from harness.records.trace import OPERATOR_CALL
 from harness.runs.directory import HISTORY, RunDirectory
 
 if TYPE_CHECKING:
     from harness.history.store import Store
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class HistoryRef:
             InfrastructureError: The store does not answer.
         """
         baseline = self.baseline
-        with self._open() as store:
+        with self.open() as store:
             try:
                 found = store.history(
                     *(judged.board, judged.model, judged.method),
@@ -103,6 +107,21 @@ class HistoryRef:
             return ()
         return tuple(found.results[place] for place in found.baseline)
 
+    def record(self, own_id: str, verdict: VerdictRecord) -> None:
+        """Record the verdict of a check against the newest results, if the store has the result.
+
+        Without it a result that failed would become part of that baseline. Verdicts against a
+        baseline that somebody chose say nothing of that, and `etharness history add` records them.
+        A store that cannot be written is left as it is.
+        """
+        if self.baseline.how != "last":
+            return
+        try:
+            with self.open() as store:
+                store.record_verdict(own_id, verdict)
+        except HarnessError as error:
+            _log.warning("the verdict was not recorded in the history: %s", error.message)
+
     def check(self) -> None:
         """Check that the store can be opened, before a run that needs it later.
 
@@ -110,9 +129,10 @@ class HistoryRef:
             UsageError: There is no such store.
             InfrastructureError: The store does not answer.
         """
-        self._open().close()
+        self.open().close()
 
-    def _open(self) -> Store:
+    def open(self) -> Store:
+        """Open the store; create it only for a baseline that may be empty."""
         # The first run has no baseline yet, and may create the history.
         return open_store(self.url, create=self.baseline.how == "last")
 

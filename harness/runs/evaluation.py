@@ -25,11 +25,11 @@ from harness.errors import FormatError, UsageError
 from harness.files import read_tail, shown
 from harness.formatting import with_printable_text
 from harness.history.entries import provenance_of
-from harness.records.result import Result, VerdictRecord, moment
+from harness.records.result import Result, VerdictRecord, encode, moment
 from harness.records.trace import Trace
 from harness.records.verdict import Check, Verdict
 from harness.runs.baseline import HistoryRef, compare_with, load_history, save_history
-from harness.runs.directory import CONSOLE, POSTMORTEM, RunDirectory
+from harness.runs.directory import CHECK, CONSOLE, POSTMORTEM, RunDirectory
 from harness.runs.judged_run import DEFAULT_OPTIONS, JudgedRun, ReadOptions
 from harness.runs.source import Source, load_metadata
 from harness.runs.tensors import compared_outputs
@@ -96,7 +96,7 @@ def judge(
         rules = load_budget(rules, subject.board, subject.model, subject.unit)
     if history is None and directory is not None:
         history = load_history(directory)
-    comparison = None
+    comparison, source = None, history
     if history is not None:
         if result is None:
             raise UsageError(
@@ -109,13 +109,19 @@ def judge(
                 save_history(directory, history)
         comparison = compare_with(history, subject, result, rules)
     verdict = evaluate(subject, rules, comparison)
-    return replace(
+    judged = replace(
         run,
         verdict=Verdict(tuple(map(with_printable_text, verdict.checks))),
         history=history,
         comparison=comparison,
         budget=file,
     )
+    if isinstance(source, HistoryRef) and result is not None and result.files is not None:
+        # A check after the run. The run itself records its verdict with its result.
+        if directory is not None:
+            save_verdict(directory, verdict_record(judged))
+        source.record(result.id, verdict_record(judged))
+    return judged
 
 
 def evaluate_path(
@@ -220,6 +226,28 @@ def verdict_record(run: JudgedRun) -> VerdictRecord:
     """Return the verdict as a result records it."""
     verdict = run.verdict
     return VerdictRecord(passed=verdict.passed, budget=run.budget, checks=verdict.checks)
+
+
+def save_verdict(directory: Path, verdict: VerdictRecord) -> None:
+    """Save a verdict that was given after the run, for the history."""
+    RunDirectory(directory).write_late(CHECK, encode(verdict))
+
+
+def later_verdict(run: RunDirectory) -> VerdictRecord | None:
+    """Return the latest verdict that was given after the run; None if there is none.
+
+    Raises:
+        DamagedError: The file of the check is damaged.
+        FormatError: It is not a verdict.
+    """
+    file = run.path / CHECK
+    if not file.is_file():
+        return None
+    run.load_result()
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=VerdictRecord)
+    except msgspec.DecodeError as error:
+        raise FormatError(f"{file}: invalid verdict: {error}") from error
 
 
 def subject_of(

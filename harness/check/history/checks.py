@@ -229,12 +229,15 @@ def _summary_check(
         )
 
 
-def _subject(number: Compared, several: bool) -> str:
-    metric = number.metric
+def subject_of_metric(metric: Metric) -> str:
+    """Return an operator, allocator or size as checks name it."""
     if metric.kind == "operator":
-        text = subject_of_operator(metric)
-    else:
-        text = ", ".join([metric.name or "(no name)", *filter(None, [metric.statistic])])
+        return subject_of_operator(metric)
+    return ", ".join([metric.name or "(no name)", *filter(None, [metric.statistic])])
+
+
+def _subject(number: Compared, several: bool) -> str:
+    text = subject_of_metric(number.metric)
     return f"{text}, unit {number.board_unit}" if several else text
 
 

@@ -11,7 +11,7 @@ and a step within the baseline fails. A decision gives a series a level, which b
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from harness.check.history.comparison import Compared, HistoryComparison, MetricStep
 from harness.check.history.samples import (
     Decision,
+    Floats,
     History,
     Metric,
     Provenance,
@@ -55,38 +56,59 @@ def decisions_for(decisions: Iterable[Decision], judged: Provenance) -> dict[Met
     }
 
 
-def baseline_of_series(
-    decision: Decision,
+class UsedResults(NamedTuple):
+    """Which earlier results of a series a comparison uses, each of shape (n,).
+
+    Attributes:
+        noise: They show the noise; results whose verdict failed do not.
+        baseline: They are the baseline.
+        shift: Added to the values, so that those before an accepted change show its noise, too.
+    """
+
+    noise: Bools
+    baseline: Bools
+    shift: Floats
+
+
+def used_results(
+    decision: Decision | None,
     judged: Provenance,
     earlier: Sequence[Provenance],
-    failed: Sequence[bool],
+    values: Floats,
+    failed: Bools,
     baseline: Bools,
     *,
     rolling: bool,
-) -> Bools:
-    """Return which earlier results are the baseline of a series with a decision, shape (n,).
+) -> UsedResults:
+    """Return which earlier results of a series a comparison uses.
 
     A baseline that a person named or gave as a commit is replaced only by a level that holds, and
     only if it is older than that.
 
     Args:
-        decision: The decision.
+        decision: The decision about the series; None for no decision.
         judged: A result of the evaluated night.
         earlier: Earlier results of its unit, oldest first.
-        failed: Whether the verdict of each failed.
+        values: The values, shape (n,).
+        failed: Whether the verdict of each failed, shape (n,).
         baseline: Which of them are the baseline without the decision, shape (n,).
         rolling: Whether this baseline is the newest results.
     """
+    no_shift = np.zeros(len(values))
+    unchanged = UsedResults(~failed | baseline, baseline, no_shift)
+    if decision is None:
+        return unchanged
     starts = np.array([microseconds(result.started_utc) for result in earlier], np.int64)
-    red = np.array(failed, bool)
     after = starts >= microseconds(decision.since_utc)
-    holds = decision.holds_on(moment(judged.started_utc).date())
-    if not rolling and not (holds and (baseline & ~after).any()):
-        return baseline
-    covered = starts <= microseconds(decision.at_utc)
-    level = _newest(after & (~red | covered)) if holds else _newest(~after & ~red)
+    before = ~after & ~failed
+    if not decision.holds_on(moment(judged.started_utc).date()):
+        return UsedResults(before, _newest(before), no_shift) if rolling else unchanged
+    level = after & (~failed | (starts <= microseconds(decision.at_utc)))
     # The first night at an accepted level has nothing else to be compared with.
-    return level if level.any() or not holds else baseline
+    if not level.any() or not (rolling or (baseline & ~after).any()):
+        return unchanged
+    change = np.median(values[level]) - np.median(values[before]) if before.any() else 0.0
+    return UsedResults(before | level, _newest(level), np.where(before, change, 0.0))
 
 
 def with_decisions(

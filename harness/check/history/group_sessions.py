@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from harness.check.history.decisions import baseline_of_series, decisions_for, series_of
+from harness.check.history.decisions import decisions_for, series_of, used_results
 from harness.check.history.samples import (
     Decision,
     History,
@@ -31,14 +31,17 @@ class MetricHistory:
     """The values of a metric on one unit.
 
     Attributes:
-        earlier: Values in earlier results, oldest first.
+        earlier: Values in earlier results that show the noise, oldest first. Those before an
+            accepted change are moved to its level.
         baseline: True for the earlier results in the baseline, shape (n,).
         now: Values in the candidate results.
+        series: Values in all earlier results, also of nights that failed; None for ``earlier``.
     """
 
     earlier: Points
     baseline: np.ndarray
     now: Points
+    series: Points | None = None
 
     @cached_property
     def baseline_points(self) -> Points:
@@ -47,8 +50,8 @@ class MetricHistory:
 
     @property
     def all(self) -> Points:
-        """The earlier values, then the current ones."""
-        return self.earlier.followed_by(self.now)
+        """The values of the whole series, then the current ones."""
+        return (self.earlier if self.series is None else self.series).followed_by(self.now)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +68,7 @@ class UnitHistory:
     _series: Mapping[Metric, tuple[tuple[int, ...], tuple[Sample, ...]]]
     _baseline: frozenset[int]
     _measured: tuple[Measured, ...]
-    _history: History = History()
+    _history: History
 
     @cached_property
     def results(self) -> tuple[Provenance, ...]:
@@ -109,17 +112,18 @@ class UnitHistory:
             if metric in item.samples
         ]
         baseline = np.array([place in self._baseline for place, _ in here], bool)
-        decision = self._decisions.get(series_of(metric))
-        if decision is not None and unit == self.unit:
-            baseline = baseline_of_series(
-                decision,
-                self._measured[0].provenance,
-                [self.earlier[place] for place, _ in here],
-                [place in self._failed for place, _ in here],
-                baseline,
-                rolling=self._history.rolling,
-            )
-        return MetricHistory(self._points(here), baseline, self._points(now))
+        points = self._points(here)
+        used = used_results(
+            self._decisions.get(series_of(metric)) if unit == self.unit else None,
+            self._measured[0].provenance,
+            [self.earlier[place] for place, _ in here],
+            points.values,
+            np.array([place in self._failed for place, _ in here], bool),
+            baseline,
+            rolling=self._history.rolling,
+        )
+        earlier = points.with_values(points.values + used.shift).where(used.noise)
+        return MetricHistory(earlier, used.baseline[used.noise], self._points(now), points)
 
     @cached_property
     def _failed(self) -> frozenset[int]:

@@ -122,12 +122,13 @@ class Added(msgspec.Struct, frozen=True):
 
     Attributes:
         path: The directory.
-        state: ``added``; ``there``: already in the store; ``refused``.
+        state: ``added``; ``there``: already in the store; ``updated``: likewise, and a verdict
+            given later was recorded; ``refused``.
         id: Id of the result; "" if unknown.
         reason: Why it was refused, or a warning about an added result.
     """
 
     path: str
-    state: Literal["added", "there", "refused"]
+    state: Literal["added", "there", "updated", "refused"]
     id: str = ""
     reason: str = ""

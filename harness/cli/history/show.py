@@ -10,7 +10,7 @@ from harness.analyze.compare import EXECUTIONS, Executions
 from harness.check.history.measure import TIME_STATISTICS
 from harness.cli.command import SELECTION, PanelCommand, option, panel
 from harness.cli.completers import complete_boards, complete_models, complete_units
-from harness.cli.history.options import history_option, opened
+from harness.cli.history.options import history_option, opened, settings_option
 from harness.cli.options import baseline_of, output_options
 from harness.cli.output import OutputOptions
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     option(
         "--unit", metavar="UNIT", shell_complete=complete_units, help="Only results of this unit."
     ),
+    settings_option,
     option("--before", metavar="TIME", help="Only runs started before this time."),
     option(
         "--last",
@@ -48,7 +49,12 @@ if TYPE_CHECKING:
         type=click.IntRange(1),
         help="Only the newest N results.",
     ),
-    option("--all", "unsound", is_flag=True, help="Include results that failed or lost events."),
+    option(
+        "--all",
+        "unsound",
+        is_flag=True,
+        help="Include results that crashed, were cut off or lost events.",
+    ),
 )
 @panel(
     "View",
@@ -82,6 +88,7 @@ def command(
     model: str | None,
     method: str | None,
     unit: str | None,
+    settings: str | None,
     statistic: str,
     executions: Executions,
     window: int,
@@ -94,11 +101,14 @@ def command(
     """Show how times and sizes changed.
 
     PATTERN selects operators, allocators and sizes by name, such as 'native_call_*' or log_bytes.
-    A single match is shown result by result; of several, the change of each is shown.
+    A single match is shown result by result; of several, the change of each is shown. Decisions
+    about changes follow. Results with other measurement settings are a series of their own.
     """
     with opened(url) as store:
+        tested = store.only_tested(board, model, method)
         found = store.history(
-            *store.only_tested(board, model, method),
+            *tested,
+            settings=store.settings_like(*tested, settings),
             unit=unit,
             statistics=[statistic],
             executions=executions,
