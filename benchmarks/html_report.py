@@ -22,7 +22,7 @@ from harness.records.clock_domain import ClockDomain
 from harness.records.trace import Block, Trace
 from harness.records.verdict import Verdict
 from harness.report.html import html_report
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 from tests.support.reported import FINISHED
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/reports.md"
@@ -62,7 +62,7 @@ def measure(runs: int, operators: int) -> tuple[float, float, int]:
     judged = time.process_time()
     page = html_report(
         [
-            JudgedRun(f"out/{n}", *parts)
+            EvaluatedRun(f"out/{n}", *parts)
             for n, parts in enumerate(zip(subjects, verdicts, results, strict=True))
         ]
     )

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Iterator
 
 from benchmarks import rivals
-from harness.resources import data_directory
+from harness.files import data_directory
 from harness.target.build import build_directory, build_preset
 from tests.support.line import Wire
 from tests.support.mirrors import load_library

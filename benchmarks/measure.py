@@ -25,8 +25,8 @@ from harness.link.session import Session
 from harness.link.wire import Region
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
-from harness.target import start_target
 from harness.target.build import build_firmware, firmware_sizes
+from harness.target.start import start_target
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "firmware_stub/models/kws_int8.pte"
@@ -94,7 +94,7 @@ def code_size() -> Iterator[str]:
     board, _ = load_board("qemu-mps2-an385")
     yield "## Code and RAM on Cortex-M3 (-Os, bytes)"
     yield from ("", "| part | text | data | bss |", "|---|---|---|---|")
-    for size in firmware_sizes(build_firmware(board), board.build.preset):
+    for size in firmware_sizes(build_firmware(board)):
         yield f"| {size.part} | {size.text} | {size.data} | {size.bss} |"
     yield ""
     yield "Objects of a room are summed before unused functions are dropped. Rooms hold no state"

@@ -24,9 +24,9 @@ from harness.decode.device_log import read_log
 from harness.errors import DeviceRefusedError
 from harness.link.session import Session
 from harness.link.wire import Region
-from harness.runs.tensors import from_bytes, to_bytes
-from harness.target import start_target
+from harness.runs.device_data import from_bytes, to_bytes
 from harness.target.build import build_firmware
+from harness.target.start import start_target
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/networks.md"

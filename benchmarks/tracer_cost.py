@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 
 from harness.config.board import load_board
-from harness.resources import data_directory
+from harness.files import data_directory
 from harness.target.build import (
     EXECUTORCH_REMEDY,
     build_firmware,
@@ -149,7 +149,7 @@ def _costs(tracers: Tracers) -> Iterator[str]:
 def _footprint(tracers: Tracers) -> Iterator[str]:
     board, _ = load_board("qemu-mps2-an385")
     firmware = build_firmware(board)
-    [tracer] = [s for s in firmware_sizes(firmware, board.build.preset) if s.part == "tracer"]
+    [tracer] = [s for s in firmware_sizes(firmware) if s.part == "tracer"]
     state = int(_run([str(tracers.ours), "state", "0"]))
     yield ""
     yield "| on x86-64 | ours | ETDumpGen |"

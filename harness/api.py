@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable
 from contextlib import suppress
-from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Unpack
 from weakref import finalize
 from zipfile import is_zipfile
 
@@ -19,38 +17,27 @@ from harness.analyze.call_tree import MergedNode, merged_tree
 from harness.analyze.compare import Comparison, Executions, Statistic, compare
 from harness.analyze.memory import AllocatorTotals, Memory
 from harness.analyze.statistics import OperatorTimes
-from harness.check.budget import Budget, load_budget
-from harness.check.evaluate import DEFAULT_BUDGET
-from harness.check.history.samples import History
+from harness.check.budget import Budget
 from harness.check.subject import Subject
 from harness.config.board import Board
 from harness.config.project import find_project
 from harness.errors import ChecksFailedError, HarnessError, UsageError
-from harness.files import absolute
-from harness.formatting import printable
-from harness.history.entries import provenance_of
+from harness.files import absolute, write_atomic
 from harness.records.result import Failure, Result
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
 from harness.report.description import failure_text
 from harness.runs.add_results import add_reported
 from harness.runs.baseline import HistoryRef, history_of
-from harness.runs.evaluation import find_run, judge
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun, find_run, with_verdict
 from harness.runs.keywords import LoadKeywords, PathLike, RunKeywords, read_options, request_of
+from harness.runs.lookup import EXECUTE, find_allocator, find_operator, find_operators
 from harness.runs.run import run_model
-from harness.runs.source import load_with_options
 
 if TYPE_CHECKING:
     import numpy as np
 
 _log = logging.getLogger(__name__)
-
-EXECUTE: Final = "Execute"
-"""Name of the block of an execution."""
-
-_MOST_NAMES: Final = 12
-"""Names that a message lists."""
 
 
 class RunContext:
@@ -58,7 +45,7 @@ class RunContext:
 
     def find_file(self, path: PathLike) -> Path:
         """Return the absolute path of a file that the caller named."""
-        return absolute(os.fspath(path))
+        return absolute(path)
 
     def verdict_failed(self, error: Callable[[], ChecksFailedError], *, checked: bool) -> None:
         """Take note of a failed verdict; ``checked``: ``Run.check`` asked for it."""
@@ -88,9 +75,8 @@ class Run:
 
     def __init__(
         self,
-        found: JudgedRun,
+        found: EvaluatedRun,
         *,
-        judged: bool = True,
         budget: Path | Budget | None = None,
         against: HistoryRef | None = None,
         context: RunContext | None = None,
@@ -99,13 +85,11 @@ class Run:
 
         Args:
             found: What ran and what it left.
-            judged: Its checks have been evaluated.
             budget: The budget of ``verdict``, instead of the recorded one.
             against: The history of ``verdict``.
             context: Where it is used; None for a plain program.
         """
-        self._found, self._is_judged = found, judged
-        self._budget, self._against = budget, against
+        self._found, self._budget, self._against = found, budget, against
         self._context = context or RunContext()
         self.path = found.directory or absolute(found.title)
         self.directory: Path | None = found.directory
@@ -120,18 +104,16 @@ class Run:
     ) -> Run:
         """Run a model on a board; see ``harness.run``."""
         request, history, progress = request_of(model, board, options)
-        ended: list[JudgedRun] = []
+        ended: list[EvaluatedRun] = []
         try:
             run_model(request, progress, ended.append)
         except BaseException as error:
             if ended:
                 error.add_note(f"the run is kept in {request.output}")
-            if ended and history is not None:
                 with suppress(HarnessError):  # of two failures the first one counts
                     add_reported(history, ended[0])
             raise
-        if history is not None:
-            add_reported(history, ended[0])
+        add_reported(history, ended[0])
         return cls(ended[0], against=request.against)
 
     @classmethod
@@ -143,29 +125,27 @@ class Run:
         **options: Unpack[LoadKeywords],
     ) -> Run:
         """Load a run; see ``harness.load``."""
-        place = absolute(os.fspath(path))
-        rules = budget if isinstance(budget, Budget | None) else absolute(os.fspath(budget))
-        if place.is_file() and is_zipfile(place):
+        file = absolute(path)
+        rules = budget if isinstance(budget, Budget | None) else absolute(budget)
+        if file.is_file() and is_zipfile(file):
             if options:
                 raise UsageError(
-                    f"{place} is a bundle, which is read with the options it records",
+                    f"{file} is a bundle, which is read with the options it records",
                     hint=f"leave out {', '.join(options)}",
                 )
-            return cls._of_bundle(place, rules)
+            return cls._of_bundle(file, rules)
         given = read_options(options)
         fallback = find_project().budget if rules is None else None
-        found = find_run(place, lambda file: load_with_options(file, given), given, fallback)
-        return cls(found, judged=False, budget=rules)
+        found = find_run(file, given, fallback)
+        return cls(found, budget=rules)
 
     @classmethod
     def _of_bundle(cls, bundle: Path, budget: Path | Budget | None) -> Run:
-        from harness.runs.replay import extract_bundle, open_bundle, replay
+        from harness.runs.replay import replay_bundle
 
-        opened = open_bundle(bundle)
         scratch = Path(mkdtemp(prefix="etharness-bundle-"))
         try:
-            extract_bundle(opened, scratch)
-            replayed = replay(opened, scratch)
+            replayed = replay_bundle(bundle, scratch)
         except BaseException:
             rmtree(scratch, ignore_errors=True)
             raise
@@ -177,11 +157,8 @@ class Run:
         return run
 
     def __repr__(self) -> str:
-        if self.result is None:
-            return f"<{self.path.name}>"
-        model = self.result.model
-        what = Path(model.file).name if model is not None else "nothing"
-        return f"<{what} on {self.result.unit}>"
+        what = f"{self.model or 'nothing'} on {self.unit}" if self.result else self.path.name
+        return f"<{what}>"
 
     @property
     def subject(self) -> Subject:
@@ -212,8 +189,8 @@ class Run:
     @property
     def model(self) -> str:
         """Name of the model file; "" if unknown."""
-        known = self.result.model if self.result is not None else None
-        return Path(known.file).name if known is not None else ""
+        known = self.result and self.result.model
+        return Path(known.file).name if known else ""
 
     @property
     def failure(self) -> Failure | None:
@@ -225,15 +202,15 @@ class Run:
         """Outputs of the last execution, one array per output."""
         import numpy as np
 
-        known = self.result.model if self.result is not None else None
-        if known is None or self.directory is None:
+        known = self.result and self.result.model
+        if not known or not self.directory:
             return []
         return [np.load(self.directory / tensor.file) for tensor in known.outputs]
 
     @property
     def verdict(self) -> Verdict:
         """The verdict by the recorded budget and history of the run."""
-        run, against = self._judge()
+        run, against = self._evaluate()
         if not run.verdict:
             self._context.verdict_failed(lambda: self._failed(run, against), checked=False)
         return run.verdict
@@ -266,7 +243,7 @@ class Run:
         """
         __tracebackhide__ = True
         rules = budget if isinstance(budget, Budget | None) else self._context.find_file(budget)
-        run, against = self._judge(rules, history, baseline)
+        run, against = self._evaluate(rules, history, baseline)
         if not run.verdict:
             self._context.verdict_failed(lambda: self._failed(run, against), checked=True)
         return run.verdict
@@ -278,9 +255,9 @@ class Run:
             ChecksFailedError: A check failed; the message says which and why.
             HarnessError: The run did not end: the failure for which it ended.
         """
-        if (error := self._found.error) is not None:
-            raise error
-        run, against = self._judge()
+        if self._found.error is not None:
+            raise self._found.error
+        run, against = self._evaluate()
         if not run.verdict:
             raise self._failed(run, against)
         return self
@@ -295,17 +272,7 @@ class Run:
         Raises:
             UsageError: None matches; the hint lists what there is.
         """
-        known = self.subject.operators
-        there = [operator for operator in known if fnmatchcase(operator.block, block)]
-        found = [operator for operator in there if fnmatchcase(operator.name, pattern)]
-        if not found:
-            names = _names(operator.name for operator in there)
-            blocks = _names(operator.block for operator in known)
-            raise UsageError(
-                f"no event of {self!r} matches {pattern!r} in block {block!r}",
-                hint=f"there are {names}" if there else f"its blocks are {blocks}",
-            )
-        return [OperatorTimes(operator) for operator in found]
+        return find_operators(repr(self), self.subject, pattern, block)
 
     def operator(
         self, pattern: str, *, block: str = EXECUTE, instruction: int | None = None
@@ -320,18 +287,7 @@ class Run:
         Raises:
             UsageError: None matches, or several; the hint lists them.
         """
-        found = [
-            operator
-            for operator in self.operators(pattern, block=block)
-            if instruction in (None, operator.instruction)
-        ]
-        if len(found) != 1:
-            listed = ", ".join(map(repr, found[:_MOST_NAMES]))
-            raise UsageError(
-                f"{len(found)} events of {self!r} match {pattern!r}, not one",
-                hint=f"name one by its instruction, or ask for slowest(): {listed}",
-            )
-        return found[0]
+        return find_operator(repr(self), self.subject, pattern, block, instruction)
 
     def slowest(
         self, pattern: str = "native_call_*", *, block: str = EXECUTE, statistic: str = "p50"
@@ -359,11 +315,7 @@ class Run:
         Raises:
             UsageError: There is none of this name; the hint lists the others.
         """
-        for totals in self.subject.allocators:
-            if totals.label == name:
-                return totals
-        names = _names(totals.label for totals in self.subject.allocators)
-        raise UsageError(f"{self!r} has no allocator {name!r}", hint=f"there are {names}")
+        return find_allocator(repr(self), self.subject, name)
 
     def tree(self) -> list[MergedNode]:
         """Return the call tree; repeats of an event under the same ancestors are one node.
@@ -408,8 +360,8 @@ class Run:
         """
         from harness.report.formats import write_report
 
-        file = absolute(os.fspath(path))
-        write_report(file, [self._judge()[0]])
+        file = absolute(path)
+        write_report(file, [self._evaluate()[0]])
         return file
 
     def export(
@@ -440,35 +392,32 @@ class Run:
         from harness.analyze.operands import find_method
         from harness.decode.pte import read_program
         from harness.export.formats import export
-        from harness.runs.directory import RunDirectory
 
-        file = absolute(os.fspath(path))
+        file = absolute(path)
         executed = None
         try:
             if model is not None:
                 program = read_program(find_project().find_model(Path(model)).read_bytes())
                 executed = find_method(program, self.trace, method)
             exported = export(self.trace, format, flavour, executed)
-            RunDirectory(file.parent).write(file.name, exported.data)
+            write_atomic(file, exported.data)
         except OSError as error:
             raise UsageError(f"cannot export to {file}: {error.strerror}") from error
         return exported.notes
 
     @cached_property
-    def _own(self) -> JudgedRun:
+    def _own(self) -> EvaluatedRun:
         """The run with the verdict of its own budget."""
-        if self._is_judged:
+        if self._found.verdict.checks:
             return self._found
-        return judge(self._found, Path(self._found.budget) if self._found.budget else None)
+        return with_verdict(self._found, Path(self._found.budget) if self._found.budget else None)
 
-    def _judge(
+    def _evaluate(
         self,
         budget: Path | Budget | None = None,
         history: str | None = None,
         baseline: str | None = None,
-    ) -> tuple[JudgedRun, HistoryRef | None]:
-        if self._found.subject is None and self._found.error is None:
-            raise UsageError(f"{self.path} holds no trace")
+    ) -> tuple[EvaluatedRun, HistoryRef | None]:
         rules = self._budget if budget is None else budget
         against = self._against
         if history is not None or baseline is not None:
@@ -478,23 +427,12 @@ class Run:
             return self._own, against
         if rules is None and self._found.budget:
             rules = Path(self._found.budget)
-        earlier = None if against is None else self._earlier(against, rules)
-        return judge(self._found, rules, earlier), against
+        if against is not None and self._found.subject is None and self._found.error is not None:
+            raise self._found.error
+        # Not written into the run directory, which others may use.
+        return with_verdict(self._found, rules, against, keep_history=False), against
 
-    def _earlier(self, against: HistoryRef, budget: Path | Budget | None) -> History:
-        """Fetch results; they are not written into the run directory, which others may use."""
-        subject = self.subject
-        if self.result is None:
-            raise UsageError(
-                f"{self.path} has no result to compare with a history",
-                hint="load a run directory, which records commit, model and board",
-            )
-        rules = budget or DEFAULT_BUDGET
-        if isinstance(rules, Path):
-            rules = load_budget(rules, subject.board, subject.model, subject.unit)
-        return against.fetch(provenance_of(self.result), rules.history)
-
-    def _failed(self, run: JudgedRun, against: HistoryRef | None) -> ChecksFailedError:
+    def _failed(self, run: EvaluatedRun, against: HistoryRef | None) -> ChecksFailedError:
         return ChecksFailedError(failure_text(run, against), verdict=run.verdict)
 
 
@@ -539,7 +477,7 @@ def load(
     Args:
         path: A run directory, device log, ETDump (``.etdp``), console capture, or bundle
             (``.zip``).
-        budget: A budget or its file; None for the one that the run was judged by.
+        budget: A budget or its file; None for the one that the run was evaluated with.
         **options: What the file does not say itself: see
             ``harness.runs.keywords.LoadKeywords``.
 
@@ -558,9 +496,3 @@ def load(
         True
     """
     return Run.load(path, budget=budget, **options)
-
-
-def _names(names: Any) -> str:
-    distinct = [*dict.fromkeys(printable(name) for name in names)]
-    more = len(distinct) - _MOST_NAMES
-    return ", ".join(distinct[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -59,12 +59,6 @@ class CappedBuffer:
         """Head and tail, concatenated."""
         return bytes(self._head) + self._last_of_tail()
 
-    def last(self, count: int) -> bytes:
-        """Return the last ``count`` bytes, at most the tail if bytes were omitted."""
-        tail = self._last_of_tail()
-        whole = tail if self.left_out else bytes(self._head) + tail
-        return whole[max(0, len(whole) - count) :]
-
     def __bytes__(self) -> bytes:
         """Head and tail, with a line between them that reports the number of omitted bytes."""
         if not self.left_out:

@@ -1,11 +1,38 @@
-"""File helpers: safe opening of regular files, tails, and absolute paths."""
+"""Files: absolute and printable paths, regular files, and where models and other data files are."""
 
 from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
+
+from harness.errors import UsageError
+
+_PACKAGE = Path(__file__).resolve().parent
+_DATA = _PACKAGE / "_data"
+_CHECKOUT = {"checks": "docs/checks"}
+"""Directories that are not at the top level of a checkout."""
+
+
+def resolve_word(word: str, folder: Path) -> str:
+    """Resolve a word of a command that a file in ``folder`` contains.
+
+    ``./x`` and ``../x`` are relative to ``folder``; all other words stay as they are.
+    """
+    return str(absolute(folder / word)) if word.startswith(("./", "../")) else word
+
+
+def absolute(path: str | os.PathLike[str]) -> Path:
+    """Return an absolute path, valid in every working directory; symbolic links are kept."""
+    return Path(os.path.abspath(path)) if os.fspath(path) else Path(path)  # noqa: PTH100
+
+
+def display_path(path: Path) -> str:
+    """Return a path for messages: relative to the working directory if it is below it."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
 class NotRegularFileError(OSError):
@@ -59,6 +86,23 @@ def read_regular(path: Path, most: int = -1, *, follow: bool = True) -> bytes:
         return file.read(most)
 
 
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write a file that is complete or absent at any moment; an existing file is replaced.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_bytes(data)
+    except OSError:
+        # On a full disk, a partial file takes space from complete ones.
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
+    partial.replace(path)
+
+
 def read_tail(path: Path, count: int) -> bytes:
     """Read the last bytes of a regular file, at most ``count``.
 
@@ -71,20 +115,58 @@ def read_tail(path: Path, count: int) -> bytes:
         return file.read(count)
 
 
-def shown(path: Path) -> str:
-    """Return a path for messages: relative to the working directory if it is below it."""
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+def data_directory(name: str) -> Path:
+    """Return the directory ``name`` (``boards``, ``checks``, ``schema`` or ``firmware_stub``).
 
-
-def resolve_word(word: str, folder: Path) -> str:
-    """Resolve a word of a command that a file in ``folder`` contains.
-
-    ``./x`` and ``../x`` are relative to ``folder``; all other words stay as they are.
+    A wheel has copies in ``harness/_data``; a checkout has the check pages in ``docs`` and all
+    other directories at its top level.
     """
-    return str(absolute(folder / word)) if word.startswith(("./", "../")) else word
+    packaged = _DATA / name
+    return packaged if packaged.is_dir() else _PACKAGE.parent / _CHECKOUT.get(name, name)
 
 
-def absolute(path: Path | str) -> Path:
-    """Return an absolute path, valid in every working directory; symbolic links are kept."""
-    return Path(os.path.abspath(path)) if os.fspath(path) else Path(path)  # noqa: PTH100
+def packaged_models() -> dict[str, Path]:
+    """Return the paths of the packaged models by name, such as ``kws_int8``."""
+    models = data_directory("firmware_stub") / "models"
+    return {path.stem: path for path in sorted(models.glob("*.pte"))}
+
+
+def packaged_model(name: str) -> Path | None:
+    """Return the path of a packaged model such as ``kws_int8``, or None."""
+    return packaged_models().get(name)
+
+
+def find_model(model: Path) -> Path:
+    """Return ``model``, or the packaged model if ``model`` is its bare name.
+
+    A file in the working directory takes precedence. Only a name without folder and suffix can
+    select a packaged model, so a mistyped path never runs another model.
+    """
+    bare = model.suffix == "" and model.absolute().parent == Path.cwd()
+    packaged = packaged_model(model.name) if bare and not model.exists() else None
+    return packaged or model
+
+
+def read_model(path: Path) -> bytes:
+    """Read a ``.pte`` file.
+
+    Raises:
+        UsageError: It cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the model {display_path(path)}: {error.strerror}",
+            hint="give a .pte file, or the name of a model that comes with the package, such as "
+            "kws_int8",
+        ) from error
+
+
+def user_cache(name: str) -> Path:
+    """Return the path of the directory ``name`` in the user's cache; it may not exist yet.
+
+    The cache is below ``$XDG_CACHE_HOME``, by default ``~/.cache``.
+    """
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return absolute(Path(cache).expanduser()) / "etdump-harness" / name

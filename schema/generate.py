@@ -31,28 +31,28 @@ OUTPUTS = (
         "ETD_LINK",
         "firmware_stub/include/etd_link_wire.h",
         "harness/link/wire.py",
-        "Numbers of the link protocol.",
+        "Constants of the link protocol.",
     ),
     Output(
         "schema/compact_log.toml",
         "ETD_LOG",
         "firmware_stub/include/etd_log_format.h",
         "harness/decode/device_log_format.py",
-        "Numbers of the device's compact event log.",
+        "Constants of the device's compact event log.",
     ),
     Output(
         "schema/npu.toml",
         "ETD_NPU",
         "firmware_stub/src/delegates/npu_format.h",
         "firmware_stub/models/npu/command_format.py",
-        "Numbers of the simulated NPU's jobs.",
+        "Constants of the simulated NPU's job format.",
     ),
     Output(
         "schema/postmortem.toml",
         "ETD_POSTMORTEM",
         "firmware_stub/include/etd_postmortem_format.h",
         "harness/decode/postmortem_format.py",
-        "Numbers of a postmortem.",
+        "Postmortem constants.",
     ),
 )
 

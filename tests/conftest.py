@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 from harness.cli import main
-from harness.resources import data_directory
+from harness.files import data_directory
 from harness.target.build import build_directory, build_preset
 from tests.support.counting import pytest_runtest_protocol
 from tests.support.mirrors import load_library

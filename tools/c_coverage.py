@@ -16,7 +16,7 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from harness.resources import data_directory
+from harness.files import data_directory
 from harness.target.build import build_directory
 
 FLOOR = 90.0

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Selective build. A registry is made from a list of lines MACRO("name", symbol); this function gives it only
-# those lines whose names `chosen` holds, and the linker drops what nothing refers to. Empty: all of them.
+# Selective build. A list has lines MACRO("name", symbol). This function gives a registry only the
+# lines whose names are in the variable `chosen`, and the linker drops what is not referenced. An
+# empty variable selects all lines.
 function(etd_select chosen macro list registry definition)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${list})
   if(NOT ${chosen})
@@ -13,7 +14,7 @@ function(etd_select chosen macro list registry definition)
     string(REGEX REPLACE "([.])" "[\\1]" pattern ${name})
     list(FILTER selected INCLUDE REGEX "\"${pattern}\"")
     if(NOT selected AND NOT name STREQUAL none)
-      message(FATAL_ERROR "${chosen}: there is no ${name}; ${list} lists what there is")
+      message(FATAL_ERROR "${chosen}: ${name} not found; see ${list}")
     endif()
     string(APPEND selected_lines "${selected}\n")
   endforeach()

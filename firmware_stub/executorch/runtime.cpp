@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* etd_runtime.h on ExecuTorch: linked in place of src/runtime and src/kernels, it lets the link server drive
- * a firmware that runs ExecuTorch itself. Traces go to our tracer, or with ETD_USE_ETDUMPGEN to ExecuTorch's
- * own ETDumpGen, whose file the host then reads as it is.
+/* etd_runtime.h on ExecuTorch. Linked instead of src/runtime and src/kernels, it runs ExecuTorch behind the
+ * link server. Traces go to our tracer, or with ETD_USE_ETDUMPGEN to ExecuTorch's ETDumpGen, whose file the
+ * host reads.
  *
- * The arena is divided once per load: planned buffers, what describes the method, and for kernels' scratch
- * its last quarter. There is one server in a firmware, so there is one of everything here. */
+ * Each load divides the arena: planned buffers, the description of the method, and the last quarter for
+ * temporary memory of kernels. A firmware has one server, so all state here is global. */
 #include <executorch/extension/data_loader/buffer_data_loader.h>
 #include <executorch/runtime/core/exec_aten/util/tensor_util.h>
 #include <executorch/runtime/executor/program.h>
@@ -33,10 +33,11 @@ using executorch::aten::Tensor;
 using executorch::aten::TensorImpl;
 using executorch::extension::BufferDataLoader;
 
-constexpr size_t TEMPORARY_SHARE = 4; /* the part of the arena that kernels' scratch gets: a quarter */
+constexpr size_t TEMPORARY_SHARE = 4; /* fraction of the arena for temporary memory: a quarter */
 
-/* The last error that ExecuTorch logged says more than its code, such as the name of a missing operator. */
-char last_words[ETD_ERROR_MESSAGE_SIZE];
+/* The last error logged by ExecuTorch. It has more detail than the error code, such as the name of a missing
+ * operator. */
+char last_error[ETD_ERROR_MESSAGE_SIZE];
 etd_ticks_fn port_ticks;
 
 et_timestamp_t current_ticks() {
@@ -45,15 +46,15 @@ et_timestamp_t current_ticks() {
 
 void keep_error(et_timestamp_t, et_pal_log_level_t level, const char *, const char *, size_t,
                 const char *message, size_t length) {
-    /* The first error is the cause; what follows it reports the same once more. */
-    if ((level == kError || level == kFatal) && last_words[0] == '\0') {
-        const size_t kept = length < sizeof last_words ? length : sizeof last_words - 1;
-        std::memcpy(last_words, message, kept);
-        last_words[kept] = '\0';
+    /* The first error is the cause; later ones repeat it. */
+    if ((level == kError || level == kFatal) && last_error[0] == '\0') {
+        const size_t kept = length < sizeof last_error ? length : sizeof last_error - 1;
+        std::memcpy(last_error, message, kept);
+        last_error[kept] = '\0';
     }
 }
 
-/* A trace that outlives the method it is of: it is read after the run. */
+/* A trace, which must outlive its method, because it is read after the run. */
 #ifdef ETD_USE_ETDUMPGEN
 class Trace {
   public:
@@ -73,7 +74,7 @@ class Trace {
     EventTracer *events() {
         return &generator_;
     }
-    /* Finalising appends to the file each time, so it is done once. */
+    /* Finalizing appends to the file, so it is done once. */
     const void *file(uint32_t index, uint32_t *size) {
         if (index == 1) {
             return debug_buffer(size);
@@ -105,7 +106,7 @@ class Trace {
         return &events_;
     }
     const void *file(uint32_t, uint32_t *) {
-        return nullptr; /* log and debug buffer are the tracer's */
+        return nullptr; /* log and debug buffer belong to the tracer */
     }
 
   private:
@@ -113,7 +114,7 @@ class Trace {
 };
 #endif
 
-/* Everything about the loaded method; later members refer to earlier ones. */
+/* State of the loaded method. Later members refer to earlier ones. */
 struct Loaded {
     std::optional<BufferDataLoader> loader;
     std::optional<Program> program;
@@ -124,7 +125,7 @@ struct Loaded {
     std::optional<Method> method;
     etd_tensor *inputs;
     etd_tensor *outputs;
-    TensorImpl **staged; /* of each input, over inputs[i].data */
+    TensorImpl **staged; /* per input, refers to inputs[i].data */
 };
 
 std::optional<Trace> trace;
@@ -144,11 +145,11 @@ etd_status to_status(Error code) {
 }
 
 etd_status fail(etd_error *error, etd_status status, Error code) {
-    const char *words = last_words[0] != '\0' ? last_words : to_string(code);
+    const char *words = last_error[0] != '\0' ? last_error : to_string(code);
     return etd_fail(error, status, static_cast<uint32_t>(code), words, nullptr);
 }
 
-/* Describes a tensor of ours for the server; false when it has more dimensions than it can describe. */
+/* Describes a tensor for the server. Returns false if it has too many dimensions. */
 bool describe(const Tensor &tensor, etd_tensor *out) {
     if (tensor.dim() > ETD_MAX_DIMS) {
         return false;
@@ -174,14 +175,14 @@ void set_strides(etd_tensor &tensor) {
     }
 }
 
-/* The largest sizes of a tensor, in the file; null unless its shape is dynamic. */
+/* Returns the upper bounds of a tensor's sizes, in the file; null for a static shape. */
 const uint8_t *bounds_of(const EValue &value, const TensorInfo &info) {
     return value.isTensor() && value.toTensor().shape_dynamism() != TensorShapeDynamism::STATIC
                ? reinterpret_cast<const uint8_t *>(info.sizes().data())
                : nullptr;
 }
 
-/* Deprecated in favour of metadata, which do not tell whether a shape is dynamic. */
+/* Deprecated in favor of metadata, which do not show whether a shape is dynamic. */
 const EValue &input_value(size_t index) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -189,8 +190,8 @@ const EValue &input_value(size_t index) {
 #pragma GCC diagnostic pop
 }
 
-/* Memory that ExecuTorch gave a file's tensor may be shared with others, or missing. So each input has a
- * place of its own, which set_input copies or refers to. */
+/* The planned memory of an input may be shared or missing. So each input has its own memory, which set_input
+ * copies or refers to. */
 Error stage_input(size_t index, MemoryAllocator &memory) {
     const Result<TensorInfo> info = loaded.method->method_meta().input_tensor_meta(index);
     if (!info.ok()) {
@@ -268,7 +269,7 @@ Error place_tensors() {
     return code != Error::Ok || describe_outputs() ? code : Error::NotSupported;
 }
 
-/* Takes the planned buffers from the method's memory; *total is their size. */
+/* Allocates the planned buffers from the method's memory. *total is their size in bytes. */
 Error plan_memory(const MethodMeta &meta, uint32_t *total) {
     MemoryAllocator &memory = *loaded.method_memory;
     const size_t count = meta.num_memory_planned_buffers();
@@ -311,7 +312,7 @@ Error load(const char *name, uint8_t *arena, uint32_t arena_size, EventTracer *e
     return place_tensors();
 }
 
-/* The program's own copy of a method's name; null when it has no such method. */
+/* Returns the program's own copy of a method's name, or null if there is no such method. */
 const char *find_name(const char *name) {
     for (size_t i = 0; i < loaded.program->num_methods(); i++) {
         const Result<const char *> found = loaded.program->get_method_name(i);
@@ -322,14 +323,14 @@ const char *find_name(const char *name) {
     return nullptr;
 }
 
-/* Says which methods there are. */
+/* Fails with a message that lists the methods of the program. */
 etd_status refuse_name(const char *name, etd_error *error) {
-    constexpr size_t listed = 8; /* at most */
-    const char *parts[2 + 2 * listed + 1] = {name, ": no such method"};
+    constexpr size_t listed = 8; /* limit of a message */
+    const char *parts[2 + 2 * listed + 1] = {name, ": method not found"};
     const size_t methods = loaded.program->num_methods();
     for (size_t i = 0; i < methods && i < listed; i++) {
         const Result<const char *> found = loaded.program->get_method_name(i);
-        parts[2 + 2 * i] = i == 0 ? "; there are " : ", ";
+        parts[2 + 2 * i] = i == 0 ? "; available: " : ", ";
         parts[3 + 2 * i] = found.ok() ? *found : "?";
     }
     return etd_fail_parts(error, ETD_LINK_STATUS_NO_METHOD, static_cast<uint32_t>(methods), parts);
@@ -353,7 +354,7 @@ extern const uint32_t etd_kernel_count = static_cast<uint32_t>(get_registered_ke
 
 etd_status etd_program_open(etd_program *program, const void *data, uint32_t size, etd_error *error) {
     register_platform();
-    last_words[0] = '\0';
+    last_error[0] = '\0';
     loaded.method.reset();
     loaded.program.reset();
     *program = etd_program{static_cast<const uint8_t *>(data), size, size, size, 0};
@@ -368,7 +369,7 @@ etd_status etd_program_open(etd_program *program, const void *data, uint32_t siz
 
 etd_status etd_method_load(etd_method *method, const etd_program *, const char *name, void *arena,
                            uint32_t arena_size, etd_tracer *tracer, etd_error *error) {
-    last_words[0] = '\0';
+    last_error[0] = '\0';
     loaded.method.reset();
     trace.reset();
     *method = etd_method{};
@@ -406,8 +407,7 @@ bool etd_method_resize_input(etd_method *method, uint32_t index, const int32_t *
         return false;
     }
     etd_tensor &input = loaded.inputs[index];
-    int32_t
-        wanted[ETD_MAX_DIMS]; /* the staged tensor's sizes are the input's: resizing reads and writes them */
+    int32_t wanted[ETD_MAX_DIMS]; /* a copy, because resizing reads and writes the staged tensor's sizes */
     std::memcpy(wanted, sizes, input.ndim * sizeof *sizes);
     TensorImpl *staged = loaded.staged[index];
     if (resize_tensor(Tensor(staged), {wanted, input.ndim}) != Error::Ok) {
@@ -423,7 +423,7 @@ etd_tensor *etd_method_output(const etd_method *method, uint32_t index) {
 }
 
 etd_status etd_method_execute(etd_method *method, etd_error *error) {
-    last_words[0] = '\0';
+    last_error[0] = '\0';
     Error code = Error::Ok;
     for (size_t i = 0; i < method->input_count && code == Error::Ok; i++) {
         code = loaded.method->set_input(EValue(Tensor(loaded.staged[i])), i);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Feeds any bytes to the frame decoder, which must stay within its memory; what it accepts, and any payload,
- * must come back from encoder and decoder. The first byte chooses the decoder's capacity. */
+/* Fuzzes the frame decoder, which must stay within its memory. Accepted frames and all payloads must survive
+ * a round trip through encoder and decoder. The first byte sets the decoder's capacity. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static void check(int truth) {
     }
 }
 
-/* Encodes a payload with room for its CRC, and decodes it again. */
+/* Encodes a payload with room for its CRC and decodes it again. */
 static void round_trip(const uint8_t *bytes, uint32_t size) {
     static uint8_t encoded[ETD_FRAME_ENCODED_SIZE(LONGEST)];
     static uint8_t again[ETD_FRAME_ENCODED_SIZE(LONGEST)];
@@ -43,7 +43,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0) {
         return 0;
     }
-    uint32_t capacity = 2u * (uint8_t)(data[0] - 1u); /* a payload begins with 0: give that the most */
+    uint32_t capacity =
+        2u * (uint8_t)(data[0] - 1u); /* a payload begins with 0, so 0 sets the largest capacity */
     uint8_t *payload = malloc(capacity > 0 ? capacity : 1u);
     check(payload != NULL);
     etd_frame_decoder decoder;

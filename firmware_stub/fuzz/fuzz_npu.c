@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Checks whatever it is given as a job of the simulated NPU, and executes it if it passes. Seed it with the
- * jobs in firmware_stub/models/npu_*.pte, which begin with "ENPU".
+/* Fuzzes the simulated NPU: checks the input as a job and executes it if it is valid. Seed it with the jobs
+ * in firmware_stub/models/npu_*.pte, which begin with "ENPU".
  *
- * Job, local memory and arguments are heap blocks of exactly the right size. */
+ * Job, local memory and arguments are heap blocks of the exact size. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #define MAX_ARGUMENTS 8u
 
-/* Keep an input from looking like a hang, or like a leak. */
+/* Limits, so that an input does not look like a hang or a leak. */
 #define MAX_CYCLES 200000u
 #define MAX_BYTES (1u << 20)
 
@@ -30,11 +30,12 @@ static uint8_t *zeros(size_t size) {
     return block;
 }
 
-/* A float matrix as the operand says; the last operand of an argument wins, others must be alike. */
+/* Makes a float matrix for an operand. The last operand of an argument determines its shape; others must
+ * match. */
 static void make_argument(arguments *all, const etd_npu_operand *operand) {
     etd_tensor *tensor = &all->tensors[operand->argument];
     const uint64_t bytes = (uint64_t)operand->rows * operand->columns * sizeof(float);
-    const bool fits = bytes <= MAX_BYTES; /* the loader knows a limit, too */
+    const bool fits = bytes <= MAX_BYTES; /* the loader has a limit, too */
     free(tensor->data);
     *tensor = (etd_tensor){
         .sizes = {fits ? (int32_t)operand->rows : 0, (int32_t)operand->columns},

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Opens, loads and executes whatever it is given as a .pte file. Seed it with firmware_stub/models.
+/* Fuzzes the runtime: opens, loads and executes the input as a .pte file. Seed it with firmware_stub/models.
  *
- * File and arena are heap blocks of exactly the right size, so that a sanitizer sees every access behind
- * their ends; that nothing writes from planned memory into the method's description before it, this program
- * checks. */
+ * File and arena are heap blocks of the exact size, so that a sanitizer detects accesses past their ends.
+ * This program also checks that nothing writes from planned memory into the method's description before
+ * it. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,13 +11,13 @@
 
 #include "etd_runtime.h"
 
-/* Holds the models in firmware_stub/models. */
+/* Large enough for the models in firmware_stub/models. */
 #define ARENA_SIZE (128u * 1024u)
 
-/* Enough for those models; it keeps a looping input from looking like a hang. */
+/* Enough for those models; stops looping inputs. */
 #define INSTRUCTION_BUDGET 50u
 
-/* A copy of exactly `size` bytes; malloc's alignment under a sanitizer is 16. */
+/* Returns a copy of exactly `size` bytes. Under a sanitizer malloc aligns to 16 bytes. */
 static uint8_t *duplicate(const uint8_t *bytes, size_t size) {
     uint8_t *copy = malloc(size);
     if (copy == NULL || (uintptr_t)copy % 16 != 0) {
@@ -47,8 +47,8 @@ static void read_outputs(const etd_method *method) {
     (void)last;
 }
 
-/* Takes over from the arena what a kernel may change of a tensor: its sizes, and where a view's memory is.
- * Values of the copy tell the tensors, for those of the method may have moved. */
+/* Copies from the arena what a kernel may change in a tensor: its sizes, and the memory of a view. Tensors
+ * are found through the values of the copy, because values of the method may have been moved. */
 static void allow_resizing(uint8_t *before, const uint8_t *arena, uint32_t value_count) {
     const etd_value *values = (const etd_value *)(const void *)before;
     for (uint32_t i = 0; i < value_count; i++) {
@@ -65,7 +65,7 @@ static void allow_resizing(uint8_t *before, const uint8_t *arena, uint32_t value
     }
 }
 
-/* Executes, and compares what describes the method before and after. Its values come first and may move;
+/* Executes, and compares the method's description before and after. The values at its start may change;
  * delegates have their memory elsewhere. */
 static void execute(etd_method *method, const uint8_t *arena) {
     const uint32_t values_size = method->value_count * (uint32_t)sizeof(etd_value);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Talks to a server as an input describes: frames with any type and body, and raw bytes. Every request must
- * be answered, and the server must stay within its memory.
+/* Fuzzes the server with frames of any type and body, and with raw bytes. Every request must be answered, and
+ * the server must stay within its memory.
  *
- * An input is a list of steps: u8 kind, u8 length, bytes. Kinds below 0x80 are requests of that type; the
- * digest that no fuzzer would guess is filled into a COMMIT. Others are listed below. */
+ * An input is a list of steps: u8 kind, u8 length, bytes. Kinds below 0x80 are requests of that type; a
+ * COMMIT gets the correct digest, which a fuzzer cannot guess. The other kinds are listed below. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,19 +14,19 @@
 #include "etd_sha256.h"
 
 #define MTU 256u
-#define BAUD 256u /* so small that a fuzzer finds it */
+#define BAUD 256u /* small, so that a fuzzer finds it */
 #define MODEL_CAPACITY 1024u
 #define ARENA_CAPACITY 4096u
 #define INPUT_CAPACITY 64u
 #define TRACE_CAPACITY 1024u
 #define DEBUG_CAPACITY 256u
 #define MAX_EXECUTIONS 3u /* of one RUN */
-#define MAX_POLLS 10000u  /* until the server must be idle */
+#define MAX_POLLS 10000u  /* limit until the server must be idle */
 #define RUN_COUNT_AT 4u   /* in the body of RUN */
 #define DIGEST_AT 4u      /* in the body of COMMIT */
-#define SETTLED 0x80u     /* kind: let the server work until it is idle */
-#define RAW 0x81u         /* kind: bytes on the line as they are */
-#define WHOLE_MODEL 0x82u /* kind: write fuzz/tiny_relu.pte whole, its bytes changed as the step says */
+#define SETTLED 0x80u     /* kind: poll the server until it is idle */
+#define RAW 0x81u         /* kind: raw bytes on the line */
+#define WHOLE_MODEL 0x82u /* kind: write fuzz/tiny_relu.pte, modified by the bytes of the step */
 
 static uint8_t tiny_model[MODEL_CAPACITY];
 static uint32_t tiny_model_size;
@@ -51,7 +51,7 @@ static uint32_t port_read(uint8_t *bytes, uint32_t size) {
     return count;
 }
 
-/* Everything sent is one whole frame. */
+/* Checks that everything sent is one whole frame. */
 static void port_write(const uint8_t *bytes, uint32_t size) {
     static uint8_t payload[ETD_FRAME_ENCODED_SIZE(MTU)];
     etd_frame_decoder decoder;
@@ -72,7 +72,7 @@ static uint32_t ticks(void) {
     return ++now;
 }
 
-/* What the server chooses is a rate there is. */
+/* Checks that the server chooses one of the offered rates. */
 static void set_baud(uint32_t baud) {
     check(baud == BAUD || baud == 2 * BAUD);
 }
@@ -123,7 +123,7 @@ static void send_request(uint8_t op, const uint8_t *body, uint32_t size) {
 }
 
 static void expect_answer(uint8_t op, const uint8_t *body, uint32_t size) {
-    /* What is left over from raw bytes ends here. */
+    /* End an incomplete frame left by raw bytes. */
     settle();
     static const uint8_t delimiter = 0;
     put_on_line(&delimiter, 1);
@@ -134,7 +134,7 @@ static void expect_answer(uint8_t op, const uint8_t *body, uint32_t size) {
     check(op == ETD_LINK_OP_READ ? answered >= 1 : answered == 1);
 }
 
-/* Uploads the tiny model; each three bytes of `changes` are a place in it and a value to put there. */
+/* Uploads the tiny model. Each three bytes of `changes` are an offset and the value to store there. */
 static void write_model(const uint8_t *changes, uint32_t size) {
     static uint8_t model[MODEL_CAPACITY];
     memcpy(model, tiny_model, tiny_model_size);
@@ -177,7 +177,7 @@ static void step(uint8_t kind, const uint8_t *bytes, uint32_t size) {
     }
 }
 
-/* Memory of exactly the right size, so that a sanitizer sees every access behind its end. */
+/* Allocates exactly `size` bytes, so that a sanitizer detects accesses past the end. */
 static void *block(uint32_t size) {
     uint8_t *bytes = calloc(1, size);
     check(bytes != NULL && (uintptr_t)bytes % 16 == 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Makes any sequence of tracer calls on a buffer of any size, which the tracer must stay within; then the
- * log and the ED00 file must have the size that was announced, and the file must be sound. The first two
- * bytes choose the buffer, and with it how much there is for tensors. */
+/* Fuzzes the tracer with any sequence of calls on a buffer of any size, which it must stay within. Log and
+ * ED00 file must have the announced sizes, and the file must be valid. The first two bytes set the size of
+ * the log and debug buffers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "support/ed00_verifier.h"
 
 #define LARGEST 2048u
-#define CALL_SIZE 8u /* bytes of input per call: what to call, a name, and numbers */
+#define CALL_SIZE 8u /* bytes of input per call: function, name, numbers */
 
 static void check(bool truth) {
     if (!truth) {
@@ -32,7 +32,7 @@ typedef struct {
 
 static const char *const names[] = {NULL, "", "a", "Execute", "native_call_relu.out", "*", "a*", "*out"};
 
-/* Tensors of a list, each with more dimensions than the one before. */
+/* Tensors of a list; each has more dimensions than the previous one. */
 static void tensor_at(const void *context, uint32_t index, etd_logged_tensor *tensor) {
     static const int32_t dims[CALL_SIZE] = {1, 2, 3, 4, 5, 6, 7, -1};
     const uint8_t *input = context;
@@ -64,7 +64,7 @@ static void log_value(etd_tracer *tracer, const uint8_t input[CALL_SIZE], const 
     }
 }
 
-/* Two calls share a case where one begins what the other ends. */
+/* A call that starts an event and the one that ends it share a case. */
 static void call(subject *subject, const uint8_t input[CALL_SIZE]) {
     etd_tracer *tracer = &subject->tracer;
     const char *name = names[input[1] % 8];
@@ -125,7 +125,7 @@ static void call(subject *subject, const uint8_t input[CALL_SIZE]) {
     }
 }
 
-/* A file as it is handed out, in as much memory as was announced. */
+/* A file written into a buffer of the announced size. */
 typedef struct {
     uint8_t *bytes;
     uint32_t size;
@@ -140,8 +140,8 @@ static bool take(void *context, const void *bytes, uint32_t size) {
     return true;
 }
 
-/* For other readers: with a folder in ETHARNESS_FUZZ_SAVE, each input leaves its log and its ED00 file in
- * it. */
+/* With a directory in ETHARNESS_FUZZ_SAVE, saves the log and the ED00 file of each input there, for tests of
+ * other readers. */
 static void save(const char *extension, const uint8_t *bytes, uint32_t size) {
     static uint32_t number;
     const char *folder = getenv("ETHARNESS_FUZZ_SAVE");

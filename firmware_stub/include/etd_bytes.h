@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Little-endian numbers in byte buffers of any alignment. Each copy becomes one load or store where the
- * machine allows unaligned ones, even when optimising for size. */
+/* Read and write little-endian numbers at any alignment. memcpy compiles to one load or store on CPUs that
+ * allow unaligned access, even with -Os. */
 #ifndef ETD_BYTES_H
 #define ETD_BYTES_H
 
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "the firmware needs a little-endian CPU"
+#error "this firmware requires a little-endian CPU"
 #endif
 
 static inline void etd_put_u16(uint8_t *at, uint32_t value) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a board provides. A port fills this in and calls etd_app_main, which does not return. */
+/* What a board must provide. A port fills in an etd_port and an etd_target and calls etd_app_main. */
 #ifndef ETD_PORT_H
 #define ETD_PORT_H
 
@@ -8,36 +8,39 @@
 
 #include "etd_postmortem.h"
 
+/* Functions and memory of a board. Set optional members to NULL when the board does not have them. */
 typedef struct {
-    /* Takes up to `size` received bytes without waiting; returns how many. What arrives while the server is
-     * sending must be kept, at least the 32 bytes of a request: a FIFO or a ring filled by an interrupt. */
+    /* Copies up to `size` received bytes without waiting; returns the number of bytes. Bytes that arrive
+     * while the server is sending must be buffered by a FIFO or an interrupt, at least 32 of them (one
+     * request). */
     uint32_t (*read)(uint8_t *bytes, uint32_t size);
-    /* Sends all the bytes, waiting for the line as needed. */
+    /* Sends all bytes; waits for the line as needed. */
     void (*write)(const uint8_t *bytes, uint32_t size);
-    /* Called when there is nothing to do; may sleep until bytes arrive. */
+    /* Called when there is nothing to do. May sleep until bytes arrive. */
     void (*idle)(void);
-    /* The 32-bit tick counter of clock domain 0, counting up. */
+    /* Returns the 32-bit tick counter of clock domain 0, which counts up. */
     uint32_t (*ticks)(void);
-    /* Sets that counter to zero, its prescaler included. */
+    /* Sets that counter and its prescaler to zero. */
     void (*restart_clock)(void);
     /* Restarts the firmware; does not return. */
     void (*reboot)(void);
-    /* Optional (NULL), for a port that works by interrupts. From quiet(true) to quiet(false) the device
-     * executes: no interrupt is taken, and what was written has left memory. A port begins quiet. */
+    /* Optional, for ports that use interrupts. The device executes between quiet(true) and quiet(false): the
+     * port takes no interrupt, and write returns only when all bytes have left memory. A port starts in quiet
+     * mode. */
     void (*quiet)(bool on);
-    /* Optional (NULL): how often received bytes were lost because nobody took them in time. */
+    /* Optional. Returns how often the UART lost received bytes because they were read too late. */
     uint32_t (*overruns)(void);
-    /* Optional (NULL). Waits until the last byte written is on the line, then changes its rate to one of
-     * etd_target.bauds. */
+    /* Optional. Waits until the last byte written is on the line, then changes the line to one of the rates
+     * in etd_target.bauds (bits per second). */
     void (*set_baud)(uint32_t baud);
-    /* Why the firmware has started, as ETD_POSTMORTEM_REASON_* bits; NULL when the board cannot tell. */
+    /* Optional. Returns the cause of the last reset as ETD_POSTMORTEM_REASON_* bits. */
     uint32_t (*reset_reason)(void);
-    /* The whole stack, which grows down; NULL when its place is not known. */
+    /* Optional: the limits of the stack, which grows down. */
     uint32_t *stack_bottom;
     uint32_t *stack_top;
 } etd_port;
 
-/* A clock domain that events may be timed by besides domain 0, such as an accelerator's own counter. */
+/* A clock domain other than domain 0, such as the counter of an accelerator. */
 typedef struct {
     const char *name;
     uint32_t hz_numerator;
@@ -46,7 +49,8 @@ typedef struct {
     bool down; /* counts towards zero */
 } etd_clock;
 
-/* The target as it describes itself in HELLO. The clock fields describe domain 0, which counts up. */
+/* Description of the target for HELLO. The clock_* fields describe domain 0, which counts up. All strings and
+ * arrays must stay valid. */
 typedef struct {
     const char *board;
     const char *cpu;
@@ -56,13 +60,15 @@ typedef struct {
     uint8_t clock_bits;
     uint8_t more_clock_count;
     uint8_t baud_count;
-    const uint32_t *bauds; /* rates of the line, the one after a reset first; NULL when it has but one */
-    const etd_clock *more_clocks; /* domains 1, 2, ...; NULL when there are none */
+    const uint32_t *bauds; /* supported line rates in bits per second, the rate after reset first; NULL if
+                              there is only one */
+    const etd_clock *more_clocks; /* domains 1, 2, ...; NULL if there are none */
 } etd_target;
 
-/* From a fault handler, on whatever stack: keeps what is known of the fault over the reset that follows. */
+/* Records a fault so that it survives the reset. Call it from a fault handler; it may run on any stack. */
 void etd_app_fault(const etd_fault *fault);
 
+/* Runs the server forever. `port` and `target` must stay valid. */
 _Noreturn void etd_app_main(const etd_port *port, const etd_target *target);
 
 #endif

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What survives a reset: which run was under way, the tracer with its log, and the fault if there was one.
+/* Postmortem record: the run in progress, the tracer with its log, and the fault, kept across a reset.
  *
- * The record stands in memory that start-up leaves alone, next to the tracer's buffer. Memory after
- * power-on is never taken for a record: its head, which is constant during a run, has two magic numbers,
- * the build id and a check. Everything else is as the crash left it, and believed only as far as it makes
- * sense. A record that a reset has found is kept until the next run begins or somebody clears it; faults
- * meanwhile are counted and do not change it. Format: schema/postmortem.toml. */
+ * The record lies in memory that start-up code does not clear, next to the tracer's buffer. Its head does not
+ * change during a run. It holds two magic numbers, the build id and a CRC, so random memory after power-on is
+ * not mistaken for a record. Everything else is as the crash left it and is checked before use.
+ *
+ * A record found after a reset stays until the next run begins or until it is cleared. Later faults are
+ * counted but do not change it. The format is described in schema/postmortem.toml. */
 #ifndef ETD_POSTMORTEM_H
 #define ETD_POSTMORTEM_H
 
 #include "etd_postmortem_format.h"
 #include "etd_tracer.h"
 
-/* A fault as its handler finds it. */
+/* A fault, filled in by a fault handler. */
 typedef struct {
     uint32_t kind;   /* ETD_POSTMORTEM_FAULT_* */
-    uint32_t number; /* of the exception, trap or signal */
-    uint32_t known;  /* bit n: registers[n] has been read */
+    uint32_t number; /* number of the exception, trap or signal */
+    uint32_t known;  /* bit n is set if registers[n] is valid */
     uint32_t registers[ETD_POSTMORTEM_REGISTERS];
 } etd_fault;
 
-/* The record. Its members are private, and as the format says, without padding before the tracer. */
+/* The record. Fields are private. The layout follows schema/postmortem.toml, without padding before the
+ * tracer. */
 typedef struct {
     struct {
         uint32_t magic;
@@ -55,31 +57,35 @@ typedef struct {
     etd_tracer tracer;
 } etd_postmortem;
 
-/* What of the stack has been used, and how large it is; both 0 when unknown. */
+/* Stack use in bytes: the high-water mark and the size of the stack; 0 if unknown. */
 typedef struct {
     uint32_t used;
     uint32_t size;
 } etd_stack_use;
 
-/* After a reset, first of all: looks at what the memory holds, and keeps it when there is something to tell,
- * that is a fault or a run that did not end. `log` and `capacity` are the tracer's buffer. `reason` and
- * `stack` go into a record that is found now. Returns ETD_POSTMORTEM_CONDITION_*. */
+/* Examines the record after a reset. Call it before anything else writes to the record or the log. Keeps the
+ * record if it shows a fault or a run that did not end; otherwise starts a new one.
+ *
+ * `log` and `capacity` (bytes) are the tracer's buffer. `reason` (ETD_POSTMORTEM_REASON_*) and `stack` are
+ * stored in a record that is found by this call. Returns ETD_POSTMORTEM_CONDITION_*. */
 uint8_t etd_postmortem_open(etd_postmortem *record, const char *build_id, uint8_t *log, uint32_t capacity,
                             uint32_t reason, etd_stack_use stack);
 
-/* Forgets what was kept; a fault from now on is of a device that is not running. */
+/* Discards the record and starts a new one in phase IDLE. */
 void etd_postmortem_clear(etd_postmortem *record, const char *build_id);
 
-/* A run begins, with an empty log in its tracer. */
+/* Marks the start of a run of `count` executions. The record's tracer must be initialized with an empty
+ * log. */
 void etd_postmortem_begin_run(etd_postmortem *record, uint32_t run_id, uint32_t count);
 
-/* It ended. */
+/* Marks the end of the run. */
 void etd_postmortem_end_run(etd_postmortem *record);
 
-/* From a fault handler, on whatever stack: keeps the fault for after the reset. */
+/* Stores a fault for use after the reset. Call it from a fault handler; it may run on any stack. */
 void etd_postmortem_fault(etd_postmortem *record, const etd_fault *fault);
 
-/* The tracer whose log belongs to a record that is kept; NULL when it makes no sense. */
+/* Returns the tracer of a kept record, or NULL if its contents are invalid. `capacity` is the size of the log
+ * buffer in bytes. The tracer is part of `record`. */
 const etd_tracer *etd_postmortem_tracer(const etd_postmortem *record, uint32_t capacity);
 
 #endif

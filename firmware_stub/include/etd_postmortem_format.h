@@ -1,58 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Numbers of a postmortem. Generated from schema/postmortem.toml by schema/generate.py. */
+/* Postmortem constants. Generated from schema/postmortem.toml by schema/generate.py. */
 #ifndef ETD_POSTMORTEM_FORMAT_H
 #define ETD_POSTMORTEM_FORMAT_H
 
 /* "ETPM" read as a little-endian u32 */
 #define ETD_POSTMORTEM_MAGIC 0x4D505445u
-/* at the end of the head: memory after power-on has not both */
+/* at the end of the head; memory after power-on is unlikely to hold both */
 #define ETD_POSTMORTEM_SECOND_MAGIC 0x9E3B71C5u
 /* format version */
 #define ETD_POSTMORTEM_VERSION 0x1
-/* bytes, its check included */
+/* size in bytes, including its CRC */
 #define ETD_POSTMORTEM_HEAD_SIZE 0x40
-/* bytes */
+/* size in bytes */
 #define ETD_POSTMORTEM_RUN_SIZE 0x8
-/* bytes, its check included */
+/* size in bytes, including its CRC */
 #define ETD_POSTMORTEM_FAULT_SIZE 0x50
-/* bytes */
+/* size in bytes */
 #define ETD_POSTMORTEM_AFTER_SIZE 0x18
-/* bytes; longer ones are cut */
+/* size in bytes; longer build ids are truncated */
 #define ETD_POSTMORTEM_BUILD_ID_SIZE 0x10
-/* registers of a fault */
+/* number of registers of a fault */
 #define ETD_POSTMORTEM_REGISTERS 0x10
-/* open scopes that are kept; deeper ones are not */
+/* maximum number of open scopes stored */
 #define ETD_POSTMORTEM_SCOPES 0x4
-/* bytes */
+/* size in bytes */
 #define ETD_POSTMORTEM_SCOPE_SIZE 0x14
 /* "KEPT" read as a little-endian u32 */
 #define ETD_POSTMORTEM_KEPT 0x5450454Bu
 
-/* what a device has found after a reset */
+/* what a device found after a reset */
 enum {
-    /* nothing to tell */
+    /* no postmortem */
     ETD_POSTMORTEM_CONDITION_NONE = 0x0,
-    /* a record that agrees with its checks */
+    /* a record with valid CRCs */
     ETD_POSTMORTEM_CONDITION_WHOLE = 0x1,
-    /* a record, parts of which do not */
+    /* a record that is damaged in part */
     ETD_POSTMORTEM_CONDITION_DAMAGED = 0x2,
 };
 
-/* what the device was doing */
+/* activity of the device */
 enum {
-    /* nothing has run since it started */
+    /* no run since the device started */
     ETD_POSTMORTEM_PHASE_IDLE = 0x454C4449u,
-    /* a run */
+    /* executing a run */
     ETD_POSTMORTEM_PHASE_RUNNING = 0x214E5552u,
-    /* serving the host, after a run */
+    /* serving the host after a run */
     ETD_POSTMORTEM_PHASE_ENDED = 0x21444E45u,
 };
 
 /* kinds of fault */
 enum {
-    /* none: a watchdog or somebody else has reset the device */
+    /* no fault: a watchdog or another source reset the device */
     ETD_POSTMORTEM_FAULT_NONE = 0x0,
-    /* an exception; the number is the one in IPSR */
+    /* an exception; the number is from IPSR */
     ETD_POSTMORTEM_FAULT_CORTEX_M = 0x1,
     /* a trap to machine mode; the number is mcause */
     ETD_POSTMORTEM_FAULT_RISCV = 0x2,
@@ -60,7 +60,7 @@ enum {
     ETD_POSTMORTEM_FAULT_SIGNAL = 0x3,
 };
 
-/* fields of the tracer that the head gives offsets of */
+/* fields of the tracer whose offsets are in the head */
 enum {
     /* u32 */
     ETD_POSTMORTEM_FIELD_RECORD_COUNT = 0x0,
@@ -80,9 +80,9 @@ enum {
     ETD_POSTMORTEM_FIELD_CHUNK = 0x7,
     /* u32 */
     ETD_POSTMORTEM_FIELD_FIRST_RECORD = 0x8,
-    /* u8: open scopes */
+    /* u8: number of open scopes */
     ETD_POSTMORTEM_FIELD_OPEN_COUNT = 0x9,
-    /* the first of the scopes */
+    /* the first scope */
     ETD_POSTMORTEM_FIELD_OPEN_SCOPES = 0xA,
 };
 
@@ -98,19 +98,19 @@ enum {
     ETD_POSTMORTEM_CORTEX_M_R3 = 0x3,
     /* as stacked */
     ETD_POSTMORTEM_CORTEX_M_R12 = 0x4,
-    /* as stacked: where the function would have returned to */
+    /* as stacked: return address of the function */
     ETD_POSTMORTEM_CORTEX_M_LR = 0x5,
-    /* as stacked: the instruction that faulted */
+    /* as stacked: the faulting instruction */
     ETD_POSTMORTEM_CORTEX_M_PC = 0x6,
     /* as stacked */
     ETD_POSTMORTEM_CORTEX_M_XPSR = 0x7,
-    /* before the exception */
+    /* stack pointer before the exception */
     ETD_POSTMORTEM_CORTEX_M_SP = 0x8,
-    /* the link register in the handler */
+    /* link register in the handler */
     ETD_POSTMORTEM_CORTEX_M_EXC_RETURN = 0x9,
-    /* configurable fault status */
+    /* Configurable Fault Status Register */
     ETD_POSTMORTEM_CORTEX_M_CFSR = 0xA,
-    /* HardFault status */
+    /* HardFault Status Register */
     ETD_POSTMORTEM_CORTEX_M_HFSR = 0xB,
     /* address of a MemManage fault */
     ETD_POSTMORTEM_CORTEX_M_MMFAR = 0xC,
@@ -120,39 +120,39 @@ enum {
 
 /* registers of a RISC-V trap */
 enum {
-    /* mepc: the instruction that trapped */
+    /* mepc: the faulting instruction */
     ETD_POSTMORTEM_RISCV_PC = 0x0,
     /* return address */
     ETD_POSTMORTEM_RISCV_RA = 0x1,
     /* stack pointer */
     ETD_POSTMORTEM_RISCV_SP = 0x2,
-    /* mtval: the address or instruction at fault */
+    /* mtval: the faulting address or instruction */
     ETD_POSTMORTEM_RISCV_TVAL = 0x3,
     /* mstatus */
     ETD_POSTMORTEM_RISCV_STATUS = 0x4,
 };
 
-/* what a process knows of a signal */
+/* data of a signal to a process */
 enum {
     /* offset of the instruction in the image */
     ETD_POSTMORTEM_SIGNAL_PC = 0x0,
-    /* low half of the address at fault */
+    /* low half of the faulting address */
     ETD_POSTMORTEM_SIGNAL_ADDRESS = 0x1,
-    /* its high half */
+    /* high half of the faulting address */
     ETD_POSTMORTEM_SIGNAL_ADDRESS_HIGH = 0x2,
 };
 
-/* bits of the reset reason, as far as the device has a register for it */
+/* bits of the reset reason, from a register of the device */
 enum {
-    /* it has one */
+    /* the device has such a register */
     ETD_POSTMORTEM_REASON_KNOWN = 0x1,
     /* power-on or brown-out */
     ETD_POSTMORTEM_REASON_POWER = 0x2,
-    /* the reset pin */
+    /* reset pin */
     ETD_POSTMORTEM_REASON_PIN = 0x4,
-    /* a watchdog */
+    /* watchdog */
     ETD_POSTMORTEM_REASON_WATCHDOG = 0x8,
-    /* the firmware itself */
+    /* reset by the firmware */
     ETD_POSTMORTEM_REASON_SOFTWARE = 0x10,
     /* a fault in the fault handler */
     ETD_POSTMORTEM_REASON_LOCKUP = 0x20,

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loads and executes an ExecuTorch program (.pte) in caller-given memory.
+/* Loads and executes an ExecuTorch program (.pte) in memory given by the caller.
  *
- * A program stays where it is: constants are used in place, so the file must outlive its methods and
- * be aligned to 16 bytes. Nothing in the file is trusted; every offset is checked against its size.
- * All working memory comes from one arena: first what describes the method (values, tensors), then
- * the planned buffers whose sizes the file states, then inputs and outputs for which it plans no memory,
- * then what delegates keep, then the temporary memory that they use in turns.
+ * The program is used in place: constants are read from the file, so the file must be aligned to 16 bytes and
+ * must outlive its methods. Nothing in the file is trusted; every offset is checked against the file size.
  *
- * Planned buffers begin as zeros, and mutable buffers with the state that the file has for them. They keep
- * what an execution leaves in them until the next load.
+ * All working memory comes from one arena, in this order: the description of the method (values, tensors),
+ * the planned buffers, inputs and outputs without planned memory, memory that delegates keep, and temporary
+ * memory shared by the delegates.
  *
- * These functions are all that the server knows of a runtime, so they are also the seam at which another one
- * is linked in: src/runtime implements them in C, executorch/runtime.cpp on ExecuTorch itself. */
+ * Loading fills planned buffers with zeros and mutable buffers with their initial state from the file. Both
+ * keep their contents between executions until the next load.
+ *
+ * The server uses a runtime only through this header. src/runtime implements it in C, executorch/runtime.cpp
+ * on ExecuTorch. */
 #ifndef ETD_RUNTIME_H
 #define ETD_RUNTIME_H
 
@@ -22,7 +23,7 @@
 #include "etd_error.h"
 #include "etd_tracer.h"
 
-/* ExecuTorch's scalar types (schema/scalar_type.fbs), as far as this runtime computes with them. */
+/* ExecuTorch's scalar types (schema/scalar_type.fbs) that this runtime supports. */
 enum {
     ETD_BYTE = 0,
     ETD_CHAR = 1,
@@ -34,7 +35,7 @@ enum {
     ETD_BOOL = 11,
 };
 
-/* Bytes of an element, 0 for types that the runtime does not know. */
+/* Returns the size of an element in bytes, or 0 for an unsupported type. */
 static inline uint32_t etd_element_size(uint8_t dtype) {
     switch (dtype) {
     case ETD_BYTE:
@@ -56,13 +57,14 @@ static inline uint32_t etd_element_size(uint8_t dtype) {
 
 #define ETD_MAX_DIMS 8
 
+/* A tensor: its layout and where its data is. */
 typedef struct {
-    uint8_t *data;         /* NULL until memory is known */
-    const uint8_t *bounds; /* in the file: the largest sizes, i32 each; NULL when sizes never change */
+    uint8_t *data;         /* NULL until memory is assigned */
+    const uint8_t *bounds; /* upper bound of each size, i32 in the file; NULL for a static shape */
     uint32_t nbytes;
-    uint32_t capacity;               /* bytes that the data may grow to with the sizes */
-    int32_t sizes[ETD_MAX_DIMS];     /* elements per dimension; after loading, the largest */
-    int32_t strides[ETD_MAX_DIMS];   /* elements; from the file's dim_order */
+    uint32_t capacity;               /* bytes available to the data as the sizes grow */
+    int32_t sizes[ETD_MAX_DIMS];     /* elements per dimension; the upper bounds after loading */
+    int32_t strides[ETD_MAX_DIMS];   /* in elements; from the file's dim_order */
     uint8_t dim_order[ETD_MAX_DIMS]; /* outermost first */
     uint8_t ndim;
     uint8_t dtype;
@@ -84,9 +86,9 @@ typedef enum {
 
 typedef struct etd_value etd_value;
 
-/* A value. Lists stay in the file: tensor lists hold i32 indexes into the method's values (UINT32_MAX for
- * none), int lists i64 indexes, because ExecuTorch boxes ints; the others hold plain numbers. Kernels read
- * them through src/kernels/arguments.h. */
+/* A value. Lists stay in the file. Tensor lists hold i32 indexes into the method's values (UINT32_MAX for
+ * None). Int lists hold i64 indexes, because ExecuTorch boxes integers. Other lists hold plain numbers.
+ * Kernels read lists through src/kernels/arguments.h. */
 struct etd_value {
     uint8_t kind; /* etd_value_kind */
     union {
@@ -95,7 +97,7 @@ struct etd_value {
         bool boolean;
         etd_tensor *tensor;
         struct {
-            const uint8_t *items; /* in the file, little-endian, not necessarily aligned */
+            const uint8_t *items; /* in the file, little-endian, unaligned */
             uint32_t count;
         } list;
         struct {
@@ -105,16 +107,18 @@ struct etd_value {
     } as;
 };
 
-/* A .pte file, opened and checked. */
+/* A .pte file that has been opened and checked. Fields are private. */
 typedef struct {
     const uint8_t *data;
     uint32_t size;         /* of the whole file */
     uint32_t program_size; /* of the FlatBuffer, <= size */
-    uint32_t segment_base; /* where segments begin */
+    uint32_t segment_base; /* start of the segments */
     uint32_t root;
 } etd_program;
 
-/* Checks the identifier ET12, the extended header and the root table. */
+/* Opens a program: checks the identifier ET12, the extended header and the root table. `data` must be aligned
+ * to 16 bytes and must outlive the program and its methods. Fails with BAD_PROGRAM; the detail is the offset
+ * in the file. */
 etd_status etd_program_open(etd_program *program, const void *data, uint32_t size, etd_error *error);
 
 typedef struct etd_kernel etd_kernel;
@@ -123,65 +127,71 @@ typedef struct etd_instruction etd_instruction;
 typedef struct etd_loaded_delegate etd_loaded_delegate;
 typedef struct etd_temporary etd_temporary;
 
-/* Instructions that one execution runs at most, unless method.instruction_budget is set otherwise after
- * loading: a corrupted jump must not hang the board. */
+/* Default for etd_method.instruction_budget: the most instructions that one execution may run. It stops a
+ * program with a corrupted jump from running forever. */
 #define ETD_INSTRUCTION_BUDGET 1000000u
 
-/* A method ready to execute. Fields are private to the runtime except where a function says otherwise. */
+/* A loaded method. Fields are private, except `between`, `between_context` and `instruction_budget`, which
+ * the caller may set after loading. */
 typedef struct {
     etd_tracer *tracer;
-    const char *name; /* in the program; stays when loading fails behind it */
+    const char *name; /* in the program; still valid if loading fails later */
     etd_value *values;
-    etd_instruction *instructions; /* of all chains, one chain after the other */
+    etd_instruction *instructions; /* of all chains, in order */
     etd_chain *chains;
     const uint32_t *inputs;  /* indexes into values, in the file */
-    const uint32_t *outputs; /* the same */
+    const uint32_t *outputs; /* as inputs */
     uint32_t value_count;
     uint32_t instruction_count;
     uint32_t chain_count;
-    /* Called after each instruction, outside its scope; NULL for nothing. Set after loading. */
+    /* Called after each instruction, outside its scope. May be NULL. */
     void (*between)(void *context);
     void *between_context;
     uint32_t instruction_budget;
     etd_name execute_name;
     uint32_t input_count;
     uint32_t output_count;
-    uint32_t method_bytes; /* of the arena, for describing the method */
-    uint32_t
-        planned_bytes; /* of the arena, for planned buffers, unplanned inputs and outputs, temporary memory */
+    uint32_t method_bytes;  /* arena bytes for the description of the method */
+    uint32_t planned_bytes; /* arena bytes for planned buffers, unplanned inputs and outputs, and temporary
+                               memory */
     etd_loaded_delegate *delegates;
     etd_temporary *temporary; /* NULL without delegates */
     uint32_t delegate_count;
-    uint32_t delegate_bytes; /* the part of method_bytes that delegates took, behind the planned buffers */
+    uint32_t delegate_bytes; /* the part of method_bytes that delegates took after the planned buffers */
 } etd_method;
 
-/* Loads the method `name` into arena[0..arena_size), which must be aligned to 16 bytes: traces Method::init
- * inside Program::load_method and the arena's allocations into a block "Default" of tracer (may be NULL).
- * Fails when the program has no such method, saying which it has; on an operator without a kernel, naming
- * it; and on too small an arena, with the bytes needed as detail. */
+/* Loads the method `name` into arena[0..arena_size). The arena must be aligned to 16 bytes and belongs to the
+ * method until etd_method_unload. `tracer` may be NULL.
+ *
+ * Traces Program::load_method, Method::init and the arena's allocations in a block "Default".
+ *
+ * Fails with NO_METHOD (the message names the methods of the program), UNSUPPORTED_OPERATOR (the message
+ * names the operator), OUT_OF_MEMORY (the detail is the arena size needed in bytes), BAD_PROGRAM,
+ * UNSUPPORTED_FEATURE, or BAD_REQUEST for an unaligned arena. */
 etd_status etd_method_load(etd_method *method, const etd_program *program, const char *name, void *arena,
                            uint32_t arena_size, etd_tracer *tracer, etd_error *error);
 
-/* Lets go of what backends hold for the method: before its arena or *method is used for anything else. Does
- * nothing to a method that is all zeros, could not be loaded, or is unloaded already. */
+/* Releases what backends hold for the method. Call it before the arena or *method is reused. Safe on a method
+ * that is zeroed, failed to load or is already unloaded. */
 void etd_method_unload(etd_method *method);
 
-/* Tensors of inputs and outputs, NULL when there is no such one or it is not a tensor in memory. Input data
- * are written through the tensor's data pointer before each execution: planning may reuse their memory. */
+/* Returns the tensor of an input or output, or NULL if `index` is out of range or the value is not a tensor
+ * in memory. Write inputs through the tensor's data pointer before each execution, because their memory may
+ * be reused during an execution. */
 etd_tensor *etd_method_input(const etd_method *method, uint32_t index);
 etd_tensor *etd_method_output(const etd_method *method, uint32_t index);
 
-/* Gives an input of dynamic shape its sizes for the executions to come; false unless they are within its
- * bounds. Sizes that are an input's already are always right. */
+/* Sets the sizes of a dynamic input for later executions. Returns false if they exceed its bounds. For a
+ * static input only its own sizes are accepted. */
 bool etd_method_resize_input(etd_method *method, uint32_t index, const int32_t *sizes);
 
-/* Executes all chains; traces OPERATOR_CALL and native_call_* for each instruction, then
- * Method::execute, into a block "Execute" of its own. */
+/* Executes all chains. Traces OPERATOR_CALL and native_call_* for each instruction, then Method::execute, in
+ * a new block "Execute". Fails with KERNEL_FAILED; the detail is the instruction. */
 etd_status etd_method_execute(etd_method *method, etd_error *error);
 
-/* A trace that the runtime itself made, in place of the tracer's log: file 0 is an ETDump as ExecuTorch
- * writes it, file 1 the debug buffer that it refers to. NULL when there is none: always, from this runtime,
- * but not from one that drives ExecuTorch (executorch/runtime.cpp). It stays valid until the next load. */
+/* Returns a trace made by the runtime itself instead of the tracer's log, and stores its size in *size: index
+ * 0 is an ETDump file, index 1 its debug buffer. Returns NULL if there is none. Only executorch/runtime.cpp
+ * makes such traces. The bytes stay valid until the next load. */
 const void *etd_method_trace(const etd_method *method, uint32_t index, uint32_t *size);
 
 #endif

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Bytes between a UART's interrupt and the server: a ring in each direction, so that nothing is lost while a
- * frame is handled and the line is busy while the next one is made.
+/* Interrupt-driven UART with a ring buffer in each direction. Bytes can arrive while the server handles a
+ * frame, and the line sends one frame while the next is made.
  *
- * A ring has one side that puts and one that takes, and no lock. A full receive ring loses nothing by itself:
- * its bytes stay in the UART, whose own overrun is counted. While the device executes it is quiet: no
- * interrupt is taken, and what is written has been handed to the UART when etd_serial_write returns.
+ * Each ring has one producer and one consumer and needs no lock. When the receive ring is full, bytes stay in
+ * the UART, which counts an overrun if it runs full as well. In quiet mode no interrupt is taken, and
+ * etd_serial_write returns only when the UART has accepted all bytes.
  *
- * Use: fill an etd_uart, etd_serial_init, call etd_serial_interrupt from the UART's interrupt handler; the
- * other functions are what an etd_port needs. */
+ * Use: fill in an etd_uart, call etd_serial_init, and call etd_serial_interrupt from the UART's interrupt
+ * handler. The other functions implement the members of an etd_port. */
 #ifndef ETD_SERIAL_H
 #define ETD_SERIAL_H
 
@@ -15,23 +15,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Added to a received byte: the UART lost bytes before it. */
+/* Set in a received byte if the UART lost bytes before it. */
 #define ETD_UART_OVERRUN 0x100
 
-/* A UART as its port drives it. */
+/* UART driver of a port. */
 typedef struct {
-    /* The next received byte, perhaps with ETD_UART_OVERRUN; -1 when there is none. Forgets the interrupt
-     * that announced it before it looks. */
+    /* Returns the next received byte, or-ed with ETD_UART_OVERRUN if bytes were lost before it, or -1 if
+     * there is none. Must clear the receive interrupt before it looks for a byte. */
     int32_t (*receive)(void);
-    /* Takes a byte to send; false while its buffer is full. */
+    /* Sends a byte. Returns false if the UART's buffer is full. */
     bool (*send)(uint8_t byte);
-    /* What may interrupt: bytes received, room for bytes to send. What may not is forgotten too. */
+    /* Enables or disables the interrupts for received bytes and for room to send. Must clear the pending
+     * state of those it disables. */
     void (*interrupts)(bool received, bool room);
-    /* Keeps the CPU from taking the UART's interrupt, or lets it. */
+    /* Masks or unmasks the UART's interrupt in the CPU. */
     void (*mask)(bool on);
 } etd_uart;
 
-/* A ring of bytes; the counts go up without end. */
+/* A ring of bytes. The counts are never reset; they wrap at 2^32. */
 typedef struct {
     uint8_t *bytes;
     uint32_t size; /* a power of two */
@@ -39,44 +40,45 @@ typedef struct {
     _Atomic uint32_t taken;
 } etd_ring;
 
-/* Fields are private. */
+/* A serial port. Fields are private. */
 typedef struct {
     const etd_uart *uart;
     etd_ring received;
     etd_ring sending;
     _Atomic uint32_t overruns;
-    _Atomic bool held; /* bytes stay in the UART, because the ring was full */
-    bool on_received;  /* what may interrupt */
+    _Atomic bool held; /* the ring was full, so bytes stay in the UART */
+    bool on_received;  /* interrupts that are enabled */
     bool on_room;
     bool quiet;
 } etd_serial;
 
-/* Sizes are powers of two. The serial begins quiet. */
+/* Initializes a serial port in quiet mode. The sizes are in bytes and must be powers of two. `uart` and both
+ * buffers must outlive it. */
 void etd_serial_init(etd_serial *serial, const etd_uart *uart, uint8_t *receive_ring, uint32_t receive_size,
                      uint8_t *send_ring, uint32_t send_size);
 
-/* Moves bytes between the UART and the rings. */
+/* Moves bytes between the UART and the rings. Call it from the UART's interrupt handler. */
 void etd_serial_interrupt(etd_serial *serial);
 
-/* Takes up to size received bytes without waiting; returns how many. */
+/* Copies up to `size` received bytes without waiting; returns the number of bytes. */
 uint32_t etd_serial_read(etd_serial *serial, uint8_t *bytes, uint32_t size);
 
-/* Puts all the bytes into the ring, waiting for room as needed. */
+/* Queues all bytes for sending; waits for room in the ring as needed. */
 void etd_serial_write(etd_serial *serial, const uint8_t *bytes, uint32_t size);
 
-/* How many bytes etd_serial_write takes without waiting. */
+/* Returns the number of bytes that etd_serial_write accepts without waiting. */
 uint32_t etd_serial_room(etd_serial *serial);
 
-/* Whether etd_serial_read has something to give. */
+/* Returns true if etd_serial_read has bytes to return. */
 bool etd_serial_waiting(etd_serial *serial);
 
-/* Waits until the UART has been handed all the bytes written. */
+/* Waits until the UART has accepted all bytes written. */
 void etd_serial_flush(etd_serial *serial);
 
-/* With true: flushes, then lets no interrupt happen until called with false. */
+/* Enters or leaves quiet mode. Entering flushes first, then disables interrupts. */
 void etd_serial_quiet(etd_serial *serial, bool on);
 
-/* How often the UART has lost bytes because nobody took them in time. */
+/* Returns how often the UART lost bytes because they were read too late. */
 uint32_t etd_serial_overruns(etd_serial *serial);
 
 #endif

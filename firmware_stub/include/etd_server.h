@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The link server: answers the host's requests over a port (docs/protocol.md).
  *
- * It owns the model's life on the device: bytes written, program checked, method loaded and executed under
- * the tracer, outputs and trace read back. All memory is the caller's. Nothing that arrives is trusted.
+ * It receives a model, checks it, loads and executes its method under the tracer, and sends outputs and
+ * trace. All memory is the caller's. Nothing received is trusted.
  *
- * Use: fill an etd_server_config, etd_server_init, then etd_server_poll forever. */
+ * Use: fill in an etd_server_config, call etd_server_init, then call etd_server_poll forever. */
 #ifndef ETD_SERVER_H
 #define ETD_SERVER_H
 
@@ -16,62 +16,62 @@
 
 #define ETD_SERVER_MAX_INPUTS 8
 
-/* The method that is loaded and run unless COMMIT names another one. */
+/* Method that is loaded unless COMMIT names another one. */
 #define ETD_SERVER_METHOD "forward"
 
-/* Bytes of the longest name of a method that COMMIT may give, with its NUL. */
+/* Size in bytes of the longest method name in COMMIT, including its NUL. */
 #define ETD_SERVER_METHOD_SIZE 48
 
-/* Empty start/end pairs that etd_server_init times to learn the tracer's own cost. */
+/* Number of empty start/end pairs that etd_server_init times to measure the tracer's own cost. */
 #define ETD_SERVER_PROBE_PAIRS 64
 
-/* Pieces of an upload that may have arrived ahead of a missing one. */
+/* Number of parts of an upload that may be received ahead of a gap. */
 #define ETD_SERVER_UPLOAD_PIECES 4
 
-/* Bytes of the receive buffer for a given MTU: a whole encoded frame, decoded in place. */
+/* Size in bytes of the receive buffer for an MTU: one encoded frame, decoded in place. */
 #define ETD_SERVER_RECEIVE_SIZE(mtu) ((mtu) + (mtu) / 254u + 1u)
 
-/* Memory and identity of a server; everything must outlive it. */
+/* Memory and identity of a server. Everything must outlive the server. Capacities are in bytes. */
 typedef struct {
     const etd_port *port;
     const etd_target *target;
     const char *build_id;
-    uint8_t *model; /* aligned to 16 */
+    uint8_t *model; /* aligned to 16 bytes */
     uint32_t model_capacity;
-    uint8_t *arena; /* aligned to 16 */
+    uint8_t *arena; /* aligned to 16 bytes */
     uint32_t arena_capacity;
     uint8_t *inputs; /* staged inputs */
     uint32_t input_capacity;
     uint8_t *trace;
     uint32_t trace_capacity;
-    uint8_t *debug; /* values of tensors */
+    uint8_t *debug; /* values of logged tensors */
     uint32_t debug_capacity;
-    etd_postmortem *kept; /* survives a reset, if `trace` does, too; holds the tracer */
+    etd_postmortem *kept; /* postmortem record and tracer; survives a reset if `trace` does */
     uint8_t *receive;     /* ETD_SERVER_RECEIVE_SIZE(mtu) bytes */
     uint8_t *send;        /* mtu bytes */
     uint8_t *encoded;     /* ETD_FRAME_ENCODED_SIZE(mtu) bytes */
     uint32_t mtu;         /* ETD_LINK_MIN_MTU to 65535 */
 } etd_server_config;
 
-/* Bytes from start up to end. */
+/* Bytes [start, end). */
 typedef struct {
     uint32_t start;
     uint32_t end;
 } etd_range;
 
-/* A region being written. */
+/* A region that is being written. */
 typedef struct {
     uint8_t *bytes;
     uint32_t size;
-    uint32_t next;                              /* bytes received without a hole */
-    etd_range pieces[ETD_SERVER_UPLOAD_PIECES]; /* received behind a hole; they neither overlap nor touch */
+    uint32_t next;                              /* bytes received without a gap */
+    etd_range pieces[ETD_SERVER_UPLOAD_PIECES]; /* received after a gap; they neither overlap nor touch */
     uint8_t piece_count;
     uint8_t region;
     uint8_t index;
     bool open;
 } etd_upload;
 
-/* Part of a region to be streamed out; done when offset == end. */
+/* Part of a region that is being read; complete when offset == end. */
 typedef struct {
     uint32_t offset;
     uint32_t end;
@@ -80,35 +80,35 @@ typedef struct {
     uint8_t index;
 } etd_download;
 
-/* An input as staged between executions: its place in config.inputs. */
+/* A staged input: where its bytes are in config.inputs. */
 typedef struct {
     uint32_t offset;
-    uint32_t capacity; /* of its bytes; behind them stand the sizes, i32 each, of one of dynamic shape */
-    uint32_t size;     /* of the bytes that it has now */
+    uint32_t capacity; /* of the data in bytes; a dynamic input has its sizes (i32 each) behind them */
+    uint32_t size;     /* of the data in bytes, now */
     bool ready;
 } etd_staged_input;
 
-/* How the last run went. */
+/* State and result of the last run. */
 typedef struct {
-    etd_error error; /* status OK when all executions were made */
+    etd_error error; /* status is OK if all executions completed */
     uint32_t id;
-    uint32_t count; /* executions asked for */
+    uint32_t count; /* executions requested */
     uint32_t completed;
     uint32_t trace_capacity; /* bytes the log may take */
-    bool stream;             /* send the log while the run goes on */
+    bool stream;             /* send the log during the run */
     uint8_t debug_level;     /* ETD_LINK_DEBUG_LEVEL_* */
     uint8_t profiling_level; /* ETD_LINK_PROFILING_LEVEL_* */
     uint8_t when_full;       /* ETD_LINK_WHEN_FULL_* */
-    bool repeatable;         /* a RUN with this id is a repetition */
+    bool repeatable;         /* another RUN with this id is a repetition */
 } etd_run;
 
-/* The rate of the line, when it is not the first of etd_target.bauds. */
+/* State of a change of the line rate. */
 typedef struct {
-    uint32_t wanted;  /* by the BAUD being answered */
-    uint32_t left;    /* ticks until the server goes back, if it hears no good frame */
-    uint32_t seen_at; /* the tick when that was counted last */
+    uint32_t wanted;  /* requested by the BAUD that is being answered */
+    uint32_t left;    /* ticks until the server returns to the first rate unless it receives a good frame */
+    uint32_t seen_at; /* tick at which `left` was last updated */
     bool raised;
-    bool doubted; /* `left` runs down */
+    bool doubted; /* `left` is counting down */
 } etd_rate;
 
 /* A server. Fields are private. */
@@ -119,7 +119,7 @@ typedef struct {
     etd_method method;
     etd_staged_input inputs[ETD_SERVER_MAX_INPUTS];
     etd_upload upload;
-    etd_download downloads[ETD_LINK_READ_QUEUE]; /* in the order they were asked for */
+    etd_download downloads[ETD_LINK_READ_QUEUE]; /* in the order requested */
     etd_run run;
     uint32_t input_count;
     uint32_t model_size;
@@ -131,19 +131,19 @@ typedef struct {
     etd_rate rate;
     uint8_t download_count;
     uint8_t state;      /* ETD_LINK_STATE_* */
-    uint8_t postmortem; /* ETD_POSTMORTEM_CONDITION_*: what config.kept holds from before a reset */
+    uint8_t postmortem; /* ETD_POSTMORTEM_CONDITION_* of config.kept at start-up */
     bool loaded;        /* method is valid */
 } etd_server;
 
-/* Looks at what a reset has left in config.kept, measures the tracer's own cost in the arena, and becomes
- * ready for a HELLO. */
+/* Initializes a server. Examines config.kept for a postmortem and measures the tracer's own cost, using the
+ * arena. `config` is copied; the memory it points to must stay valid. */
 void etd_server_init(etd_server *server, const etd_server_config *config);
 
-/* Tells a host that may be waiting for an answer or for the end of a run that it waits in vain. */
+/* Sends NOTE_STARTED, so a host that waits for an answer or for the end of a run learns of the restart. */
 void etd_server_announce(etd_server *server);
 
-/* Handles what has arrived and sends the next part of a running download; returns without waiting for
- * more. Returns false when there was nothing to do. */
+/* Handles received bytes and sends the next part of a pending download. Does not wait for more bytes. Returns
+ * false if there was nothing to do. */
 bool etd_server_poll(etd_server *server);
 
 #endif

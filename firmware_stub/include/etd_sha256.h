@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* SHA-256 (FIPS 180-4), for proving that what arrived is what was sent. */
+/* SHA-256 (FIPS 180-4), for verifying transfers.
+ *
+ * Use: etd_sha256_init, etd_sha256_update for each part, etd_sha256_final. */
 #ifndef ETD_SHA256_H
 #define ETD_SHA256_H
 
@@ -9,12 +11,15 @@
 
 typedef struct {
     uint32_t state[8];
-    uint64_t length; /* bytes so far */
+    uint64_t length; /* bytes hashed so far */
     uint8_t block[64];
 } etd_sha256;
 
+/* Starts a new digest. */
 void etd_sha256_init(etd_sha256 *sha);
+/* Adds `size` bytes. */
 void etd_sha256_update(etd_sha256 *sha, const void *bytes, uint32_t size);
+/* Writes the digest. `sha` must be initialized again before it is reused. */
 void etd_sha256_final(etd_sha256 *sha, uint8_t digest[ETD_LINK_DIGEST_SIZE]);
 
 #endif

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The event tracer: ExecuTorch's EventTracer for C, on a compact log in the caller's buffer.
+/* The event tracer: ExecuTorch's EventTracer in C, with a compact log in the caller's buffer.
  *
- * Records of 16 bytes grow from the start of the buffer, interned names from its end (format:
- * etd_log_format.h). An event is appended when it ends, as ExecuTorch does. The first record
- * or name that does not fit makes the log full: from then on the tracer appends nothing, not even what would
- * still fit, and counts what it drops, so that a log is always a true prefix of what happened. No heap; no
- * libc beyond memory functions. Every function accepts a NULL tracer and then does nothing. */
+ * Records of 16 bytes grow from the start of the buffer, interned names from its end (etd_log_format.h). An
+ * event is appended when it ends, as in ExecuTorch. The log is full as soon as one record or name does not
+ * fit. The tracer then appends nothing more, even if it would fit, and counts what it drops. So a log is
+ * always a complete prefix of the events.
+ *
+ * The tracer uses no heap and only memory functions of libc. Every function accepts a NULL tracer and then
+ * does nothing. */
 #ifndef ETD_TRACER_H
 #define ETD_TRACER_H
 
@@ -18,48 +20,48 @@
 #define ETD_UNSET_HANDLE 0u
 #define ETD_UNSET_DELEGATE_ID (-1)
 
-typedef uint16_t etd_name; /* id of an interned name, ETD_LOG_NO_NAME for none */
+typedef uint16_t etd_name; /* id of an interned name; ETD_LOG_NO_NAME if there is no name */
 
-/* Reads the 32-bit tick counter of clock domain 0. */
+/* Returns the 32-bit tick counter of clock domain 0. */
 typedef uint32_t (*etd_ticks_fn)(void);
 
-/* How much is profiled: the scopes around a whole method (loading, Method::execute), or also what happens
- * within an instruction, where chain and debug handle are set. */
+/* Events to profile: only scopes around a whole method (loading, Method::execute), or also events inside
+ * instructions, which have a chain and a debug handle. */
 typedef enum {
     ETD_PROFILE_METHOD_ONLY,
     ETD_PROFILE_ALL_EVENTS,
 } etd_profiling_level;
 
-/* What a full log does. */
+/* Behavior when the log is full. DROP_OLDEST_RUNS is described at etd_set_when_full. */
 typedef enum {
-    ETD_WHEN_FULL_STOP, /* takes nothing more: it is a true prefix of what happened */
+    ETD_WHEN_FULL_STOP, /* append nothing more */
     ETD_WHEN_FULL_DROP_OLDEST_RUNS,
 } etd_when_full;
 
-/* Which values are logged, as ExecuTorch names it. */
+/* Values to log, with ExecuTorch's levels. */
 typedef enum {
     ETD_DEBUG_NO_LOGGING,
     ETD_DEBUG_PROGRAM_OUTPUTS,
-    ETD_DEBUG_INTERMEDIATE_OUTPUTS, /* the program's outputs too */
+    ETD_DEBUG_INTERMEDIATE_OUTPUTS, /* and program outputs */
 } etd_debug_level;
 
-/* What a value is to the program. */
+/* Role of a value in the program. */
 typedef enum {
     ETD_INTERMEDIATE_OUTPUT,
     ETD_PROGRAM_OUTPUT,
 } etd_value_role;
 
-/* A tensor to log. The tracer copies what it keeps. */
+/* A tensor to log. The tracer copies its contents. */
 typedef struct {
-    const void *data; /* NULL when it has no memory */
+    const void *data; /* NULL if it has no memory */
     uint32_t nbytes;
     const int32_t *sizes;   /* elements per dimension */
     const int32_t *strides; /* elements */
     uint8_t ndim;
-    uint8_t dtype; /* any of ExecuTorch's scalar types: the tracer does not look into data */
+    uint8_t dtype; /* any ExecuTorch scalar type; the tracer does not interpret the data */
 } etd_logged_tensor;
 
-/* A value to log. */
+/* A value to log. The tracer copies its contents. */
 typedef struct {
     uint8_t kind; /* ETD_LOG_VALUE_* */
     union {
@@ -68,6 +70,7 @@ typedef struct {
         bool boolean;
         etd_logged_tensor tensor;
         struct {
+            /* Describes the tensor at `index`, which is below `count`. */
             void (*tensor_at)(const void *context, uint32_t index, etd_logged_tensor *tensor);
             const void *context;
             uint32_t count;
@@ -75,51 +78,52 @@ typedef struct {
     } as;
 } etd_logged_value;
 
-/* Which profile events, and which values of delegates, to keep. What has an integer delegate id is judged by
- * that, anything else by its name or string delegate id, and what has no name is kept. */
+/* Selects the profile events and delegate values to log. Events with an integer delegate id are matched by
+ * that id, others by name or string delegate id. Events without a name are always logged. */
 typedef struct {
-    const char *const *patterns; /* names to keep; a '*' at either end stands for anything */
-    uint32_t pattern_count;      /* 0 keeps every name */
-    bool by_id;                  /* keep only delegate ids from first_id to last_id */
+    const char *const *patterns; /* names to log; '*' matches anything at the start or end */
+    uint32_t pattern_count;      /* 0 matches every name */
+    bool by_id;                  /* log only delegate ids from first_id to last_id */
     int32_t first_id;
     int32_t last_id;
 } etd_event_filter;
 
-/* Scopes within each other that are remembered while they are open: Method::execute, OPERATOR_CALL, the
- * kernel, an event of its delegate. */
+/* Number of nested open scopes that are stored: Method::execute, OPERATOR_CALL, the kernel, and an event of
+ * its delegate. */
 #define ETD_TRACER_SCOPES 4
 
-/* What etd_end_profiling needs to know of the start. Kept by the caller, usually on its stack. */
+/* A started event. The caller keeps it, usually on its stack, and passes it to etd_end_profiling. Fields are
+ * private. */
 typedef struct {
     etd_name name;
     uint8_t choice; /* whether to log it, decided at the start */
-    uint8_t depth;  /* events that were open when it started */
+    uint8_t depth;  /* number of events open when it started */
     int32_t chain;
     uint32_t handle;
     uint32_t start;
 } etd_event;
 
-/* An event that has started. After a crash these tell what was going on (etd_postmortem.h). */
+/* An open event. After a crash these show what was running (etd_postmortem.h). */
 typedef struct {
     etd_event event;
     int32_t id; /* integer delegate id */
 } etd_open_scope;
 
-/* Where the name of a pointer was last found. */
+/* Cache entry: where the name at a pointer was last found. */
 typedef struct {
-    uint16_t from_end; /* its entry's distance from the end of the buffer; 0 when there is none */
+    uint16_t from_end; /* distance of the entry from the end of the buffer; 0 if unused */
     etd_name name;
 } etd_recent_name;
 
 #define ETD_RECENT_BITS 4u
 
-/* A tracer. Fields are private; read them through the functions below. */
+/* A tracer. Fields are private; use the functions below. */
 typedef struct {
     uint8_t *buffer;
     uint32_t capacity;
     etd_ticks_fn ticks;
     uint32_t record_count;
-    uint32_t record_limit; /* as many as fit below the names; 0 when the log is full */
+    uint32_t record_limit; /* records that fit below the names; 0 when the log is full */
     uint32_t names_size;
     uint32_t dropped_events;
     uint32_t dropped_blocks;
@@ -130,13 +134,13 @@ typedef struct {
     uint32_t debug_capacity;
     uint32_t debug_used;
     uint32_t chunk;
-    uint32_t first_record; /* number of this chunk's first record in the whole log, copies apart */
-    uint32_t carried;      /* copies of earlier chunks' records, at the start */
-    uint32_t first_run; /* record at which runs that may be dropped begin; UINT32_MAX before there are any */
-    uint32_t largest_run; /* records that a run took at most */
+    uint32_t first_record; /* number of this chunk's first record in the whole log, not counting copies */
+    uint32_t carried;      /* copies of records of earlier chunks, at the start */
+    uint32_t first_run; /* first record of the oldest run that may be dropped; UINT32_MAX if there is none */
+    uint32_t largest_run; /* records of the largest run so far */
     uint32_t stack_used;
     uint32_t stack_size;
-    uint32_t block_offset; /* of the current block's record; UINT32_MAX before the first */
+    uint32_t block_offset; /* of the current block's record; UINT32_MAX before the first block */
     int32_t bundled_input_index;
     int32_t chain;
     uint32_t handle;
@@ -147,133 +151,142 @@ typedef struct {
     uint8_t profiling_level;
     uint8_t debug_level;
     uint8_t when_full;
-    bool selective; /* some events are left out by choice */
+    bool selective; /* a level or filter is set */
     bool full;
-    uint8_t open_count; /* started events that have not ended; those beyond open[] count, too */
+    uint8_t open_count; /* open events, including those that do not fit into open[] */
     etd_open_scope open[ETD_TRACER_SCOPES];
-    etd_recent_name recent[1u << ETD_RECENT_BITS]; /* by a hash of the pointer */
+    etd_recent_name recent[1u << ETD_RECENT_BITS]; /* indexed by a hash of the pointer */
 } etd_tracer;
 
-/* The same for an event of a delegate; event.name is its string id. */
+/* A started event of a delegate. event.name is its string id. */
 typedef struct {
     etd_event event;
     int32_t id;
 } etd_delegate_event;
 
-/* Starts an empty log in buffer[0..size). The buffer needs no alignment; size may be 0. */
+/* Initializes a tracer with an empty log in buffer[0..size). The buffer must outlive the tracer and needs no
+ * alignment. `size` is in bytes and may be 0. */
 void etd_tracer_init(etd_tracer *tracer, void *buffer, uint32_t size, etd_ticks_fn ticks);
 
-/* Tells the logs of several tracers apart: one per core or task, each with a buffer of its own, so that none
- * waits for another. A new tracer has number 0. */
+/* Sets the number that identifies this tracer's log. Give each core or task a tracer with its own number and
+ * buffer, so none has to wait for another. The default is 0. */
 void etd_set_tracer_number(etd_tracer *tracer, uint16_t number);
 
-/* How much of the stack has been used at most, in bytes, and how much there is; 0 for unknown. The header of
- * the log says it. */
+/* Stores the stack's high-water mark and size, in bytes, for the header of the log; 0 if unknown. */
 void etd_set_stack_used(etd_tracer *tracer, uint32_t used, uint32_t size);
 
-/* What the clock of domain 0 reads now; 0 without a tracer. */
+/* Returns the tick counter of clock domain 0, or 0 if `tracer` is NULL. */
 uint32_t etd_read_ticks(const etd_tracer *tracer);
 
-/* Interns a name (cut to 255 bytes). Returns ETD_LOG_NO_NAME for NULL, and for a new name when the log is
- * full.
- */
+/* Interns a name, truncated to 255 bytes; the string is copied. Returns ETD_LOG_NO_NAME if `name` is NULL, or
+ * if it is new and the log is full. */
 etd_name etd_intern(etd_tracer *tracer, const char *name);
 
-/* Begins a block; later events belong to it. */
+/* Begins a block. Later events belong to it. */
 void etd_create_event_block(etd_tracer *tracer, const char *name);
 
-/* What to do when the log is full; a new tracer stops. Dropping the oldest runs keeps the newest: when a
- * block begins, whole blocks are given up until as much room is free as the largest has needed so far. The
- * first block, in which a method is loaded, and declared allocators stay. Bytes of tensors in the debug
- * buffer stay, too. It takes time when a block begins, for what stays moves up. */
+/* Sets the behavior for a full log; the default is to stop.
+ *
+ * ETD_WHEN_FULL_DROP_OLDEST_RUNS keeps the newest runs: when a block begins, the oldest blocks are dropped
+ * until there is room for a block as large as the largest so far. The first block (loading), declared
+ * allocators and tensor data in the debug buffer are not dropped. Records that stay are moved, so beginning a
+ * block takes longer. */
 void etd_set_when_full(etd_tracer *tracer, etd_when_full when_full);
 
-/* Index of the bundled input that the current and following blocks run; -1 for none. */
+/* Sets the bundled input index of the current and later blocks; -1 for none. */
 void etd_set_bundled_input_index(etd_tracer *tracer, int32_t index);
 
-/* The chain and debug handle of events that state none themselves. */
+/* Sets the chain and debug handle of events that do not specify their own. */
 void etd_set_chain_debug_handle(etd_tracer *tracer, int32_t chain, uint32_t handle);
 
-/* Takes effect for events that start from now on; what a level leaves out is not counted. A new tracer
- * profiles all events. */
+/* Sets which events to log, starting with the next event. Events left out by the level are not counted. The
+ * default is all events. */
 void etd_set_profiling_level(etd_tracer *tracer, etd_profiling_level level);
 
-/* Applies to events that start from now on, and counts those it leaves out, apart from drops. The filter
- * is not copied; NULL keeps everything. Names are interned whether or not their events are kept. Matching
- * takes time before the event's own start, so it adds to the scopes around it. */
+/* Sets a filter, starting with the next event; NULL logs everything. Filtered events are counted separately
+ * from dropped ones. The filter is not copied and must outlive its use. Names are interned even if their
+ * events are filtered. Matching takes place before the event's start time, so its time adds to the enclosing
+ * scopes. */
 void etd_set_event_filter(etd_tracer *tracer, const etd_event_filter *filter);
 
-/* Starts an event. With chain == ETD_UNSET_CHAIN the stored chain and handle apply; otherwise both
- * arguments do. */
+/* Starts an event and returns it for etd_end_profiling. If `chain` is ETD_UNSET_CHAIN, the stored chain and
+ * debug handle apply; otherwise `chain` and `handle` do. */
 etd_event etd_start_profiling(etd_tracer *tracer, const char *name, int32_t chain, uint32_t handle);
 etd_event etd_start_profiling_interned(etd_tracer *tracer, etd_name name, int32_t chain, uint32_t handle);
 
-/* Ends the event and appends it. */
+/* Ends an event and appends it to the log. */
 void etd_end_profiling(etd_tracer *tracer, etd_event event);
 
-/* Starts an event that a delegate logs about itself, on clock domain 0. A delegate names its events by a
- * string (id ETD_UNSET_DELEGATE_ID) or by an integer (name NULL), as its debug handle map does. The stored
- * chain and debug handle of this moment apply. */
+/* Starts a delegate's event on clock domain 0. The delegate identifies it by a string (id
+ * ETD_UNSET_DELEGATE_ID) or by an integer (name NULL), as in its debug handle map. The stored chain and debug
+ * handle apply. */
 etd_delegate_event etd_start_profiling_delegate(etd_tracer *tracer, const char *name, int32_t id);
 
-/* Ends the event and appends it with `length` bytes of metadata, which are copied; NULL for none. */
+/* Ends a delegate's event and appends it with `length` bytes of metadata, which are copied; NULL for none. */
 void etd_end_profiling_delegate(etd_tracer *tracer, etd_delegate_event event, const void *metadata,
                                 uint32_t length);
 
-/* Appends an event after the fact, with ticks that the delegate read itself from clock domain `clock`
- * (0 to 254; its place among the clocks that etd_target lists). The log keeps the low 32 bits of wider
- * counters. */
+/* Appends a delegate's event that has already ended. `start` and `end` are ticks of clock domain `clock` (0
+ * to 254, numbered as in etd_target). For counters wider than 32 bits pass the low 32 bits. The metadata is
+ * copied; NULL for none. */
 void etd_log_profiling_delegate(etd_tracer *tracer, const char *name, int32_t id, uint8_t clock,
                                 uint32_t start, uint32_t end, const void *metadata, uint32_t length);
 
-/* Declares an allocator and returns its id, from 1, or 0 when the log is full. What is tracked of allocator 0
- * is dropped. */
+/* Declares an allocator. Returns its id, starting at 1, or 0 if the log is full. Allocations of allocator 0
+ * are counted as dropped. */
 uint32_t etd_track_allocator(etd_tracer *tracer, const char *name);
 
-/* Records an allocation of `size` bytes at `offset` within the allocator (ETD_LOG_NO_OFFSET: unknown). The
- * record holds sizes up to 2^31 - 1, larger ones are written as that, and allocators up to 65535. */
+/* Logs an allocation of `size` bytes at `offset` within the allocator (ETD_LOG_NO_OFFSET if unknown). Sizes
+ * above 2^31 - 1 are logged as 2^31 - 1. Allocator ids above 65535 are not supported. */
 void etd_track_allocation(etd_tracer *tracer, uint32_t allocator, uint32_t size, uint32_t offset);
 
-/* Records that `size` bytes at `offset` were given back: an allocation of negative size, to -2^31 + 1. */
+/* Logs that `size` bytes at `offset` were freed. The size is logged as a negative number, at least -2^31 +
+ * 1. */
 void etd_track_free(etd_tracer *tracer, uint32_t allocator, uint32_t size, uint32_t offset);
 
-/* Records that `size` bytes were asked for and not available. */
+/* Logs a failed allocation of `size` bytes. */
 void etd_track_allocation_failure(etd_tracer *tracer, uint32_t allocator, uint32_t size);
 
-/* Where the bytes of logged tensors go. Without a buffer, or when it is full, the log still says that there
- * was a value and what shape it had; the missing bytes are counted as a dropped value. */
+/* Sets the buffer for the contents of logged tensors; `size` is in bytes. The buffer must outlive the tracer.
+ * Without a buffer, or when it is full, the log still has the value's type and shape, and the value is
+ * counted as dropped. */
 void etd_set_debug_buffer(etd_tracer *tracer, void *buffer, uint32_t size);
 
-/* Bytes at the start of the debug buffer that logged tensors take. */
+/* Returns the number of bytes used at the start of the debug buffer. */
 uint32_t etd_debug_size(const etd_tracer *tracer);
 
-/* A new tracer logs no values. */
+/* Sets which values to log. The default is none. */
 void etd_set_debug_level(etd_tracer *tracer, etd_debug_level level);
 
-/* Whether values of that role are logged, for a caller that would describe one in vain. */
+/* Returns true if values of this role are logged. Use it to skip preparing a value. */
 bool etd_logs_values(const etd_tracer *tracer, etd_value_role role);
 
-/* Logs a value, if the debug level says so, at the stored chain and debug handle, and how long that took.
- * Call it outside of timed scopes: copying takes time. Returns whether the log has it now. */
+/* Logs a value, if the debug level includes it, with the stored chain and debug handle and the time that
+ * logging took. Call it outside of timed scopes, because copying takes time. Returns true if the value is in
+ * the log. */
 bool etd_log_evalue(etd_tracer *tracer, etd_value_role role, const etd_logged_value *value);
 
-/* Logs what a delegate computed, under its string or integer id, if debug level and event filter say so. */
+/* Logs a value computed by a delegate, by its string or integer id, if the debug level and the event filter
+ * include it. Returns true if the value is in the log. */
 bool etd_log_intermediate_output_delegate(etd_tracer *tracer, const char *name, int32_t id,
                                           const etd_logged_value *value);
 
-/* Empties log and debug buffer, once both have been read: what is logged from now on goes to the next chunk,
- * which begins between two events. Interned names stay valid, events that have started may end, and a log
- * that was full goes on; the current block and the allocators are carried over. Cumulative counts stay. */
+/* Empties the log and the debug buffer after both have been read, and starts the next chunk. Call it between
+ * two events.
+ *
+ * Interned names stay valid, open events may end later, and a full log accepts events again. The current
+ * block and the allocators are repeated in the new chunk. Counts of dropped and filtered events are not
+ * reset. */
 void etd_log_recycle(etd_tracer *tracer);
 
-/* True when records take half the space that names leave them, or tensors more than half of the debug buffer,
- * or the log is full. */
+/* Returns true if records use at least half of the space not taken by names, tensors use more than half of
+ * the debug buffer, or the log is full. */
 bool etd_log_half_full(const etd_tracer *tracer);
 
-/* Size in bytes of the log's image as the host reads it: header, records, names. */
+/* Returns the size in bytes of the log image: header, records, names. */
 uint32_t etd_log_size(const etd_tracer *tracer);
 
-/* Copies image bytes [offset, offset + length) to out; returns how many there were. */
+/* Copies bytes [offset, offset + length) of the log image to `out`. Returns the number of bytes copied. */
 uint32_t etd_log_read(const etd_tracer *tracer, uint32_t offset, void *out, uint32_t length);
 
 #endif

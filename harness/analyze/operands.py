@@ -17,7 +17,7 @@ from harness.errors import NotComparableError, UsageError
 from harness.records.scalar_types import type_name
 from harness.records.trace import Kind, TensorValue, Trace
 
-_KERNEL_EVENT = "native_call_"
+KERNEL_EVENT = "native_call_"
 """Prefix of ExecuTorch's kernel event names, before the operator's name."""
 
 
@@ -126,7 +126,7 @@ def event_arguments(trace: Trace, method: Method) -> list[Arguments | None]:
 
 def disagreements(trace: Trace, method: Method) -> int:
     """Return the number of kernel events with another operator than the method's instruction."""
-    kernels = np.array([name.startswith(_KERNEL_EVENT) for name in trace.names] + [False])
+    kernels = np.array([name.startswith(KERNEL_EVENT) for name in trace.names] + [False])
     rows = np.flatnonzero((trace.kind == Kind.PROFILE) & kernels[trace.name])
     if not len(rows):
         return 0
@@ -163,7 +163,7 @@ def find_method(program: Program, trace: Trace, name: str | None = None) -> Meth
 def _is_of(event: str, instruction: Instruction | None) -> bool:
     if instruction is None or instruction.call is not Call.KERNEL:
         return False
-    return instruction.name.rpartition("::")[2] == event.removeprefix(_KERNEL_EVENT)
+    return instruction.name.rpartition("::")[2] == event.removeprefix(KERNEL_EVENT)
 
 
 def _divide(

@@ -157,8 +157,11 @@ def default_jitter(domain: ClockDomain) -> int:
     """Return the largest difference, in ticks, that counts as a backward step, not as a wrap.
 
     It is the range divided by 65,536: 65 us for 32 bits at 1 GHz, 0 below 16 bits. Counters that do
-    not wrap within a session can only have stepped back, so it is half the range for these.
+    not wrap within a session can only have stepped back, so it is half the range for these. A
+    monotonic counter never steps back.
     """
+    if domain.monotonic:
+        return 0
     return domain.modulus >> (16 if does_wrap(domain) else 1)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from harness.errors import UsageError
+from harness.files import data_directory
 from harness.records.check_codes import CODES, Code
-from harness.resources import data_directory
 
 SECTIONS = ("What it means", "How it is computed", "Why it happens", "What to do", "Example")
 """Sections of every page, in this order."""

@@ -14,7 +14,7 @@ from harness.analyze.blocks import BlockRun, runs
 from harness.analyze.call_tree import CallTree, call_tree
 from harness.analyze.memory import AllocatorTotals, Memory, allocator_totals, memory
 from harness.analyze.statistics import Operator, operator_statistics
-from harness.records.result import ClockQuality
+from harness.records.result import ClockQuality, InstructionRecord
 from harness.records.trace import Trace
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ class Subject:
         runs_completed: Number of completed executions.
         dumps: First rows of the second and further dumps of a file; a dump may be older than the
             one before it.
+        chains: Instructions of the program, per chain; None if unknown.
         backends: Names of the backends that instructions call, by chain and instruction.
         day: Day on which waivers are evaluated; None for today.
     """
@@ -90,6 +91,7 @@ class Subject:
     runs_requested: int | None = None
     runs_completed: int | None = None
     dumps: tuple[int, ...] = ()
+    chains: tuple[tuple[InstructionRecord, ...], ...] | None = None
     backends: Mapping[tuple[int, int], str] = field(default_factory=dict)
     day: date | None = None
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import errno
 import gc
+import importlib
 import signal
 import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
 
 from harness import __version__
-from harness.cli.command import lazy_group
 from harness.cli.output import report_failure, report_usage_error
-from harness.errors import HarnessError, HostError
+from harness.errors import HarnessError, HostError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 SECTIONS = {
     "Run": {
@@ -21,7 +26,8 @@ SECTIONS = {
         "pull": "Read the last trace from a board that is already running.",
         "postmortem": "Show what a board was doing when it crashed.",
     },
-    "Look at traces": {
+    "Look at models and traces": {
+        "inspect": "Show what a model contains and which boards it fits.",
         "decode": "Show a trace: times, call tree, memory.",
         "compare": "Compare two traces operator by operator.",
         "export": "Write a trace in another tool's format.",
@@ -54,6 +60,62 @@ _EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ENOMEM, 
 """System errors about missing resources of the host; any other one is a defect of this program."""
 
 
+def lazy_group(package: str, sections: Mapping[str, Mapping[str, str]]) -> type[click.Group]:
+    """Return a group class whose commands are modules of ``package``.
+
+    Args:
+        package: Package of the modules. Each is named after its command and defines it as
+            ``command``.
+        sections: One-line help by command name, by title of the section that lists them. It stands
+            here so that ``--help`` and completion import no subcommand.
+    """
+    commands = {name: text for section in sections.values() for name, text in section.items()}
+
+    class LazyGroup(click.Group):
+        def list_commands(self, _ctx: click.Context) -> list[str]:
+            return list(commands)
+
+        def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+            if cmd_name not in commands:
+                return None
+            module = importlib.import_module(f"{package}.{cmd_name}")
+            command: click.Command = module.command
+            return command
+
+        def resolve_command(
+            self, ctx: click.Context, args: list[str]
+        ) -> tuple[str | None, click.Command | None, list[str]]:
+            name = args[0]
+            if name in commands or name.startswith("-") or ctx.resilient_parsing:
+                return super().resolve_command(ctx, args)
+            close = did_you_mean(name, commands)
+            raise UsageError(
+                f"unknown command {name!r}",
+                hint=f"{close}`{ctx.command_path} --help` lists all commands",
+            )
+
+        def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+            column = max(map(len, commands))
+            for title, section in sections.items():
+                with formatter.section(title):
+                    formatter.write_dl(
+                        [(name.ljust(column), text) for name, text in section.items()]
+                    )
+
+        def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+            from click.shell_completion import CompletionItem
+
+            # The group's own method would import every subcommand for its help.
+            names = [
+                CompletionItem(name, help=text)
+                for name, text in commands.items()
+                if name.startswith(incomplete)
+            ]
+            return names + click.Command.shell_complete(self, ctx, incomplete)
+
+    return LazyGroup
+
+
 @click.group(
     cls=lazy_group("harness.cli", SECTIONS),
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -75,12 +137,8 @@ def main(arguments: list[str] | None = None) -> None:
     # A killed job must still stop the simulators it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        code = cli.main(
-            arguments,
-            prog_name="etharness",  # also for `python -m harness`
-            complete_var="_ETHARNESS_COMPLETE",
-            standalone_mode=False,
-        )
+        # The name is also for `python -m harness`.
+        code = cli.main(arguments, prog_name="etharness", standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):
         code = 130
     except click.exceptions.NoArgsIsHelpError as error:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from harness.cli.command import PanelCommand
-from harness.cli.options import output_options
+from harness.cli.options import PanelCommand, output_options
 from harness.cli.output import OutputOptions
 from harness.config.board import (
     BoardMemory,

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from harness.cli.command import SELECTION, PanelCommand, option, panel
 from harness.cli.completers import complete_boards, complete_models, complete_units
-from harness.cli.options import FilePath, output_options
+from harness.cli.options import SELECTION, FilePath, PanelCommand, option, output_options, panel
 from harness.cli.output import OutputOptions
 from harness.errors import UsageError
 

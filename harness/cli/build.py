@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from harness.cli.command import PanelCommand, option
 from harness.cli.completers import complete_boards
-from harness.cli.options import FilePath, output_options
+from harness.cli.options import FilePath, PanelCommand, option, output_options
 from harness.cli.output import OutputOptions
 
 
@@ -40,7 +39,7 @@ def command(board: str, destination: Path | None, output: OutputOptions) -> None
 
     description, _ = load_board(board)
     firmware = build_firmware(description)
-    sizes = list(firmware_sizes(firmware, firmware.preset))
+    sizes = list(firmware_sizes(firmware))
     image = firmware.image
     if destination is not None:
         shutil.copy2(image, destination)

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.command import OUTPUT, VERDICT, PanelCommand, option, panel
 from harness.cli.completers import complete_boards, complete_models
 from harness.cli.options import (
+    OUTPUT,
+    VERDICT,
     FilePath,
+    PanelCommand,
     ReadingOptions,
     absolute_history,
     baseline_option,
+    option,
     output_options,
+    panel,
     reading_options,
     report_option,
 )
@@ -138,8 +142,8 @@ def command(
     from harness.runs.evaluation import evaluate_path, verdict_record
 
     against = history_of(history, baseline)
-    given = reading.given(etrecord, board, model)
-    run = evaluate_path(path, reading.load, budget, given, against, find_project().budget)
+    given, fallback = reading.given(etrecord, board, model), find_project().budget
+    run = evaluate_path(path, budget, given, against, fallback, reading.load)
     write_reports(reports, [run])
     if run.subject is None:
         reading.load(path)  # a run without a trace: raises the reason

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from harness.analyze.compare import EXECUTIONS, STATISTICS, Executions, Statistic, compare
-from harness.cli.command import PanelCommand, option, panel
-from harness.cli.options import FilePath, ReadingOptions, output_options, reading_options
+from harness.cli.options import (
+    FilePath,
+    PanelCommand,
+    ReadingOptions,
+    option,
+    output_options,
+    panel,
+    reading_options,
+)
 from harness.cli.output import OutputOptions
-from harness.files import shown
+from harness.errors import UsageError
+from harness.files import display_path
+
+if TYPE_CHECKING:
+    from harness.runs.source import Source
 
 
 @click.command(name="compare", cls=PanelCommand)
@@ -33,6 +46,19 @@ from harness.files import shown
         show_default=True,
         help="Executions to compare: all, the first after loading (cold), or later ones (warm).",
     ),
+    option(
+        "--values",
+        is_flag=True,
+        help="Compare the logged values instead of times (run --values intermediate).",
+    ),
+    option(
+        "--etrecord",
+        "etrecords",
+        type=FilePath(),
+        multiple=True,
+        metavar="FILE",
+        help="With --values: ETRecord of both exports, or one for each; pairs by debug handle.",
+    ),
 )
 @reading_options
 @output_options
@@ -41,26 +67,37 @@ def command(
     after: Path,
     statistic: Statistic,
     executions: Executions,
+    values: bool,
+    etrecords: tuple[Path, ...],
     reading: ReadingOptions,
     output: OutputOptions,
-) -> None:
+) -> int:
     """Compare two traces operator by operator.
 
     The largest slowdown comes first. BEFORE and AFTER are run directories, device logs or ED00
     files.
+
+    With --values, compare the tensors that both logged, and name the first operator whose values
+    differ by more than their type explains; exits with 1 if there is one.
     """
+    if etrecords and (not values or len(etrecords) > 2):
+        raise UsageError(
+            "--etrecord is for --values, once or twice", hint="compare --values --etrecord FILE"
+        )
     sources = [reading.load(path) for path in (before, after)]
+    if values:
+        return _compare_values(sources, etrecords, output)
     traces = [source.trace for source in sources]
     found = compare(*traces, statistic=statistic, executions=executions)
     if output.json:
         from harness.report.compare import comparison_document, side
 
         old, new = (
-            side(shown(path), source.trace, source.damage, source.later_dumps)
+            side(display_path(path), source.trace, source.damage, source.later_dumps)
             for path, source in zip((before, after), sources, strict=True)
         )
         click.echo(comparison_document(old, new, found), nl=False)
-        return
+        return 0
     from harness.report.compare import print_comparison
     from harness.report.terminal import print_damage
 
@@ -68,3 +105,27 @@ def command(
     print_comparison(console, traces, found, detailed=detailed)
     for source in sources:
         print_damage(console, source.damage, detailed=detailed)
+    return 0
+
+
+def _compare_values(
+    sources: Sequence[Source], etrecords: Sequence[Path], output: OutputOptions
+) -> int:
+    from harness.analyze.values import LoggedTrace, compare_values
+    from harness.report.values import print_values, values_document
+    from harness.runs.source import check_same_inputs, load_metadata
+
+    check_same_inputs(*sources)
+    files = (*etrecords, *etrecords)[:2] if etrecords else (None, None)
+    sides = [
+        LoggedTrace(
+            source.trace, source.debug_buffer or b"", load_metadata(source, etrecord=file).symbols
+        )
+        for source, file in zip(sources, files, strict=True)
+    ]
+    found = compare_values(*sides)
+    if output.json:
+        click.echo(values_document(found), nl=False)
+    else:
+        print_values(output.console(), found, detailed=output.verbosity > 0)
+    return 0 if found.first_diverging is None else 1

@@ -36,7 +36,7 @@ def complete_units(context: click.Context, _: click.Parameter, incomplete: str) 
 
 def complete_models(_: click.Context, __: click.Parameter, incomplete: str) -> Any:
     """Complete names of the models that come with the package, and paths of files."""
-    from harness.resources import packaged_models
+    from harness.files import packaged_models
 
     return _files(incomplete) + _matching(packaged_models(), incomplete)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from harness.cli.command import PanelCommand
+from harness.cli.options import PanelCommand
 
 COMPLETE_VARIABLE = "_ETHARNESS_COMPLETE"
 """Environment variable by which the script asks ``etharness`` for completions."""

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.cli.command import MODEL, PanelCommand, option, panel
 from harness.cli.options import (
+    MODEL,
     FilePath,
+    PanelCommand,
     ReadingOptions,
+    option,
     output_options,
+    panel,
     reading_options,
     with_options,
 )
@@ -265,13 +268,13 @@ def _print_operators(
     from harness.report.description import describe
     from harness.report.run import print_trace
     from harness.report.symbols import known_columns
-    from harness.runs.judged_run import JudgedRun
+    from harness.runs.evaluation import EvaluatedRun
 
     qualities = source.result.clock_quality if source.result is not None else ()
     subject = Subject(source.trace, qualities=qualities)
     print_trace(
         console,
-        describe(JudgedRun("", subject, Verdict(())), unit=unit),
+        describe(EvaluatedRun("", subject, Verdict(())), unit=unit),
         detailed=detailed,
         columns=known_columns(known.symbols, known.arguments),
     )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from harness.cli.command import PanelCommand, option
 from harness.cli.completers import complete_boards
-from harness.cli.options import output_options
+from harness.cli.options import PanelCommand, option, output_options
 from harness.cli.output import OutputOptions
 from harness.config.board import SerialTarget, board_names, load_board
 from harness.flash.tools import examine as flash_tools

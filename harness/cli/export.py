@@ -9,14 +9,23 @@ import click
 
 from harness.analyze.operands import find_method
 from harness.analyze.ticks import suspected_widths
-from harness.cli.command import MODEL, OUTPUT, PanelCommand, option, panel
-from harness.cli.options import FilePath, ReadingOptions, output_options, reading_options
+from harness.cli.options import (
+    MODEL,
+    OUTPUT,
+    FilePath,
+    PanelCommand,
+    ReadingOptions,
+    option,
+    output_options,
+    panel,
+    reading_options,
+)
 from harness.cli.output import OutputOptions
 from harness.decode.pte import read_program
 from harness.errors import UsageError
 from harness.export.formats import FORMATS, export, find_format, format_names
+from harness.files import write_atomic
 from harness.records.trace import Trace
-from harness.runs.directory import RunDirectory
 from harness.runs.source import Source
 
 
@@ -102,7 +111,7 @@ def command(
     trace, notes = _chosen(source, dump)
     executed = find_method(read_program(model.read_bytes()), trace, method) if model else None
     exported = export(trace, name, flavour, executed)
-    RunDirectory(file.parent).write(file.name, exported.data)
+    write_atomic(file, exported.data)
     exported = replace(exported, notes=notes + exported.notes)
     if output.json:
         suspected = suspected_widths(trace, source.later_dumps if dump is None else ())

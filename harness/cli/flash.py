@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.command import FLASHING, OUTPUT, PanelCommand, option, panel
-from harness.cli.options import FilePath, output_options, target_options
+from harness.cli.options import (
+    FLASHING,
+    OUTPUT,
+    PanelCommand,
+    flash_options,
+    option,
+    output_directory,
+    output_options,
+    panel,
+    target_options,
+)
 from harness.cli.output import OutputOptions
 
 if TYPE_CHECKING:
@@ -22,25 +31,7 @@ if TYPE_CHECKING:
 @target_options
 @panel(
     FLASHING,
-    option(
-        "--image",
-        metavar="FILE",
-        type=FilePath(),
-        help="Image to flash: ELF, Intel HEX, UF2 or .bin.  [default: the board's firmware, built "
-        "here]",
-    ),
-    option(
-        "--tool",
-        metavar="NAME",
-        help="Flashing tool.  [default: the first installed one that the board file lists]",
-    ),
-    option(
-        "--probe",
-        default="",
-        metavar="PROBE",
-        help="Debug probe as VID:PID:Serial, hexadecimal, or VID:PID if only one matches.  "
-        "[default: the unit's, or the only one]",
-    ),
+    *flash_options,
     option(
         "--attempts",
         default=3,
@@ -59,16 +50,7 @@ if TYPE_CHECKING:
 )
 @panel(
     OUTPUT,
-    option(
-        "-o",
-        "--output",
-        "directory",
-        default=Path("out/flash"),
-        show_default=True,
-        metavar="DIR",
-        type=FilePath(),
-        help="Directory for the tool's log and flash.json.",
-    ),
+    output_directory("out/flash", "Directory for the tool's log and flash.json."),
 )
 @output_options
 def command(

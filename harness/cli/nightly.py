@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.command import PanelCommand, option, panel
-from harness.cli.options import FilePath, output_options, units_option
+from harness.cli.options import FilePath, PanelCommand, option, output_options, panel, units_option
 from harness.cli.output import OutputOptions
 
 if TYPE_CHECKING:

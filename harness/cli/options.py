@@ -1,4 +1,7 @@
-"""Options that commands share: output, trace files, time scales, reports."""
+"""Options: the titled panels that help shows them in, and those that several commands share.
+
+Plain click: rich-click draws its boxes into pipes, and cloup doubles the import time of click.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,106 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from harness.cli.command import OUTPUT, READING, TARGET, option, panel
 from harness.cli.completers import complete_boards, complete_units
-from harness.cli.output import OutputOptions, report_failure
-from harness.errors import HarnessError, UsageError
+from harness.cli.output import OutputOptions
+from harness.errors import UsageError
 from harness.files import absolute
 
 if TYPE_CHECKING:
+    from click.types import OptionHelpExtra
+
     from harness.check.history.baseline import BaselineRef
     from harness.records.clock_domain import ClockDomain
-    from harness.runs.judged_run import JudgedRun, ReadOptions
-    from harness.runs.source import Source
+    from harness.runs.source import ReadOptions, Source
+
+
+_log = logging.getLogger(__name__)
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+MODEL: Final = "Model"
+TARGET: Final = "Target"
+FLASHING: Final = "Flashing"
+TRACING: Final = "Tracing"
+READING: Final = "Trace files"
+SELECTION: Final = "Selection"
+VERDICT: Final = "Verdict"
+OUTPUT: Final = "Output"
+OTHER: Final = "Options"
+
+_LONGEST_ALIGNED: Final = 30
+"""Widest first column; the help of a longer option begins on the next line."""
+
+
+class PanelOption(click.Option):
+    """An option that a command's help shows in one panel.
+
+    Attributes:
+        panel: Title of the panel.
+    """
+
+    panel = OTHER
+
+    def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
+        """Return what follows the help text: the default, but no range, which errors report."""
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        return extra
+
+
+option = partial(click.option, cls=PanelOption)
+"""``click.option`` for options that belong to a panel."""
+
+
+def panel(title: str, *options: Callable[[Any], Any]) -> Callable[[_F], _F]:
+    """Add options in this order and show them in the panel ``title``.
+
+    Args:
+        title: Title of the panel; panels of the same title are joined.
+        options: Decorators made by ``option``, one option each.
+    """
+
+    def decorate(function: _F) -> _F:
+        for decorator in reversed(options):
+            function = decorator(function)
+            added = function.__click_params__[-1]  # type: ignore[attr-defined]
+            added.panel = title
+        return function
+
+    return decorate
+
+
+def panels(command: click.Command, context: click.Context) -> dict[str, list[click.Parameter]]:
+    """Return the options of a command by the title of their panel, in the order of its help."""
+    found: dict[str, list[click.Parameter]] = {}
+    for param in command.get_params(context):
+        if isinstance(param, click.Option):
+            # Only --help is click's own; it ends the panel that all commands have.
+            title = param.panel if isinstance(param, PanelOption) else OUTPUT
+            found.setdefault(title, []).append(param)
+    return found
+
+
+class PanelCommand(click.Command):
+    """A command whose help shows its options in panels, all aligned to the same column."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the panels."""
+        records = {
+            title: [record for param in params if (record := param.get_help_record(ctx))]
+            for title, params in panels(self, ctx).items()
+        }
+        names = [name for rows in records.values() for name, _ in rows]
+        column = max(len(name) for name in names if len(name) <= _LONGEST_ALIGNED)
+        for title, rows in records.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(column), text) for name, text in rows])
 
 
 class FilePath(click.Path):
@@ -46,19 +133,15 @@ class FilePath(click.Path):
 
 
 def absolute_name(_: click.Context | None, __: click.Parameter | None, name: Any) -> Any:
-    """The same for names that may be a file's: a board, a port, a history; others stay."""
+    """Return an absolute path for the name of a board or port that is a path; other names stay."""
     if not isinstance(name, str) or "://" in name:
         return name
     return str(absolute(name)) if name.endswith(".toml") or "/" in name else name
 
 
 def absolute_history(_: click.Context, __: click.Parameter, url: str | None) -> str | None:
-    """The same for a history: a URL, or else the path of a file."""
+    """Return the history as a URL or an absolute path."""
     return url if not url or "://" in url else str(absolute(url))
-
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-_log = logging.getLogger(__name__)
 
 
 def with_options(function: _F, collect: Callable[..., Any], options: Callable[[Any], Any]) -> _F:
@@ -126,7 +209,7 @@ class ReadingOptions:
 
     def given(self, etrecord: Path | None = None, board: str = "", model: str = "") -> ReadOptions:
         """Return the same as a record, with the ETRecord, board and model of a check."""
-        from harness.runs.judged_run import ReadOptions
+        from harness.runs.source import ReadOptions
 
         return ReadOptions(
             clock=self.clock,
@@ -140,19 +223,6 @@ class ReadingOptions:
         )
 
 
-def time_scale_option(function: _F) -> _F:
-    """Add ``--time-scale PATTERN=RATE``, passed as the dictionary ``time_scales``."""
-    return option(
-        "--time-scale",
-        "time_scales",
-        multiple=True,
-        callback=_parse_time_scales,
-        metavar="PATTERN=RATE",
-        help="Tick rate of delegates' events (docs/clocks.md): 'npu*=100 MHz, 24 bits', "
-        "'7=3/8' of the log's rate, or '*=@NAME' of an entry point. Repeatable.",
-    )(function)
-
-
 def _parse_time_scales(_: click.Context, __: click.Parameter, pairs: Any) -> dict[str, str]:
     texts = {}
     for pair in pairs:
@@ -164,6 +234,18 @@ def _parse_time_scales(_: click.Context, __: click.Parameter, pairs: Any) -> dic
             )
         texts[pattern.strip()] = scale.strip()
     return texts
+
+
+time_scale_option = option(
+    "--time-scale",
+    "time_scales",
+    multiple=True,
+    callback=_parse_time_scales,
+    metavar="PATTERN=RATE",
+    help="Tick rate of delegates' events (docs/clocks.md): 'npu*=100 MHz, 24 bits', "
+    "'7=3/8' of the log's rate, or '*=@NAME' of an entry point. Repeatable.",
+)
+"""``--time-scale PATTERN=RATE``, passed as the dictionary ``time_scales``."""
 
 
 def reading_options(function: _F) -> _F:
@@ -219,13 +301,12 @@ def reading_options(function: _F) -> _F:
     )
 
 
-def report_option(*names: str, required: bool = False) -> Callable[[_F], _F]:
+def report_option(*names: str) -> Callable[[_F], _F]:
     """An option for report files, ``--report`` by default, passed as the tuple ``reports``."""
     return option(
         *(names or ("--report",)),
         "reports",
         multiple=True,
-        required=required,
         type=FilePath(),
         callback=_check_reports,
         metavar="FILE",
@@ -327,15 +408,42 @@ def _with_chosen(function: _F, *, needed: bool) -> _F:
     )
 
 
-def baseline_option(function: _F) -> _F:
-    """Add ``--baseline``, passed as a ``BaselineRef``, or None without the option."""
+flash_options = (
+    option(
+        "--image",
+        metavar="FILE",
+        type=FilePath(),
+        help="Image to flash: ELF, Intel HEX, UF2 or .bin.  [default: the board's firmware, built "
+        "here]",
+    ),
+    option(
+        "--tool",
+        metavar="NAME",
+        help="Flashing tool.  [default: the first installed one that the board file lists]",
+    ),
+    option(
+        "--probe",
+        default="",
+        metavar="PROBE",
+        help="Debug probe as VID:PID:Serial, hexadecimal, or VID:PID if only one matches.  "
+        "[default: the unit's, or the only one]",
+    ),
+)
+"""Options about flashing, passed as ``image``, ``tool`` and ``probe``."""
+
+
+def output_directory(default: str, description: str) -> Callable[[_F], _F]:
+    """Return the option ``--output``, passed as the path ``directory``."""
     return option(
-        "--baseline",
-        metavar="REF",
-        callback=baseline_of,
-        help="Compare with this baseline from the history: last:20, name:NAME or commit:PREFIX "
-        "(docs/verdicts.md).",
-    )(function)
+        "-o",
+        "--output",
+        "directory",
+        default=Path(default),
+        show_default=True,
+        metavar="DIR",
+        type=FilePath(),
+        help=description,
+    )
 
 
 def baseline_of(_: click.Context, __: click.Parameter, text: str | None) -> BaselineRef | None:
@@ -347,26 +455,11 @@ def baseline_of(_: click.Context, __: click.Parameter, text: str | None) -> Base
     return parse_baseline(text)
 
 
-@dataclass(slots=True)
-class HistoryKeeper:
-    """Adds a finished run to a history; a failure of the history does not lose the run.
-
-    Attributes:
-        url: Path or URL of the history; None to add nothing.
-        exit_code: 0, or the exit code of the failure, which has been printed.
-    """
-
-    url: str | None
-    exit_code: int = 0
-
-    def add(self, run: JudgedRun) -> None:
-        """Add a run, whether it passed or failed."""
-        if self.url is None:
-            return
-        from harness.runs.add_results import add_reported
-
-        try:
-            add_reported(self.url, run)
-        except HarnessError as error:
-            report_failure(error)
-            self.exit_code = error.exit_code
+baseline_option = option(
+    "--baseline",
+    metavar="REF",
+    callback=baseline_of,
+    help="Compare with this baseline from the history: last:20, name:NAME or commit:PREFIX "
+    "(docs/verdicts.md).",
+)
+"""``--baseline``, passed as a ``BaselineRef``, or None without the option."""

@@ -1,4 +1,4 @@
-"""How commands print: text or JSON, progress, reports, failures."""
+"""What commands print, write and add to the history: text or JSON, progress, reports, failures."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.errors import HarnessError
-from harness.files import shown
+from harness.files import display_path
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from rich.console import Console
 
-    from harness.runs.judged_run import JudgedRun
+    from harness.runs.evaluation import EvaluatedRun
     from harness.runs.run import FinishedRun
 
 
@@ -80,13 +80,13 @@ def show_outcome(output: OutputOptions, outcome: FinishedRun, directory: Path) -
         output.console(),
         outcome.result,
         outcome.trace,
-        shown(directory),
+        display_path(directory),
         verbosity=output.verbosity,
         comparison=outcome.comparison,
     )
 
 
-def write_reports(files: Sequence[Path], runs: Sequence[JudgedRun]) -> None:
+def write_reports(files: Sequence[Path], runs: Sequence[EvaluatedRun]) -> None:
     """Write a report of ``runs`` to every file.
 
     Raises:
@@ -102,6 +102,31 @@ def write_reports(files: Sequence[Path], runs: Sequence[JudgedRun]) -> None:
             if all(run.failure is None for run in runs):
                 raise
             report_failure(error)
+
+
+@dataclass(slots=True)
+class HistoryKeeper:
+    """Adds a finished run to a history; a failure of the history does not lose the run.
+
+    Attributes:
+        url: Path or URL of the history; None to add nothing.
+        exit_code: 0, or the exit code of the failure, which has been printed.
+    """
+
+    url: str | None
+    exit_code: int = 0
+
+    def add(self, run: EvaluatedRun) -> None:
+        """Add a run, whether it passed or failed."""
+        if self.url is None:
+            return
+        from harness.runs.add_results import add_reported
+
+        try:
+            add_reported(self.url, run)
+        except HarnessError as error:
+            report_failure(error)
+            self.exit_code = error.exit_code
 
 
 def report_failure(error: HarnessError) -> None:

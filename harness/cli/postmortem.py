@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.command import OUTPUT, PanelCommand, option, panel
-from harness.cli.options import FilePath, baud_option, optional_target_options, output_options
+from harness.cli.options import (
+    OUTPUT,
+    FilePath,
+    PanelCommand,
+    baud_option,
+    option,
+    optional_target_options,
+    output_options,
+    panel,
+)
 from harness.cli.output import OutputOptions
 from harness.errors import UsageError
 
@@ -88,7 +96,7 @@ def _find(
 ) -> ExaminedPostmortem | None:
     from harness.config.board import load_board
     from harness.lab.postmortem import symbols_of_board, symbols_of_image
-    from harness.runs.postmortem import postmortem_of_board, postmortem_of_path
+    from harness.runs.pull import postmortem_of_board, postmortem_of_path
 
     board = load_board(chosen.board)[0] if chosen else None
     on_port = chosen is not None and chosen.is_on_port

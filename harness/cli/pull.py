@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.command import OUTPUT, PanelCommand, option, panel
-from harness.cli.options import FilePath, baud_option, output_options, target_options
+from harness.cli.options import (
+    OUTPUT,
+    PanelCommand,
+    baud_option,
+    output_directory,
+    output_options,
+    panel,
+    target_options,
+)
 from harness.cli.output import OutputOptions, show_outcome
 
 if TYPE_CHECKING:
@@ -20,16 +27,7 @@ if TYPE_CHECKING:
 @baud_option
 @panel(
     OUTPUT,
-    option(
-        "-o",
-        "--output",
-        "directory",
-        default=Path("out/pull"),
-        show_default=True,
-        metavar="DIR",
-        type=FilePath(),
-        help="Run directory to create.",
-    ),
+    output_directory("out/pull", "Run directory to create."),
 )
 @output_options
 def command(chosen: Chosen, baud: int | None, directory: Path, output: OutputOptions) -> None:

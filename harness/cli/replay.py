@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.command import OUTPUT, PanelCommand, option, panel
-from harness.cli.options import FilePath, output_options, report_option
+from harness.cli.options import (
+    OUTPUT,
+    FilePath,
+    PanelCommand,
+    option,
+    output_options,
+    panel,
+    report_option,
+)
 from harness.cli.output import OutputOptions, write_reports
 from harness.errors import NotComparableError
 
@@ -40,13 +47,10 @@ def command(
     """
     import tempfile
 
-    from harness.runs.replay import extract_bundle, open_bundle, replay
+    from harness.runs.replay import replay_bundle
 
-    opened = open_bundle(bundle)
     with tempfile.TemporaryDirectory(prefix="etharness-replay-") as scratch:
-        directory = out or Path(scratch)
-        extract_bundle(opened, directory)
-        replayed = replay(opened, directory)
+        replayed = replay_bundle(bundle, out or Path(scratch))
         # The scratch directory is gone when somebody reads the title.
         run = replace(replayed.run, title=str(bundle), budget=replayed.manifest.budget)
         write_reports(reports, [run])
@@ -60,7 +64,7 @@ def command(
             "the verdict differs from the recorded one",
             hint=f"pip install etdump-harness=={replayed.manifest.tool_version}, which recorded it",
         )
-    return replayed.judgement.exit_code
+    return replayed.verdict.exit_code
 
 
 def _show(replayed: Replayed, output: OutputOptions) -> None:
@@ -69,8 +73,8 @@ def _show(replayed: Replayed, output: OutputOptions) -> None:
     from harness.report.terminal import show_line
 
     console, run = output.console(), replayed.run
-    if replayed.judgement.postmortem is not None:
-        show_line(console, f"postmortem: {replayed.judgement.postmortem.message}")
+    if replayed.verdict.postmortem is not None:
+        show_line(console, f"postmortem: {replayed.verdict.postmortem.message}")
     verdict = describe_verdict(run.verdict, run.failure)
     print_verdict(console, verdict, verbosity=output.verbosity)
     for name in replayed.manifest.missing:

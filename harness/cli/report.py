@@ -6,11 +6,15 @@ from pathlib import Path
 
 import click
 
-from harness.cli.command import OUTPUT, VERDICT, PanelCommand, option, panel
 from harness.cli.options import (
+    OUTPUT,
+    VERDICT,
     FilePath,
+    PanelCommand,
     ReadingOptions,
+    option,
     output_options,
+    panel,
     reading_options,
     report_option,
 )
@@ -44,15 +48,14 @@ def command(
     is 1 if a run did not pass.
     """
     from harness.config.project import find_project
-    from harness.runs.evaluation import evaluate_path
-    from harness.runs.judged_run import all_passed
+    from harness.runs.evaluation import all_passed, evaluate_path
 
     runs, fallback = [], find_project().budget
     with output.stages() as stages:
         for done, path in enumerate(paths):
             stages("evaluating", done, len(paths))
             given = reading.given()
-            runs.append(evaluate_path(path, reading.load, budget, given, fallback=fallback))
+            runs.append(evaluate_path(path, budget, given, None, fallback, reading.load))
         stages("writing", 0, 0)
         write_reports(reports, runs)
     if output.json:

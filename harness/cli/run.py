@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.command import (
+from harness.cli.completers import complete_models
+from harness.cli.options import (
     FLASHING,
     MODEL,
     OUTPUT,
     TRACING,
     VERDICT,
-    PanelCommand,
-    option,
-    panel,
-)
-from harness.cli.completers import complete_models
-from harness.cli.options import (
     FilePath,
-    HistoryKeeper,
+    PanelCommand,
     absolute_history,
     baseline_option,
     baud_option,
+    flash_options,
+    option,
+    output_directory,
     output_options,
+    panel,
     report_option,
     target_options,
     time_scale_option,
 )
-from harness.cli.output import OutputOptions, show_outcome, write_reports
+from harness.cli.output import HistoryKeeper, OutputOptions, show_outcome, write_reports
 from harness.link.values import PROFILES, VALUES, WHEN_FULL
 
 if TYPE_CHECKING:
     from harness.check.history.baseline import BaselineRef
     from harness.lab.units import Chosen
-    from harness.runs.judged_run import JudgedRun
+    from harness.runs.evaluation import EvaluatedRun
 
 _EXAMPLES = """\b
 Examples:
@@ -85,24 +84,7 @@ Examples:
 @panel(
     FLASHING,
     option("--flash", is_flag=True, help="Flash the board before the run."),
-    option(
-        "--image",
-        metavar="FILE",
-        type=FilePath(),
-        help="Firmware image to flash.  [default: the board's firmware, built here]",
-    ),
-    option(
-        "--tool",
-        "flash_tool",
-        metavar="NAME",
-        help="Flashing tool.  [default: the first installed one that the board file lists]",
-    ),
-    option(
-        "--probe",
-        default="",
-        metavar="PROBE",
-        help="Debug probe as VID:PID:Serial, hexadecimal.  [default: the unit's, or the only one]",
-    ),
+    *flash_options,
 )
 @panel(
     TRACING,
@@ -177,16 +159,7 @@ Examples:
 )
 @panel(
     OUTPUT,
-    option(
-        "-o",
-        "--output",
-        "directory",
-        default=Path("out/run"),
-        show_default=True,
-        metavar="DIR",
-        type=FilePath(),
-        help="Run directory to create.",
-    ),
+    output_directory("out/run", "Run directory to create."),
     report_option(),
     option(
         "--history",
@@ -212,75 +185,45 @@ Examples:
 def command(
     chosen: Chosen,
     model: Path,
-    method: str,
-    runs: int,
     directory: Path,
-    inputs: tuple[Path, ...],
-    references: tuple[Path, ...],
-    rtol: float | None,
-    atol: float | None,
-    seed: int,
     flash: bool,
     image: Path | None,
-    flash_tool: str | None,
+    tool: str | None,
     probe: str,
     budget: Path | None,
-    trace_limit: int,
-    stream: bool,
-    baud: int | None,
-    values: str,
-    profile: str,
-    when_full: str,
-    commit: str | None,
-    session: str | None,
     history: str | None,
     baseline: BaselineRef | None,
     reports: tuple[Path, ...],
-    time_scales: dict[str, str],
     output: OutputOptions,
+    **options: Any,
 ) -> int:
     """Run a model on a board, read its trace and check it."""
     from harness.config.project import find_project
     from harness.history import configured_history
     from harness.lab.flash_plan import HowToFlash
     from harness.runs.baseline import history_of
-    from harness.runs.request import RunRequest
+    from harness.runs.request import RunRequest, request_fields
     from harness.runs.run import run_model
 
-    if (image or flash_tool or probe) and not flash:
+    if (image or tool or probe) and not flash:
         raise click.UsageError("--image, --tool and --probe require --flash")
     project = find_project()
     history = history or configured_history()
     request = RunRequest(
         board=chosen.board,
-        model=project.find_model(model),
-        runs=runs,
-        output=directory,
-        inputs=inputs,
-        references=references,
-        rtol=rtol,
-        atol=atol,
-        seed=seed,
         port=chosen.port,
-        budget=budget or project.budget,
-        trace_limit=trace_limit,
-        method=method,
-        stream=stream,
-        baud=baud,
-        values=VALUES[values],
-        profile=PROFILES[profile],
-        when_full=WHEN_FULL[when_full],
-        time_scales=time_scales,
         unit=chosen.unit,
         leased=chosen.leased,
-        commit=commit,
-        session=session,
-        flash=HowToFlash(image, flash_tool, probe or chosen.probe) if flash else None,
+        model=project.find_model(model),
+        output=directory,
+        budget=budget or project.budget,
+        flash=HowToFlash(image, tool, probe or chosen.probe) if flash else None,
         against=history_of(history, baseline) if baseline is not None else None,
+        **request_fields(options),
     )
     keeping = HistoryKeeper(history)
 
-    def ended(run: JudgedRun) -> None:
+    def ended(run: EvaluatedRun) -> None:
         keeping.add(run)
         write_reports(reports, [run])
 

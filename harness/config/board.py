@@ -11,8 +11,7 @@ from msgspec.structs import force_setattr, replace
 
 from harness.config.toml_file import read_toml
 from harness.errors import UsageError, did_you_mean
-from harness.files import absolute
-from harness.resources import data_directory
+from harness.files import absolute, data_directory
 
 Positive = Annotated[int, msgspec.Meta(gt=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
@@ -61,13 +60,16 @@ class Timer(Strict, frozen=True):
     ``tolerance_ppm`` is the largest error of its rate, parts per million; a crystal's is some tens.
     It narrows the bounds of events on the host's clock. Without it the rate is not trusted, as for
     a simulator with a time of its own. ``wander_ppm`` is the largest change of the rate during a
-    run, as of an oscillator that warms up; it widens the bounds.
+    run, as of an oscillator that warms up; it widens the bounds. ``monotonic`` says that no event
+    is logged with an earlier reading than the one before it, as by one core without interrupts that
+    log events: a small step back is then a wrap.
     """
 
     source: str
     bits: Annotated[int, msgspec.Meta(ge=8, le=64)]
     hz: Positive
     tolerance_ppm: Annotated[float, msgspec.Meta(ge=0, lt=1_000_000)] | None = None
+    monotonic: bool = False
     wander_ppm: Annotated[float, msgspec.Meta(ge=0, lt=1_000_000)] = 0.0
 
 
@@ -79,6 +81,20 @@ class BoardMemory(Strict, frozen=True):
 
     ram: Positive
     code: Positive | None = None
+
+
+class Capacity(Strict, frozen=True):
+    """Bytes that the firmware reserves, as in the board's ``port.cmake`` and in its HELLO.
+
+    ``model`` is for the ``.pte`` file, ``arena`` for the method and its planned memory, ``inputs``
+    for the inputs of an execution, ``trace`` for the log, ``values`` for logged tensors.
+    """
+
+    model: Positive
+    arena: Positive
+    inputs: Positive
+    trace: Positive
+    values: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class Deadlines(Strict, frozen=True):
@@ -120,6 +136,8 @@ class Board(Strict, frozen=True, dict=True):
         flash: How to flash it; None for targets that are started on the host.
         target: How to start it and reach its link.
         memory: Memory sizes; None for a process of this host.
+        capacity: Bytes that its firmware reserves; None if they are not known before HELLO.
+        backends: Names of the delegates' backends that its firmware links.
         deadlines: Timeouts.
         budget: Default budget file, relative to the board file.
         time_scales: Tick rates of delegates' events that have none in the log: patterns, with a
@@ -144,6 +162,8 @@ class Board(Strict, frozen=True, dict=True):
     build: Build | None = None
     flash: Flash | None = None
     memory: BoardMemory | None = None
+    capacity: Capacity | None = None
+    backends: tuple[str, ...] = ()
     deadlines: Deadlines = Deadlines()
     budget: str | None = None
     time_scales: dict[str, str] = {}

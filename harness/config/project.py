@@ -8,8 +8,7 @@ from pathlib import Path
 from harness.config.board import Strict
 from harness.config.toml_file import Document, read_document
 from harness.errors import UsageError
-from harness.files import absolute
-from harness.resources import find_model
+from harness.files import absolute, find_model
 
 _FILE = "pyproject.toml"
 _TABLE = ("tool", "etharness")

@@ -1,4 +1,4 @@
-"""Numbers of the device's compact event log. Generated from ``schema/compact_log.toml`` by ``schema/generate.py``."""
+"""Constants of the device's compact event log. Generated from ``schema/compact_log.toml`` by ``schema/generate.py``."""
 
 from enum import IntEnum
 from typing import Final
@@ -6,64 +6,64 @@ from typing import Final
 MAGIC: Final = 0x474C5445
 """'ETLG' read as a little-endian u32."""
 VERSION: Final = 0x3
-"""Log format version."""
+"""Version of the log format."""
 HEADER_SIZE: Final = 0x40
-"""Bytes."""
+"""Size in bytes."""
 RECORD_SIZE: Final = 0x10
-"""Bytes."""
+"""Size in bytes."""
 FLAG_FULL: Final = 0x1
-"""Header flag: the buffer filled, later events were counted and dropped."""
+"""Header flag: the buffer was full, later events were dropped and counted."""
 NO_NAME: Final = 0xFFFF
 """Name id of an event without a name."""
 MAX_NAME: Final = 0xFF
-"""Longest name in bytes; longer ones are cut."""
+"""Longest name in bytes; longer names are truncated."""
 NO_OFFSET: Final = 0xFFFFFFFF
-"""Allocation offset that is not known."""
+"""Unknown offset of an allocation."""
 CARRIED: Final = 0x1
-"""BLOCK and ALLOCATOR flag: a copy of a record of an earlier chunk."""
+"""BLOCK and ALLOCATOR flag: copy of a record of an earlier chunk."""
 DELEGATE_METADATA: Final = 0x1
-"""DELEGATE flag: there is metadata, of whatever length."""
+"""DELEGATE flag: metadata is present, possibly empty."""
 PAYLOAD_ALIGNMENT: Final = 0x10
-"""Of a tensor's bytes in the debug buffer."""
+"""Alignment in bytes of tensor data in the debug buffer."""
 VALUE_TYPE_MASK: Final = 0x7
-"""The bits of a VALUE's type."""
+"""Bits of a VALUE record's type."""
 VALUE_IS_OUTPUT: Final = 0x80
-"""VALUE flag: the method returned it."""
+"""VALUE flag: output of the method."""
 ALLOCATION_FAILED: Final = 0x1
-"""ALLOCATION flag: there was not enough memory."""
+"""ALLOCATION flag: not enough memory."""
 
 
 class Record(IntEnum):
     """Record kinds."""
 
     PROFILE = 0x1
-    """A timed scope, appended when it ends."""
+    """Timed scope, appended when it ends."""
     BLOCK = 0x2
-    """A new event block begins."""
+    """Start of an event block."""
     ALLOCATOR = 0x3
-    """An allocator is declared."""
+    """Declaration of an allocator."""
     ALLOCATION = 0x4
-    """An allocation from a declared allocator."""
+    """Allocation from a declared allocator."""
     WIDE = 0x5
     """Prefix with full-width chain and instruction."""
     DELEGATE = 0x6
     """Prefix with delegate ids and metadata."""
     VALUE = 0x7
-    """A value that was computed."""
+    """Logged value."""
 
 
 class Value(IntEnum):
-    """Types of values, numbered as in ETDump."""
+    """Value types, numbered as in ETDump."""
 
     NONE = 0x0
     """No value."""
     INT = 0x1
-    """A 64-bit integer."""
+    """64-bit integer."""
     BOOL = 0x2
-    """A truth value."""
+    """Boolean."""
     DOUBLE = 0x4
-    """A 64-bit float."""
+    """64-bit float."""
     TENSOR = 0x5
-    """A tensor."""
+    """Tensor."""
     TENSOR_LIST = 0x6
-    """A list of tensors."""
+    """List of tensors."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from harness.decode import device_log_format as fmt
 from harness.decode.device_log_format import Record, Value
 from harness.errors import FormatError
+from harness.records.scalar_types import NUMPY_TYPES
 from harness.records.trace import DebugValue, TensorValue
 
 Bools = npt.NDArray[np.bool_]
@@ -361,20 +363,22 @@ class _Content:
             self.refuse(bool(zero or zero1 or padding), within + 2, "reserved", "not zero")
             shape = np.frombuffer(self.content, "<i4", 2 * ndim, dims).tolist()
             sizes, strides = tuple(shape[:ndim]), tuple(shape[ndim:])
-            self.refuse(min(sizes, default=0) < 0, dims + fmt.RECORD_SIZE, "size", "negative")
-            empty = 0 in sizes
-            self.refuse((nbytes == 0) != empty, within + 8, "bytes", "does not match the sizes")
             lost = offset == fmt.NO_OFFSET
+            tensor = TensorValue(
+                scalar_type=dtype,
+                sizes=sizes,
+                strides=strides,
+                offset=-1 if lost else self.base + offset,
+            )
+            defect = tensor.defect
+            self.refuse(bool(defect), dims + fmt.RECORD_SIZE, "sizes", defect)
+            element = NUMPY_TYPES.get(dtype)
+            stated = nbytes // np.dtype(element).itemsize if element else nbytes
+            wrong = (nbytes == 0) != (0 in sizes) or (bool(element) and stated != prod(sizes))
+            self.refuse(wrong, within + 8, "bytes", "does not match the sizes")
             inside = lost or offset + nbytes <= self.debug_size
             self.refuse(not inside, within + 4, "offset", "outside the debug buffer")
-            tensors.append(
-                TensorValue(
-                    scalar_type=dtype,
-                    sizes=sizes,
-                    strides=strides,
-                    offset=-1 if lost else self.base + offset,
-                )
-            )
+            tensors.append(tensor)
             at = end
         return tuple(tensors)
 

@@ -23,7 +23,7 @@ from typing import Final
 
 from harness.decode import device_log_format as log_format
 from harness.decode.device_log import read_log
-from harness.decode.ed00_reader import NO_IDENTIFIER, Window, find_dump, read_dump
+from harness.decode.ed00_reader import NO_IDENTIFIER, Window, find_dump, is_padding, read_dump
 from harness.decode.ed00_schema import IDENTIFIER
 from harness.decode.postmortem import is_postmortem
 from harness.errors import FormatError
@@ -282,7 +282,7 @@ def _dumps(data: bytes, clock: ClockDomain, damage: list[Damage] | None) -> list
 def _next(data: bytes, window: Window, damage: list[Damage] | None) -> Window | None:
     """Return the window of the next dump, or None at the end."""
     end = window.end
-    if end == len(data):
+    if is_padding(data[end:]):
         return None
     found = data.find(IDENTIFIER, end, end + 8 + _ZEROS + len(IDENTIFIER))
     # Four bytes before a dump may be its size prefix, or zeros before a dump without a prefix.

@@ -436,7 +436,12 @@ def _tensors(buffer: FlatBuffer, positions: Ints) -> list[TensorValue]:
         )
         scalar_types = tables.scalars(ed.LoggedTensorTable.SCALAR_TYPE, "i1", 0).tolist()
         offsets = tables.scalars(ed.LoggedTensorTable.OFFSET, "<i8", 0).tolist()
-    tensors = [
-        TensorValue(*fields) for fields in zip(scalar_types, sizes, strides, offsets, strict=True)
-    ]
+        tensors = [
+            TensorValue(*fields)
+            for fields in zip(scalar_types, sizes, strides, offsets, strict=True)
+        ]
+        defects = [tensor.defect for tensor in tensors]
+        sound = np.array([not defect for defect in defects], np.bool_)
+        message = next(filter(None, defects), "")
+        buffer.require(sound, places, "Tensor.sizes", message)
     return [tensors[index] for index in shared.tolist()]

@@ -25,6 +25,9 @@ _Result = TypeVar("_Result")
 NO_IDENTIFIER: Final = f"no {ed.IDENTIFIER.decode()} identifier"
 """Error message for data that is not an ED00 file."""
 
+_PADDING: Final = (0x00, 0xFF, 0x1A)
+"""Bytes that fill the rest of a file behind its last dump: the rest of a buffer, erased flash
+memory, and the last block of an XMODEM transfer."""
 _SLICE: Final = 1 << 14
 """Events per batch."""
 _BROKEN_BY_ETDUMPGEN: Final = (
@@ -94,8 +97,8 @@ def read_ed00(
         data: The whole file.
         clock: Clock domain of the ticks, which the file does not contain; ExecuTorch's hosts use
             nanoseconds.
-        allow_trailing: Ignore bytes after the announced size. A static ETDumpGen that was reset
-            leaves older dumps there.
+        allow_trailing: Ignore bytes after the announced size, not only padding. A static ETDumpGen
+            that was reset leaves older dumps there.
 
     Raises:
         FormatError: The file is truncated, damaged or not an ED00 file; the error has offset and
@@ -109,7 +112,7 @@ def read_ed00(
             field="file identifier",
             hint="the file is not an ETDump, or its beginning is damaged",
         )
-    if window.end < len(data) and not allow_trailing:
+    if not allow_trailing and not is_padding(data[window.end :]):
         raise FormatError(
             f"{len(data) - window.end} bytes after the announced size",
             offset=window.end,
@@ -118,6 +121,11 @@ def read_ed00(
             "newest one",
         )
     return read_dump(data, window, clock)
+
+
+def is_padding(data: bytes) -> bool:
+    """Return whether the bytes behind a dump only fill the file; True for none."""
+    return not data or (data[0] in _PADDING and not data.strip(data[:1]))
 
 
 def find_dump(data: bytes, at: int = 0) -> Window | None:

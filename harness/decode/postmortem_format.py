@@ -1,4 +1,4 @@
-"""Numbers of a postmortem. Generated from ``schema/postmortem.toml`` by ``schema/generate.py``."""
+"""Postmortem constants. Generated from ``schema/postmortem.toml`` by ``schema/generate.py``."""
 
 from enum import IntEnum
 from typing import Final
@@ -6,58 +6,58 @@ from typing import Final
 MAGIC: Final = 0x4D505445
 """'ETPM' read as a little-endian u32."""
 SECOND_MAGIC: Final = 0x9E3B71C5
-"""At the end of the head: memory after power-on has not both."""
+"""At the end of the head; memory after power-on is unlikely to hold both."""
 VERSION: Final = 0x1
 """Format version."""
 HEAD_SIZE: Final = 0x40
-"""Bytes, its check included."""
+"""Size in bytes, including its CRC."""
 RUN_SIZE: Final = 0x8
-"""Bytes."""
+"""Size in bytes."""
 FAULT_SIZE: Final = 0x50
-"""Bytes, its check included."""
+"""Size in bytes, including its CRC."""
 AFTER_SIZE: Final = 0x18
-"""Bytes."""
+"""Size in bytes."""
 BUILD_ID_SIZE: Final = 0x10
-"""Bytes; longer ones are cut."""
+"""Size in bytes; longer build ids are truncated."""
 REGISTERS: Final = 0x10
-"""Registers of a fault."""
+"""Number of registers of a fault."""
 SCOPES: Final = 0x4
-"""Open scopes that are kept; deeper ones are not."""
+"""Maximum number of open scopes stored."""
 SCOPE_SIZE: Final = 0x14
-"""Bytes."""
+"""Size in bytes."""
 KEPT: Final = 0x5450454B
 """'KEPT' read as a little-endian u32."""
 
 
 class Condition(IntEnum):
-    """What a device has found after a reset."""
+    """What a device found after a reset."""
 
     NONE = 0x0
-    """Nothing to tell."""
+    """No postmortem."""
     WHOLE = 0x1
-    """A record that agrees with its checks."""
+    """A record with valid CRCs."""
     DAMAGED = 0x2
-    """A record, parts of which do not."""
+    """A record that is damaged in part."""
 
 
 class Phase(IntEnum):
-    """What the device was doing."""
+    """Activity of the device."""
 
     IDLE = 0x454C4449
-    """Nothing has run since it started."""
+    """No run since the device started."""
     RUNNING = 0x214E5552
-    """A run."""
+    """Executing a run."""
     ENDED = 0x21444E45
-    """Serving the host, after a run."""
+    """Serving the host after a run."""
 
 
 class Fault(IntEnum):
     """Kinds of fault."""
 
     NONE = 0x0
-    """None: a watchdog or somebody else has reset the device."""
+    """No fault: a watchdog or another source reset the device."""
     CORTEX_M = 0x1
-    """An exception; the number is the one in IPSR."""
+    """An exception; the number is from IPSR."""
     RISCV = 0x2
     """A trap to machine mode; the number is mcause."""
     SIGNAL = 0x3
@@ -65,7 +65,7 @@ class Fault(IntEnum):
 
 
 class Field(IntEnum):
-    """Fields of the tracer that the head gives offsets of."""
+    """Fields of the tracer whose offsets are in the head."""
 
     RECORD_COUNT = 0x0
     """U32."""
@@ -86,9 +86,9 @@ class Field(IntEnum):
     FIRST_RECORD = 0x8
     """U32."""
     OPEN_COUNT = 0x9
-    """U8: open scopes."""
+    """U8: number of open scopes."""
     OPEN_SCOPES = 0xA
-    """The first of the scopes."""
+    """The first scope."""
 
 
 class CortexM(IntEnum):
@@ -105,19 +105,19 @@ class CortexM(IntEnum):
     R12 = 0x4
     """As stacked."""
     LR = 0x5
-    """As stacked: where the function would have returned to."""
+    """As stacked: return address of the function."""
     PC = 0x6
-    """As stacked: the instruction that faulted."""
+    """As stacked: the faulting instruction."""
     XPSR = 0x7
     """As stacked."""
     SP = 0x8
-    """Before the exception."""
+    """Stack pointer before the exception."""
     EXC_RETURN = 0x9
-    """The link register in the handler."""
+    """Link register in the handler."""
     CFSR = 0xA
-    """Configurable fault status."""
+    """Configurable Fault Status Register."""
     HFSR = 0xB
-    """HardFault status."""
+    """HardFault Status Register."""
     MMFAR = 0xC
     """Address of a MemManage fault."""
     BFAR = 0xD
@@ -128,40 +128,40 @@ class Riscv(IntEnum):
     """Registers of a RISC-V trap."""
 
     PC = 0x0
-    """Mepc: the instruction that trapped."""
+    """Mepc: the faulting instruction."""
     RA = 0x1
     """Return address."""
     SP = 0x2
     """Stack pointer."""
     TVAL = 0x3
-    """Mtval: the address or instruction at fault."""
+    """Mtval: the faulting address or instruction."""
     STATUS = 0x4
     """Mstatus."""
 
 
 class Signal(IntEnum):
-    """What a process knows of a signal."""
+    """Data of a signal to a process."""
 
     PC = 0x0
     """Offset of the instruction in the image."""
     ADDRESS = 0x1
-    """Low half of the address at fault."""
+    """Low half of the faulting address."""
     ADDRESS_HIGH = 0x2
-    """Its high half."""
+    """High half of the faulting address."""
 
 
 class Reason(IntEnum):
-    """Bits of the reset reason, as far as the device has a register for it."""
+    """Bits of the reset reason, from a register of the device."""
 
     KNOWN = 0x1
-    """It has one."""
+    """The device has such a register."""
     POWER = 0x2
     """Power-on or brown-out."""
     PIN = 0x4
-    """The reset pin."""
+    """Reset pin."""
     WATCHDOG = 0x8
-    """A watchdog."""
+    """Watchdog."""
     SOFTWARE = 0x10
-    """The firmware itself."""
+    """Reset by the firmware."""
     LOCKUP = 0x20
     """A fault in the fault handler."""

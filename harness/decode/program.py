@@ -38,6 +38,7 @@ class Tensor:
         offset: Byte offset in that pool; -1 if it is not planned.
         initial_state: A mutable buffer that is initialized from the file.
         name: Its fully qualified name; "" if the file has none.
+        data: Number of its bytes in the file, which tensors can share; 0 without.
     """
 
     scalar_type: int
@@ -49,6 +50,7 @@ class Tensor:
     offset: int = -1
     initial_state: bool = False
     name: str = ""
+    data: int = 0
 
     @property
     def strides(self) -> tuple[int, ...]:

@@ -114,7 +114,7 @@ def _tensors(buffer: FlatBuffer, places: Ints) -> list[Tensor]:
             )
         if change not in list(Dynamism):
             raise FormatError(f"unknown dynamism {change}", offset=place, field="Tensor")
-    stored = (tables.scalars(pte.TensorTable.DATA_BUFFER_IDX, "<u4", 0) > 0).tolist()
+    data = tables.scalars(pte.TensorTable.DATA_BUFFER_IDX, "<u4", 0).tolist()
     pools, offsets = _planned(buffer, tables.references(pte.TensorTable.ALLOCATION_INFO))
     names, external = _extra(buffer, tables.references(pte.TensorTable.EXTRA_TENSOR_INFO))
     columns: list[Any] = [
@@ -122,11 +122,12 @@ def _tensors(buffer: FlatBuffer, places: Ints) -> list[Tensor]:
         sizes,
         orders,
         [Dynamism(change) for change in dynamism.tolist()],
-        [(s or e) and pool == 0 for s, e, pool in zip(stored, external, pools, strict=True)],
+        [bool(d or e) and pool == 0 for d, e, pool in zip(data, external, pools, strict=True)],
         pools,
         offsets,
-        [s and pool != 0 for s, pool in zip(stored, pools, strict=True)],
+        [d > 0 and pool != 0 for d, pool in zip(data, pools, strict=True)],
         names,
+        data,
     ]
     return [Tensor(*fields) for fields in zip(*columns, strict=True)]
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from harness.config.board import Strict
 from harness.errors import UsageError, did_you_mean
 from harness.files import resolve_word
-from harness.flash import usb
 from harness.flash.image import ImageFormat
+from harness.flash.probes import CMSIS_DAP, ESP_JTAG, FTDI, J_LINK, ST_LINK
 from harness.flash.tool import RESET, VERIFY, WRITE, FlashStep, Job, Tool
 
 _PLACEHOLDER: Final = re.compile(r"\{(\w*)\}")
@@ -48,7 +48,7 @@ class CustomCommand(Tool[CommandOptions]):
     options_type = CommandOptions
     version = None
     selects_probe = True
-    probes = (*usb.CMSIS_DAP, *usb.ST_LINK, *usb.J_LINK, *usb.FTDI, *usb.ESP_JTAG)
+    probes = (*CMSIS_DAP, *ST_LINK, *J_LINK, *FTDI, *ESP_JTAG)
 
     def resolve_paths(self, options: CommandOptions, folder: Path) -> CommandOptions:
         """Resolve words such as ``./flash.sh``."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from harness.config.board import Strict
-from harness.flash import usb
 from harness.flash.image import ImageFormat
+from harness.flash.probes import ST_DFU
 from harness.flash.tool import RESET, VERIFY, WRITE, FlashStep, Job, Tool, ToolProgram
 
 
@@ -35,7 +35,7 @@ class DfuUtil(Tool[DfuUtilOptions]):
     formats: ClassVar = (ImageFormat.BIN,)
     options_type = DfuUtilOptions
     selects_probe = True
-    probes = usb.ST_DFU
+    probes = ST_DFU
     bootloader = True
 
     def commands(self, job: Job[DfuUtilOptions]) -> tuple[FlashStep, ...]:

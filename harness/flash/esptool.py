@@ -46,11 +46,11 @@ class Esptool(Tool[EsptoolOptions]):
             resets = ("--before", options.before, "--after", after)
             return (job.program, "--chip", options.chip, *line, *resets, *what)
 
-        place = (hex(options.offset), str(path))
+        at = (hex(options.offset), str(path))
         written = r"Hash of data verified"
-        steps.append(FlashStep(WRITE, call("no-reset", "write-flash", *place), {}, written))
+        steps.append(FlashStep(WRITE, call("no-reset", "write-flash", *at), {}, written))
         if job.verify:
             matched = r"Verification successful"
-            steps.append(FlashStep(VERIFY, call("no-reset", "verify-flash", *place), {}, matched))
+            steps.append(FlashStep(VERIFY, call("no-reset", "verify-flash", *at), {}, matched))
         steps.append(FlashStep(RESET, call(options.after, "read-mac")))
         return tuple(steps)

@@ -279,8 +279,8 @@ def _elf(data: bytes) -> Iterator[Segment]:
                 break
 
 
-def _pick(values: tuple[int, ...], places: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(values[place] for place in places)
+def _pick(values: tuple[int, ...], indices: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(values[index] for index in indices)
 
 
 def _hex(data: bytes) -> Iterator[Segment]:

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from harness.config.board import Strict
 from harness.errors import UsageError
-from harness.flash import usb
 from harness.flash.image import ImageFormat
+from harness.flash.probes import J_LINK
 from harness.flash.tool import FlashStep, Job, Tool, ToolProgram
 
 
@@ -31,7 +31,7 @@ class JLink(Tool[JLinkOptions]):
     options_type = JLinkOptions
     version = None
     selects_probe = True
-    probes = usb.J_LINK
+    probes = J_LINK
 
     def commands(self, job: Job[JLinkOptions]) -> tuple[FlashStep, ...]:
         """Return one call with a script: reset, write, compare every piece, run."""

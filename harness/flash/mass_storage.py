@@ -20,9 +20,8 @@ from msgspec.structs import replace
 from harness.config.board import Strict
 from harness.errors import FlashError, UsageError
 from harness.files import read_regular
-from harness.flash import usb
 from harness.flash.image import ImageFormat
-from harness.flash.probes import Probe
+from harness.flash.probes import CMSIS_DAP, RP_BOOT, Probe
 from harness.flash.tool import WRITE, FlashStep, Job, Tool, ToolProgram
 from harness.target.ports import system_root
 
@@ -58,7 +57,7 @@ class Copy(Tool[CopyOptions]):
     options_type = CopyOptions
     version = None
     selects_probe = True
-    probes = (*usb.RP_BOOT, *usb.CMSIS_DAP)
+    probes = (*RP_BOOT, *CMSIS_DAP)
     bootloader = True
     verifies = False
     settles = True
@@ -138,8 +137,8 @@ def _target(job: Job[CopyOptions]) -> Path:
 
 def _drives(label: str) -> Iterator[Path]:
     """Yield drives mounted under this label, or under it with a number appended."""
-    for place in _MOUNTS:
-        root = system_root() / place.lstrip("/")
+    for folder in _MOUNTS:
+        root = system_root() / folder.lstrip("/")
         for pattern in (f"{label}*", f"*/{label}*"):
             for path in sorted(root.glob(pattern)):
                 if re.fullmatch(rf"{re.escape(label)}\d*", path.name) and _marks(path):

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from harness.config.board import Strict
 from harness.errors import UsageError
-from harness.flash import usb
 from harness.flash.image import ImageFormat
+from harness.flash.probes import CMSIS_DAP, ESP_JTAG, FTDI, J_LINK, ST_LINK
 from harness.flash.tool import FlashStep, Job, Tool, ToolProgram
 
 
@@ -32,7 +32,7 @@ class OpenOcd(Tool[OpenOcdOptions]):
     formats: ClassVar = (ImageFormat.ELF, ImageFormat.HEX)
     options_type = OpenOcdOptions
     selects_probe = True
-    probes = (*usb.ST_LINK, *usb.J_LINK, *usb.CMSIS_DAP, *usb.FTDI, *usb.ESP_JTAG)
+    probes = (*ST_LINK, *J_LINK, *CMSIS_DAP, *FTDI, *ESP_JTAG)
 
     def resolve_paths(self, options: OpenOcdOptions, folder: Path) -> OpenOcdOptions:
         """Resolve scripts beside the board file; OpenOCD finds all others in its search path."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from harness.config.board import Strict
-from harness.flash import usb
 from harness.flash.image import ImageFormat
+from harness.flash.probes import RP_BOOT
 from harness.flash.tool import FlashStep, Job, Tool, ToolProgram
 
 
@@ -28,7 +28,7 @@ class Picotool(Tool[PicotoolOptions]):
     options_type = PicotoolOptions
     version = ("version",)
     selects_probe = True
-    probes = usb.RP_BOOT
+    probes = RP_BOOT
     bootloader = True
 
     def commands(self, job: Job[PicotoolOptions]) -> tuple[FlashStep, ...]:

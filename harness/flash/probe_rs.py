@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from harness.config.board import Strict
-from harness.flash import usb
 from harness.flash.image import ImageFormat
+from harness.flash.probes import CMSIS_DAP, ESP_JTAG, FTDI, J_LINK, ST_LINK
 from harness.flash.tool import RESET, FlashStep, Job, Tool, ToolProgram
 
 
@@ -30,7 +30,7 @@ class ProbeRs(Tool[ProbeRsOptions]):
     formats: ClassVar = (ImageFormat.ELF, ImageFormat.HEX, ImageFormat.UF2, ImageFormat.BIN)
     options_type = ProbeRsOptions
     selects_probe = True
-    probes = (*usb.CMSIS_DAP, *usb.ST_LINK, *usb.J_LINK, *usb.FTDI, *usb.ESP_JTAG)
+    probes = (*CMSIS_DAP, *ST_LINK, *J_LINK, *FTDI, *ESP_JTAG)
 
     def commands(self, job: Job[ProbeRsOptions]) -> tuple[FlashStep, ...]:
         """Return a download, with verification by probe-rs, and a reset."""

@@ -8,8 +8,8 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from harness.config.board import Strict
-from harness.flash import usb
 from harness.flash.image import ImageFormat
+from harness.flash.probes import CMSIS_DAP, J_LINK, ST_LINK
 from harness.flash.tool import RESET, VERIFY, WRITE, FlashStep, Job, Tool, ToolProgram
 
 
@@ -38,7 +38,7 @@ class PyOcd(Tool[PyOcdOptions]):
     formats: ClassVar = (ImageFormat.ELF, ImageFormat.HEX, ImageFormat.BIN)
     options_type = PyOcdOptions
     selects_probe = True
-    probes = (*usb.CMSIS_DAP, *usb.ST_LINK, *usb.J_LINK)
+    probes = (*CMSIS_DAP, *ST_LINK, *J_LINK)
 
     def resolve_paths(self, options: PyOcdOptions, folder: Path) -> PyOcdOptions:
         """Resolve the path of the pack."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from harness.config.board import Strict
-from harness.flash import usb
 from harness.flash.image import ImageFormat
+from harness.flash.probes import ST_LINK
 from harness.flash.tool import FlashStep, Job, Tool, ToolProgram
 
 
@@ -28,7 +28,7 @@ class StFlash(Tool[StFlashOptions]):
     formats: ClassVar = (ImageFormat.HEX, ImageFormat.BIN)
     options_type = StFlashOptions
     selects_probe = True
-    probes = usb.ST_LINK
+    probes = ST_LINK
 
     def commands(self, job: Job[StFlashOptions]) -> tuple[FlashStep, ...]:
         """Return one call."""

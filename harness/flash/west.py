@@ -8,8 +8,8 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from harness.config.board import Strict
-from harness.flash import usb
 from harness.flash.image import ImageFormat
+from harness.flash.probes import CMSIS_DAP, J_LINK, ST_LINK
 from harness.flash.tool import FlashStep, Job, Tool, ToolProgram
 
 
@@ -31,7 +31,7 @@ class West(Tool[WestOptions]):
     formats: ClassVar = (ImageFormat.ELF, ImageFormat.HEX, ImageFormat.BIN)
     options_type = WestOptions
     selects_probe = True
-    probes = (*usb.CMSIS_DAP, *usb.ST_LINK, *usb.J_LINK)
+    probes = (*CMSIS_DAP, *ST_LINK, *J_LINK)
     verifies = False
 
     def resolve_paths(self, options: WestOptions, folder: Path) -> WestOptions:

@@ -81,9 +81,9 @@ def select_rows(connection: Connection, selection: Selection) -> list[Row[Any]]:
     return [*connection.execute(newest_first)][::-1]
 
 
-def known_then(connection: Connection, scope: Selection, judged: Provenance) -> Selection:
+def known_then(connection: Connection, scope: Selection, tested: Provenance) -> Selection:
     """Restrict a selection to what was known when the occasion of a result had ended."""
-    occasion = occasion_of(judged)
+    occasion = occasion_of(tested)
     query = (
         select(func.max(RESULT.c.started_us))
         .join(NAME, NAME.c.id == RESULT.c.session_id)
@@ -91,7 +91,7 @@ def known_then(connection: Connection, scope: Selection, judged: Provenance) -> 
         # The label itself, or one that continues after a slash.
         .where(or_(NAME.c.text == escaped(occasion), _starts_with(f"{occasion}/")))
     )
-    last = max(connection.scalar(query) or 0, microseconds(judged.started_utc))
+    last = max(connection.scalar(query) or 0, microseconds(tested.started_utc))
     return replace(scope, until_us=last)
 
 

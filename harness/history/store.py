@@ -180,7 +180,7 @@ class Store:
         unsound: bool = False,
         pattern: str | None = None,
         settings: str | None = None,
-        judged: Provenance | None = None,
+        tested: Provenance | None = None,
     ) -> History:
         """Return earlier results of one model and method on one type of board.
 
@@ -198,7 +198,7 @@ class Store:
             unsound: Include results that are not complete.
             pattern: Only metrics with matching names, as with ``fnmatch``.
             settings: Only results with these measurement settings, by their key.
-            judged: The result to evaluate. What began after its occasion is left out, as it was
+            tested: The result to evaluate. What began after its occasion is left out, as it was
                 not known then; decisions that count for the result are followed.
 
         Raises:
@@ -217,7 +217,7 @@ class Store:
         excluded = frozenset(without)
 
         def read(connection: Connection) -> History:
-            known = scope if judged is None else reading.known_then(connection, scope, judged)
+            known = scope if tested is None else reading.known_then(connection, scope, tested)
             in_baseline = []
             if baseline is not None:
                 # A name or a commit is a choice of its own, whenever its results were made.
@@ -227,7 +227,7 @@ class Store:
             decided = triage.decisions(connection, known)
             at_levels: list[Row[Any]] = []
             notes: tuple[str, ...] = ()
-            if judged is not None:
+            if tested is not None:
                 at_levels = triage.results_at_levels(connection, known, decided, excluded)
             elif settings is not None:
                 notes = _others(reading.settings_used(connection, replace(scope, settings=None)))

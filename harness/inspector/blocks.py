@@ -86,7 +86,9 @@ def group_runs(trace: Trace) -> list[RunGroup]:
             trace.name[rows].tolist(),
             is_output[rows].tolist(),
         )
-        key = (block.name, block.bundled_input_index, tuple(events), _valued(events))
+        # Runs that differ in which events have values form separate blocks.
+        valued = tuple(bool(values) for _, values in events.values())
+        key = (block.name, block.bundled_input_index, tuple(events), valued)
         group = groups.setdefault(key, RunGroup(block))
         group.runs.append(number)
         group.outputs.append(outputs)
@@ -106,11 +108,6 @@ def _outputs(trace: Trace) -> npt.NDArray[np.bool_]:
 
 
 _Run = dict[Signature, tuple[list[int], list[int]]]
-
-
-def _valued(events: _Run) -> tuple[bool, ...]:
-    """Return which events have values; runs that differ in this form separate blocks."""
-    return tuple(bool(values) for _, values in events.values())
 
 
 def _run_events(

@@ -89,10 +89,6 @@ class Event:
         return events_frame([self], _units)
 
 
-def _nothing() -> None:
-    return None
-
-
 @dataclass
 class EventBlock:
     """Runs with one name and the same events.
@@ -118,7 +114,9 @@ class EventBlock:
     run_output: list[Any] | None = None
     runs: list[int] = field(default_factory=list, compare=False)
     run_outputs: list[list[Any]] = field(default_factory=list, compare=False, repr=False)
-    _reference: Callable[[], list[Any] | None] = field(default=_nothing, compare=False, repr=False)
+    _reference: Callable[[], list[Any] | None] = field(
+        default=lambda: None, compare=False, repr=False
+    )
 
     @cached_property
     def reference_output(self) -> list[Any] | None:

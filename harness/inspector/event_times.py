@@ -119,13 +119,11 @@ class Times:
             Negative for events that end slightly before they start.
         starts: Unwrapped counter readings at the start, in the target scale, float64; exact ticks
             if the target scale is cycles.
-        exact_starts: True if ``starts`` are whole ticks.
         backward: Number of events that end before they start.
     """
 
     durations: npt.NDArray[np.float64]
     starts: npt.NDArray[np.float64] | npt.NDArray[np.int64]
-    exact_starts: bool
     backward: int
 
 
@@ -181,7 +179,7 @@ def event_times(trace: Trace, target: TimeScale, converter: Convert | None = Non
             zero = converter(name, 0)
             durations[row] = float(converter(name, int(ticks[row])) - zero)
             starts[row] = float(converter(name, int(readings[row])))
-    return Times(durations, readings if exact else starts, exact, backward)
+    return Times(durations, readings if exact else starts, backward)
 
 
 def _scaled(

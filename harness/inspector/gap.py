@@ -135,8 +135,8 @@ def _propagate(exported: Any, graph_id: int, edge: Any, validate: bool) -> bool:
     handles = {origin: node.meta[_HANDLE] for node in _operators(edge) for origin in _origins(node)}
     found = {}
     for node in _operators(exported):
-        places = (f"{node.name}.{graph_id}", *_origins(node))
-        found[node] = next((handles[place] for place in places if place in handles), _UNSET)
+        names = (f"{node.name}.{graph_id}", *_origins(node))
+        found[node] = next((handles[name] for name in names if name in handles), _UNSET)
     if validate and not {node.meta[_HANDLE] for node in _operators(edge)} <= {*found.values()}:
         return False
     for node, handle in found.items():

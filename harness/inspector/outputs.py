@@ -10,20 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UsageError
-from harness.inspector.comparators import as_floats, ratio_in_decibels
+from harness.inspector.comparators import MSEComparator, SNRComparator, as_floats
 
 if TYPE_CHECKING:
     from harness.inspector.inspector import Inspector
 
 Floats = npt.NDArray[np.float64]
-
-
-def _snr(reference: Floats, value: Floats) -> float:
-    return ratio_in_decibels(np.mean(reference**2), np.mean((reference - value) ** 2))
-
-
-def _mse(reference: Floats, value: Floats) -> float:
-    return float(np.mean((reference - value) ** 2))
 
 
 def _cosine(reference: Floats, value: Floats) -> float:
@@ -33,8 +25,8 @@ def _cosine(reference: Floats, value: Floats) -> float:
 
 
 METRICS: Final[dict[str, Callable[[Floats, Floats], float]]] = {
-    "snr": _snr,
-    "mse": _mse,
+    "snr": SNRComparator().element_compare,
+    "mse": MSEComparator().element_compare,
     "cosine_similarity": _cosine,
 }
 """Signal-to-noise ratio in decibels, mean of squared differences, cosine of the angle between."""

@@ -13,8 +13,8 @@ from harness.errors import PortError, UsageError
 from harness.files import absolute
 from harness.flash.image import Image, read_image
 from harness.flash.probes import connected
-from harness.flash.selection import Choice, choose_tool, flash_of
 from harness.flash.tool import FlashStep, Job
+from harness.flash.tools import Choice, choose_tool, flash_of
 from harness.records.lab import FlashPlan, PlannedStep
 from harness.target.build import build_firmware
 from harness.target.ports import describe, device_of

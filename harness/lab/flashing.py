@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,20 +30,19 @@ from harness.errors import (
     UsageError,
     WrongFirmwareError,
 )
+from harness.files import write_atomic
 from harness.flash.execute import Log, run_steps, version_of
 from harness.flash.tool import FlashStep, Job
 from harness.lab.flash_plan import FlashRequest, FlashSteps, Stages, plan
-from harness.lab.leases import hold_if
-from harness.lab.units import check_identity
+from harness.lab.units import check_identity, hold_if
 from harness.link.session import Session
 from harness.link.values import TargetInfo
 from harness.records.lab import FLASH, FLASH_LOG, FlashAttempt, FlashRecord
-from harness.records.result import UNFINISHED, Failure, encode
-from harness.target import Target, start_target
+from harness.records.result import UNFINISHED, Failure, encode, now_utc
 from harness.target.lease.holding import hold
 from harness.target.lease.records import LockKey, port_key, probe_key
 from harness.target.ports import describe
-from harness.target.process import start_empty
+from harness.target.start import Target, start_empty, start_target
 
 _log = logging.getLogger(__name__)
 
@@ -108,7 +106,7 @@ class _FlashOperation:
             self._log = Log(request.output / FLASH_LOG)
         self.record = FlashRecord(
             tool_version=__version__,
-            started_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+            started_utc=now_utc(),
             duration_s=0.0,
             board=plan.board.name,
             unit=request.unit or plan.job.port or plan.board.name,
@@ -167,8 +165,8 @@ class _FlashOperation:
             job = dataclasses.replace(job, server=str(folder / "gdb"))
         else:
             stack.enter_context(hold_if(self.request.leased, reason="flash", timeout_s=wait_s))
-            if places := _lock_keys(job):
-                stack.enter_context(hold(places, wait_s, reason="flash"))
+            if keys := _lock_keys(job):
+                stack.enter_context(hold(keys, wait_s, reason="flash"))
             if request.if_needed and self._is_up_to_date():
                 self._update(skipped=True, exit_code=0, failure=None)
                 return self._verified_board(stack)
@@ -285,9 +283,7 @@ class _FlashOperation:
 
     def _write_record(self) -> None:
         with _writing(self._file):
-            partial = self._file.with_suffix(".partial")
-            partial.write_bytes(encode(self.record))
-            partial.rename(self._file)
+            write_atomic(self._file, encode(self.record))
 
 
 def _may_retry(error: HarnessError) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
 from harness.config.unit import CommandPower, Power, RelayPower, Unit, UsbHubPower
 from harness.errors import HarnessError, PortError
-from harness.lab.labgrid import holders as labgrid
-from harness.lab.leases import places_of
+from harness.lab.labgrid.identity import utc
+from harness.lab.labgrid.place import labgrid_places
+from harness.lab.units import lock_keys_of
 from harness.records.lab import HolderDocument, PortDocument, UnitDocument
 from harness.target.lease.holding import open_registry
 from harness.target.lease.records import LockKey, is_alive, port_key, utc_text
@@ -21,12 +23,12 @@ _log = logging.getLogger(__name__)
 def ports(units: Sequence[Unit]) -> list[PortDocument]:
     """Return every serial port of this host, with its unit and its lease holders."""
     registry = open_registry()
-    names = _units_by_place(units)
+    names = _units_by_key(units)
     found = []
     for port in list_ports():
-        place = port_key(port.device)
-        unit = names.get(place)
-        holders = list(_holders(registry, place, unit))
+        key = port_key(port.device)
+        unit = names.get(key)
+        holders = list(_holders(registry, key, unit))
         found.append(
             PortDocument(
                 *(port.device, port.vid, port.pid, port.serial, port.interface, port.location),
@@ -69,11 +71,9 @@ def who(lab: Sequence[Unit], asked: Sequence[Unit] | None = None) -> list[Holder
     registry = open_registry()
     if asked is not None:
         return [holder for unit in asked for holder in _all_holders(registry, unit)]
-    names = _units_by_place(lab)
+    names = _units_by_key(lab)
     local = [
-        holder
-        for place in registry.all_keys()
-        for holder in _holders(registry, place, names.get(place))
+        holder for key in registry.all_keys() for holder in _holders(registry, key, names.get(key))
     ]
     return [*local, *_labgrid_holders(lab)]
 
@@ -83,21 +83,22 @@ def _labgrid_holders(lab: Sequence[Unit]) -> Iterator[HolderDocument]:
     for unit in lab:
         if unit.lease == "labgrid":
             try:
-                yield from labgrid.holders(unit)
+                yield from labgrid_holders(unit)
             except HarnessError as error:
                 _log.warning("unit %s: %s", unit.id, error.message)
 
 
 def _labgrid_unit(unit: Unit) -> UnitDocument:
     holders, problem = list[HolderDocument](), ""
+    tags = ",".join(f"{key}={value}" for key, value in unit.match.items())
     try:
-        holders = labgrid.holders(unit)
+        holders = labgrid_holders(unit)
     except HarnessError as error:
         problem = error.message
     return UnitDocument(
         id=unit.id,
         board=unit.board,
-        port=labgrid.whereabouts(unit),
+        port=f"labgrid: {tags or unit.place or unit.id}",
         device=None,
         problem=problem or "port is known once the unit is leased",
         probe=unit.probe,
@@ -108,37 +109,37 @@ def _labgrid_unit(unit: Unit) -> UnitDocument:
     )
 
 
-def _units_by_place(units: Sequence[Unit]) -> dict[LockKey, str]:
-    return {place: unit.id for unit in units for place in places_of(unit)}
+def _units_by_key(units: Sequence[Unit]) -> dict[LockKey, str]:
+    return {key: unit.id for unit in units for key in lock_keys_of(unit)}
 
 
 def _all_holders(registry: LeaseRegistry, unit: Unit) -> list[HolderDocument]:
     """Return the holders of a unit's name and of its port; a holder of both is listed once."""
     if unit.lease == "labgrid":
-        return labgrid.holders(unit)
+        return labgrid_holders(unit)
     found: dict[object, HolderDocument] = {}
-    for place in places_of(unit):
-        for holder in _holders(registry, place, unit.id):
+    for lock_key in lock_keys_of(unit):
+        for holder in _holders(registry, lock_key, unit.id):
             key = (holder.kind, holder.owner, holder.host, holder.pid)
             found.setdefault(key, holder)
     return list(found.values())
 
 
-def _holders(registry: LeaseRegistry, place: LockKey, unit: str | None) -> Iterator[HolderDocument]:
-    return (_document(registry, place, unit, holder) for holder in registry.holders(place))
+def _holders(registry: LeaseRegistry, key: LockKey, unit: str | None) -> Iterator[HolderDocument]:
+    return (_document(registry, key, unit, holder) for holder in registry.holders(key))
 
 
 def _document(
-    registry: LeaseRegistry, place: LockKey, unit: str | None, holder: Holder
+    registry: LeaseRegistry, key: LockKey, unit: str | None, holder: Holder
 ) -> HolderDocument:
     record = holder.record
     if record is None:
         nothing = ("", "", None, "", "", None, "", None, None)
-        return HolderDocument(place.name, unit, holder.kind, holder.level, *nothing)
+        return HolderDocument(key.name, unit, holder.kind, holder.level, *nothing)
     silent = record.beat.seconds_until(registry.clock.now())
     process = record.kind == "process"
     return HolderDocument(
-        *(place.name, unit, record.kind, holder.level, record.owner, record.host),
+        *(key.name, unit, record.kind, holder.level, record.owner, record.host),
         pid=record.pid if process else None,
         command=record.command if process else "",
         since_utc=utc_text(record.since),
@@ -169,3 +170,52 @@ def _power(power: Power | None) -> str:
             return power.off[0] if power.off else "a command"
         case RelayPower():
             return f"relay on {describe(power.port)}"
+
+
+def labgrid_holders(unit: Unit) -> list[HolderDocument]:
+    """Return the holders of a unit's place, or of all places that match its tags.
+
+    Raises:
+        UsageError: There is no such place, or labgrid is not installed.
+        InfrastructureError: The coordinator does not answer.
+    """
+    return [*_holders_of_places(unit)]
+
+
+def _holders_of_places(unit: Unit) -> Iterator[HolderDocument]:
+    for place in labgrid_places(unit):
+        identity = place.identity
+        host, _, user = place.acquired.partition("/")
+        name = f"labgrid place {place.name}"
+        if identity is not None:
+            yield HolderDocument(
+                *(name, unit.id, "process", 0, identity.user),
+                host=identity.node,
+                pid=identity.pid,
+                command="",
+                since_utc=utc(identity.since),
+                until_utc=utc(identity.ends(place.allowed)),
+                reason="",
+                alive=identity.lives,
+                silent_s=None,
+            )
+        elif place.acquired or place.reserved:
+            yield HolderDocument(
+                *(name, unit.id, "person", 0, user or f"reservation {place.reserved}", host),
+                pid=None,
+                command="",
+                since_utc=_to_utc(place.changed),
+                until_utc=None,
+                reason="",
+                alive=None,
+                silent_s=None,
+            )
+
+
+def _to_utc(local: str) -> str:
+    """Convert a local time that labgrid prints to UTC; "" if it is not a time."""
+    try:
+        moment = datetime.fromisoformat(local).astimezone(UTC)
+    except ValueError:
+        return ""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

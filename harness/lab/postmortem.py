@@ -83,7 +83,7 @@ def examine(
     """
     found = read_postmortem(image, clocks)
     symbols = lookup(found)
-    where = places(found, symbols.place) if symbols else {}
+    where = places(found, symbols.locate) if symbols else {}
     return ExaminedPostmortem(image, found, postmortem_document(found, where))
 
 

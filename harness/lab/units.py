@@ -1,18 +1,27 @@
-"""Selects the board of a command, and checks that the board that answers is the selected one."""
+"""Units of the lab: selects the one a command is for, checks that it answers, and leases it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.config.board import Board, load_board
 from harness.config.project import find_project
 from harness.config.unit import Unit, UsbPort, find_unit, load_units, units_file
-from harness.errors import UsageError, WrongBoardError, WrongFirmwareError
-from harness.lab.leases import places_of
+from harness.errors import BusyError, PortError, UsageError, WrongBoardError, WrongFirmwareError
+from harness.lab.labgrid.place import HeldPlace, hold_place
 from harness.link.values import TargetInfo
-from harness.target.lease.records import port_key
-from harness.target.ports import describe
+from harness.records.lab import LeasedDocument, ReleasedDocument
+from harness.target.lease.holding import Lease, known_tokens, open_registry
+from harness.target.lease.holding import hold as hold_keys
+from harness.target.lease.records import LockKey, new_token, port_key, unit_key, utc_text
+from harness.target.lease.registry import Busy
+from harness.target.ports import describe, device_of
+
+WAIT_S = 60.0
+"""Default for the longest wait for a unit that is held, seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +86,9 @@ def choose(
     if board is not None:
         _check_board_type(found, board)
     if port is not None and port != found.port:
+        own = "no port" if found.port is None else describe(found.port)
         raise UsageError(
-            f"unit {found.id!r} is on {_port_name(found)}, but --port is {port}",
+            f"unit {found.id!r} is on {own}, but --port is {port}",
             hint="remove --port or --unit",
         )
     return Chosen(found.board, found.port, found.id, found)
@@ -130,8 +140,8 @@ def _on_port(port: str | None, units: Path | None) -> Unit | None:
     lab = lab_units(units) if port is not None else ()
     if port is None or not lab:
         return None
-    place = port_key(port)
-    return next((unit for unit in lab if place in places_of(unit)), None)
+    key = port_key(port)
+    return next((unit for unit in lab if key in lock_keys_of(unit)), None)
 
 
 def _check_board_type(unit: Unit, board: str) -> None:
@@ -145,5 +155,128 @@ def _check_board_type(unit: Unit, board: str) -> None:
         )
 
 
-def _port_name(unit: Unit) -> str:
-    return "no port" if unit.port is None else describe(unit.port)
+def lock_keys_of(unit: Unit) -> list[LockKey]:
+    """Return the keys that a lease of a unit locks: its name and its current port.
+
+    The port excludes commands that name the device; the name stays the same when the board is
+    plugged in elsewhere.
+    """
+    keys = [unit_key(unit.id)]
+    if unit.port is not None:
+        with suppress(PortError):  # not connected: whoever opens the port later locks it
+            keys.append(port_key(device_of(unit.port)))
+    return keys
+
+
+@contextmanager
+def hold(
+    unit: Unit,
+    *,
+    owner: str | None = None,
+    reason: str = "",
+    timeout_s: float = WAIT_S,
+    expires_s: float | None = None,
+) -> Iterator[Lease | HeldPlace]:
+    """Hold a unit inside a ``with`` block; processes started in the block act under the lease.
+
+    ``unit.lease`` selects who manages the lease: this host, or a labgrid coordinator.
+
+    Args:
+        unit: The unit.
+        owner: Name of the lease holder; None for ``$ETHARNESS_OWNER`` or this user.
+        reason: Why the unit is held; shown to others who wait for it.
+        timeout_s: Longest wait for the current lease holder, seconds.
+        expires_s: Time after which ``check`` of the lease fails, seconds; None for never.
+
+    Raises:
+        BusyError: The unit was not free in time; the message names the lease holder.
+        InfrastructureError: The lease directory cannot be used, or the coordinator does not answer.
+    """
+    if unit.lease == "labgrid":
+        with hold_place(unit, timeout_s) as place:
+            yield place
+        return
+    with hold_keys(
+        lock_keys_of(unit), timeout_s, owner=owner, reason=reason, expires_s=expires_s
+    ) as lease:
+        yield lease
+
+
+@contextmanager
+def hold_if(unit: Unit | None, *, reason: str, timeout_s: float) -> Iterator[Unit | None]:
+    """Hold a unit unless it is None: a board that is not a unit of the lab is locked by its port.
+
+    Yields:
+        The unit with its current port and, if labgrid chose it among several places, the name of
+        that place; None for None.
+    """
+    if unit is None:
+        yield None
+        return
+    with hold(unit, reason=reason, timeout_s=timeout_s) as held:
+        yield held.unit if isinstance(held, HeldPlace) else unit
+
+
+def lease(units: Sequence[Unit], seconds: float, *, reason: str = "") -> list[LeasedDocument]:
+    """Lease units to this user without a process that holds them; all of them or none.
+
+    Returns:
+        The leases; the token of each lets other processes act under it.
+
+    Raises:
+        BusyError: A unit is already in use.
+        UsageError: The leases of a unit are not managed by this host.
+    """
+    registry = open_registry()
+    leased: list[LeasedDocument] = []
+    locked: list[LockKey] = []
+    for unit in _managed_here(units):
+        token = new_token()
+        for key in lock_keys_of(unit):
+            got = registry.reserve(key, seconds, known_tokens(), reason=reason, token=token)
+            if isinstance(got, Busy):
+                for each in locked:
+                    registry.release(each, known_tokens())
+                raise BusyError(
+                    f"unit {unit.id!r} is already in use by {got.description}",
+                    hint="wait until it is free, or end the lease: "
+                    "`etharness lab release --force UNIT`",
+                )
+            locked.append(key)
+            until = utc_text(got.until or got.since)
+        leased.append(LeasedDocument(unit.id, token, until, reason))
+    return leased
+
+
+def release(units: Sequence[Unit], *, force: bool = False) -> list[ReleasedDocument]:
+    """End the leases of units: a person's at once, a process's at its next ``check``.
+
+    Args:
+        units: The units.
+        force: Also end the leases of other users and of processes.
+
+    Returns:
+        The former lease holders of each unit.
+
+    Raises:
+        BusyError: Another user holds a unit, and ``force`` is not set.
+        UsageError: The leases of a unit are not managed by this host.
+    """
+    registry = open_registry()
+    released = []
+    for unit in _managed_here(units):
+        holders: dict[str, None] = {}
+        for key in lock_keys_of(unit):
+            holders |= dict.fromkeys(registry.release(key, known_tokens(), force=force))
+        released.append(ReleasedDocument(unit.id, list(holders)))
+    return released
+
+
+def _managed_here(units: Sequence[Unit]) -> Sequence[Unit]:
+    for unit in units:
+        if unit.lease != "local":
+            raise UsageError(
+                f"unit {unit.id!r} is leased through {unit.lease}, not by this host",
+                hint=f"a run waits for it by itself; people reserve it with {unit.lease}",
+            )
+    return units

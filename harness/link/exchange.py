@@ -26,6 +26,15 @@ from harness.link.transports import RatedTransport, ReopeningTransport, Transpor
 from harness.link.values import DeviceOutcome
 from harness.link.wire import MIN_MTU, RESPONSE, Op, Status
 
+_log = logging.getLogger(__name__)
+
+
+_T = TypeVar("_T")
+
+
+Progress = Callable[[int, int], None]
+"""Called with (done, total)."""
+
 
 @dataclass(slots=True)
 class LinkStatistics:
@@ -88,12 +97,6 @@ class LinkStatistics:
         return plain | {f"corrupt_{reason}": self.corrupt[reason] for reason in CorruptReason}
 
 
-_log = logging.getLogger(__name__)
-_T = TypeVar("_T")
-
-Progress = Callable[[int, int], None]
-"""Called with (done, total)."""
-
 _DEFAULT_MESSAGES: Final[dict[int, str]] = {
     Status.BAD_REQUEST: "malformed request",
     Status.UNKNOWN_OP: "unknown request",
@@ -113,6 +116,7 @@ _DEFAULT_MESSAGES: Final[dict[int, str]] = {
 }
 """Messages for devices that send only a status."""
 
+
 _DETAILS: Final[dict[int, str]] = {
     Status.UNKNOWN_OP: "request type {}",
     Status.TOO_LARGE: "capacity {} bytes",
@@ -127,12 +131,31 @@ _DETAILS: Final[dict[int, str]] = {
 }
 """Meaning of the detail number, by status."""
 
+
 _HINTS: Final[dict[int, str]] = {
     Status.UNSUPPORTED_OPERATOR: "add a kernel to the firmware, or export a model without it",
     Status.OUT_OF_MEMORY: "give the board a larger arena, or use a smaller model",
     Status.TOO_LARGE: "use a smaller model, or a board with more memory",
     Status.BAD_VERSION: "build and flash firmware of this version of the harness",
 }
+
+
+def refusal_error(
+    board: str, op: Op, outcome: DeviceOutcome, circumstance: str = ""
+) -> DeviceRefusedError:
+    """Return the error for a request or run that ended with a status other than OK.
+
+    ``circumstance`` is appended to the message.
+    """
+    words = outcome.message or _DEFAULT_MESSAGES.get(outcome.status, f"status {outcome.status}")
+    detail = _DETAILS.get(outcome.status)
+    explained = f" ({detail.format(outcome.detail)})" if detail else ""
+    return DeviceRefusedError(
+        f"{board}: the device refused {op.name}: {words}{explained}{circumstance}",
+        status=outcome.status,
+        detail=outcome.detail,
+        hint=_HINTS.get(outcome.status, ""),
+    )
 
 
 class FrameDamage(Enum):
@@ -253,18 +276,6 @@ class Exchange:
         except LinkError:
             self.check_alive()
             raise
-
-    def receive(self, until: float) -> Frame | None:
-        """Return the next good frame, or None if there is no frame before ``until``.
-
-        Raises:
-            LinkError: The stream ended.
-            RestartedError: The device reported that it started again.
-            TargetError: The stream ended because the target is dead.
-        """
-        while isinstance(heard := self.listen(until), FrameDamage):
-            pass
-        return heard
 
     def listen(self, until: float) -> Frame | FrameDamage | None:
         """Return the next good frame or sign of damage, or None at the time ``until``.
@@ -463,21 +474,3 @@ class Exchange:
         self.statistics.text_bytes += len(text)
         if self._console is not None:
             self._console(text)
-
-
-def refusal_error(
-    board: str, op: Op, outcome: DeviceOutcome, circumstance: str = ""
-) -> DeviceRefusedError:
-    """Return the error for a request or run that ended with a status other than OK.
-
-    ``circumstance`` is appended to the message.
-    """
-    words = outcome.message or _DEFAULT_MESSAGES.get(outcome.status, f"status {outcome.status}")
-    detail = _DETAILS.get(outcome.status)
-    place = f" ({detail.format(outcome.detail)})" if detail else ""
-    return DeviceRefusedError(
-        f"{board}: the device refused {op.name}: {words}{place}{circumstance}",
-        status=outcome.status,
-        detail=outcome.detail,
-        hint=_HINTS.get(outcome.status, ""),
-    )

@@ -119,8 +119,8 @@ def cobs_decode(encoded: bytes) -> bytes | None:
             surplus.append(position)
     if position != end:
         return None
-    for place in reversed(surplus):
-        del decoded[place : place + 1]
+    for index in reversed(surplus):
+        del decoded[index : index + 1]
     return bytes(decoded[1:])
 
 

@@ -24,7 +24,7 @@ from typing import Final, Literal
 from urllib.parse import parse_qsl, urlsplit
 
 from harness.errors import PortError, UsageError
-from harness.link.rfc2217 import Rfc2217Transport, server_message
+from harness.link.rfc2217 import MAX_MESSAGE, Rfc2217Transport, server_message
 from harness.link.telnet import IAC, TelnetError, strip_commands
 from harness.link.transports import SocketTransport, Transport, open_serial
 from harness.plugins import TRANSPORTS, load_plugin, plugin_names, unfit_plugin
@@ -36,8 +36,6 @@ _KINDS: Final = "a device name such as /dev/ttyACM0, socket://host:port, or rfc2
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _HANG_UP_S: Final = 0.1
 """A server whose port is in use accepts, sends a message and hangs up within this time."""
-_MAX_MESSAGE: Final = 200
-"""Longest message of a server that is quoted, bytes."""
 _KEEPALIVE: Final = (
     (socket.TCP_KEEPIDLE, 5),
     (socket.TCP_KEEPINTVL, 2),
@@ -214,7 +212,7 @@ def _check_accepted(connection: socket.socket, address: str, *, telnet: bool) ->
     while events := poll.poll(max(0.0, give_up_at - time.monotonic()) * 1000):
         words = b""
         with suppress(OSError):
-            words = connection.recv(_MAX_MESSAGE, socket.MSG_DONTWAIT | socket.MSG_PEEK)
+            words = connection.recv(MAX_MESSAGE, socket.MSG_DONTWAIT | socket.MSG_PEEK)
         commands = telnet and words.startswith(IAC)
         with suppress(TelnetError):
             words = strip_commands(words) if telnet else words

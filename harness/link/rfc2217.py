@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 _MAX_PENDING: Final = 1 << 20
 """Limit of data that may arrive while we wait for a confirmation, bytes."""
 
-_MAX_MESSAGE: Final = 200
+MAX_MESSAGE: Final = 200
 """Longest message of a server that is quoted, bytes."""
 
 _SETUP: Final = (
@@ -59,8 +59,8 @@ handles them in order, so PURGE never drops bytes that the board sends in respon
 
 def server_message(words: bytes) -> str:
     """Return the end of an error message that quotes the server's output; "" if there is none."""
-    text = words[:_MAX_MESSAGE].decode("ascii", "backslashreplace").strip()
-    return f"; it said {text!r}" if text else ""
+    text = words[:MAX_MESSAGE].decode("ascii", "backslashreplace").strip()
+    return f"; it sent {text!r}" if text else ""
 
 
 def _setting_text(setting: Setting, value: bytes) -> str:

@@ -17,7 +17,7 @@ from harness.link.messages import (
     parse_progress,
     run_request,
 )
-from harness.link.transfer import LogChunks
+from harness.link.transfer import MissingRanges
 from harness.link.values import DeviceOutcome, DeviceStatus, LogPart, RunNote, RunOptions
 from harness.link.wire import RESPONSE, Op, State, Status
 
@@ -34,7 +34,6 @@ class RunOutcome:
         completed: Number of executions.
         chunks: Chunks of its log received during the run, each an image followed by its debug
             buffer; the last chunk is still on the device.
-        broken_chunks: Number of incomplete chunks.
         restarted_ns: The host's monotonic clock before RUN was first sent, and after the first
             sign that the device was running. The device restarted its clock in between.
     """
@@ -42,8 +41,30 @@ class RunOutcome:
     run_id: int
     completed: int
     chunks: tuple[bytes, ...] = ()
-    broken_chunks: int = 0
     restarted_ns: tuple[int, int] = (0, 0)
+
+
+class LogChunks:
+    """Assembles chunks of a log from parts. The device sends each part only once."""
+
+    def __init__(self) -> None:
+        self._images: dict[int, tuple[bytearray, MissingRanges]] = {}
+
+    def add(self, part: LogPart) -> None:
+        """Add a part."""
+        image, missing = self._images.setdefault(
+            part.chunk, (bytearray(part.size), MissingRanges(part.size))
+        )
+        end = part.offset + len(part.data)
+        if end <= len(image):
+            image[part.offset : end] = part.data
+            missing.remove(part.offset, end)
+
+    def whole(self) -> tuple[bytes, ...]:
+        """Return the complete images in order."""
+        return tuple(
+            bytes(image) for _, (image, missing) in sorted(self._images.items()) if not missing
+        )
 
 
 class DeviceRun:
@@ -222,9 +243,8 @@ class DeviceRun:
                 f"{self._exchange.board}: the device reports {note.completed} executions, "
                 f"{self._count} were requested"
             )
-        chunks = self._chunks
         restarted = self._sent_ns, self._running_ns
-        return RunOutcome(self._run_id, note.completed, chunks.whole(), chunks.broken(), restarted)
+        return RunOutcome(self._run_id, note.completed, self._chunks.whole(), restarted)
 
     def _no_answer_error(self, loss: float) -> TargetError | LinkError:
         """Return the error for a device that went silent: the link's or the target's."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import random
 import time
@@ -16,8 +17,7 @@ from harness.link.download import download
 from harness.link.exchange import Exchange, LinkStatistics, Progress
 from harness.link.frames import Frame
 from harness.link.messages import baud_request, parse_empty
-from harness.link.run import DeviceRun, RunOutcome
-from harness.link.transfer import LogChunks
+from harness.link.run import DeviceRun, LogChunks, RunOutcome
 from harness.link.transports import Transport
 from harness.link.upload import upload
 from harness.link.values import (
@@ -29,14 +29,35 @@ from harness.link.values import (
     TargetInfo,
     TensorInfo,
 )
-from harness.link.wire import BAUD_TRIAL_MS, MIN_MTU, RESPONSE, VERSION, Op, Region, Reset, Status
+from harness.link.wire import (
+    BAUD_TRIAL_MS,
+    MIN_MTU,
+    RESPONSE,
+    VERSION,
+    Op,
+    Region,
+    Reset,
+    State,
+    Status,
+)
 from harness.records.clock_domain import Ping
 
 _log = logging.getLogger(__name__)
 
+
 _PROBES: Final = 4
 """PINGs at the new rate, within the time that the device stays there without a good frame."""
+
+
 _TRIAL_S: Final = BAUD_TRIAL_MS / 1000
+
+
+_HELLO_INTERVAL_S: Final = 0.25
+"""Interval of HELLOs to a booting board, which does not receive yet."""
+
+
+_STATE_LOST: Final = (Status.WRONG_STATE, Status.BAD_REGION, Status.GAP, Status.BAD_INPUT)
+"""Statuses that can mean that the device restarted and lost its state."""
 
 
 def raise_baud(exchange: Exchange, offered: Sequence[int], wanted: Sequence[int]) -> int:
@@ -122,13 +143,6 @@ def _reconnect(exchange: Exchange) -> None:
                 f"no answer after the fallback to {exchange.baud} baud",
                 hint="reset the board; leave the rate alone with --baud if this happens again",
             )
-
-
-_HELLO_INTERVAL_S: Final = 0.25
-"""Interval of HELLOs to a booting board, which does not receive yet."""
-
-_STATE_LOST: Final = (Status.WRONG_STATE, Status.BAD_REGION, Status.GAP, Status.BAD_INPUT)
-"""Statuses that can mean that the device restarted and lost its state."""
 
 
 class Session:
@@ -285,7 +299,7 @@ class Session:
     def load_model(
         self, data: bytes, *, method: str = "", progress: Progress | None = None
     ) -> ModelInfo:
-        """Upload a ``.pte`` file and have the device check it.
+        """Have the device load a ``.pte`` file; upload it unless the device holds it already.
 
         Args:
             data: The file.
@@ -298,9 +312,28 @@ class Session:
             TargetError: The device restarted or died.
         """
         with self._noticing_restart():
+            held = self._load_held(data, method)
+            if held is not None:
+                return held
             return upload(
                 self._exchange, Region.MODEL, 0, data, messages.parse_model, progress, method
             )
+
+    def _load_held(self, data: bytes, method: str) -> ModelInfo | None:
+        """Load the model that the device holds from an earlier run, if it is ``data``.
+
+        A COMMIT without an upload has the device compare the digest of the model in its memory.
+        """
+        if self.status().state not in (State.READY, State.DONE):
+            return None
+        commit = messages.commit_request(Region.MODEL, 0, hashlib.sha256(data).digest(), method)
+        try:
+            found = self._exchange.request(Op.COMMIT, commit, messages.parse_model, backoff=True)
+        except DeviceRefusedError as error:
+            _log.debug("uploading the model: %s", error.message)
+            return None
+        _log.info("the device holds the model already")
+        return found
 
     def set_input(self, index: int, data: bytes, *, sizes: Sequence[int] = ()) -> None:
         """Stage the bytes of an input tensor for the next executions.

@@ -25,6 +25,32 @@ IAC: Final = b"\xff"
 MAX_SUBNEGOTIATION: Final = 1024
 """Longest subnegotiation accepted, encoded bytes; real ones are far shorter."""
 
+
+COM_PORT: Final = 44
+"""The option's number."""
+
+
+_SERVER: Final = 100
+"""Offset of a server's message numbers to those of the client."""
+
+
+DATASIZE_8: Final = b"\x08"
+
+
+PARITY_NONE: Final = b"\x01"
+
+
+STOPSIZE_1: Final = b"\x01"
+
+
+FLOW_NONE: Final = b"\x01"
+"""CONTROL: neither XON/XOFF nor RTS/CTS."""
+
+
+PURGE_RECEIVED: Final = b"\x01"
+"""PURGE: drop bytes that the server has received from the port and not sent yet."""
+
+
 _DOUBLED: Final = b"\xff\xff"
 _DATA: Final = re.compile(rb"(?:[^\xff]++|\xff\xff)*+")
 _BODY: Final = rb"\xff\xfa((?:[^\xff]++|\xff\xff)*+)"
@@ -41,6 +67,33 @@ class TelnetCommand(IntEnum):
     WONT = 252
     DO = 253
     DONT = 254
+
+
+class Setting(IntEnum):
+    """Requests of a client; the server's confirmations and notifications."""
+
+    SIGNATURE = 0
+    BAUDRATE = 1
+    DATASIZE = 2
+    PARITY = 3
+    STOPSIZE = 4
+    CONTROL = 5
+    LINESTATE = 6
+    MODEMSTATE = 7
+    SUSPEND = 8
+    RESUME = 9
+    LINESTATE_MASK = 10
+    MODEMSTATE_MASK = 11
+    PURGE = 12
+
+
+class LineState(IntFlag):
+    """The error bits of LINESTATE."""
+
+    OVERRUN = 2
+    PARITY = 4
+    FRAMING = 8
+    BREAK = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,49 +271,6 @@ class Options:
         if was_asked:
             self.refused.add(option)
         return negotiation(refuse, option) if was_on else b""
-
-
-COM_PORT: Final = 44
-"""The option's number."""
-
-_SERVER: Final = 100
-"""Offset of a server's message numbers to those of the client."""
-
-
-class Setting(IntEnum):
-    """Requests of a client; the server's confirmations and notifications."""
-
-    SIGNATURE = 0
-    BAUDRATE = 1
-    DATASIZE = 2
-    PARITY = 3
-    STOPSIZE = 4
-    CONTROL = 5
-    LINESTATE = 6
-    MODEMSTATE = 7
-    SUSPEND = 8
-    RESUME = 9
-    LINESTATE_MASK = 10
-    MODEMSTATE_MASK = 11
-    PURGE = 12
-
-
-class LineState(IntFlag):
-    """The error bits of LINESTATE."""
-
-    OVERRUN = 2
-    PARITY = 4
-    FRAMING = 8
-    BREAK = 16
-
-
-DATASIZE_8: Final = b"\x08"
-PARITY_NONE: Final = b"\x01"
-STOPSIZE_1: Final = b"\x01"
-FLOW_NONE: Final = b"\x01"
-"""CONTROL: neither XON/XOFF nor RTS/CTS."""
-PURGE_RECEIVED: Final = b"\x01"
-"""PURGE: drop bytes that the server has received from the port and not sent yet."""
 
 
 def port_request(setting: Setting, value: bytes = b"") -> bytes:

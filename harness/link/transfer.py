@@ -7,7 +7,6 @@ from typing import Final
 
 from harness.errors import LinkError
 from harness.link.exchange import Exchange
-from harness.link.values import LogPart
 
 _QUIET_SHARE: Final = 1 / 8
 """A silent transfer probes the line after this share of the timeout."""
@@ -122,31 +121,3 @@ class Timeouts:
         self._losses += 1
         if self._losses > limit * (self._exchange.retries + 1):
             raise self._give_up(self._losses)
-
-
-class LogChunks:
-    """Assembles chunks of a log from parts. The device sends each part only once."""
-
-    def __init__(self) -> None:
-        self._images: dict[int, tuple[bytearray, MissingRanges]] = {}
-
-    def add(self, part: LogPart) -> None:
-        """Add a part."""
-        image, missing = self._images.setdefault(
-            part.chunk, (bytearray(part.size), MissingRanges(part.size))
-        )
-        end = part.offset + len(part.data)
-        if end <= len(image):
-            image[part.offset : end] = part.data
-            missing.remove(part.offset, end)
-
-    def whole(self) -> tuple[bytes, ...]:
-        """Return the complete images in order."""
-        return tuple(bytes(self._images[n][0]) for n in sorted(self._images) if self._is_whole(n))
-
-    def broken(self) -> int:
-        """Return the number of incomplete chunks."""
-        return sum(not self._is_whole(number) for number in self._images)
-
-    def _is_whole(self, number: int) -> bool:
-        return not self._images[number][1]

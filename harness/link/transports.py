@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     import serial
 
 
+_log = logging.getLogger(__name__)
+
+
+_TRY_EVERY_S: Final = 0.1
+
+
 _EMULATED_BAUD: Final = 115_200
 _READ_SIZE: Final = 65536
 """Limit of one read: large, because each read is a system call."""
@@ -255,11 +261,6 @@ def open_serial(port: str, baud: int) -> SerialTransport:
 
 def _blocked(data: bytes, timeout: float) -> LinkError:
     return LinkError(f"sending {len(data)} bytes to the target timed out after {timeout:g} s")
-
-
-_log = logging.getLogger(__name__)
-
-_TRY_EVERY_S: Final = 0.1
 
 
 class ReopeningTransport:

@@ -7,7 +7,7 @@ better than any number of nightly runs does (``docs/verdicts.md``).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -69,8 +69,13 @@ def compare_arms(
         return
     pairs = dict.fromkeys((o.step.board, o.step.model) for o in outcomes)
     for board, model in pairs:
-        here = [o for o in outcomes if (o.step.board, o.step.model) == (board, model)]
-        results = {label: _load_results(directory, _outcomes_of(here, label)) for label in variants}
+        of_pair = [
+            o for o in outcomes if o.attempts and (o.step.board, o.step.model) == (board, model)
+        ]
+        results = {
+            label: _load_results(directory, [o for o in of_pair if o.step.variant == label])
+            for label in variants
+        }
         first = variants[0]
         for label in variants[1:]:
             old, new = results[first], results[label]
@@ -82,11 +87,6 @@ def compare_arms(
                 if compared is not None:
                     _store_verdicts(results[label], baseline, compared)
                 yield _arm_comparison(names, compared)
-
-
-def _outcomes_of(outcomes: Iterable[StepOutcome], label: str) -> list[StepOutcome]:
-    """Return the outcomes of a variant with at least one attempt."""
-    return [o for o in outcomes if o.step.variant == label and o.attempts]
 
 
 def _load_results(directory: Path, outcomes: Sequence[StepOutcome]) -> _ArmResults:
@@ -186,7 +186,7 @@ def _arm_comparison(
         before=before,
         after=after,
         passed=passed,
-        said=summary,
+        summary=summary,
         units=comparison.units if comparison else (),
         counts=dict(Counter(number.judgement for number in numbers)),
         changed=tuple(map(_changed, changed[:_MOST])),

@@ -128,7 +128,8 @@ class Children:
                 errors.write(f"{child.leftover}\n".encode())
         seconds = time.monotonic() - began
         stopped = self._stop.is_set() and child.returncode != 0
-        return Ending(child.returncode, expired, stopped, seconds, _tail(log))
+        tail = read_tail(log, _TAIL_BYTES).decode(errors="backslashreplace").strip()
+        return Ending(child.returncode, expired, stopped, seconds, tail)
 
     def _wait(self, child: ProcessGroup, deadline_s: float) -> bool:
         """Wait for the end of a child, or send SIGTERM; return whether it timed out."""
@@ -141,7 +142,3 @@ class Children:
             child.signal(signal.SIGTERM)
             child.wait(_ASK_S)
         return expired
-
-
-def _tail(log: Path) -> str:
-    return read_tail(log, _TAIL_BYTES).decode(errors="backslashreplace").strip()

@@ -8,13 +8,13 @@ otherwise the board did.
 from __future__ import annotations
 
 import re
-import signal
 from dataclasses import dataclass, replace
 from typing import Final
 
 from harness.errors import Owner
 from harness.nightly.child import Ending
 from harness.records.result import UNFINISHED, Failure, Result
+from harness.target.process_group import signal_name
 
 _OF_CODES: Final = {
     2: Owner.TEST,
@@ -169,7 +169,7 @@ def _by_process(ending: Ending) -> Cause:
     """Return why a process without a result ended."""
     message, hint = _printed_error(ending)
     if ending.code is not None and ending.code < 0:
-        name = _signal_name(-ending.code)
+        name = signal_name(-ending.code)
         hint = (
             "see the kernel log: the host may have run out of memory" if name == "SIGKILL" else ""
         )
@@ -196,10 +196,3 @@ def _printed_error(ending: Ending) -> tuple[str, str]:
     lines = ending.output.splitlines()
     last = lines[-1].strip() if lines else ""
     return (error[-1] if error else last), (hint[-1] if hint else "")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

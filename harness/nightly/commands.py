@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -18,13 +17,13 @@ import msgspec
 from harness.config.toml_file import Document
 from harness.errors import HarnessError, Owner
 from harness.files import read_regular
-from harness.lab.leases import hold
+from harness.lab.units import hold
 from harness.nightly.child import Children, Ending
 from harness.nightly.classify import Examined, command_failed
 from harness.nightly.plan import NightlyPlan, NightUnit, model_file, options_of
 from harness.records.lab import FLASH, FlashRecord, Health
 from harness.records.nightly import NightlyStep
-from harness.records.result import Failure, Result
+from harness.records.result import Failure, Result, now_utc
 from harness.runs.directory import RunDirectory
 from harness.runs.request import SESSION_VARIABLE
 
@@ -64,7 +63,7 @@ class Commands:
 
     def utc(self) -> str:
         """The current time, ISO 8601."""
-        return datetime.now(UTC).isoformat(timespec="seconds")
+        return now_utc()
 
     def sleep(self, seconds: float) -> None:
         """Wait; return early when the nightly run stops."""
@@ -102,9 +101,9 @@ class Commands:
         except (OSError, ValueError):
             return found  # the command failed before it printed its document
         failed = [each for each in health.findings if each.state == "fail"]
-        warnings = [each.said for each in health.findings if each.state == "warn"]
+        warnings = [each.message for each in health.findings if each.state == "warn"]
         if failed:
-            why = "; ".join(f"{each.part}: {each.said}" for each in failed)
+            why = "; ".join(f"{each.part}: {each.message}" for each in failed)
             return Examined(False, health.owner, why)
         return replace(found, message="; ".join(warnings)) if found.well else found
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Final, Protocol
+
+from msgspec.structs import replace
 
 from harness import __version__
 from harness.check.history.baseline import parse_baseline
 from harness.errors import DamagedError, HarnessError, Owner, UsageError
+from harness.files import write_atomic
 from harness.nightly.arms import compare_arms
 from harness.nightly.commands import Commands
 from harness.nightly.folder import (
@@ -22,25 +26,36 @@ from harness.nightly.folder import (
     store_results,
     unstored_nights,
 )
-from harness.nightly.journal import Record, Stored
+from harness.nightly.journal import Progress, Record, Stored, ended_of
 from harness.nightly.orchestrator import Night, Prepared, Stoppable, ended_attempts, open_night
-from harness.nightly.plan import path_of
+from harness.nightly.plan import NightUnit, path_of
 from harness.nightly.quarantine import no_quarantine, outcomes_of_nights, with_passes
-from harness.nightly.summary import counts_of, exit_code_of, outcomes_of, units_summary
 from harness.records.nightly import (
+    EXIT_CODES,
     ArmComparison,
     NightDocument,
+    NightlyStep,
     QuarantineStatus,
     StepOutcome,
     Trouble,
+    UnitEvent,
+    UnitOutcome,
     worst_first,
 )
-from harness.records.result import encode, moment
+from harness.records.result import encode, moment, now_utc
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
-from harness.runs.evaluation import evaluate_path
-from harness.runs.judged_run import DEFAULT_OPTIONS, JudgedRun
-from harness.runs.source import Source, load_with_options
+from harness.runs.evaluation import EvaluatedRun, evaluate_path
+
+Quarantined = Callable[[StepOutcome], str]
+"""Returns a description of the entry that applies to a failure; "" without one."""
+
+_ENDS = ("not leased", "benched", "out of time", "lost")
+"""Events that end the work of a unit early."""
+
+
+_MOST_FAILED: Final = 100
+"""Largest number of failed runs that reports show in full."""
 
 
 class ReportWriter(Protocol):
@@ -49,12 +64,8 @@ class ReportWriter(Protocol):
     def check_report_file(self, file: Path) -> None:
         """Raise UsageError unless a report can be written to ``file``."""
 
-    def write_report(self, file: Path, runs: Sequence[JudgedRun], night: NightDocument) -> None:
+    def write_report(self, file: Path, runs: Sequence[EvaluatedRun], night: NightDocument) -> None:
         """Write a report of ``night`` that shows ``runs``; its suffix selects the format."""
-
-
-_MOST_FAILED: Final = 100
-"""Largest number of failed runs that reports show in full."""
 
 
 def run_nightly(
@@ -168,7 +179,7 @@ def summary_of(
         tool_version=__version__,
         directory=str(night.directory),
         started_utc=night.began_utc,
-        ended_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+        ended_utc=now_utc(),
         exit_code=code,
         passed=code == 0,
         steps=len(outcomes),
@@ -177,11 +188,128 @@ def summary_of(
         counts=counts_of(outcomes),
         outcomes=tuple(outcomes),
         units=units,
-        sides=arms,
+        arms=arms,
         quarantine=quarantine,
         troubles=tuple(troubles),
         notes=tuple(notes),
     )
+
+
+def outcomes_of(
+    steps: Iterable[NightlyStep], progress: Progress, quarantined: Quarantined = lambda _: ""
+) -> tuple[StepOutcome, ...]:
+    """Return the outcome of every step."""
+    found = []
+    for step in steps:
+        outcome = _outcome(step, progress)
+        if outcome.outcome == "fail":
+            outcome = replace(outcome, quarantine=quarantined(outcome))
+        found.append(outcome)
+    return tuple(found)
+
+
+def units_summary(
+    units: Sequence[NightUnit], outcomes: Sequence[StepOutcome], progress: Progress
+) -> tuple[UnitOutcome, ...]:
+    """Return the outcome of every unit, in the order of the plan."""
+    by_unit: dict[str, list[StepOutcome]] = {unit.id: [] for unit in units}
+    for outcome in outcomes:
+        by_unit[outcome.step.unit].append(outcome)
+    return tuple(_unit(unit, by_unit[unit.id], progress.events.get(unit.id, [])) for unit in units)
+
+
+def counts_of(outcomes: Sequence[StepOutcome]) -> dict[str, int]:
+    """Return the numbers of steps: passed, flaky, failed by owner, quarantined, not run."""
+    counted = dict.fromkeys(["pass", "flaky", *map(str, EXIT_CODES), "quarantined", "not run"], 0)
+    for outcome in outcomes:
+        if outcome.outcome == "pass":
+            counted["pass"] += 1
+            counted["flaky"] += outcome.flaky
+        elif outcome.outcome == "not run":
+            counted["not run"] += 1
+        elif outcome.quarantine:
+            counted["quarantined"] += 1
+        else:
+            counted[str(outcome.owner or Owner.HOST)] += 1
+    return counted
+
+
+def exit_code_of(
+    outcomes: Iterable[StepOutcome],
+    units: Iterable[UnitOutcome],
+    arms: Iterable[ArmComparison],
+    troubles: Iterable[Trouble],
+    *,
+    not_run_fails: bool,
+) -> int:
+    """Return the exit code: the code of the owner of the worst failure.
+
+    A nightly run in which nothing ran fails in any case: it tested no model.
+    """
+    outcomes = list(outcomes)
+    nothing_ran = all(outcome.outcome == "not run" for outcome in outcomes)
+    owners = {outcome.owner or Owner.HOST for outcome in outcomes if outcome.counts}
+    owners |= {Owner.PRODUCT for arm in arms if not arm.passed}
+    owners |= {trouble.owner for trouble in troubles}
+    if not_run_fails or nothing_ran:
+        owners |= {unit.owner or Owner.HOST for unit in units if unit.not_run}
+    return next((code for owner, code in EXIT_CODES.items() if owner in owners), 0)
+
+
+def _outcome(step: NightlyStep, progress: Progress) -> StepOutcome:
+    attempts = tuple(progress.attempts.get(step, ()))
+    ended = ended_of(attempts)
+    if not ended:
+        last = _end(progress.events.get(step.unit, []))
+        owner, why = (last.owner, f"{last.what}: {last.message}") if last else (None, "not reached")
+        return StepOutcome(step=step, outcome="not run", owner=owner, why=why, attempts=attempts)
+    last_attempt = ended[-1]
+    if last_attempt.outcome == "pass":
+        return StepOutcome(step=step, outcome="pass", attempts=attempts)
+    return StepOutcome(
+        step=step,
+        outcome="fail",
+        owner=last_attempt.owner,
+        why=last_attempt.message,
+        attempts=attempts,
+    )
+
+
+def _unit(
+    unit: NightUnit, outcomes: Sequence[StepOutcome], events: Sequence[UnitEvent]
+) -> UnitOutcome:
+    failed = Counter(o.owner or Owner.HOST for o in outcomes if o.counts)
+    not_run = sum(o.outcome == "not run" for o in outcomes)
+    last = _end(events)
+    state = "well"
+    if last is not None and (not_run or last.what == "benched"):
+        state = last.what
+    elif not_run:
+        state = "interrupted"
+    return UnitOutcome(
+        unit=unit.id,
+        board=unit.board.name,
+        state=state,  # type: ignore[arg-type]
+        owner=last.owner if last and state != "well" else None,
+        why=last.message if last and state != "well" else "",
+        passed=sum(o.outcome == "pass" for o in outcomes),
+        flaky=sum(o.flaky for o in outcomes),
+        failed=dict(failed),
+        quarantined=sum(bool(o.quarantine) for o in outcomes),
+        not_run=not_run,
+        power_cycles=sum(event.what == "power cycled" for event in events),
+        events=tuple(events),
+    )
+
+
+def _end(events: Sequence[UnitEvent]) -> UnitEvent | None:
+    """Return the event that ended the work of a unit, unless it was well afterwards."""
+    for event in reversed(events):
+        if event.what in _ENDS:
+            return event
+        if event.what in ("well", "leased"):
+            return None
+    return None
 
 
 def _store(night: Night, effects: Stoppable) -> tuple[list[Trouble], list[str]]:
@@ -239,7 +367,7 @@ def _report(night: Night, document: NightDocument, writer: ReportWriter) -> list
     runs = []
     for path in shown_runs(document.outcomes):
         try:
-            runs.append(evaluate_path(night.directory / path, load_source_of))
+            runs.append(evaluate_path(night.directory / path))
         except (HarnessError, OSError) as error:
             message = error.message if isinstance(error, HarnessError) else str(error)
             troubles.append(
@@ -251,11 +379,6 @@ def _report(night: Night, document: NightDocument, writer: ReportWriter) -> list
         except HarnessError as error:
             troubles.append(_trouble(error))
     return troubles
-
-
-def load_source_of(path: Path) -> Source:
-    """Read a run directory without further files."""
-    return load_with_options(path, DEFAULT_OPTIONS)
 
 
 def shown_runs(outcomes: Sequence[StepOutcome]) -> list[str]:
@@ -276,6 +399,4 @@ def _trouble(error: HarnessError) -> Trouble:
 
 def write_document(directory: Path, document: NightDocument) -> None:
     """Write ``night.json`` atomically."""
-    partial = directory / ".night.json.partial"
-    partial.write_bytes(encode(document))
-    partial.replace(directory / DOCUMENT)
+    write_atomic(directory / DOCUMENT, encode(document))

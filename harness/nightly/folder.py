@@ -30,6 +30,25 @@ _CHANGEABLE: Final = ("jobs", "reports", "quarantine")
 """Keys of a plan that may change before a nightly run is resumed."""
 
 
+DOCUMENT: Final = "night.json"
+"""File with the summary of a nightly run, in its folder."""
+
+
+_MOST_NIGHTS: Final = 60
+"""Number of earlier nightly runs to read, the newest."""
+
+
+_TRIES: Final = 3
+
+
+_WAIT_S: Final = 5.0
+"""Pause after the first failed attempt to open the history; longer after the next."""
+
+
+_OPEN_S: Final = 30.0
+"""Longest wait for a locked history."""
+
+
 def nights(output: Path, name: str = "") -> list[Path]:
     """Return the folders of all nightly runs in ``output``, or those of one name, oldest first."""
     found = sorted(file.parent for file in output.glob(f"*/{JOURNAL}") if file.is_file())
@@ -157,19 +176,6 @@ def _locked(output: Path) -> Iterator[None]:
     with lock:
         lock.release()
         yield
-
-
-DOCUMENT: Final = "night.json"
-"""File with the summary of a nightly run, in its folder."""
-
-_MOST_NIGHTS: Final = 60
-"""Number of earlier nightly runs to read, the newest."""
-
-_TRIES: Final = 3
-_WAIT_S: Final = 5.0
-"""Pause after the first failed attempt to open the history; longer after the next."""
-_OPEN_S: Final = 30.0
-"""Longest wait for a locked history."""
 
 
 def earlier_nights(directory: Path, name: str) -> Iterator[NightDocument]:

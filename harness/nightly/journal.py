@@ -12,6 +12,7 @@ import threading
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
@@ -171,7 +172,9 @@ class Journal:
             except OSError as error:
                 failure = _unwritable(self._file, error)
                 self._failed = failure.message
-                self._take_back(before)
+                # If this fails, the line is dropped as torn at the next opening.
+                with suppress(OSError):
+                    os.ftruncate(self._descriptor, before)
                 raise failure from error
             self.records.append(record)
 
@@ -193,13 +196,6 @@ class Journal:
         while left:
             left = left[os.write(self._descriptor, left) :]
         os.fsync(self._descriptor)
-
-    def _take_back(self, size: int) -> None:
-        """Remove a partial line; if that fails, it is dropped as torn at the next opening."""
-        try:
-            os.ftruncate(self._descriptor, size)
-        except OSError:
-            return
 
 
 def encoded(record: Record) -> bytes:
@@ -269,15 +265,12 @@ class Progress:
         attempts: Attempts that ended, by step, oldest first.
         under_way: Attempts with a recorded start but no recorded end, by step.
         events: Events by unit.
-        finished: Whether the nightly run is finished.
-        stored: Whether its results are in the history.
     """
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.attempts: dict[NightlyStep, list[Attempt]] = defaultdict(list)
         self.under_way: dict[NightlyStep, Started] = {}
         self.events: dict[str, list[UnitEvent]] = defaultdict(list)
-        self.finished = self.stored = False
         for record in records:
             self.learn(record)
 
@@ -291,10 +284,6 @@ class Progress:
                 self.attempts[step].append(attempt)
             case OfUnit(event=event):
                 self.events[event.unit].append(event)
-            case Finished():
-                self.finished = True
-            case Stored():
-                self.stored = True
             case _:
                 pass
 

@@ -23,7 +23,6 @@ from harness import __version__
 from harness.config.toml_file import Document
 from harness.errors import HarnessError, Owner, UsageError
 from harness.nightly import folder
-from harness.nightly.effects import Effects
 from harness.nightly.journal import (
     Began,
     Ended,
@@ -37,8 +36,9 @@ from harness.nightly.journal import (
     Resumed,
 )
 from harness.nightly.plan import NightlyPlan, NightUnit, load_plan, path_of, units_of
-from harness.nightly.worker import Worker
+from harness.nightly.worker import Effects, Worker
 from harness.records.nightly import NightlyStep, UnitEvent
+from harness.records.result import now_utc
 
 _JOIN_S: Final = 0.2
 """Interval at which the main thread checks for signals."""
@@ -223,11 +223,11 @@ class Night:
             inputs["--only"] = " ".join(prepared.patterns)
         began = next((r for r in journal.records if isinstance(r, Began)), None)
         if began is None:
-            began = Began(directory.name, _utc(), __version__, inputs)
+            began = Began(directory.name, now_utc(), __version__, inputs)
             self.record(began)
         else:
             folder.check_same(began, inputs, directory)
-            self.record(Resumed(_utc(), journal.dropped))
+            self.record(Resumed(now_utc(), journal.dropped))
         self.name, self.began_utc = began.night, began.utc
 
     @property
@@ -281,7 +281,7 @@ class Night:
 
     def finish(self, exit_code: int) -> None:
         """Record the end of the nightly run in the journal."""
-        self.record(Finished(_utc(), exit_code))
+        self.record(Finished(now_utc(), exit_code))
 
     def _work_on(self, unit: NightUnit, effects: Stoppable, ends_at: float | None) -> None:
         try:
@@ -291,7 +291,9 @@ class Night:
             effects.stop()
         except Exception as error:
             text = error.message if isinstance(error, HarnessError) else traceback.format_exc()
-            lost = UnitEvent(unit=unit.id, utc=_utc(), what="lost", owner=Owner.HOST, message=text)
+            lost = UnitEvent(
+                unit=unit.id, utc=now_utc(), what="lost", owner=Owner.HOST, message=text
+            )
             try:
                 self.record(OfUnit(lost))
             except JournalError as second:
@@ -307,13 +309,9 @@ class Night:
             if thread.ident is not None:
                 thread.join(max(0.0, ends_at - effects.monotonic()))
         with contextlib.suppress(JournalError):
-            self.record(Interrupted(_utc(), type(error).__name__))
+            self.record(Interrupted(now_utc(), type(error).__name__))
 
 
 def ended_attempts(night: Night) -> list[Ended]:
     """Return all attempts that ended, in the order of their ends."""
     return [record for record in night.journal.records if isinstance(record, Ended)]
-
-
-def _utc() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

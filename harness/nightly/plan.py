@@ -51,19 +51,19 @@ class PlannedRun(Strict, frozen=True, kw_only=True):
         if self.budget is not None:
             yield self.budget
 
-    def arguments(self, place: Path) -> Iterator[str]:
-        """Yield the options as command-line arguments, with files relative to ``place``."""
+    def arguments(self, folder: Path) -> Iterator[str]:
+        """Yield the options as command-line arguments, with files relative to ``folder``."""
         single = ("runs", "method", "rtol", "atol", "seed", "trace_limit", "baud", "values")
         for name in (*single, "profile", "when_full"):
             if (value := getattr(self, name)) is not None:
                 yield f"--{name.replace('_', '-')}={value}"
         if self.budget is not None:
-            yield f"--budget={place / self.budget}"
+            yield f"--budget={folder / self.budget}"
         if self.stream:
             yield "--stream"
         for option, files in (("input", self.inputs), ("reference", self.references)):
             for file in files:
-                yield f"--{option}={place / file}"
+                yield f"--{option}={folder / file}"
         for pattern, rate in self.time_scales.items():
             yield f"--time-scale={pattern}={rate}"
 

@@ -137,8 +137,7 @@ class Quarantine:
 
     def _known_as(self, entry: QuarantineEntry, line: int) -> str:
         issue = f", {entry.issue}" if entry.issue else ""
-        place = f"{self.file}:{line}"
-        return f"{entry.reason} ({entry.owner}, until {entry.expires}{issue}; {place})"
+        return f"{entry.reason} ({entry.owner}, until {entry.expires}{issue}; {self.file}:{line})"
 
     def _applies(self, index: int) -> bool:
         entry = self.entries[index][0]
@@ -161,13 +160,13 @@ def load_quarantine(file: Path) -> tuple[Document, tuple[tuple[QuarantineEntry, 
     entries = document.as_(QuarantineFile).quarantine
     found = []
     for index, entry in enumerate(entries):
-        place = ("quarantine", index)
+        key = ("quarantine", index)
         if not entry.title:
             raise UsageError(
-                f"{document.where(place)}: this entry applies to every failure of every unit",
+                f"{document.where(key)}: this entry applies to every failure of every unit",
                 hint="restrict it by unit, board, model or failures",
             )
-        found.append((entry, document.line(place)))
+        found.append((entry, document.line(key)))
     return document, tuple(found)
 
 

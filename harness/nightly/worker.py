@@ -3,19 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from harness.errors import HarnessError, Owner
+from harness.nightly.child import Ending
 from harness.nightly.classify import Cause, Examined, cause_of, command_failed, refine
-from harness.nightly.effects import Effects
 from harness.nightly.journal import Ended, OfUnit, Progress, Record, Started, ended_of, may_retry
 from harness.nightly.plan import NightlyPlan, NightUnit
 from harness.records.nightly import Attempt, NightlyStep, UnitEvent
+from harness.records.result import Failure, Result
 
 INFRASTRUCTURE = (Owner.LINK, Owner.FLASH, Owner.BOARD, Owner.HOST)
 """Owners of failures that do not concern the tested product."""
+
+
+class Effects(Protocol):
+    """Actions of a nightly run. A fault of a board is a return value, not an exception.
+
+    Workers use only this protocol, so that tests can replace it by a simulation with crashes at any
+    point.
+    """
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the nightly run is to stop."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds on a monotonic clock."""
+        ...
+
+    def utc(self) -> str:
+        """The current time, ISO 8601."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait; return early when the nightly run stops."""
+        ...
+
+    def lease(self, unit: NightUnit, timeout_s: float) -> AbstractContextManager[object]:
+        """Hold the lease of a unit.
+
+        Raises:
+            BusyError: The unit is in use by somebody else.
+            HarnessError: The lease failed.
+        """
+        ...
+
+    def slot(self, unit: NightUnit) -> AbstractContextManager[object]:
+        """Wait for a free processor if the unit is simulated on this host."""
+        ...
+
+    def examine(self, unit: NightUnit) -> Examined:
+        """Examine the health of a unit."""
+        ...
+
+    def power_cycle(self, unit: NightUnit) -> Examined:
+        """Power-cycle a unit; the result is well if that succeeded."""
+        ...
+
+    def flash(self, unit: NightUnit, image: Path, *, again: bool) -> tuple[Ending, Failure | None]:
+        """Flash a unit unless it runs the image; ``again`` flashes in any case.
+
+        Returns:
+            The end of the process, and the failure that it recorded.
+        """
+        ...
+
+    def run(self, unit: NightUnit, step: NightlyStep, directory: Path, deadline_s: float) -> Ending:
+        """Run a step."""
+        ...
+
+    def result(self, directory: Path) -> Result | None:
+        """Read the result of a run directory; None if there is no readable result."""
+        ...
 
 
 class Worker:
@@ -150,10 +213,10 @@ class Worker:
         try:
             cause, ended = self._flash(step)
             if cause is None:
-                place = self._directory / directory
-                ending = self._effects.run(self._unit, step, place, deadline)
+                path = self._directory / directory
+                ending = self._effects.run(self._unit, step, path, deadline)
                 ended, seconds = ending.text, ending.seconds
-                result = self._effects.result(place)
+                result = self._effects.result(path)
                 cause = cause_of(ending, result, deadline)
                 if ending.expired and deadline == left and cause.kind == "Deadline":
                     cause = Cause(stopped=True, message="the time limit was reached")

@@ -17,8 +17,8 @@ from harness.config.project import Project, find_project
 from harness.config.unit import Unit as LabUnit
 from harness.config.unit import UsbPort, load_units, units_file
 from harness.errors import HarnessError, UsageError
+from harness.files import packaged_model
 from harness.pytest_plugin.options import Settings, settings_of
-from harness.resources import packaged_model
 from harness.target.doctor import missing_tools
 from harness.target.ports import describe
 
@@ -102,7 +102,7 @@ def marks_of(node: pytest.Item | pytest.Function | Any) -> dict[str, Any]:
     Raises:
         CollectError: A marker has an unknown or a positional argument.
     """
-    said: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for marker in node.iter_markers("etharness"):
         unknown = [name for name in marker.kwargs if name not in _MARKED]
         if marker.args or unknown:
@@ -111,8 +111,8 @@ def marks_of(node: pytest.Item | pytest.Function | Any) -> dict[str, Any]:
                 f"{node.nodeid}: wrong arguments of the marker etharness: {wrong}\n"
                 f"  try: {', '.join(_MARKED)}"
             )
-        said = {**marker.kwargs, **said}
-    return said
+        found = {**marker.kwargs, **found}
+    return found
 
 
 def find_file(name: str | os.PathLike[str], node: pytest.Item | Any) -> Path:
@@ -133,10 +133,10 @@ def _find_model(name: str, node: pytest.Item | Any) -> Path:
     return found or packaged_model(name) or file
 
 
-def budget_of(said: str | os.PathLike[str] | None, node: pytest.Item | Any) -> Path | None:
+def budget_of(named: str | os.PathLike[str] | None, node: pytest.Item | Any) -> Path | None:
     """Return the budget file that a test names, else the session's or the project's."""
-    if said is not None:
-        return find_file(said, node)
+    if named is not None:
+        return find_file(named, node)
     settings = settings_of(node.config)
     return settings.budget or project_of(settings).budget
 
@@ -263,6 +263,6 @@ def _marks(case: Case, config: pytest.Config) -> list[pytest.MarkDecorator]:
     if case.unable and not settings_of(config).strict:
         marks.append(pytest.mark.skip(reason=case.unable))
     if case.unit.port is not None and hasattr(config.option, "dist"):  # pytest-xdist is there
-        place = Path(describe(case.unit.port)).name
-        marks.append(pytest.mark.xdist_group(f"{case.unit.board.name}.{place}"))
+        port = Path(describe(case.unit.port)).name
+        marks.append(pytest.mark.xdist_group(f"{case.unit.board.name}.{port}"))
     return marks

@@ -48,8 +48,8 @@ class Used:
         """
         there = [directory for directory in self.directories if directory.is_dir()]
         lines = [text for text in self.verdicts if text != str(error)]
-        said = "\n".join([str(error), *lines])
-        lines += [line for path in there if (line := f"kept in: {path}") not in said]
+        shown = "\n".join([str(error), *lines])
+        lines += [line for path in there if (line := f"kept in: {path}") not in shown]
         lines += _printed(self.console)
         artifacts = settings_of(item.config).artifacts
         if artifacts is not None and there:
@@ -89,12 +89,12 @@ def copy_to(artifacts: Path, nodeid: str, directories: Iterable[Path]) -> Path:
     name = re.sub(r"[^\w.\[\]=-]+", "-", nodeid).strip("-")
     if len(name) > _LONGEST_NAME:
         name = f"{name[:_LONGEST_NAME]}-{hashlib.sha256(nodeid.encode()).hexdigest()[:8]}"
-    place = artifacts / name
+    folder = artifacts / name
     for directory in directories:
-        copy = place / directory.name
+        copy = folder / directory.name
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(directory, copy)
-    return place
+    return folder
 
 
 def _printed(console: bytearray) -> list[str]:

@@ -24,24 +24,21 @@ from harness.errors import (
     InfrastructureError,
     UsageError,
 )
-from harness.lab.leases import hold_if
-from harness.lab.units import check_identity
+from harness.lab.units import check_identity, hold_if
 from harness.link.session import Session
 from harness.pytest_plugin.cases import Case, CaseUnit, budget_of, find_file, with_files
 from harness.pytest_plugin.kept import fail, use
 from harness.runs.add_results import add_reported
 from harness.runs.baseline import HistoryRef
 from harness.runs.directory import RunDirectory
-from harness.runs.evaluation import evaluate_path
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun, evaluate_path
 from harness.runs.request import SESSION_VARIABLE, RunRequest, request_fields
 from harness.runs.run import run_model
-from harness.runs.source import Source, load_source, on_scales
-from harness.target import start_target
 from harness.target.build import build_firmware
 from harness.target.lease.holding import hold as hold_places
 from harness.target.lease.records import port_key
 from harness.target.ports import device_of
+from harness.target.start import start_target
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +58,7 @@ class Runs:
         self.directory = directory
         self.against = against
         self._wait_s = wait_s
-        self._read: dict[Path, JudgedRun] = {}
+        self._read: dict[Path, EvaluatedRun] = {}
 
     def directory_of(self, unit: CaseUnit, model: Path, options: Mapping[str, Any]) -> Path:
         """Return the run directory of a model on a unit; it may not exist yet.
@@ -73,12 +70,12 @@ class Runs:
             digest = hashlib.sha256(model.read_bytes()).hexdigest()
         except OSError as error:
             raise UsageError(f"cannot read the model {model}: {error.strerror}") from error
-        said = sorted((name, repr(value)) for name, value in options.items())
-        key = repr((str(unit.file), unit.name, unit.port, str(model), digest, said))
+        given = sorted((name, repr(value)) for name, value in options.items())
+        key = repr((str(unit.file), unit.name, unit.port, str(model), digest, given))
         name = f"{unit.board.name}-{model.stem}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
         return self.directory / name
 
-    def get(self, unit: CaseUnit, model: Path, options: Mapping[str, Any]) -> JudgedRun:
+    def get(self, unit: CaseUnit, model: Path, options: Mapping[str, Any]) -> EvaluatedRun:
         """Return the run of a model on a unit, evaluated with the board file's budget.
 
         Raises:
@@ -94,7 +91,7 @@ class Runs:
                 known = _finished(path)
                 if not known:
                     self._execute(unit, model, options, path)
-                self._read[path] = evaluate_path(path, _load)
+                self._read[path] = evaluate_path(path)
                 if not known and self.against is not None:
                     add_reported(self.against.url, self._read[path])
         run = self._read[path]
@@ -200,10 +197,6 @@ def _finished(path: Path) -> bool:
     if not run.is_one:
         return False
     return not run.read_result().unfinished
-
-
-def _load(path: Path) -> Source:
-    return on_scales(load_source(path), {})
 
 
 class _TestContext(RunContext):

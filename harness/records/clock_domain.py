@@ -15,12 +15,16 @@ class ClockDomain:
         hz: Ticks per second, exact; None if unknown: durations then stay in ticks.
         bits: Width of the counter, 8 to 64.
         down: True for a counter that counts down.
+        monotonic: True if no reading is earlier than the one logged before it, so every step is
+            forward: from 10 to 9 it is a wrap less a tick. Otherwise a small step back is one, as
+            several cores and interrupts cause.
     """
 
     name: str
     hz: Fraction | None
     bits: int = 64
     down: bool = False
+    monotonic: bool = False
 
     def __post_init__(self) -> None:
         if not 8 <= self.bits <= 64:

@@ -101,7 +101,7 @@ class HealthFinding(msgspec.Struct, frozen=True):
 
     part: Part
     state: Literal["ok", "warn", "fail"]
-    said: str
+    message: str
     duration_s: float
     owner: Owner | None = None
     hint: str = ""
@@ -110,16 +110,17 @@ class HealthFinding(msgspec.Struct, frozen=True):
 class RateQuality(msgspec.Struct, frozen=True):
     """Quality of a line at a baud rate, bits per second; 0 if the line has no rate.
 
-    ``heard``: both ends received each other; if false, nothing was measured, and ``said`` is the
-    reason. ``round_trip_us`` are the median and the maximum of ``pings`` round trips, microseconds.
-    ``up_bytes_s`` and ``down_bytes_s`` are payload bytes per second of a model upload and a trace
-    download, digests included; null if the transfer failed. ``loss`` is the known share of
-    ``frames`` that were lost or damaged; ``overruns`` is the number of UART overruns on the board.
+    ``heard``: both ends received each other; if false, nothing was measured, and ``message`` is
+    the reason. ``round_trip_us`` are the median and the maximum of ``pings`` round trips,
+    microseconds. ``up_bytes_s`` and ``down_bytes_s`` are payload bytes per second of a model upload
+    and a trace download, digests included; null if the transfer failed. ``loss`` is the known share
+    of ``frames`` that were lost or damaged; ``overruns`` is the number of UART overruns on the
+    board.
     """
 
     baud: int
     heard: bool
-    said: str = ""
+    message: str = ""
     pings: int = 0
     round_trip_us: tuple[float, float] | None = None
     up_bytes_s: float | None = None
@@ -133,7 +134,7 @@ class Healing(msgspec.Struct, frozen=True):
     """A step to heal a unit, and whether the unit was healthy after it."""
 
     step: Step
-    said: str
+    outcome: str
     healthy: bool
     duration_s: float
 

@@ -214,7 +214,7 @@ class ArmComparison(msgspec.Struct, frozen=True, kw_only=True):
         before: Label of arm A: the first variant, or the baseline.
         after: Label of arm B.
         passed: No metric is slower or larger.
-        said: Summary, in a sentence.
+        summary: Summary, in a sentence.
         units: Units they were measured on; empty if there was nothing to compare.
         counts: Number of metrics by judgement.
         changed: Changed metrics to show, the worst first.
@@ -225,7 +225,7 @@ class ArmComparison(msgspec.Struct, frozen=True, kw_only=True):
     before: str
     after: str
     passed: bool
-    said: str
+    summary: str
     units: tuple[str, ...] = ()
     counts: dict[str, int] = {}
     changed: tuple[Changed, ...] = ()
@@ -288,7 +288,7 @@ class NightDocument(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
     outcomes: tuple[StepOutcome, ...]
     units: tuple[UnitOutcome, ...]
-    sides: tuple[ArmComparison, ...] = ()
+    arms: tuple[ArmComparison, ...] = ()
     quarantine: tuple[QuarantineStatus, ...] = ()
     troubles: tuple[Trouble, ...] = ()
     notes: tuple[str, ...] = ()

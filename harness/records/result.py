@@ -22,6 +22,11 @@ from harness.records.measurement import MeasurementSettings
 from harness.records.verdict import Check
 
 
+def now_utc(timespec: str = "seconds") -> str:
+    """Return the current time, ISO 8601, UTC, as precise as ``timespec`` of ``isoformat``."""
+    return datetime.now(UTC).isoformat(timespec=timespec)
+
+
 def moment(when: str) -> datetime:
     """Parse a timestamp.
 
@@ -70,10 +75,11 @@ class ClockRecord(_ResultRecord, frozen=True):
     """A clock domain; the rate is hz_numerator / hz_denominator ticks per second, 0/1 unknown."""
 
     name: str
-    bits: int
+    bits: Annotated[int, msgspec.Meta(ge=8, le=64)]
     down: bool
-    hz_numerator: int
-    hz_denominator: int
+    hz_numerator: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+    hz_denominator: Annotated[int, msgspec.Meta(ge=1, lt=1 << 32)]
+    monotonic: bool = False
 
 
 class TargetRecord(_ResultRecord, frozen=True):
@@ -164,8 +170,27 @@ class DelegateCall(_ResultRecord, frozen=True):
     backend: str
 
 
+CallName = Literal["kernel", "delegate", "move", "jump_false", "free"]
+"""Kinds of instructions."""
+
+
+class InstructionRecord(_ResultRecord, frozen=True, omit_defaults=True):
+    """An instruction of the program: a kernel's ``operator.overload``, or a delegate's backend.
+
+    ``target`` is the instruction that a jump goes to, else -1.
+    """
+
+    call: CallName
+    name: str = ""
+    target: int = -1
+
+
 class Model(_ResultRecord, frozen=True):
-    """The program that ran; ``planned`` are the bytes planned for each allocator, by name."""
+    """The program that ran; ``planned`` are the bytes planned for each allocator, by name.
+
+    ``chains`` are the method's instructions, per chain; null if the host could not read the file,
+    and in results of older versions.
+    """
 
     file: str
     sha256: str
@@ -177,6 +202,7 @@ class Model(_ResultRecord, frozen=True):
     method: str = "forward"
     delegates: tuple[DelegateCall, ...] = ()
     planned: dict[str, int] = {}
+    chains: tuple[tuple[InstructionRecord, ...], ...] | None = None
 
 
 class TraceSummary(_ResultRecord, frozen=True):

@@ -11,7 +11,8 @@ import struct
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field, fields, replace
 from enum import IntEnum
-from typing import Any
+from math import prod
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +69,13 @@ class Block:
     allocators: tuple[str, ...] = ()
 
 
+LARGEST_RANK: Final = 16
+"""Largest number of dimensions of a tensor, as in ExecuTorch (``kTensorDimensionLimit``)."""
+
+LARGEST_NUMEL: Final = 1 << 40
+"""Largest number of elements that a logged tensor can have: no debug buffer has more bytes."""
+
+
 @dataclass(frozen=True, slots=True)
 class TensorValue:
     """A logged tensor: where its bytes are in the debug buffer, and their shape.
@@ -89,6 +97,27 @@ class TensorValue:
     def lost(self) -> bool:
         """True if its bytes were lost."""
         return self.offset < 0 and 0 not in self.sizes
+
+    @property
+    def defect(self) -> str:
+        """Why no tensor has these sizes and strides; "" if one can.
+
+        Elements of a tensor do not share memory, so its size in memory bounds their number.
+        """
+        sizes, strides = self.sizes, self.strides
+        if len(sizes) != len(strides):
+            return f"{len(sizes)} sizes, but {len(strides)} strides"
+        if len(sizes) > LARGEST_RANK:
+            return f"{len(sizes)} dimensions, more than {LARGEST_RANK}"
+        if min(sizes, default=0) < 0:
+            return f"negative size in {sizes}"
+        if prod(max(size, 1) for size in sizes) > LARGEST_NUMEL:
+            return f"impossibly large: sizes {sizes}"
+        steps = [(size, step) for size, step in zip(sizes, strides, strict=True) if size > 1]
+        if min((step for _, step in steps), default=1) < 1:
+            return f"stride below 1 in {strides}"
+        reach = 1 + sum((size - 1) * step for size, step in steps)
+        return f"elements overlap: sizes {sizes}, strides {strides}" if reach < prod(sizes) else ""
 
 
 @dataclass(frozen=True, slots=True)

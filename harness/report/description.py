@@ -40,7 +40,7 @@ from harness.report.facts import (
 from harness.report.operators import OperatorListing, describe_operators
 from harness.report.text import counted, number, one_time, percent
 from harness.runs.baseline import HistoryRef
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ class RunDescription:
         postmortem: What the board was doing when it crashed.
     """
 
-    run: JudgedRun
+    run: EvaluatedRun
     verdict: VerdictDescription
     failure: Failure | None
     exit_code: int
@@ -236,7 +236,7 @@ class RunDescription:
     postmortem: PostmortemDocument | None
 
 
-def describe(run: JudgedRun, *, unit: DisplayUnit | None = None) -> RunDescription:
+def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescription:
     """Describe ``run``, with times of operators in ``unit`` instead of the one that fits best."""
     subject, result = run.subject, run.result
     verdict = describe_verdict(run.verdict, run.failure)
@@ -324,7 +324,7 @@ def _printable_failure(failure: Failure) -> Failure:
     return Failure(kind, message, hint, failure.owner)
 
 
-def _exit_code(run: JudgedRun) -> int:
+def _exit_code(run: EvaluatedRun) -> int:
     if run.result is not None and run.failure is not None:
         return run.result.exit_code
     return 0 if run.passed else 1
@@ -346,7 +346,7 @@ def _allocators(subject: Subject | None, *, with_memory: bool) -> tuple[Allocato
     return describe_allocators(subject.allocators, subject.memory if with_memory else None)
 
 
-def _figures(run: JudgedRun, losses: Sequence[Loss], *, with_memory: bool) -> list[Fact]:
+def _figures(run: EvaluatedRun, losses: Sequence[Loss], *, with_memory: bool) -> list[Fact]:
     found = []
     if (subject := run.subject) is not None:
         executed = next((op for op in subject.operators if op.name == EXECUTION), None)
@@ -365,7 +365,7 @@ def _figures(run: JudgedRun, losses: Sequence[Loss], *, with_memory: bool) -> li
     return found
 
 
-def failure_text(run: JudgedRun, against: HistoryRef | None = None) -> str:
+def failure_text(run: EvaluatedRun, against: HistoryRef | None = None) -> str:
     """Return the failed checks of a run, what ran, and the command that checks it again."""
     from rich.console import Console
 
@@ -394,7 +394,7 @@ def failure_text(run: JudgedRun, against: HistoryRef | None = None) -> str:
     return "\n".join(lines)
 
 
-def _what_ran(run: JudgedRun) -> list[str]:
+def _what_ran(run: EvaluatedRun) -> list[str]:
     result = run.result
     if result is None:
         return []

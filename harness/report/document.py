@@ -40,6 +40,7 @@ from harness.report.compare import ComparisonDocument
 from harness.report.facts import ClockQualityDocument, clock_documents
 from harness.report.history import PrunedDocument, TableDocument
 from harness.report.memory import MemoryDocument, memory_document
+from harness.report.model import ModelDocument
 from harness.report.results import ReportDocument
 from harness.report.symbols import (
     ArgumentsDocument,
@@ -52,7 +53,8 @@ from harness.report.symbols import (
     module_documents,
     origin_document,
 )
-from harness.runs.judged_run import RunJudgement
+from harness.report.values import ValuesDocument
+from harness.runs.evaluation import BundleVerdict
 from harness.target.doctor import ProgramFinding
 
 
@@ -123,10 +125,12 @@ SCHEMAS: dict[str, Any] = {
     "check": VerdictRecord,
     "check-suggest": list[Check],
     "compare": ComparisonDocument,
+    "compare-values": ValuesDocument,
     "decode": TraceDocument,
     "doctor": list[ProgramFinding],
     "explain": list[CodeDocument],
     "export": ExportDocument,
+    "inspect": ModelDocument,
     "lab-health": list[Health],
     "history-add": list[Added],
     "history-baseline": list[NamedBaseline],
@@ -142,7 +146,7 @@ SCHEMAS: dict[str, Any] = {
     "lab-ports": list[PortDocument],
     "postmortem": PostmortemDocument,
     "lab-power": Switched,
-    "replay": RunJudgement,
+    "replay": BundleVerdict,
     "lab-release": list[ReleasedDocument],
     "report": ReportDocument,
     "lab-units": list[UnitDocument],

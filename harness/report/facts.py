@@ -26,7 +26,7 @@ from harness.records.result import (
 from harness.records.scalar_types import type_name
 from harness.records.trace import Trace
 from harness.report.text import number, one_time
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 
 
 class ClockQualityDocument(msgspec.Struct, frozen=True):
@@ -274,7 +274,7 @@ def _clock(clock: ClockQualityDocument) -> Iterator[Fact]:
     yield Fact("epochs", "; ".join(map(printable, quality.epochs)) or "none")
 
 
-def provenance(run: JudgedRun, delegates: Sequence[DelegateFacts]) -> Iterator[Fact]:
+def provenance(run: EvaluatedRun, delegates: Sequence[DelegateFacts]) -> Iterator[Fact]:
     """What ran where, and everything that tells this run from another one."""
     result = run.result
     if result is None:

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from harness.errors import UsageError
+from harness.files import write_atomic
 from harness.plugins import REPORTS, load_plugin, plugin_names, unfit_plugin
 from harness.records.nightly import NightDocument
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 
-Writer = Callable[[Sequence[JudgedRun], NightDocument | None], bytes]
+Writer = Callable[[Sequence[EvaluatedRun], NightDocument | None], bytes]
 """Makes a report of runs, one at least, or of a night with some of its runs."""
 
 
@@ -23,19 +24,19 @@ class _Format(NamedTuple):
     needs: Callable[[], object] = lambda: None
 
 
-def _json(runs: Sequence[JudgedRun], night: NightDocument | None) -> bytes:
+def _json(runs: Sequence[EvaluatedRun], night: NightDocument | None) -> bytes:
     from harness.report.results import report_document
 
     return report_document(runs, night)
 
 
-def _junit(runs: Sequence[JudgedRun], night: NightDocument | None) -> bytes:
+def _junit(runs: Sequence[EvaluatedRun], night: NightDocument | None) -> bytes:
     from harness.report.junit import junit_report
 
     return junit_report(runs, night)
 
 
-def _markdown(runs: Sequence[JudgedRun], night: NightDocument | None) -> bytes:
+def _markdown(runs: Sequence[EvaluatedRun], night: NightDocument | None) -> bytes:
     from harness.report.markdown import markdown_report
 
     return markdown_report(runs, night)
@@ -47,13 +48,13 @@ def _html_needs() -> object:
     return require_libraries()
 
 
-def _html(runs: Sequence[JudgedRun], night: NightDocument | None) -> bytes:
+def _html(runs: Sequence[EvaluatedRun], night: NightDocument | None) -> bytes:
     from harness.report.html import html_report
 
     return html_report(runs, night)
 
 
-def _bundle(runs: Sequence[JudgedRun], night: NightDocument | None) -> bytes:
+def _bundle(runs: Sequence[EvaluatedRun], night: NightDocument | None) -> bytes:
     from harness.runs.bundle import write_bundle
 
     if night is not None:
@@ -74,7 +75,9 @@ _FORMATS: Final[dict[str, _Format]] = {
 """Kinds of reports by suffix. What each needs is imported when it is written."""
 
 
-def write_report(file: Path, runs: Sequence[JudgedRun], night: NightDocument | None = None) -> None:
+def write_report(
+    file: Path, runs: Sequence[EvaluatedRun], night: NightDocument | None = None
+) -> None:
     """Write a report of ``runs`` atomically; an existing file is replaced.
 
     Args:
@@ -86,11 +89,9 @@ def write_report(file: Path, runs: Sequence[JudgedRun], night: NightDocument | N
         UsageError: The format is unknown, or the file cannot be written.
     """
     data = _format_of(file).write(runs, night)
-    partial = file.with_name(f".{file.name}.partial")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(data)
-        partial.replace(file)
+        write_atomic(file, data)
     except OSError as error:
         raise UsageError(f"cannot write the report {file}: {error.strerror}") from error
 

@@ -11,7 +11,7 @@ from harness.formatting import printable
 from harness.records.nightly import NightDocument, StepOutcome
 from harness.report.description import CheckRow, RunDescription, describe
 from harness.report.text import LONGEST_SENTENCE, brief, left_out
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 
 RUN_CASE = "run"
 """Class name of the test case that fails if the run did."""
@@ -23,7 +23,7 @@ _MOST_OPERATORS = 100
 """Operators among the properties of a suite."""
 
 
-def junit_report(runs: Sequence[JudgedRun], night: NightDocument | None = None) -> bytes:
+def junit_report(runs: Sequence[EvaluatedRun], night: NightDocument | None = None) -> bytes:
     """Return the XML of ``runs``.
 
     A nightly run is a suite in front of theirs, with a test case for each step. Steps that were not
@@ -186,13 +186,13 @@ def _besides(night: NightDocument) -> Iterator[ET.Element]:
             why = f"{unit.state}: {unit.why}; {unit.not_run} steps were not run"
             _failed(case, unit.owner or Owner.HOST, why, why)
             yield case
-    for side in night.sides:
-        name = f"{side.after} against {side.before}, {side.model} on {side.board}"
+    for arm in night.arms:
+        name = f"{arm.after} against {arm.before}, {arm.model} on {arm.board}"
         case = _case("night.comparison", name, "0.000")
-        if side.passed:
-            ET.SubElement(case, "system-out").text = printable(side.said)
+        if arm.passed:
+            ET.SubElement(case, "system-out").text = printable(arm.summary)
         else:
-            _failed(case, Owner.PRODUCT, side.said, side.said)
+            _failed(case, Owner.PRODUCT, arm.summary, arm.summary)
         yield case
     for trouble in night.troubles:
         case = _case("night", trouble.message, "0.000")

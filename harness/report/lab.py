@@ -28,7 +28,7 @@ def show_holders(console: Console, holders: Sequence[HolderDocument]) -> None:
         )
         for holder in holders
     ]
-    headers = ("what", "held by", "host", "process", "since", "until", "reason", "process is")
+    headers = ("what", "in use by", "host", "process", "since", "until", "reason", "process is")
     if rows:
         show_table(console, headers, rows)
     else:
@@ -53,7 +53,7 @@ def show_ports(console: Console, ports: Sequence[PortDocument]) -> None:
         )
         for port in ports
     ]
-    headers = ("device", "USB", "serial", "interface", "location", "unit", "held by", "also")
+    headers = ("device", "USB", "serial", "interface", "location", "unit", "in use by", "also")
     show_table(console, headers, rows)
 
 
@@ -74,7 +74,7 @@ def show_units(console: Console, units: Sequence[UnitDocument]) -> None:
         )
         for unit in units
     ]
-    show_table(console, ("unit", "board", "port", "probe", "power", "held by", "note"), rows)
+    show_table(console, ("unit", "board", "port", "probe", "power", "in use by", "note"), rows)
 
 
 def _held(holders: Sequence[HolderDocument]) -> str:
@@ -105,7 +105,7 @@ def show_health(console: Console, health: Health, *, verbosity: int = 0) -> None
     """
     if verbosity >= 0:
         rows = [
-            (each.state if each.state == "ok" else each.state.upper(), each.part, each.said)
+            (each.state if each.state == "ok" else each.state.upper(), each.part, each.message)
             for each in health.findings
         ]
         where = f" on {health.port}" if health.port else ""
@@ -116,13 +116,13 @@ def show_health(console: Console, health: Health, *, verbosity: int = 0) -> None
             _show_rates(console, health)
         for step in health.healing:
             became = "well" if step.healthy else "still not well"
-            show_line(console, f"{step.step}: {step.said}; it was {became} then")
+            show_line(console, f"{step.step}: {step.outcome}; it was {became} then")
     failure = health.failure
     if failure is None:
         show_line(console, f"{health.unit} is well", style="bold green")
         return
     owner = f" ({failure.owner})" if failure.owner else ""
-    text = f"{health.unit} is NOT well{owner}: {failure.said}"
+    text = f"{health.unit} is NOT well{owner}: {failure.message}"
     show_wrapped(console, text, indent=4, style="bold red")
     if failure.hint:
         show_wrapped(console, f"  try: {failure.hint}", indent=4)
@@ -144,7 +144,7 @@ def _show_rates(console: Console, health: Health) -> None:
                 str(rate.frames),
                 f"{100 * rate.loss:.2f}",
                 str(rate.overruns),
-                rate.said,
+                rate.message,
             )
         )
     show_table(console, headers, rows, title="Line", numbers=range(8))

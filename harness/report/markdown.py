@@ -1,4 +1,4 @@
-"""Judged runs as Markdown for CI systems: the verdict first, then the reasons, then the rest."""
+"""Evaluated runs as Markdown for CI systems: the verdict first, then the reasons, then the rest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.report.nightly import headline, tables
 from harness.report.operators import several_blocks
 from harness.report.overview import HEADERS, describe_overview
 from harness.report.text import LONGEST_SENTENCE, brief
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 
 MOST_BYTES: Final = 1024 * 1024
 """GitHub's limit for the summary of a step; it refuses a longer one as a whole."""
@@ -31,7 +31,7 @@ _MOST_CHECKS: Final = 50
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]|~$])")
 
 
-def markdown_report(runs: Sequence[JudgedRun], night: NightDocument | None = None) -> bytes:
+def markdown_report(runs: Sequence[EvaluatedRun], night: NightDocument | None = None) -> bytes:
     """Return Markdown about ``runs`` and their nightly run, of at most ``MOST_BYTES``.
 
     Of several runs those that did not pass come first, after a table of all. Runs that do not fit

@@ -46,7 +46,7 @@ def headline(night: NightDocument) -> str:
     counts = night.counts
     parts = [f"{counts['pass']:,} of {night.steps:,} steps passed"]
     parts += [f"{count:,} {name}" for name, count in counts.items() if count and name != "pass"]
-    slower = sum(not side.passed for side in night.sides)
+    slower = sum(not arm.passed for arm in night.arms)
     parts += [f"{slower} comparisons with regressions"] if slower else []
     text = ", ".join(parts)
     return f"PASS: {text}" if night.passed else f"FAIL ({night.exit_code}): {text}"
@@ -102,8 +102,8 @@ def _troubles(night: NightDocument) -> NightTable:
 
 def _sides(night: NightDocument) -> NightTable:
     rows = [
-        ("pass" if s.passed else "FAIL", s.board, s.model, s.before, s.after, s.said)
-        for s in night.sides
+        ("pass" if s.passed else "FAIL", s.board, s.model, s.before, s.after, s.summary)
+        for s in night.arms
     ]
     headers = ("", "board", "model", "before", "after", "what changed")
     return NightTable("Comparison", headers, tuple(rows))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.report.description import RunDescription, describe
 from harness.report.terminal import show_line, show_table
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -104,7 +104,7 @@ def describe_overview(runs: Sequence[RunDescription]) -> Overview:
     )
 
 
-def print_overview(console: Console, runs: Sequence[JudgedRun]) -> None:
+def print_overview(console: Console, runs: Sequence[EvaluatedRun]) -> None:
     """Print how every run ended, those that did not pass last, and how many passed."""
     found = describe_overview([describe(run) for run in runs])
     ordered = sorted(range(len(runs)), key=lambda n: found.rows[n][3] != "pass")

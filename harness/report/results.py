@@ -1,4 +1,4 @@
-"""Judged runs as one JSON document."""
+"""Evaluated runs as one JSON document."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.records.verdict import Check
 from harness.report.description import RunDescription, describe
 from harness.report.facts import LossKind
 from harness.report.operators import OperatorRow
-from harness.runs.judged_run import JudgedRun, all_passed
+from harness.runs.evaluation import EvaluatedRun, all_passed
 
 _STATISTICS: Final = ("total", "avg", "p50", "p90", "min", "max")
 
@@ -90,7 +90,7 @@ class ReportDocument(msgspec.Struct, frozen=True):
     night: NightDocument | None = None
 
 
-def report_document(runs: Sequence[JudgedRun], night: NightDocument | None = None) -> bytes:
+def report_document(runs: Sequence[EvaluatedRun], night: NightDocument | None = None) -> bytes:
     """Return the JSON of ``runs``, and of the nightly run that they are of."""
     documents = [_reported(describe(run)) for run in runs]
     passed = all_passed(runs) if night is None else night.passed

@@ -22,8 +22,7 @@ from harness.report.description import (
 from harness.report.facts import Loss
 from harness.report.operators import OperatorListing, OperatorRow, several_blocks
 from harness.report.terminal import print_header, show_line, show_table, show_wrapped
-from harness.runs.evaluation import subject_of
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun, subject_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,12 +55,12 @@ def show_run(
     """
     checks = () if result.verdict is None else result.verdict.checks
     subject = subject_of(trace, result)
-    run = JudgedRun(directory, subject, Verdict(checks), result, comparison=comparison)
-    print_run(console, describe(run), verbosity=verbosity, judged=result.verdict is not None)
+    run = EvaluatedRun(directory, subject, Verdict(checks), result, comparison=comparison)
+    print_run(console, describe(run), verbosity=verbosity, show_verdict=result.verdict is not None)
 
 
 def print_run(
-    console: Console, run: RunDescription, *, verbosity: int = 0, judged: bool = True
+    console: Console, run: RunDescription, *, verbosity: int = 0, show_verdict: bool = True
 ) -> None:
     """Print a run, the verdict last.
 
@@ -69,7 +68,7 @@ def print_run(
         console: Where to print.
         run: What to print.
         verbosity: Negative for the verdict alone; positive to list every event and every check.
-        judged: Print the verdict.
+        show_verdict: Print the verdict.
     """
     if verbosity >= 0:
         print_header(console, {fact.label: fact.text for fact in run.facts if fact.essential})
@@ -77,7 +76,7 @@ def print_run(
         if run.changes is not None:
             show_line(console)
             print_changes(console, run.changes, detailed=verbosity > 0)
-    if judged:
+    if show_verdict:
         print_verdict(console, run.verdict, verbosity=verbosity)
 
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from harness.check.history.stored import Added
 from harness.check.subject import Subject
 from harness.errors import FormatError, HarnessError, InfrastructureError, UsageError
-from harness.files import shown
+from harness.files import display_path
 from harness.history import open_store
 from harness.records.result import Result, microseconds
 from harness.runs.directory import RESULT, RunDirectory
-from harness.runs.evaluation import later_verdict, subject_of
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun, later_verdict, subject_of
 from harness.runs.source import load_source, on_scales
 
 if TYPE_CHECKING:
@@ -49,32 +48,34 @@ def add_directory(store: Store, path: Path) -> Added:
         result = run.read_result()
         microseconds(result.started_utc)  # raises if the time is invalid
     except (UsageError, OSError) as error:
-        return Added(shown(path), "refused", "", str(error))
+        return Added(display_path(path), "refused", "", str(error))
     try:
         verdict = later_verdict(run)
     except (UsageError, OSError) as error:
-        return Added(shown(path), "refused", result.id, str(error))
+        return Added(display_path(path), "refused", result.id, str(error))
     if store.has(result.id, finished=not result.unfinished):  # without reading the trace again
         changed = verdict is not None and store.record_verdict(result.id, verdict)
-        return Added(shown(path), "updated" if changed else "there", result.id)
+        return Added(display_path(path), "updated" if changed else "there", result.id)
     try:
         subject, note = read_subject(run, result)
     except (UsageError, OSError) as error:
-        return Added(shown(path), "refused", result.id, str(error))
+        return Added(display_path(path), "refused", result.id, str(error))
     try:
         added = store.add(result, subject, verdict)
     except FormatError as error:
-        return Added(shown(path), "refused", result.id, error.message)
-    return Added(shown(path), "added" if added else "there", result.id, note if added else "")
+        return Added(display_path(path), "refused", result.id, error.message)
+    return Added(
+        display_path(path), "added" if added else "there", result.id, note if added else ""
+    )
 
 
-def add_reported(url: str, run: JudgedRun) -> None:
-    """Add a run that has just ended to the store at ``url``.
+def add_reported(url: str | None, run: EvaluatedRun) -> None:
+    """Add a run that has just ended to the store at ``url``; None for no store.
 
     Raises:
         HarnessError: Adding failed; the hint says how to add it later.
     """
-    if run.result is None:
+    if url is None or run.result is None:
         return
     try:
         with open_store(url) as store:

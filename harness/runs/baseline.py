@@ -5,28 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from harness.check.budget import Budget
-from harness.check.evaluate import DEFAULT_BUDGET
 from harness.check.history.baseline import DEFAULT_BASELINE, BaselineRef, parse_baseline
-from harness.check.history.compare import compare_with_history
-from harness.check.history.comparison import HistoryComparison
-from harness.check.history.measure import durations_of, numbers_of
-from harness.check.history.samples import History, Measured, Provenance, occasion_of, origin_of
+from harness.check.history.samples import History, Provenance, occasion_of, origin_of
 from harness.check.history.settings import HistoryLimits
-from harness.check.subject import Subject
 from harness.errors import HarnessError, NotComparableError
 from harness.history import default_history, open_store
-from harness.history.entries import provenance_of
-from harness.history.history_json import decode_history, encode_history
 from harness.records.measurement import describe_difference, settings_key
-from harness.records.result import Result, VerdictRecord
+from harness.records.result import VerdictRecord
 from harness.records.trace import OPERATOR_CALL
-from harness.runs.directory import HISTORY, RunDirectory
 
 if TYPE_CHECKING:
     from harness.history.store import Store
@@ -48,16 +38,16 @@ class HistoryRef:
     baseline: BaselineRef = DEFAULT_BASELINE
 
     def fetch(
-        self, judged: Provenance, limits: HistoryLimits, also: Collection[str] = ()
+        self, tested: Provenance, limits: HistoryLimits, also: Collection[str] = ()
     ) -> History:
-        """Read the results to compare ``judged`` with.
+        """Read the results to compare ``tested`` with.
 
         They are of the same board, model and method, on any unit, measured with the same settings,
-        and known when the occasion of ``judged`` had ended. A ``last:N`` baseline leaves out
+        and known when the occasion of ``tested`` had ended. A ``last:N`` baseline leaves out
         results of the same unit, commit and session, and may be empty.
 
         Args:
-            judged: Provenance of the result to evaluate.
+            tested: Provenance of the result to evaluate.
             limits: Limits that select the statistics to compare.
             also: Ids of further results to leave out.
 
@@ -71,35 +61,35 @@ class HistoryRef:
         with self.open() as store:
             try:
                 found = store.history(
-                    *(judged.board, judged.model, judged.method),
+                    *(tested.board, tested.model, tested.method),
                     statistics=limits.statistics,
                     baseline=baseline,
-                    without=(judged.id, *also),
-                    settings=settings_key(judged.settings),
-                    judged=judged,
+                    without=(tested.id, *also),
+                    settings=settings_key(tested.settings),
+                    tested=tested,
                 )
             except NotComparableError as error:
-                others = self._with_other_settings(store, judged, also)
+                others = self._with_other_settings(store, tested, also)
                 if baseline.how == "last":
-                    return _empty_history(baseline, others, judged)
+                    return _empty_history(baseline, others, tested)
                 if others:
-                    raise _not_comparable(baseline, others, judged) from error
+                    raise _not_comparable(baseline, others, tested) from error
                 raise
         # An operator-call scope repeats the time of the operator inside it.
         series = tuple(one for one in found.series if one.metric.name != OPERATOR_CALL)
         history = msgspec.structs.replace(found, series=series)
-        return _without_own(history, judged) if baseline.how == "last" else history
+        return _without_own(history, tested) if baseline.how == "last" else history
 
     def _with_other_settings(
-        self, store: Store, judged: Provenance, also: Collection[str]
+        self, store: Store, tested: Provenance, also: Collection[str]
     ) -> tuple[Provenance, ...]:
         """Return the results that would be the baseline if settings did not matter."""
         try:
             found = store.history(
-                *(judged.board, judged.model, judged.method),
+                *(tested.board, tested.model, tested.method),
                 baseline=self.baseline,
-                without=(judged.id, *also),
-                judged=judged,
+                without=(tested.id, *also),
+                tested=tested,
                 window=0,
                 pattern="",  # no numbers
             )
@@ -153,67 +143,37 @@ def history_of(url: str | None, baseline: BaselineRef | str | None) -> HistoryRe
 
 
 def _empty_history(
-    baseline: BaselineRef, others: Sequence[Provenance], judged: Provenance
+    baseline: BaselineRef, others: Sequence[Provenance], tested: Provenance
 ) -> History:
     """Return the history of the first night of a series, with a note about other series."""
     notes: tuple[str, ...] = ()
     if others:
-        notes = (_other_settings("earlier results were", others, judged),)
+        notes = (_other_settings("earlier results were", others, tested),)
     return History(description=baseline.description, rolling=True, notes=notes)
 
 
 def _not_comparable(
-    baseline: BaselineRef, others: Sequence[Provenance], judged: Provenance
+    baseline: BaselineRef, others: Sequence[Provenance], tested: Provenance
 ) -> NotComparableError:
     """Return the error for a baseline that was measured with other settings."""
     return NotComparableError(
-        _other_settings(f"baseline {baseline} was", others, judged),
+        _other_settings(f"baseline {baseline} was", others, tested),
         hint="run again with the settings of the baseline, or measure a baseline with these",
     )
 
 
-def _other_settings(subject: str, others: Sequence[Provenance], judged: Provenance) -> str:
+def _other_settings(subject: str, others: Sequence[Provenance], tested: Provenance) -> str:
     """Describe in which settings earlier results differ from the result to evaluate."""
-    old, new = describe_difference(others[-1].settings, judged.settings)
+    old, new = describe_difference(others[-1].settings, tested.settings)
     return f"not comparable: {subject} measured with {old}, this run with {new}"
 
 
-def _without_own(history: History, judged: Provenance) -> History:
+def _without_own(history: History, tested: Provenance) -> History:
     def own(index: int) -> bool:
         result = history.results[index]
         return (result.unit, origin_of(result), occasion_of(result)) == (
-            *(judged.unit, origin_of(judged), occasion_of(judged)),
+            *(tested.unit, origin_of(tested), occasion_of(tested)),
         )
 
     baseline = tuple(index for index in history.baseline if not own(index))
     return msgspec.structs.replace(history, baseline=baseline)
-
-
-def save_history(directory: Path, history: History) -> None:
-    """Save the history that a run was compared with, for later evaluations of the same run."""
-    RunDirectory(directory).write_late(HISTORY, encode_history(history))
-
-
-def load_history(directory: Path) -> History | None:
-    """Return the history that a run was compared with; None without one.
-
-    Raises:
-        FormatError: The file is not a history.
-    """
-    file = directory / HISTORY
-    if not file.is_file():
-        return None
-    return decode_history(file.read_bytes(), str(file))
-
-
-def compare_with(
-    history: History, subject: Subject, result: Result, budget: Budget | None
-) -> HistoryComparison:
-    """Compare a run with its history.
-
-    Raises:
-        UsageError: SciPy or ruptures is not installed.
-    """
-    limits = (budget or DEFAULT_BUDGET).history
-    measured = Measured(provenance_of(result), numbers_of(subject, limits))
-    return compare_with_history(history, [measured], limits, durations_of(subject))

@@ -41,13 +41,23 @@ from harness.runs.directory import (
     POSTMORTEM_IMAGE,
     RunDirectory,
     from_clock_domain,
-    to_clock_domain,
+    recorded_clocks,
 )
-from harness.runs.evaluation import evaluate_path, verdict_record
-from harness.runs.judged_run import JudgedRun, RunJudgement
-from harness.runs.source import load_with_options
+from harness.runs.evaluation import BundleVerdict, EvaluatedRun, evaluate_path, verdict_record
 from harness.target.build import built_firmware
 from harness.target.doctor import examine as examine_tools
+
+MANIFEST: Final = "manifest.json"
+
+
+VERDICT_FILE: Final = "verdict.json"
+
+
+README: Final = "README.txt"
+
+
+RUN: Final = "run"
+
 
 MOST_BYTES: Final = 1 << 30
 """Largest total size of the files of an archive, bytes."""
@@ -69,6 +79,18 @@ _BROKEN: Final = (
     *(EOFError, OSError, ValueError, OverflowError),
 )
 """Exceptions of ``zipfile`` for invalid files."""
+
+
+_README_TEXT: Final = """A run of etdump-harness with all inputs of its verdict.
+
+    pip install etdump-harness=={version}
+    etharness replay {this}
+
+verifies every digest, decodes the trace, evaluates it again and compares the verdict with the
+recorded one, byte for byte. `etharness replay {this} --out DIRECTORY` also unpacks it; then
+`etharness decode DIRECTORY/{evaluated}` shows the trace.
+
+{contents}{missing}"""
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
@@ -165,23 +187,6 @@ def _problem(name: str) -> str:
     return ""
 
 
-MANIFEST: Final = "manifest.json"
-JUDGEMENT: Final = "verdict.json"
-README: Final = "README.txt"
-RUN: Final = "run"
-
-_README_TEXT: Final = """A run of etdump-harness with all inputs of its verdict.
-
-    pip install etdump-harness=={version}
-    etharness replay {this}
-
-verifies every digest, decodes the trace, evaluates it again and compares the verdict with the
-recorded one, byte for byte. `etharness replay {this} --out DIRECTORY` also unpacks it; then
-`etharness decode DIRECTORY/{judged}` shows the trace.
-
-{contents}{missing}"""
-
-
 class Packed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file of a bundle."""
 
@@ -198,7 +203,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     Attributes:
         tool_version: Version of this package that evaluated the run.
         versions: Versions of other software on the host that wrote the bundle.
-        judged: The run directory or the trace.
+        evaluated: The run directory or the trace.
         budget: The budget file.
         etrecord: The ETRecord.
         debug_buffer: Bytes of logged tensors that were given in addition to the trace.
@@ -219,7 +224,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     tool_version: str
     versions: dict[str, str]
-    judged: str
+    evaluated: str
     budget: str = ""
     etrecord: str = ""
     debug_buffer: str = ""
@@ -238,7 +243,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     schema: Literal[1] = 1
 
 
-def write_bundle(runs: Sequence[JudgedRun]) -> bytes:
+def write_bundle(runs: Sequence[EvaluatedRun]) -> bytes:
     """Return the bundle of a run.
 
     Raises:
@@ -251,16 +256,13 @@ def write_bundle(runs: Sequence[JudgedRun]) -> bytes:
     (run,) = runs
     if run.failure is not None and run.subject is None and run.directory is not None:
         # The run has just failed, and its files have not been evaluated.
-        given = run.given
-        run = evaluate_path(
-            run.directory, lambda path: load_with_options(path, given), DEFAULT_BUDGET, given
-        )
+        run = evaluate_path(run.directory, DEFAULT_BUDGET, run.given)
     contents = _Contents(run)
     contents.collect()
     return contents.packed()
 
 
-def judgement(run: JudgedRun, budget: str) -> RunJudgement:
+def bundle_verdict(run: EvaluatedRun, budget: str) -> BundleVerdict:
     """Return the verdict of a run as a bundle records it.
 
     Args:
@@ -274,23 +276,21 @@ def judgement(run: JudgedRun, budget: str) -> RunJudgement:
     if run.result is not None and run.failure is not None:
         code = run.result.exit_code
     kind = run.failure.kind if run.failure is not None else ""
-    return RunJudgement(code, kind, verdict, _postmortem(run))
+    return BundleVerdict(code, kind, verdict, _postmortem(run))
 
 
-def _postmortem(run: JudgedRun) -> Any:
+def _postmortem(run: EvaluatedRun) -> Any:
     """Return the postmortem decoded from the raw file of the run directory."""
     image = run.directory / POSTMORTEM_IMAGE if run.directory is not None else None
     if image is None or not image.is_file():
         return None
-    target = run.result.target if run.result is not None else None
-    clocks = [to_clock_domain(clock) for clock in target.clocks] if target is not None else []
-    return examine(image.read_bytes(), clocks).document
+    return examine(image.read_bytes(), recorded_clocks(run.result)).document
 
 
 class _Contents:
     """Collects the files and facts of a bundle."""
 
-    def __init__(self, run: JudgedRun) -> None:
+    def __init__(self, run: EvaluatedRun) -> None:
         self._run = run
         self._files: dict[str, bytes] = {}
         self._missing: list[str] = []
@@ -299,7 +299,7 @@ class _Contents:
     def collect(self) -> None:
         """Collect all files."""
         given = self._run.given
-        self._facts["judged"] = self._judged()
+        self._facts["evaluated"] = self._evaluated()
         if self._run.budget:
             self._facts["budget"] = self._budget(Path(self._run.budget))
         if given.etrecord is not None:
@@ -322,13 +322,13 @@ class _Contents:
 
     def packed(self) -> bytes:
         """Return the bundle."""
-        self._files[JUDGEMENT] = encode(judgement(self._run, self._facts.get("budget", "")))
+        self._files[VERDICT_FILE] = encode(bundle_verdict(self._run, self._facts.get("budget", "")))
         listed = "".join(f"{name}\n" for name in sorted([*self._files, MANIFEST, README]))
         missing = "".join(f"missing: {text}\n" for text in self._missing)
         self._files[README] = _README_TEXT.format(
             this="BUNDLE.zip",
             version=__version__,
-            judged=self._facts["judged"],
+            evaluated=self._facts["evaluated"],
             contents=listed,
             missing=missing,
         ).encode()
@@ -344,7 +344,7 @@ class _Contents:
         )
         return pack({**self._files, MANIFEST: encode(manifest)})
 
-    def _judged(self) -> str:
+    def _evaluated(self) -> str:
         """Add the run directory or the trace; return the name of the evaluated path."""
         path = Path(self._run.title)
         directory = self._run.directory

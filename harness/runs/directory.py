@@ -33,7 +33,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
+from harness.check.history.samples import History
 from harness.errors import DamagedError, UsageError
+from harness.files import write_atomic
+from harness.history.history_json import decode_history, encode_history
 from harness.records.clock_domain import ClockDomain
 from harness.records.lab import FLASH, FLASH_LOG
 from harness.records.result import (
@@ -111,14 +114,7 @@ class RunDirectory:
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file atomically."""
-        partial = self.path / f".{name}.partial"
-        try:
-            partial.write_bytes(data)
-        except OSError:
-            # On a full disk, a partial file takes space from complete ones.
-            partial.unlink(missing_ok=True)
-            raise
-        partial.rename(self.path / name)
+        write_atomic(self.path / name, data)
 
     def write_tensor(self, name: str, array: np.ndarray) -> str:
         """Write an array and return its name relative to the directory."""
@@ -296,10 +292,35 @@ def _is_of_a_run(name: str) -> bool:
 def to_clock_domain(clock: ClockRecord) -> ClockDomain:
     """Return the clock domain that a result recorded."""
     hz = Fraction(clock.hz_numerator, clock.hz_denominator) if clock.hz_numerator else None
-    return ClockDomain(clock.name, hz, clock.bits, clock.down)
+    return ClockDomain(clock.name, hz, clock.bits, clock.down, clock.monotonic)
+
+
+def recorded_clocks(result: Result | None) -> list[ClockDomain]:
+    """Return the clock domains of the target of a run; empty if they are unknown."""
+    target = result.target if result is not None else None
+    return [to_clock_domain(clock) for clock in target.clocks] if target is not None else []
 
 
 def from_clock_domain(domain: ClockDomain) -> ClockRecord:
     """Return the record of a clock domain."""
     hz = domain.hz or Fraction(0)
-    return ClockRecord(domain.name, domain.bits, domain.down, hz.numerator, hz.denominator)
+    return ClockRecord(
+        domain.name, domain.bits, domain.down, hz.numerator, hz.denominator, domain.monotonic
+    )
+
+
+def save_history(directory: Path, history: History) -> None:
+    """Save the history that a run was compared with, for later evaluations of the same run."""
+    RunDirectory(directory).write_late(HISTORY, encode_history(history))
+
+
+def load_history(directory: Path) -> History | None:
+    """Return the history that a run was compared with; None without one.
+
+    Raises:
+        FormatError: The file is not a history.
+    """
+    file = directory / HISTORY
+    if not file.is_file():
+        return None
+    return decode_history(file.read_bytes(), str(file))

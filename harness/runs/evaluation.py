@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,25 +18,126 @@ import msgspec
 from harness.analyze.postmortem import PostmortemDocument
 from harness.check.budget import Budget, load_budget
 from harness.check.evaluate import DEFAULT_BUDGET, evaluate
-from harness.check.history.samples import History
+from harness.check.history.compare import compare_with_history
+from harness.check.history.comparison import HistoryComparison
+from harness.check.history.measure import durations_of, numbers_of
+from harness.check.history.samples import History, Measured
 from harness.check.subject import Subject, model_name
 from harness.check.suggest import Wishes, suggest
 from harness.decode.dumps import Dump
-from harness.errors import FormatError, UsageError
-from harness.files import read_tail, shown
+from harness.errors import (
+    FormatError,
+    HarnessError,
+    InfrastructureError,
+    NotComparableError,
+    TargetError,
+    UsageError,
+)
+from harness.files import display_path, read_tail
 from harness.formatting import with_printable_text
 from harness.history.entries import provenance_of
-from harness.records.result import Result, VerdictRecord, encode, moment
+from harness.records.result import Failure, Result, VerdictRecord, encode, moment
 from harness.records.trace import Trace
 from harness.records.verdict import Check, Verdict
-from harness.runs.baseline import HistoryRef, compare_with, load_history, save_history
-from harness.runs.directory import CHECK, CONSOLE, POSTMORTEM, RunDirectory
-from harness.runs.judged_run import DEFAULT_OPTIONS, JudgedRun, ReadOptions
-from harness.runs.source import Source, load_metadata
-from harness.runs.tensors import compared_outputs
+from harness.runs.baseline import HistoryRef
+from harness.runs.directory import (
+    CHECK,
+    CONSOLE,
+    POSTMORTEM,
+    RunDirectory,
+    load_history,
+    save_history,
+)
+from harness.runs.source import (
+    DEFAULT_OPTIONS,
+    ReadOptions,
+    Source,
+    compared_outputs,
+    load_metadata,
+    load_with_options,
+)
 
 _CONSOLE_END: Final = 4096
 """Bytes of console output that reports show, from the end."""
+
+
+_OWNERS: Final = {
+    error.exit_code: error
+    for error in (UsageError, NotComparableError, TargetError, InfrastructureError)
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EvaluatedRun:
+    """A run, or a trace alone, with its verdict.
+
+    A failed run has a ``failure``; without a trace it has no subject and no checks.
+
+    Attributes:
+        title: Its path, for people.
+        subject: The evaluated trace; None for a run without a trace.
+        verdict: The verdict; it has no checks without a subject.
+        result: The result of the run; None for a trace alone.
+        history: The history that it was compared with; None without one.
+        comparison: The comparison with the history, metric by metric.
+        console: The end of the board's console output.
+        postmortem: The postmortem of a crash during the run.
+        budget: The budget file; "" for none.
+        directory: The run directory; None for a trace alone.
+        given: The options that it was read and evaluated with.
+    """
+
+    title: str
+    subject: Subject | None
+    verdict: Verdict
+    result: Result | None = None
+    history: History | None = None
+    comparison: HistoryComparison | None = None
+    console: str = ""
+    postmortem: PostmortemDocument | None = None
+    budget: str = ""
+    directory: Path | None = None
+    given: ReadOptions = DEFAULT_OPTIONS
+
+    @property
+    def failure(self) -> Failure | None:
+        """The failure of the run; None if it completed."""
+        return None if self.result is None else self.result.failure
+
+    @property
+    def error(self) -> HarnessError | None:
+        """The recorded failure as an exception of its owner; None when the run ended."""
+        if self.result is None or self.failure is None:
+            return None
+        kind = _OWNERS.get(self.result.exit_code, InfrastructureError)
+        return kind(self.failure.message, hint=self.failure.hint)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the run completed and no check of severity error failed."""
+        return self.failure is None and self.verdict.passed
+
+
+def all_passed(runs: Sequence[EvaluatedRun]) -> bool:
+    """Whether every run passed."""
+    return all(run.passed for run in runs)
+
+
+class BundleVerdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The document of ``etharness replay --json``, and ``verdict.json`` of a bundle.
+
+    Attributes:
+        exit_code: Exit code of the run, or of its check.
+        failure: Class of the run's failure; "" if it completed.
+        verdict: The verdict; null for a run without a trace. Its budget is a file of the bundle.
+        postmortem: The postmortem of a crash, without source locations, because these depend on
+            the installed toolchain.
+    """
+
+    exit_code: int
+    failure: str
+    verdict: VerdictRecord | None
+    postmortem: PostmortemDocument | None
 
 
 def evaluate_run(
@@ -47,7 +149,7 @@ def evaluate_run(
     given: ReadOptions = DEFAULT_OPTIONS,
     history: History | HistoryRef | None = None,
     dumps: tuple[int, ...] = (),
-) -> JudgedRun:
+) -> EvaluatedRun:
     """Evaluate a trace by the invariants, the budget and the history.
 
     Args:
@@ -68,21 +170,24 @@ def evaluate_run(
         InfrastructureError: The history does not answer.
     """
     subject = replace(subject_of(trace, result, given, directory), dumps=dumps)
-    facts = JudgedRun(title, subject, Verdict(()), result, directory=directory, given=given)
-    return judge(facts, budget, history)
+    facts = EvaluatedRun(title, subject, Verdict(()), result, directory=directory, given=given)
+    return with_verdict(facts, budget, history)
 
 
-def judge(
-    run: JudgedRun,
+def with_verdict(
+    run: EvaluatedRun,
     budget: Path | Budget | None = None,
     history: History | HistoryRef | None = None,
-) -> JudgedRun:
+    *,
+    keep_history: bool = True,
+) -> EvaluatedRun:
     """Evaluate the checks of a run, whether or not that was done before.
 
     Args:
         run: The run; without a trace it is returned as it is.
         budget: A budget or its file; without one, only what always holds is checked.
         history: As for ``evaluate_run``.
+        keep_history: Save a fetched history in the run directory.
 
     Raises:
         HarnessError: As ``evaluate_run``.
@@ -105,11 +210,11 @@ def judge(
             )
         if isinstance(history, HistoryRef):
             history = history.fetch(provenance_of(result), (rules or DEFAULT_BUDGET).history)
-            if directory is not None:
+            if directory is not None and keep_history:
                 save_history(directory, history)
         comparison = compare_with(history, subject, result, rules)
     verdict = evaluate(subject, rules, comparison)
-    judged = replace(
+    evaluated = replace(
         run,
         verdict=Verdict(tuple(map(with_printable_text, verdict.checks))),
         history=history,
@@ -119,53 +224,66 @@ def judge(
     if isinstance(source, HistoryRef) and result is not None and result.files is not None:
         # A check after the run. The run itself records its verdict with its result.
         if directory is not None:
-            save_verdict(directory, verdict_record(judged))
-        source.record(result.id, verdict_record(judged))
-    return judged
+            save_verdict(directory, verdict_record(evaluated))
+        source.record(result.id, verdict_record(evaluated))
+    return evaluated
+
+
+def compare_with(
+    history: History, subject: Subject, result: Result, budget: Budget | None
+) -> HistoryComparison:
+    """Compare a run with its history.
+
+    Raises:
+        UsageError: SciPy or ruptures is not installed.
+    """
+    limits = (budget or DEFAULT_BUDGET).history
+    measured = Measured(provenance_of(result), numbers_of(subject, limits))
+    return compare_with_history(history, [measured], limits, durations_of(subject))
 
 
 def evaluate_path(
     path: Path,
-    load: Callable[[Path], Source],
     budget: Path | Budget | None = None,
     given: ReadOptions = DEFAULT_OPTIONS,
     history: History | HistoryRef | None = None,
     fallback: Path | None = None,
-) -> JudgedRun:
+    load: Callable[[Path], Source] | None = None,
+) -> EvaluatedRun:
     """Evaluate a run directory or a file with traces.
 
     Args:
         path: A run directory, also of a failed run, or a file with traces.
-        load: Reads the traces of a path.
         budget: A budget or its file; None for the budget of the recorded verdict.
         given: The options that the traces are read with.
         history: As for ``evaluate_run``.
         fallback: Budget file for a trace without a result.
+        load: Reads the traces of a path; None for ``load_with_options``.
 
     Raises:
         UsageError: The path does not exist, or the budget file is invalid.
         DamagedError: A file of a run is damaged, salvaged or not.
         FormatError: The trace is invalid, and not because its run failed.
     """
-    run = find_run(path, load, given, fallback)
+    run = find_run(path, given, fallback, load)
     if budget is None and run.budget:
         budget = Path(run.budget)
-    return judge(run, budget, history)
+    return with_verdict(run, budget, history)
 
 
 def find_run(
     path: Path,
-    load: Callable[[Path], Source],
     given: ReadOptions = DEFAULT_OPTIONS,
     fallback: Path | None = None,
-) -> JudgedRun:
+    load: Callable[[Path], Source] | None = None,
+) -> EvaluatedRun:
     """Read what is at ``path``, without evaluating any check.
 
     Args:
-        path: A run directory, also of a run that failed, or a file with traces.
-        load: Reads the traces behind a path.
-        given: What the traces are read with, and an ETRecord.
+        path: A run directory, also of a failed run, or a file with traces.
+        given: The options that the traces are read with.
         fallback: Budget file for a trace without a result.
+        load: Reads the traces of a path; None for ``load_with_options``.
 
     Returns:
         The run without checks; its ``budget`` is the file of the recorded verdict.
@@ -173,11 +291,14 @@ def find_run(
     Raises:
         HarnessError: As ``evaluate_path``, but for budgets.
     """
+    load = load or partial(load_with_options, given=given)
     run = RunDirectory(path)
     directory = path if run.is_one else None
     result = run.read_result() if directory else None
     if result is not None and result.failure is not None:
-        unread = JudgedRun(shown(path), None, Verdict(()), result, directory=directory, given=given)
+        unread = EvaluatedRun(
+            display_path(path), None, Verdict(()), result, directory=directory, given=given
+        )
         if run.trace_file is None:
             run.load_result()
             return with_evidence(unread)
@@ -194,8 +315,8 @@ def find_run(
     subject = subject_of(source.trace, known, given, directory)
     subject = replace(subject, dumps=source.later_dumps)
     return with_evidence(
-        JudgedRun(
-            shown(path),
+        EvaluatedRun(
+            display_path(path),
             subject,
             Verdict(()),
             known,
@@ -206,7 +327,7 @@ def find_run(
     )
 
 
-def with_evidence(run: JudgedRun) -> JudgedRun:
+def with_evidence(run: EvaluatedRun) -> EvaluatedRun:
     """Add the end of the console output and the postmortem from the run directory."""
     if run.directory is None:
         return run
@@ -222,7 +343,7 @@ def with_evidence(run: JudgedRun) -> JudgedRun:
     return replace(run, console=text, postmortem=document)
 
 
-def verdict_record(run: JudgedRun) -> VerdictRecord:
+def verdict_record(run: EvaluatedRun) -> VerdictRecord:
     """Return the verdict as a result records it."""
     verdict = run.verdict
     return VerdictRecord(passed=verdict.passed, budget=run.budget, checks=verdict.checks)
@@ -293,6 +414,7 @@ def subject_of(
         outputs=compared_outputs(result, directory),
         runs_requested=result.runs_requested,
         runs_completed=result.runs_completed,
+        chains=model.chains if model else None,
         backends={(call.chain, call.instruction): call.backend for call in model.delegates}
         if model
         else {},

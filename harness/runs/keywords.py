@@ -18,9 +18,9 @@ from harness.lab.flash_plan import HowToFlash
 from harness.lab.units import choose
 from harness.records.clock_domain import ClockDomain
 from harness.runs.baseline import history_of
-from harness.runs.judged_run import ReadOptions
 from harness.runs.request import RunRequest, request_fields
 from harness.runs.run import Stages
+from harness.runs.source import ReadOptions
 
 PathLike = str | os.PathLike[str]
 
@@ -134,7 +134,7 @@ def request_of(
     output = values.pop("output", None)
     flash = values.pop("flash", False)
     for name in ("inputs", "references"):
-        values[name] = tuple(_absolute(item) for item in values.get(name, ()))
+        values[name] = tuple(absolute(item) for item in values.get(name, ()))
     fields = request_fields({"runs": 1, **values})
     request = RunRequest(
         board=chosen.board,
@@ -143,9 +143,9 @@ def request_of(
         unit=chosen.unit,
         leased=chosen.leased,
         flash=_how(flash, chosen.probe),
-        budget=_absolute(budget) if budget else project.budget,
+        budget=absolute(budget) if budget else project.budget,
         against=history_of(history, baseline) if baseline is not None else None,
-        output=_absolute(output) if output else _new_folder(chosen.board, file),
+        output=absolute(output) if output else _new_folder(chosen.board, file),
         **fields,
     )
     return request, history, progress or (lambda *_: None)
@@ -162,7 +162,7 @@ def read_options(options: LoadKeywords) -> ReadOptions:
     clock = ClockDomain("given", Fraction(hz)) if hz else None
     for name in ("debug_buffer", "etrecord"):
         if values.get(name) is not None:
-            values[name] = _absolute(values[name])
+            values[name] = absolute(values[name])
     try:
         return ReadOptions(clock=clock, **values)
     except TypeError as error:
@@ -170,16 +170,12 @@ def read_options(options: LoadKeywords) -> ReadOptions:
         raise UsageError(f"wrong option: {error}", hint=f"options: {known}") from None
 
 
-def _absolute(path: PathLike) -> Path:
-    return absolute(os.fspath(path))
-
-
 def _how(flash: bool | PathLike | HowToFlash, probe: str) -> HowToFlash | None:
     if isinstance(flash, HowToFlash):
         return flash
     if isinstance(flash, bool):
         return HowToFlash(probe=probe) if flash else None
-    return HowToFlash(_absolute(flash), probe=probe)
+    return HowToFlash(absolute(flash), probe=probe)
 
 
 def _new_folder(board: str, model: Path) -> Path:

@@ -1,29 +1,41 @@
-"""Pulls the trace of the last run from a board that is already running."""
+"""Reads the trace of the last run, or the postmortem of a crash, from a board that is running."""
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 from harness import __version__
 from harness.analyze.placement import quality_of_run
 from harness.capped import CappedBuffer
-from harness.config.board import attached, load_board
-from harness.errors import TargetError
-from harness.lab.leases import hold_if
-from harness.lab.units import Chosen
+from harness.config.board import Board, attached, load_board
+from harness.decode.postmortem import is_postmortem
+from harness.errors import FormatError, TargetError, UsageError
+from harness.lab.postmortem import (
+    ExaminedPostmortem,
+    Lookup,
+    examine,
+    fetch,
+    no_symbols,
+    symbols_of_board,
+)
+from harness.lab.units import Chosen, hold_if
 from harness.link.session import Session
-from harness.link.wire import State
-from harness.records.result import Result
-from harness.runs.collect import describe_target, pull_trace, record_pings, steadiness_of
-from harness.runs.directory import CONSOLE, RunDirectory
+from harness.link.wire import Reset, State
+from harness.records.result import Result, now_utc
+from harness.runs.device_data import describe_target, pull_trace, record_pings, steadiness_of
+from harness.runs.directory import (
+    CONSOLE,
+    POSTMORTEM_IMAGE,
+    RunDirectory,
+)
 from harness.runs.run import FinishedRun
 from harness.runs.source import on_time_scales
-from harness.target import start_target
 from harness.target.ports import describe
+from harness.target.start import start_target
 
 
 def pull(
@@ -72,7 +84,7 @@ def pull(
         commit="",
         session=own_id,
         tool_version=__version__,
-        started_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+        started_utc=now_utc(),
         duration_s=round(time.monotonic() - began, 3),
         board=board.name,
         port=port,
@@ -89,3 +101,58 @@ def pull(
         clock_quality=quality_of_run(trace, pings, steadiness=steadiness_of(board)),
     )
     return FinishedRun(directory.finish(result), trace)
+
+
+_log = logging.getLogger(__name__)
+
+
+def postmortem_of_path(path: Path, lookup: Lookup | None = None) -> ExaminedPostmortem:
+    """Read a postmortem from a run directory, a saved file or a memory dump.
+
+    Without ``lookup``, symbols for a run directory come from the firmware of its board.
+
+    Raises:
+        UsageError: The file is missing.
+        DamagedError: The run directory's file is damaged.
+        FormatError: The file is not a postmortem.
+    """
+    file = path / POSTMORTEM_IMAGE if path.is_dir() else path
+    run = RunDirectory(file.parent)
+    if run.is_one:
+        result, damaged = run.examine(None if path.is_dir() else (file.name,))
+        if damaged is not None:
+            raise damaged
+    try:
+        image = file.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the postmortem {file}: {error.strerror}",
+            hint="a run directory has a postmortem only if the board crashed during the run",
+        ) from error
+    if not is_postmortem(image):
+        raise FormatError(f"{file} is not a postmortem: it does not begin with ETPM", offset=0)
+    if lookup is None and run.is_one:
+        board, _ = load_board(result.board)
+        lookup = symbols_of_board(board)
+    return examine(image, lookup=lookup or no_symbols)
+
+
+def postmortem_of_board(
+    board: Board, chosen: Chosen, baud: int | None, lookup: Lookup, *, clear: bool
+) -> ExaminedPostmortem | None:
+    """Read the postmortem from a running board, None without one; ``clear`` also removes it.
+
+    Raises:
+        FormatError: The board sent an invalid postmortem.
+        InfrastructureError: The port cannot be opened, or the board does not answer.
+    """
+    with (
+        hold_if(chosen.leased, reason="postmortem", timeout_s=board.deadlines.unit_s) as held,
+        start_target(attached(board, baud), None, port=chosen.at(held).port) as target,
+    ):
+        session = Session(target.transport, deadline_s=board.deadlines.request_s)
+        session.hello(board.deadlines.boot_s)
+        finding = fetch(session, lookup)
+        if finding is not None and clear:
+            session.reset(Reset.POSTMORTEM)
+        return finding

@@ -15,11 +15,10 @@ from harness.check.evaluate import DEFAULT_BUDGET
 from harness.errors import FormatError, UsageError
 from harness.history.history_json import decode_history
 from harness.records.result import encode
-from harness.runs.bundle import JUDGEMENT, MANIFEST, RUN, Manifest, judgement, unpack
+from harness.runs.bundle import MANIFEST, RUN, VERDICT_FILE, Manifest, bundle_verdict, unpack
 from harness.runs.directory import to_clock_domain
-from harness.runs.evaluation import evaluate_path
-from harness.runs.judged_run import JudgedRun, ReadOptions, RunJudgement
-from harness.runs.source import load_with_options
+from harness.runs.evaluation import BundleVerdict, EvaluatedRun, evaluate_path
+from harness.runs.source import ReadOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +41,14 @@ class Replayed:
     Attributes:
         manifest: Manifest of the bundle.
         run: The run as evaluated now.
-        judgement: The verdict of the replay.
+        verdict: The verdict of the replay.
         then: The recorded verdict, as JSON.
         now: The verdict of the replay, as JSON.
     """
 
     manifest: Manifest
-    run: JudgedRun
-    judgement: RunJudgement
+    run: EvaluatedRun
+    verdict: BundleVerdict
     then: bytes
     now: bytes
 
@@ -99,7 +98,7 @@ def open_bundle(file: Path) -> Bundle:
     # A manifest must not name files outside the bundle.
     known = {*files, RUN} if f"{RUN}/result.json" in files else set(files)
     named = (manifest.budget, manifest.etrecord, manifest.debug_buffer, manifest.history)
-    for name in (JUDGEMENT, manifest.judged, *filter(None, named)):
+    for name in (VERDICT_FILE, manifest.evaluated, *filter(None, named)):
         if name not in known:
             raise FormatError(f"{file}: {name!r} is missing, but its manifest names it")
     return Bundle(manifest, files)
@@ -121,6 +120,18 @@ def extract_bundle(bundle: Bundle, directory: Path) -> None:
             path.write_bytes(data)
     except OSError as error:
         raise UsageError(f"cannot unpack into {directory}: {error.strerror}") from error
+
+
+def replay_bundle(file: Path, directory: Path) -> Replayed:
+    """Verify and extract a bundle, and evaluate its run.
+
+    Raises:
+        UsageError: The file cannot be read, or ``directory`` is not empty or not writable.
+        FormatError: The file is not a bundle, is damaged, or is of another version.
+    """
+    bundle = open_bundle(file)
+    extract_bundle(bundle, directory)
+    return replay(bundle, directory)
 
 
 def replay(bundle: Bundle, directory: Path) -> Replayed:
@@ -152,14 +163,13 @@ def replay(bundle: Bundle, directory: Path) -> Replayed:
     if (file := path_of(manifest.history)) is not None:
         history = decode_history(file.read_bytes(), manifest.history)
     run = evaluate_path(
-        directory / manifest.judged,
-        lambda path: load_with_options(path, given),
+        directory / manifest.evaluated,
         budget or DEFAULT_BUDGET,
         given,
         history,
     )
-    replayed = judgement(run, manifest.budget)
-    return Replayed(manifest, run, replayed, bundle.files[JUDGEMENT], encode(replayed))
+    replayed = bundle_verdict(run, manifest.budget)
+    return Replayed(manifest, run, replayed, bundle.files[VERDICT_FILE], encode(replayed))
 
 
 def _check_inside(budget: Path, directory: Path) -> None:

@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from harness.analyze.converters import parse_time_scales
 from harness.analyze.placement import quality_of_run
 from harness.capped import CappedBuffer
 from harness.check.budget import load_budget
+from harness.check.fit import bundled_operators, missing_operators
 from harness.check.history.comparison import HistoryComparison
 from harness.check.subject import model_name
 from harness.config.board import Board, SerialTarget, load_board
@@ -37,43 +37,46 @@ from harness.errors import (
     TargetError,
     UsageError,
 )
-from harness.files import absolute, shown
+from harness.files import absolute, display_path, find_model, read_model
 from harness.lab.flash_plan import FlashRequest
 from harness.lab.flashing import flash_and_open
-from harness.lab.leases import hold_if
 from harness.lab.postmortem import symbols_of_board
-from harness.lab.units import check_identity
-from harness.link.run import RunOutcome
+from harness.lab.units import check_identity, hold_if
+from harness.link.run import LogChunks, RunOutcome
 from harness.link.session import Session
-from harness.link.transfer import LogChunks
 from harness.link.values import ModelInfo, TargetInfo
 from harness.link.wire import Region, Status
 from harness.records.clock_domain import Ping
-from harness.records.result import UNFINISHED, Failure, Model, Result, TensorRecord
+from harness.records.result import UNFINISHED, Failure, Model, Result, TensorRecord, now_utc
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
-from harness.resources import find_model
-from harness.runs.collect import (
+from harness.runs.device_data import (
     delegate_calls,
     describe_target,
-    dynamic_sizes,
+    explain,
+    from_bytes,
+    instruction_records,
     planned_sizes,
     pull_trace,
+    read_inputs,
     read_method,
+    read_references,
     record_pings,
     record_restart,
+    save_earlier_postmortem,
+    save_references,
     steadiness_of,
+    to_bytes,
+    with_declared_clock,
     with_firmware,
+    with_inputs,
 )
 from harness.runs.directory import CONSOLE, PARTIAL, RunDirectory
-from harness.runs.evaluation import evaluate_run, verdict_record, with_evidence
-from harness.runs.judged_run import JudgedRun
-from harness.runs.postmortem import explain, save_earlier_postmortem
+from harness.runs.evaluation import EvaluatedRun, evaluate_run, verdict_record, with_evidence
 from harness.runs.request import SESSION_VARIABLE, RunRequest, current_commit
 from harness.runs.source import on_time_scales
-from harness.runs.tensors import from_bytes, read_inputs, read_references, save_references, to_bytes
-from harness.target import Target, start_target
 from harness.target.build import build_firmware, image_size
+from harness.target.start import Target, start_target
 
 if TYPE_CHECKING:
     import numpy as np
@@ -102,7 +105,7 @@ class FinishedRun:
 def run_model(
     request: RunRequest,
     stages: Stages = lambda *_: None,
-    ended: Callable[[JudgedRun], None] = lambda _: None,
+    ended: Callable[[EvaluatedRun], None] = lambda _: None,
 ) -> FinishedRun:
     """Run a model and write a run directory, also if the run fails after its start.
 
@@ -122,7 +125,7 @@ def run_model(
     # Everything that can be checked beforehand is, so that a wrong request starts nothing.
     board, board_file = load_board(request.board)
     request = dataclasses.replace(request, model=find_model(request.model))
-    model = _read_model(request.model)
+    model = read_model(request.model)
     budget_file = _budget_file(request, board, board_file)
     references = read_references(request.references)
     if request.against is not None:
@@ -145,21 +148,10 @@ def run_model(
         raise
     finally:
         write_error = run.finish()
-        ended(run.judged_run)
+        ended(run.evaluated_run)
     if write_error is not None:
         raise write_error
-    return FinishedRun(run.result, trace, run.judged_run.comparison)
-
-
-def _read_model(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"cannot read the model {shown(path)}: {error.strerror}",
-            hint="--model takes a .pte file, or the name of a model that comes with the package, "
-            "such as kws_int8",
-        ) from error
+    return FinishedRun(run.result, trace, run.evaluated_run.comparison)
 
 
 def _budget_file(request: RunRequest, board: Board, board_file: Path) -> Path | None:
@@ -203,14 +195,14 @@ class _Run:
         self.request, self.board, self.model = request, board, model
         self.directory, self.stages = directory, stages
         self.console = CappedBuffer()
-        self._judged: JudgedRun | None = None
+        self._evaluated: EvaluatedRun | None = None
         self.began = time.monotonic()
         unfinished = Failure(UNFINISHED, "the run was cut off", "run it again", Owner.HOST)
         own_id = uuid.uuid4().hex
         self.result = Result(
             id=own_id,
             tool_version=__version__,
-            started_utc=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            started_utc=now_utc("milliseconds"),
             duration_s=0.0,
             board=board.name,
             port=request.port_name,
@@ -242,7 +234,8 @@ class _Run:
             )
             try:
                 info = self._connect(session, build_id)
-                save_earlier_postmortem(session, self.directory)
+                if info.postmortem:
+                    save_earlier_postmortem(session, self.directory)
                 model_info = self._load(session, info)
                 self._set_inputs(session, model_info)
                 outcome, restart = self._execute(session)
@@ -281,7 +274,7 @@ class _Run:
         if (started_here and flash is None) or (flash and flash.image is None):
             self.stages("building the firmware", 0, 0)
             firmware = build_firmware(self.board)
-            self._update(image=image_size(firmware, firmware.preset))
+            self._update(image=image_size(firmware))
         if flash is not None:
             how = dataclasses.replace(flash, image=firmware.image) if firmware else flash
             wanted = FlashRequest(
@@ -294,6 +287,7 @@ class _Run:
     def _connect(self, session: Session, build_id: str | None) -> TargetInfo:
         """Wait for HELLO, check that the target is the expected one, and raise the baud rate."""
         info = session.hello(self.board.deadlines.boot_s)
+        info = with_declared_clock(info, self.board)
         self._update(target=describe_target(info))
         check_identity(info, self.board, build_id)
         self._raise_baud(session, info)
@@ -331,6 +325,7 @@ class _Run:
                 f"{self.request.model} is too large for {info.board}: {len(self.model)} bytes, "
                 f"its limit is {info.model_capacity} bytes"
             )
+        self._check_operators(info)
         try:
             loaded = session.load_model(
                 self.model,
@@ -353,6 +348,24 @@ class _Run:
         _log.info("loaded %s, %d bytes", self.request.model, len(self.model))
         return loaded
 
+    def _check_operators(self, info: TargetInfo) -> None:
+        """Refuse a model with operators that the board lacks, all of them at once.
+
+        Firmware with a selection of the bundled kernels, or with ExecuTorch's, checks by itself:
+        it reports how many operators it has, not which.
+        """
+        available = bundled_operators()
+        method = read_method(self.model, self.request.method)
+        executorch = self.board.build is not None and self.board.build.executorch
+        if method is None or executorch or info.operators != len(available):
+            return
+        if missing := missing_operators(method, available):
+            raise TargetError(
+                f"{info.board} has no kernel for {', '.join(missing)}, which "
+                f"{display_path(self.request.model)} calls",
+                hint="`etharness inspect` shows which boards a model fits",
+            )
+
     def _set_inputs(self, session: Session, info: ModelInfo) -> None:
         wanted = (len(info.outputs), self.request.rtol, self.request.atol)
         self._update(reference=save_references(self.directory, self.references, *wanted))
@@ -364,12 +377,11 @@ class _Run:
             file = self.directory.write_tensor(f"inputs/{index}.npy", array)
             inputs.append(TensorRecord(tensor.scalar_type, array.shape, array.nbytes, file))
         if self.result.settings is not None:
-            dynamic = dynamic_sizes(info, inputs)
-            self._update(settings=replace(self.result.settings, inputs=dynamic))
+            self._update(settings=with_inputs(self.result.settings, info, inputs))
         method = read_method(self.model, self.request.method)
         self._update(
             model=Model(
-                file=shown(self.request.model),
+                file=display_path(self.request.model),
                 sha256=hashlib.sha256(self.model).hexdigest(),
                 nbytes=len(self.model),
                 planned_bytes=info.planned_bytes,
@@ -377,6 +389,7 @@ class _Run:
                 method=self.request.method,
                 delegates=delegate_calls(method),
                 planned=planned_sizes(method),
+                chains=instruction_records(method),
                 inputs=tuple(inputs),
                 outputs=(),
             )
@@ -445,18 +458,19 @@ class _Run:
     def evaluate(self, trace: Trace, budget_file: Path | None) -> None:
         self._update(failure=None)
         path = self.directory.path
-        self._judged = evaluate_run(
-            *(shown(path), trace, self.result, budget_file, path), history=self.request.against
+        self._evaluated = evaluate_run(
+            *(display_path(path), trace, self.result, budget_file, path),
+            history=self.request.against,
         )
-        verdict = verdict_record(self._judged)
+        verdict = verdict_record(self._evaluated)
         self._update(verdict=verdict, exit_code=0 if verdict.passed else 1)
 
     @property
-    def judged_run(self) -> JudgedRun:
+    def evaluated_run(self) -> EvaluatedRun:
         """The run for reports; without checks if it failed."""
         path = self.directory.path
-        failed = JudgedRun(shown(path), None, Verdict(()), directory=path)
-        return with_evidence(dataclasses.replace(self._judged or failed, result=self.result))
+        failed = EvaluatedRun(display_path(path), None, Verdict(()), directory=path)
+        return with_evidence(dataclasses.replace(self._evaluated or failed, result=self.result))
 
     def fail(self, failure: Failure, exit_code: int) -> None:
         self._update(failure=failure, exit_code=exit_code)

@@ -5,11 +5,16 @@ A path is a run directory, a device log, ED00 files or a console capture.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import cached_property
 from itertools import accumulate
+from math import prod
 from pathlib import Path
+from tokenize import TokenError
+from typing import Final
 
 import numpy as np
 
@@ -17,11 +22,12 @@ from harness.analyze.converters import parse_time_scales, rescale
 from harness.analyze.operands import Arguments, event_arguments, find_method
 from harness.analyze.symbols import EventSymbols, event_symbols, symbol_table
 from harness.analyze.ticks import with_width
-from harness.decode.dumps import Dump, is_device_log, read_dumps
+from harness.check.subject import ModelOutput
+from harness.decode.dumps import Dump, read_dumps
 from harness.decode.etrecord import read_etrecord
 from harness.decode.program import Method
 from harness.decode.pte import read_program
-from harness.errors import DamagedError, FormatError, UsageError
+from harness.errors import DamagedError, FormatError, NotComparableError, UsageError
 from harness.records.clock_domain import ClockDomain
 from harness.records.result import Model, Result
 from harness.records.trace import EXECUTION, Damage, Kind, Trace, concatenate
@@ -31,63 +37,45 @@ from harness.runs.directory import (
     LOG,
     RESULT,
     RunDirectory,
-    to_clock_domain,
+    recorded_clocks,
 )
-from harness.runs.judged_run import ReadOptions
 
 
 @dataclass(frozen=True, slots=True)
-class ModelMetadata:
-    """Metadata for every event of a trace; each list has one item per event.
+class ReadOptions:
+    """Options for reading and evaluating a trace, in addition to its run directory.
 
     Attributes:
-        symbols: From the ETRecord; None without one.
-        arguments: From the model; None without it.
-        method: The method that ran; None without the model.
+        clock: Clock of a file that does not record one.
+        salvage: Read the intact part of a damaged file.
+        debug_buffer: File with the bytes of logged tensors.
+        time_scales: Time scales of delegate events, by pattern.
+        etrecord: The ETRecord of the model.
+        day: Date for waivers that expire; None for the date of the run, or today.
+        board: Board type for the rules, for a trace without a result.
+        model: Model for the rules, for a trace without a result.
+        clock_bits: Width of the counter of clock 0; None for that of the file.
     """
 
-    symbols: list[EventSymbols | None] | None = None
-    arguments: list[Arguments | None] | None = None
-    method: Method | None = None
+    clock: ClockDomain | None = None
+    salvage: bool = False
+    debug_buffer: Path | None = None
+    time_scales: Mapping[str, str] = field(default_factory=dict)
+    etrecord: Path | None = None
+    day: date | None = None
+    board: str = ""
+    model: str = ""
+    clock_bits: int | None = None
 
 
-def load_metadata(
-    source: Source,
-    *,
-    etrecord: Path | None = None,
-    model: Path | None = None,
-    method: str | None = None,
-) -> ModelMetadata:
-    """Return the metadata of the events of ``source``.
-
-    Args:
-        source: The trace.
-        etrecord: Path of an ETRecord.
-        model: Path of the model's ``.pte``.
-        method: The method that ran. None for that of the run's result, else the only method with
-            the operators of the trace, else the only method.
-
-    Raises:
-        UsageError: A file is missing, or the method is ambiguous.
-        FormatError: A file is damaged.
-        NotComparableError: The trace is of another model.
-    """
-    trace = source.trace
-    if method is None and source.result is not None and source.result.model is not None:
-        method = source.result.model.method
-    arguments = symbols = found = None
-    if model is not None:
-        if not model.is_file():
-            raise UsageError(f"model {model} not found")
-        found = find_method(read_program(model.read_bytes()), trace, method)
-        method = found.name
-        arguments = event_arguments(trace, found)
-    if etrecord is not None:
-        symbols = event_symbols(trace, symbol_table(read_etrecord(etrecord), method))
-    return ModelMetadata(symbols, arguments, found)
+DEFAULT_OPTIONS: Final = ReadOptions()
 
 
-__all__ = ["Source", "counts_of", "is_device_log", "load_source", "read_trace"]
+_ZIP: Final = b"PK\x03\x04"
+"""Beginning of a ``.npz`` file."""
+
+_HEADERS: Final = {1: np.lib.format.read_array_header_1_0}
+"""Readers of headers by version of the format; later versions have the layout of version 2."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +131,27 @@ class Source:
         return buffers[0] if buffers else None
 
 
+def check_same_inputs(before: Source, after: Source) -> None:
+    """Check that two runs had the same inputs, as far as their results record them.
+
+    Raises:
+        NotComparableError: An input differs.
+    """
+    inputs = [_input_digests(source) for source in (before, after)]
+    if inputs[0] is not None and inputs[1] is not None and inputs[0] != inputs[1]:
+        raise NotComparableError(
+            "the runs had different inputs, so their values differ",
+            hint="run both with the same --input files, or with the same --seed",
+        )
+
+
+def _input_digests(source: Source) -> list[str] | None:
+    result = source.result
+    if result is None or result.model is None or result.files is None:
+        return None
+    return [result.files[tensor.file].sha256 for tensor in result.model.inputs]
+
+
 def load_source(
     source: Path | bytes,
     clock: ClockDomain | None = None,
@@ -153,9 +162,10 @@ def load_source(
     """Read all traces of a run directory, a file or bytes; the content determines the format.
 
     A run directory is read from its device log, which has more than its ED00 copy; without a log
-    the ED00 file is what the device sent. For a file inside a run directory the clocks come from
-    the result beside it. ``clock`` overrides them; an ED00 file does not record its clock and
-    is taken as nanoseconds, as ExecuTorch does.
+    the ED00 file is what the device sent. Of several dumps in it only the first is of this run: a
+    static ETDumpGen that was reset leaves those of earlier runs behind the newest one. For a file
+    inside a run directory the clocks come from the result beside it. ``clock`` overrides them; an
+    ED00 file does not record its clock and is taken as nanoseconds, as ExecuTorch does.
 
     Every load of a run passes here, so its files are verified here by ``result.json``: length and
     digest of each (for a single file: its own and its debug buffer's), and the counts of the log.
@@ -183,7 +193,7 @@ def load_source(
             raise damaged
         data = file.read_bytes()
     try:
-        found = read_dumps(data, [clock] if clock else _clocks_of(result), salvage=salvage)
+        found = read_dumps(data, [clock] if clock else recorded_clocks(result), salvage=salvage)
     except FormatError as error:
         if damaged is None:
             raise
@@ -195,8 +205,9 @@ def load_source(
     elif (beside := _buffer_of(file, result)) is not None:
         dumps = tuple(replace(dump, debug_buffer=beside.read_bytes()) for dump in dumps)
     loaded = Source(dumps, result, found.damage)
-    if result is not None and file is not None and not found.damage:
-        damaged = damaged or _miscounted(file, result, loaded.trace)
+    if result is not None and file is not None and file == RunDirectory(file.parent).trace_file:
+        damaged = damaged or _miscounted(file, result, loaded)
+        loaded = replace(loaded, dumps=dumps[:1])  # as read_trace does
     if damaged is None:
         return loaded
     if not salvage:
@@ -258,6 +269,57 @@ def on_time_scales(trace: Trace, scales: Mapping[str, str], model: Model | None)
     return rescale(trace, parse_time_scales(scales), backends)
 
 
+@dataclass(frozen=True, slots=True)
+class ModelMetadata:
+    """Metadata for every event of a trace; each list has one item per event.
+
+    Attributes:
+        symbols: From the ETRecord; None without one.
+        arguments: From the model; None without it.
+        method: The method that ran; None without the model.
+    """
+
+    symbols: list[EventSymbols | None] | None = None
+    arguments: list[Arguments | None] | None = None
+    method: Method | None = None
+
+
+def load_metadata(
+    source: Source,
+    *,
+    etrecord: Path | None = None,
+    model: Path | None = None,
+    method: str | None = None,
+) -> ModelMetadata:
+    """Return the metadata of the events of ``source``.
+
+    Args:
+        source: The trace.
+        etrecord: Path of an ETRecord.
+        model: Path of the model's ``.pte``.
+        method: The method that ran. None for that of the run's result, else the only method with
+            the operators of the trace, else the only method.
+
+    Raises:
+        UsageError: A file is missing, or the method is ambiguous.
+        FormatError: A file is damaged.
+        NotComparableError: The trace is of another model.
+    """
+    trace = source.trace
+    if method is None and source.result is not None and source.result.model is not None:
+        method = source.result.model.method
+    arguments = symbols = found = None
+    if model is not None:
+        if not model.is_file():
+            raise UsageError(f"model {model} not found")
+        found = find_method(read_program(model.read_bytes()), trace, method)
+        method = found.name
+        arguments = event_arguments(trace, found)
+    if etrecord is not None:
+        symbols = event_symbols(trace, symbol_table(read_etrecord(etrecord), method))
+    return ModelMetadata(symbols, arguments, found)
+
+
 def counts_of(trace: Trace) -> dict[str, int]:
     """Return the counts of a log that a result records, by field of ``TraceSummary``."""
     losses, executions = trace.losses, 0
@@ -279,21 +341,79 @@ def counts_of(trace: Trace) -> dict[str, int]:
 
 
 def read_trace(data: bytes, clocks: Sequence[ClockDomain]) -> Trace:
-    """Decode a device log or an ED00 file.
+    """Decode the device log or ED00 file of a run.
+
+    A static ETDumpGen that was reset leaves the dumps of earlier runs behind the newest one. They
+    are ignored.
 
     Raises:
         FormatError: The data is neither, or is inconsistent.
     """
-    return _joined([dump.trace for dump in read_dumps(data, clocks).dumps])
+    return read_dumps(data, clocks).dumps[0].trace
 
 
-def _miscounted(file: Path, result: Result, trace: Trace) -> DamagedError | None:
-    """Return an error if the counts of a run's log differ from its result; None for other files."""
-    if result.trace is None or file != RunDirectory(file.parent).trace_file:
+def read_npy(path: Path) -> np.ndarray:
+    """Read an array from a ``.npy`` file.
+
+    Raises:
+        UsageError: The file is missing, or is not an array.
+    """
+    try:
+        with path.open("rb") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of headers as Python 2 wrote them
+            if file.read(len(_ZIP)) == _ZIP:
+                hint = "give a .npy file with one array"
+                raise UsageError(f"{path}: contains several arrays", hint=hint)
+            file.seek(0)
+            major, _ = np.lib.format.read_magic(file)
+            read_header = _HEADERS.get(major, np.lib.format.read_array_header_2_0)
+            shape, _, dtype = read_header(file)
+            # Before memory is taken for what the header says.
+            if prod(shape) * dtype.itemsize > path.stat().st_size:
+                raise ValueError(f"truncated: shape {shape} of {dtype}")
+            file.seek(0)
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError, TokenError, SyntaxError, OverflowError) as error:
+        raise UsageError(f"{path}: not a readable .npy file: {error}") from error
+
+
+def compared_outputs(result: Result, directory: Path | None) -> tuple[ModelOutput, ...]:
+    """Return the outputs of a run with their references; () without references.
+
+    Raises:
+        UsageError: A file that the result names is missing, or is not an array.
+    """
+    reference, model = result.reference, result.model
+    if reference is None or model is None or directory is None or not model.outputs:
+        return ()
+    if len(reference.files) != len(model.outputs):
+        raise UsageError(
+            f"{directory}: the result records {len(model.outputs)} outputs, but "
+            f"{len(reference.files)} references",
+            hint="run again",
+        )
+    return tuple(
+        ModelOutput(
+            output.file,
+            read_npy(directory / output.file),
+            read_npy(directory / file),
+            reference.rtol,
+            reference.atol,
+        )
+        for output, file in zip(model.outputs, reference.files, strict=True)
+    )
+
+
+def _miscounted(file: Path, result: Result, source: Source) -> DamagedError | None:
+    """Return an error if the counts of a run's log differ from its result."""
+    if result.trace is None or source.damage:
         return None
-    for name, found in counts_of(trace).items():
+    newest = counts_of(source.dumps[0].trace)
+    # Results of earlier versions count the dumps of earlier runs, too.
+    whole = counts_of(source.trace) if len(source.dumps) > 1 else newest
+    for name, found in newest.items():
         recorded = getattr(result.trace, name)
-        if recorded not in (found, None):
+        if recorded not in (found, whole[name], None):
             count = name.replace("_", " ")
             return DamagedError(
                 f"{file}: damaged: it has {found:,} {count}, {RESULT} records {recorded:,}",
@@ -359,9 +479,3 @@ def _joined(traces: Sequence[Trace]) -> Trace:
             for trace, end in zip(traces, ends, strict=True)
         ]
     ).sealed()
-
-
-def _clocks_of(result: Result | None) -> list[ClockDomain]:
-    if result is None or result.target is None:
-        return []
-    return [to_clock_domain(clock) for clock in result.target.clocks]

@@ -78,7 +78,7 @@ def trace_of(*runs: RunSpec, clock: ClockDomain = HOST_NANOSECONDS) -> Trace:
         metadata_bytes=metadata,
         debug_values=[event.value for event in events if event.value is not None],
     )
-    place = logged = 0
+    offset = logged = 0
     for row, event in enumerate(events):
         fill: dict[str, Any] = {
             "name": NO_NAME if event.name is None else names.index(event.name),
@@ -99,6 +99,6 @@ def trace_of(*runs: RunSpec, clock: ClockDomain = HOST_NANOSECONDS) -> Trace:
         for column, value in fill.items():
             getattr(trace, column)[row] = value
         if event.metadata is not None:
-            trace.metadata[row] = place, len(event.metadata)
-            place += len(event.metadata)
+            trace.metadata[row] = offset, len(event.metadata)
+            offset += len(event.metadata)
     return replace(trace).sealed()

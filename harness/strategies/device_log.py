@@ -125,6 +125,22 @@ class DeviceLog:
         )
         return self
 
+    def tensor(
+        self, scalar_type: int, sizes: tuple[int, ...], strides: tuple[int, ...], nbytes: int
+    ) -> DeviceLog:
+        """Log a tensor whose bytes were lost."""
+        shape = struct.pack(f"<{len(sizes) + len(strides)}i", *sizes, *strides)
+        shape += bytes(-len(shape) % fmt.RECORD_SIZE)
+        header = struct.pack("<BBHIII", scalar_type, len(sizes), 0, fmt.NO_OFFSET, nbytes, 0)
+        content = header + shape
+        count = len(content) // fmt.RECORD_SIZE
+        self.records.append(
+            struct.pack("<BBHHhII", Record.VALUE, fmt.Value.TENSOR, count, 0, 0, 0, 0)
+        )
+        pieces = range(0, len(content), fmt.RECORD_SIZE)
+        self.records += [content[at : at + fmt.RECORD_SIZE] for at in pieces]
+        return self
+
     def image(self) -> bytes:
         """Return the bytes of the log."""
         names = b"".join(bytes([len(name)]) + name for name in reversed(self.names))

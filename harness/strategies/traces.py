@@ -30,18 +30,19 @@ def names(max_size: int = 12) -> st.SearchStrategy[str]:
     return raw.map(lambda name: name.decode("utf-8", "surrogateescape"))
 
 
-def _tensors() -> st.SearchStrategy[TensorValue]:
-    return st.builds(
-        TensorValue,
-        scalar_type=st.integers(-128, 127),
-        sizes=st.lists(INT64, max_size=4).map(tuple),
-        strides=st.lists(INT64, max_size=4).map(tuple),
-        offset=INT64,
-    )
+@st.composite
+def _tensors(draw: st.DrawFn) -> TensorValue:
+    """Tensors without overlapping elements, with dimensions in any order and gaps between them."""
+    sizes = draw(st.lists(st.integers(0, 2**9), max_size=4))
+    strides, reach = [0] * len(sizes), 1
+    for dimension in draw(st.permutations(range(len(sizes)))):
+        strides[dimension] = reach * draw(st.integers(1, 2**5))
+        reach = strides[dimension] * max(sizes[dimension], 1)
+    return TensorValue(draw(st.integers(-128, 127)), tuple(sizes), tuple(strides), draw(INT64))
 
 
 def debug_values(max_tensors: int = 3) -> st.SearchStrategy[DebugValue]:
-    """Strategy for logged values of every type, including tensors of impossible shapes.
+    """Strategy for logged values of every type; the bytes of tensors may be anywhere.
 
     Args:
         max_tensors: Largest number of tensors in a list.

@@ -17,9 +17,8 @@ from filelock import FileLock, Timeout
 
 from harness.config.board import Board, Build
 from harness.errors import InfrastructureError, UsageError
-from harness.files import absolute
+from harness.files import absolute, data_directory, user_cache
 from harness.records.result import FirmwareSize
-from harness.resources import data_directory, user_cache
 from harness.target.process_group import run_program, with_death_signal
 
 _BUILD_LIMIT_S: Final = 300.0
@@ -28,6 +27,31 @@ _BUILT = "etharness-built"
 
 EXECUTORCH_REMEDY = "pip install 'etdump-harness[build,oracle]'"
 """How to install the executorch package in the tested version."""
+
+
+ROOMS = (
+    "tracer",
+    "etdump",
+    "link",
+    "serial",
+    "postmortem",
+    "server",
+    "runtime",
+    "kernels",
+    "delegates",
+)
+"""Folders of ``firmware_stub/src``, in the order of their dependencies."""
+
+
+_TOOL_LIMIT_S: Final = 30.0
+
+
+_MACHINE_AT: Final = 18
+"""Offset of ``e_machine`` in an ELF file."""
+
+
+_PREFIXES: Final = {40: "arm-none-eabi-", 243: "riscv64-unknown-elf-"}
+"""Toolchain prefix by ``e_machine``; other images are for this host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +88,17 @@ def build_root() -> Path:
     return user_cache("build")
 
 
-def build_directory(source: Path, preset: str, root: Path | None = None) -> Path:
-    """Return the build directory of a preset of ``source``, in ``root`` or :func:`build_root`.
+def build_directory(source: Path, preset: str) -> Path:
+    """Return the build directory of a preset of ``source``, in `build_root`.
 
     CMake ties a build directory to one source directory, and a machine may have several copies of
     the project, so the name ends in eight hex digits of a hash of the source path.
     """
     digest = hashlib.sha256(str(source.resolve()).encode()).hexdigest()[:8]
-    return absolute(root or build_root()) / f"{preset}-{digest}"
+    return build_root() / f"{preset}-{digest}"
 
 
-def build_firmware(board: Board, *, root: Path | None = None) -> Firmware:
+def build_firmware(board: Board) -> Firmware:
     """Build a board's firmware, or update an earlier build.
 
     A complete build of the same sources with the same options is reused without starting CMake,
@@ -87,7 +111,7 @@ def build_firmware(board: Board, *, root: Path | None = None) -> Firmware:
     """
     build = _recipe(board)
     source = data_directory("firmware_stub")
-    directory = build_directory(source, build.preset, root)
+    directory = build_directory(source, build.preset)
     build_id = source_digest(source)
     options = {"ETD_BUILD_ID": build_id}
     if build.executorch:
@@ -106,11 +130,11 @@ def build_firmware(board: Board, *, root: Path | None = None) -> Firmware:
     return Firmware(image, build_id, directory, build.preset)
 
 
-def built_firmware(board: Board, *, root: Path | None = None) -> Firmware | None:
+def built_firmware(board: Board) -> Firmware | None:
     """Return the firmware if it is built from the current sources, else None; builds nothing."""
     build = _recipe(board)
     source = data_directory("firmware_stub")
-    directory = build_directory(source, build.preset, root)
+    directory = build_directory(source, build.preset)
     image, built = directory / build.image, directory / _BUILT
     build_id = source_digest(source)
     there = image.is_file() and built.is_file() and build_id in built.read_text()
@@ -168,8 +192,8 @@ def cxx_compiler() -> str:
 def find_executorch() -> Path | None:
     """Return the directory of the installed executorch package, or None; some boards link it."""
     spec = importlib.util.find_spec("executorch")
-    places = spec.submodule_search_locations if spec else None
-    return Path(next(iter(places))) if places else None
+    locations = spec.submodule_search_locations if spec else None
+    return Path(next(iter(locations))) if locations else None
 
 
 def compiler_for(preset: str) -> tuple[str, str]:
@@ -239,23 +263,7 @@ def _run(command: list[str], cwd: Path, preset: str) -> None:
         raise UsageError(f"building {preset!r} failed: {' '.join(command)}\n{tail}")
 
 
-ROOMS = (
-    "tracer",
-    "etdump",
-    "link",
-    "serial",
-    "postmortem",
-    "server",
-    "runtime",
-    "kernels",
-    "delegates",
-)
-"""Folders of ``firmware_stub/src``, in the order of their dependencies."""
-
-_TOOL_LIMIT_S: Final = 30.0
-
-
-def firmware_sizes(firmware: Firmware, preset: str) -> Iterator[FirmwareSize]:
+def firmware_sizes(firmware: Firmware) -> Iterator[FirmwareSize]:
     """Yield the size of each folder (the sum of its unlinked objects), then of the image.
 
     The linker drops unused functions, and adds the port, libc and libm.
@@ -263,7 +271,7 @@ def firmware_sizes(firmware: Firmware, preset: str) -> Iterator[FirmwareSize]:
     Raises:
         InfrastructureError: The toolchain's ``size`` failed.
     """
-    program = _program(preset)
+    program = _program(firmware.preset)
     for room in ROOMS:
         compiled = (firmware.directory / "CMakeFiles/rooms.dir/src" / room).iterdir()
         # Objects of sources that were renamed or removed since stay in the build directory.
@@ -274,16 +282,16 @@ def firmware_sizes(firmware: Firmware, preset: str) -> Iterator[FirmwareSize]:
             if path.suffix in (".o", ".obj") and (sources / path.stem).is_file()
         ]
         yield _total(room, _measure(program, objects))
-    yield image_size(firmware, preset)
+    yield image_size(firmware)
 
 
-def image_size(firmware: Firmware, preset: str) -> FirmwareSize:
+def image_size(firmware: Firmware) -> FirmwareSize:
     """Return the size of the linked image.
 
     Raises:
         InfrastructureError: The toolchain's ``size`` failed.
     """
-    return _total("image", _measure(_program(preset), [firmware.image]))
+    return _total("image", _measure(_program(firmware.preset), [firmware.image]))
 
 
 def _program(preset: str) -> str:
@@ -310,12 +318,6 @@ def _total(part: str, rows: list[list[int]]) -> FirmwareSize:
     return FirmwareSize(part, *(sum(column) for column in zip(*rows, strict=True)))
 
 
-_MACHINE_AT: Final = 18
-"""Offset of ``e_machine`` in an ELF file."""
-_PREFIXES: Final = {40: "arm-none-eabi-", 243: "riscv64-unknown-elf-"}
-"""Toolchain prefix by ``e_machine``; other images are for this host."""
-
-
 class ImageSymbols:
     """Looks up addresses in one image; without a working addr2line all lookups return None."""
 
@@ -330,7 +332,7 @@ class ImageSymbols:
         prefix = _PREFIXES.get(int.from_bytes(header[_MACHINE_AT:], "little"), "")
         self._command = [f"{prefix}addr2line", "-f", "-e", str(image)]
 
-    def place(self, address: int) -> str | None:
+    def locate(self, address: int) -> str | None:
         """Return ``function at file:line``, only the function if the line is unknown, or None."""
         try:
             done = run_program([*self._command, hex(address)], _TOOL_LIMIT_S)

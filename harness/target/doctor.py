@@ -15,8 +15,8 @@ from harness.target.build import (
     find_cmake,
     find_executorch,
 )
-from harness.target.process import package_of
 from harness.target.process_group import run_program
+from harness.target.start import package_of
 
 _DEADLINE_S = 10.0
 

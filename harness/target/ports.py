@@ -69,25 +69,21 @@ def system_root() -> Path:
     return absolute(os.environ.get(ROOT_VARIABLE) or "/")
 
 
-def list_ports(root: Path | None = None) -> list[SerialPort]:
-    """Return all serial ports, sorted by device name.
-
-    Args:
-        root: Directory with ``sys`` and ``dev``; None for ``system_root``.
-    """
-    root = root or system_root()
+def list_ports() -> list[SerialPort]:
+    """Return all serial ports, sorted by device name."""
+    root = system_root()
     links = dict(_links(root / "dev/serial"))
     ports = (_port(root, tty, links) for tty in sorted((root / "sys/class/tty").glob("*")))
     return [port for port in ports if port is not None]
 
 
-def find_port(wanted: UsbPort, root: Path | None = None) -> str:
+def find_port(wanted: UsbPort) -> str:
     """Return the current device name of ``wanted``.
 
     Raises:
         PortError: No port matches, or several do; the message lists the candidates.
     """
-    ports = list_ports(root)
+    ports = list_ports()
     found = [port for port in ports if port.matches(wanted)]
     if len(found) == 1:
         return found[0].device
@@ -119,13 +115,10 @@ def describe(port: UsbPort | str) -> str:
     text = f"{port.vid:04x}:{port.pid:04x}"
     if port.serial:
         # A device can report any bytes, so unusual serial numbers are quoted and escaped.
-        text += f":{port.serial if _is_plain(port.serial) else repr(port.serial)}"
+        plain = port.serial.isascii() and port.serial.isprintable() and " " not in port.serial
+        text += f":{port.serial if plain else repr(port.serial)}"
     text += f" interface {port.interface}" if port.interface is not None else ""
     return text + (f" at {port.location}" if port.location else "")
-
-
-def _is_plain(serial: str) -> bool:
-    return serial.isascii() and serial.isprintable() and " " not in serial
 
 
 def _list(ports: list[SerialPort]) -> str:
@@ -148,17 +141,17 @@ def _port(root: Path, tty: Path, links: dict[str, list[str]]) -> SerialPort | No
         return None
     names = tuple(sorted(links.get(tty.name, ())))
     interface = None
-    for place in (behind.resolve(), *behind.resolve().parents):
-        if (place / "bInterfaceNumber").is_file():
-            interface = _hexadecimal(place / "bInterfaceNumber")
-        if (place / "idVendor").is_file():
+    for folder in (behind.resolve(), *behind.resolve().parents):
+        if (folder / "bInterfaceNumber").is_file():
+            interface = _hexadecimal(folder / "bInterfaceNumber")
+        if (folder / "idVendor").is_file():
             return SerialPort(
                 str(device),
-                _hexadecimal(place / "idVendor"),
-                _hexadecimal(place / "idProduct"),
-                _read(place / "serial"),
+                _hexadecimal(folder / "idVendor"),
+                _hexadecimal(folder / "idProduct"),
+                _read(folder / "serial"),
                 interface,
-                place.name,
+                folder.name,
                 names,
             )
     return SerialPort(str(device), links=names)

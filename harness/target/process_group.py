@@ -34,7 +34,7 @@ _DRAIN_S: Final = 1.0
 _POLL_S: Final = 0.002
 _LONGEST_POLL_S: Final = 0.05
 _READ_SIZE: Final = 1 << 18
-_STAT_FIELDS: Final = 18
+_STAT_FIELDS: Final = 20
 _DEAD: Final = ("Z", "X", "x")
 
 
@@ -48,6 +48,8 @@ class Process:
     group: int
     session: int
     threads: int
+    started: int = 0
+    """Kernel ticks since boot; tells it from a later process with the same id."""
 
     @property
     def is_living(self) -> bool:
@@ -267,17 +269,18 @@ class ProcessGroup:
 
 def session_members(session: int) -> list[Process] | None:
     """Return the processes of a session, or of the group with that id; None without ``/proc``."""
-    if _read_stat(os.getpid()) is None:
+    if read_process(os.getpid()) is None:
         return None
     found = []
     for name in os.listdir("/proc"):  # noqa: PTH208  iterdir() would create a Path per process
-        process = _read_stat(int(name)) if name.isdigit() else None
+        process = read_process(int(name)) if name.isdigit() else None
         if process is not None and session in (process.session, process.group):
             found.append(process)
     return found
 
 
-def _read_stat(pid: int) -> Process | None:
+def read_process(pid: int) -> Process | None:
+    """Return a process of this host; None if it does not exist, or without ``/proc``."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
@@ -288,7 +291,7 @@ def _read_stat(pid: int) -> Process | None:
     if len(fields) < _STAT_FIELDS:
         return None
     name = front.partition(b"(")[2].decode(errors="backslashreplace")
-    numbers = (int(fields[at]) for at in (2, 3, 17))
+    numbers = (int(fields[at]) for at in (2, 3, 17, 19))
     return Process(pid, name, fields[0], *numbers)
 
 
@@ -297,7 +300,7 @@ def _kill(process: Process) -> None:
     with contextlib.suppress(AttributeError, OSError):
         file = os.pidfd_open(process.pid)
         try:
-            again = _read_stat(process.pid)
+            again = read_process(process.pid)
             if again is not None and again.session == process.session:
                 signal.pidfd_send_signal(file, signal.SIGKILL)
         finally:
@@ -312,12 +315,15 @@ def with_death_signal(command: Sequence[str], number: str = "TERM") -> list[str]
 
 def exit_text(code: int) -> str:
     """Return how a program ended, from its exit status, for messages."""
-    if code >= 0:
-        return f"exited with status {code}"
+    return f"exited with status {code}" if code >= 0 else f"was killed by {signal_name(-code)}"
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal, such as ``SIGKILL``."""
     try:
-        return f"was killed by {signal.Signals(-code).name}"
+        return signal.Signals(number).name
     except ValueError:
-        return f"was killed by signal {-code}"
+        return f"signal {number}"
 
 
 @dataclass(frozen=True, slots=True)

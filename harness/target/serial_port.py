@@ -100,10 +100,6 @@ class SerialPortTarget:
         """
         self._line.check()
 
-    def console_tail(self) -> str:
-        """Return an empty string: a board's console output comes over the link."""
-        return ""
-
     def close(self) -> None:
         """Close the port and release its lease."""
         try:
@@ -125,7 +121,7 @@ def open_serial_port(
         raise UsageError(
             f"board {board.name} needs a serial port, and no port is given",
             hint="use --unit, or --port such as /dev/ttyACM0 or rfc2217://host:port; `etharness "
-            "ports` lists the ports of this host",
+            "lab ports` lists the ports of this host",
         )
     deadlines = board.deadlines
     line = SerialLine(port, target.baud, deadlines.unit_s)

@@ -105,7 +105,7 @@ class FaultFilter:
         self._held[direction] = b""
         rates = (faults.flip, faults.drop, faults.duplicate, faults.insert, faults.delay)
         total = sum(rates)
-        for place, byte in enumerate(data):
+        for index, byte in enumerate(data):
             if chance() >= total:
                 out.append(byte)
                 continue
@@ -118,6 +118,6 @@ class FaultFilter:
             elif kind == 3:
                 out += bytes((self._random.randrange(256), byte))
             elif kind == 4:
-                self._held[direction] = data[place:]
+                self._held[direction] = data[index:]
                 break
         return bytes(out)

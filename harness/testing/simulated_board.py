@@ -352,6 +352,12 @@ class SimulatedBoard:
 
     def _commit(self, frame: Frame) -> None:
         region, index = struct.unpack_from("<BBxx", frame.body)
+        if region == Region.MODEL and self._upload != (region, index) and self.model:
+            if hashlib.sha256(self.model).digest() == frame.body[4:36]:
+                self._describe_model(frame)
+            else:
+                self._refuse(frame, Status.DIGEST_MISMATCH)
+            return
         if self._upload != (region, index):
             self._refuse(frame, Status.WRONG_STATE)
             return
@@ -373,7 +379,10 @@ class SimulatedBoard:
         if not data.startswith(MODEL_MAGIC):
             self._refuse(frame, Status.BAD_PROGRAM, 4, b"no program identifier")
             return
-        self.model, self.state = data, State.READY
+        self.model, self.state, self._upload = data, State.READY, None
+        self._describe_model(frame)
+
+    def _describe_model(self, frame: Frame) -> None:
         size = self.behaviour.input_size
         tensor = struct.pack("<BBxxIiiBB", 6, 2, size, 1, size // 4, 0, 1)
         self._answer(frame, struct.pack("<BBxII", 1, 1, 1000, 200) + tensor + tensor)

@@ -419,7 +419,7 @@ CONVOLUTION = [floats(1, 4, 5, 5), floats(4, 4, 3, 3), None, [1], [0], [1], Fals
     [
         ({}, Out((1, 4, 4, 3)), "output size"),
         ({}, Out((1, 4, 3, 3), np.int8), "only float32"),
-        ({6: True}, Out((1, 4, 3, 3)), "transposed"),
+        ({6: 1}, Out((1, 4, 3, 3)), "transposed"),
         ({8: 3}, Out((1, 4, 3, 3)), "channels and groups"),
         ({8: 0}, Out((1, 4, 3, 3)), "channels and groups"),
         ({2: floats(5)}, Out((1, 4, 3, 3)), "bias"),

@@ -149,7 +149,7 @@ def test_a_run_sees_the_counter_wrap_within_a_command(etstub: ct.CDLL) -> None:
 
 def test_a_clock_that_stands_still_ends_the_wait(etstub: ct.CDLL) -> None:
     job = linear_job()
-    with pytest.raises(RuntimeFailure, match="SimulatedNpu: its clock stands still") as caught:
+    with pytest.raises(RuntimeFailure, match="SimulatedNpu: the clock does not advance") as caught:
         run_job(etstub, job, input_of(job), recorder=Recorder(etstub, step=0))
     assert caught.value.status == Status.KERNEL_FAILED
 
@@ -166,26 +166,26 @@ COMMAND = fmt.HEADER_SIZE + 4 * fmt.OPERAND_SIZE
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        (lambda data: b"", "not a job"),
-        (lambda data: data[:15], "not a job"),
-        (patched(0, 0), "not a job"),
-        (patched(4, 2), "another version of the format"),
-        (patched(5, 20), "another version of the format"),
-        (patched(8, 255, 255), "shorter than its parts"),
-        (lambda data: data[: COMMAND + 15], "outside its memory|shorter than its parts"),
-        (patched(OPERAND + 2, 2), "operand: no such argument"),
-        (patched(OPERAND, 3), "operand: no such place"),
+        (lambda data: b"", "invalid magic or size"),
+        (lambda data: data[:15], "invalid magic or size"),
+        (patched(0, 0), "invalid magic or size"),
+        (patched(4, 2), "unsupported format version"),
+        (patched(5, 20), "unsupported format version"),
+        (patched(8, 255, 255), "truncated job"),
+        (lambda data: data[: COMMAND + 15], "outside its memory|truncated job"),
+        (patched(OPERAND + 2, 2), "operand: argument out of range"),
+        (patched(OPERAND, 3), "operand: unknown place"),
         (patched(OPERAND, 2), "operand: outside its memory"),
         (patched(OPERAND + fmt.OPERAND_SIZE + 8, 1), "operand: not aligned"),
         (patched(OPERAND + fmt.OPERAND_SIZE + 9, 255), "operand: outside its memory"),
-        (patched(COMMAND, 9), "command: no such op"),
-        (patched(COMMAND, 0), "command: no such op"),
-        (patched(COMMAND, 2), "command: operands do not fit"),
+        (patched(COMMAND, 9), "command: unknown op"),
+        (patched(COMMAND, 0), "command: unknown op"),
+        (patched(COMMAND, 2), "command: operand shapes do not match"),
         (patched(COMMAND + 1, 4), "command: unknown flag"),
-        (patched(COMMAND + 2, 9), "command: operands do not fit"),
-        (patched(COMMAND + 2, 255, 255), "command: operands do not fit"),
-        (patched(COMMAND + 6, 2), "command: operands do not fit"),
-        (patched(COMMAND + 1, 2, 3, 0, 0, 0, 1, 0, 2, 0, 0, 0, 255, 255), "name without an end"),
+        (patched(COMMAND + 2, 9), "command: operand shapes do not match"),
+        (patched(COMMAND + 2, 255, 255), "command: operand shapes do not match"),
+        (patched(COMMAND + 6, 2), "command: operand shapes do not match"),
+        (patched(COMMAND + 1, 2, 3, 0, 0, 0, 1, 0, 2, 0, 0, 0, 255, 255), "unterminated name"),
     ],
 )
 def test_a_damaged_job_is_refused(
@@ -202,7 +202,7 @@ def test_results_do_not_go_to_constants(etstub: ct.CDLL) -> None:
     job = Job()
     x = job.argument(1, 4)
     job.commands.append(Command(Op.RELU, job.constant(np.zeros((1, 4), np.float32)), x))
-    with pytest.raises(RuntimeFailure, match="result in a constant"):
+    with pytest.raises(RuntimeFailure, match="result is a constant"):
         load(etstub, program_of(job))
 
 
@@ -210,7 +210,7 @@ def test_a_job_is_shorter_than_a_wrap(etstub: ct.CDLL) -> None:
     job = Job()
     x, y = job.argument(60000, 60000), job.argument(60000, 60000)
     job.commands.append(Command(Op.RELU, y, x))
-    with pytest.raises(RuntimeFailure, match="longer than a wrap of the counter"):
+    with pytest.raises(RuntimeFailure, match="job exceeds one counter wrap"):
         load(etstub, program_of(job, arguments=[(1, 1), (1, 1)]))
 
 

@@ -11,7 +11,7 @@ from harness.decode.device_log import read_log
 from harness.link.session import Session
 from harness.link.wire import Region
 from harness.records.clock_domain import ClockDomain
-from harness.runs.collect import PINGS, record_pings
+from harness.runs.device_data import PINGS, record_pings
 from tests.support.line import Line, Wire, WiredServer
 from tests.support.tiny_model import relu_model
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.resources import data_directory
+from harness.files import data_directory
 from harness.target.build import build_preset
 from tests.support.mirrors import load_library, mirrors
 from tests.support.programs import ProgramBuilder
@@ -74,5 +74,5 @@ def test_a_selective_build_has_only_what_it_names(tmp_path: Path) -> None:
 
 
 def test_a_selective_build_refuses_an_unknown_operator(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=re.escape("there is no aten::nothing.out")):
+    with pytest.raises(UsageError, match=re.escape("aten::nothing.out not found")):
         build(tmp_path, "aten::relu.out;aten::nothing.out")

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.decode.device_log import read_log
+from harness.files import data_directory
 from harness.link.wire import Status
 from harness.records.trace import Kind
-from harness.resources import data_directory
 from tests.conftest import FIXTURES, MODELS
 from tests.support.runtime import Memory, RuntimeFailure, Tracer, load
 
@@ -67,7 +67,7 @@ def test_an_operator_without_a_kernel_is_named(etstub: ct.CDLL) -> None:
 
 
 def test_a_method_of_another_name_is_missing(etstub: ct.CDLL) -> None:
-    missing = "forward: no such method; there are advance"
+    missing = "forward: method not found; available: advance"
     with pytest.raises(RuntimeFailure, match=missing) as caught:
         load(etstub, FILES["kws_f32"].replace(b"forward\0", b"advance\0"))
     assert (caught.value.status, caught.value.detail) == (Status.NO_METHOD, 1)

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from harness.decode.device_log import read_log
 from harness.decode.device_log_format import HEADER_SIZE
+from harness.files import data_directory
 from harness.link import messages
 from harness.link.frames import encode
 from harness.link.wire import RESPONSE, VERSION, Op, Region, Reset, State, Status
 from harness.records.trace import Losses
-from harness.resources import data_directory
 from tests.support.c_server import MTU, TICK, CServer
 from tests.support.prepared_server import INPUTS, MODEL, OUTPUTS, digest_of, prepare
 from tests.support.tiny_model import relu_model

@@ -82,7 +82,7 @@ def test_a_commit_names_the_method(server: CServer) -> None:
     assert server.ask(Op.COMMIT, named) == described
     refused = server.refusal(Op.COMMIT, named[:-1])
     assert (refused.status, refused.detail) == (Status.NO_METHOD, 1)
-    assert refused.message == "forwar: no such method; there are forward"
+    assert refused.message == "forwar: method not found; available: forward"
     assert server.status().state == State.IDLE
     assert server.ask(Op.COMMIT, named)[0] == Status.WRONG_STATE
 
@@ -180,10 +180,10 @@ def test_an_input_of_dynamic_shape_says_its_sizes(server: CServer) -> None:
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ((5, 1), "beyond the bounds of its shape"),
-        ((-1, 2), "beyond the bounds of its shape"),
-        ((4, 2, 1), "not as many sizes as dimensions"),
-        ((4,), "not as many sizes as dimensions"),
+        ((5, 1), "sizes exceed the bounds of the shape"),
+        ((-1, 2), "sizes exceed the bounds of the shape"),
+        ((4, 2, 1), "wrong number of sizes"),
+        ((4,), "wrong number of sizes"),
     ],
 )
 def test_sizes_that_an_input_cannot_have_are_refused(
@@ -222,7 +222,7 @@ def test_a_model_that_makes_an_input_something_else_is_refused(server: CServer) 
     server.run(1, count=2)
     status = server.status()
     assert (status.completed, status.outcome.status) == (1, Status.BAD_INPUT)
-    assert status.outcome.message == "the model has changed an input"
+    assert status.outcome.message == "the model changed the shape of an input"
 
 
 def test_an_input_opened_again_must_be_committed_again(server: CServer) -> None:

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from harness.resources import data_directory
+from harness.files import data_directory
 from harness.target.build import build_directory
 from tests.conftest import NATIVE_PRESET
 

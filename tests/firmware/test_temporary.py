@@ -114,7 +114,7 @@ def test_a_backend_that_takes_more_than_it_reserved_fails_and_the_next_run_does_
     recorder = Recorder(etstub)
     loaded = load(etstub, chained(job_of(3)), tracer=recorder.tracer)
     assert take(loaded, Run(None, loaded.method.temporary), 16) is not None
-    with pytest.raises(RuntimeFailure, match="SimulatedNpu: no temporary memory") as caught:
+    with pytest.raises(RuntimeFailure, match="SimulatedNpu: out of temporary memory") as caught:
         loaded.execute()
     assert caught.value.status == Status.KERNEL_FAILED
     loaded.execute()

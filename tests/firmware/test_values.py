@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.analyze.values import tensor_array
 from harness.decode.device_log import read_log
 from harness.decode.device_log_format import PAYLOAD_ALIGNMENT
 from harness.decode.ed00 import left_out, read_ed00, write_ed00
 from harness.decode.ed00_schema import ValueType
 from harness.errors import FormatError
-from harness.inspector.values import tensor_array
 from harness.records.scalar_types import BFLOAT16, NUMPY_TYPES, STORED_AS, little_endian
 from harness.records.trace import DebugValue, Losses, TensorValue, Trace
 from tests.support.tracer import CTracer, LoggedTensor, LoggedValue
@@ -113,7 +113,7 @@ def test_a_full_debug_buffer_loses_bytes_and_nothing_else(etstub: ct.CDLL) -> No
     for number in range(3):
         log(tracer, (6, [4], bytes([number + 1]) * 16))
     log(tracer, (1, [3], b"abc"))  # what still fits is kept
-    log(tracer, [(1, [1], b"d"), (1, [8], b"too large")])
+    log(tracer, [(1, [1], b"d"), (1, [9], b"too large")])
     trace = read_log(tracer.image())
     assert trace.losses == Losses(values=2)
     assert [value.lost for value in trace.debug_values] == [False, False, True, False, True]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.config.unit import Unit, find_unit
-from harness.lab.leases import hold_if
+from harness.lab.units import hold_if
 from tests.conftest import CommandResult
 from tests.support.boards import KWS
 from tests.support.labgrid import FakeCoordinator, holder_at

@@ -61,7 +61,7 @@ def test_a_place_is_held_and_given_back(coordinator: Coordinator) -> None:
         assert holder_of(place).startswith(f"process {os.getpid()} of ")
         with (
             ThreadPoolExecutor() as threads,
-            pytest.raises(BusyError, match=f"held by process {os.getpid()} of"),
+            pytest.raises(BusyError, match=f"already in use by process {os.getpid()} of"),
         ):
             threads.submit(hold_place(UNIT, 0).__enter__).result()
     assert holder_at(coordinator, "one") == ""
@@ -150,7 +150,7 @@ def test_what_is_expired_is_free_for_the_next(coordinator: Coordinator) -> None:
 )
 def test_what_may_be_in_use_is_never_taken(fake: FakeCoordinator, holder: str) -> None:
     fake.acquire("one", holder)
-    with pytest.raises(BusyError, match=r"was not free within 0 s .* is held by "):
+    with pytest.raises(BusyError, match=r"was not free within 0 s .* is already in use by "):
         hold_place(UNIT, 0).__enter__()
     assert holder_at(fake, "one") == holder
 
@@ -246,7 +246,7 @@ def test_an_acquisition_that_the_client_did_not_hear_of_is_ours(fake: FakeCoordi
 
 def test_what_is_reserved_is_left_alone(fake: FakeCoordinator) -> None:
     fake.change("one", reservation="TOKEN")
-    with pytest.raises(BusyError, match="held by reservation TOKEN"):
+    with pytest.raises(BusyError, match="already in use by reservation TOKEN"):
         hold_place(UNIT, 0).__enter__()
 
 

@@ -12,7 +12,7 @@ from harness.config.board import load_board
 from harness.config.unit import find_unit
 from harness.lab.labgrid.place import hold_place
 from harness.target.build import build_firmware
-from harness.target.process import ChildProcess
+from harness.target.start import ChildProcess
 from tests.conftest import CommandResult
 from tests.support.boards import KWS
 from tests.support.labgrid import VENV, RealCoordinator, holder_at, real_coordinator

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from harness.link.wire import Region
+from harness.runs.device_data import from_bytes, to_bytes
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
-from harness.runs.tensors import from_bytes, to_bytes
 from tests.conftest import FIXTURES, MODELS
 from tests.support.boards import Bench, started
 from tests.support.kernels import Array, Out, Tensor, run_all

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.oracle.strategies import Shape, floats, ints, oracle, ordered, seeds, shapes
+from tests.support.aten_operators import UNARY as MORE_FUNCTIONS
 from tests.support.kernels import Array, Out, Tensor, run
 from tests.support.operators import COMPARISONS, FUNCTIONS
+from tests.support.torch_calls import check as check_call
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.oracle
@@ -70,7 +72,8 @@ UNARY: dict[str, list[list[Any]]] = {
     "clamp": [[None, 0.5], [-1, None], [-0.25, 3.0], [2.0, -2.0]],
     "leaky_relu": [[0.01], [2]],
     "gelu": [["none"], ["tanh"]],
-    **{name: [[]] for name in FUNCTIONS},
+    "elu": [[1, 1, 1], [1.67, 1.05, 1], [0.5, 1, 2.0]],
+    **{name: [[]] for name in (*FUNCTIONS, *MORE_FUNCTIONS)},
 }
 
 
@@ -180,3 +183,76 @@ def test_where(
         for part, order in zip(parts[1:], orders[1:3], strict=True)
     ]
     check(etstub, "where.self", Out(shape[2], dtype, orders[3]), condition, *pair)
+
+
+@oracle
+@given(broadcast_shapes(), st.data(), st.sampled_from(["and", "or", "xor"]))
+def test_bits(
+    etstub: ct.CDLL, shape: tuple[Shape, Shape, Shape], data: st.DataObject, name: str
+) -> None:
+    dtype = data.draw(st.sampled_from([np.int8, np.uint8, np.int32, np.int64, np.bool_]))
+    a, b = (ints(data.draw(seeds), part, dtype) for part in shape[:2])
+    tensors = torch.from_numpy(a), torch.from_numpy(b)
+    operator, number = getattr(torch.ops.aten, f"bitwise_{name}"), data.draw(st.integers(0, 1))
+    check_call(etstub, f"aten::bitwise_{name}.Tensor_out", [a, b], operator.Tensor(*tensors), data)
+    expected = operator.Scalar(tensors[0], number)
+    if expected.dtype == tensors[0].dtype:
+        check_call(etstub, f"aten::bitwise_{name}.Scalar_out", [a, number], expected, data)
+    check_call(etstub, "aten::bitwise_not.out", [a], torch.bitwise_not(tensors[0]), data)
+
+
+DIVISIONS: dict[str, list[Any]] = {
+    "fmod.Tensor": [],
+    "remainder.Tensor": [],
+    "floor_divide.": [],
+    "div.Tensor_mode": ["floor"],
+    "div.Tensor_mode ": ["trunc"],
+}
+
+
+@oracle
+@given(broadcast_shapes(), st.data(), st.sampled_from(sorted(DIVISIONS)))
+def test_divisions(
+    etstub: ct.CDLL, shape: tuple[Shape, Shape, Shape], data: st.DataObject, name: str
+) -> None:
+    dtype = data.draw(st.sampled_from(NUMBERS))
+    values = [-3, -2, -1, 1, 2, 7] if dtype != np.float32 else [-2.5, -1, -0.5, 0, 0.75, 2, 6]
+    seed = data.draw(seeds)
+    a = few(seed, shape[0], dtype)
+    b = np.asarray(np.random.default_rng(seed).choice(values, shape[1])).astype(dtype)
+    mode = DIVISIONS[name]
+    base, _, overload = name.strip().partition(".")
+    named = {"rounding_mode": mode[0]} if mode else {}
+    function = getattr(getattr(torch.ops.aten, base), overload or "default")
+    expected = function(torch.from_numpy(a), torch.from_numpy(b), **named)
+    out = {"Tensor_mode": "out_mode", "": "out"}.get(overload, f"{overload}_out")
+    check_call(etstub, f"aten::{base}.{out}", [a, b, *mode], expected, data)
+
+
+@oracle
+@given(shapes(1, 4), st.data(), st.sampled_from([np.int8, np.uint8, np.int32, np.int64]))
+def test_clamping_integers(etstub: ct.CDLL, shape: Shape, data: st.DataObject, dtype: type) -> None:
+    x = ints(data.draw(seeds), shape, dtype)
+    limits = [data.draw(st.one_of(st.none(), st.integers(0, 100))) for _ in range(2)]
+    assume(limits != [None, None])
+    order = data.draw(ordered(len(shape)))
+    expected = torch.clamp(torch.from_numpy(x), *limits).numpy()
+    found = run(etstub, "aten::clamp", Tensor(x, order), *limits, Out(shape, dtype, order))
+    np.testing.assert_array_equal(found, expected)
+
+
+@oracle
+@given(shapes(0, 5), st.data(), st.sampled_from(["isnan", "isinf"]))
+def test_special_numbers(etstub: ct.CDLL, shape: Shape, data: st.DataObject, name: str) -> None:
+    x = few(data.draw(seeds), shape, np.float32) / np.float32(
+        0.0 if data.draw(st.booleans()) else 1
+    )
+    check_call(etstub, f"aten::{name}.out", [x], getattr(torch, name)(torch.from_numpy(x)), data)
+
+
+@oracle
+@given(broadcast_shapes(), st.data())
+def test_angles(etstub: ct.CDLL, shape: tuple[Shape, Shape, Shape], data: st.DataObject) -> None:
+    a, b = (floats(data.draw(seeds), part) for part in shape[:2])
+    expected = torch.atan2(torch.from_numpy(a), torch.from_numpy(b))
+    check_call(etstub, "aten::atan2.out", [a, b], expected, data)

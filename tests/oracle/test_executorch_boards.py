@@ -16,9 +16,9 @@ from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPar
 from executorch.devtools import Inspector
 from executorch.exir import to_edge_transform_and_lower
 
+from harness.analyze.values import tensor_array
 from harness.decode.device_log import read_log, split_chunk
 from harness.errors import TargetError
-from harness.inspector.values import tensor_array
 from harness.link.wire import DebugLevel, ProfilingLevel
 from harness.records.trace import Kind, Losses, TensorValue, Trace
 from harness.runs.request import RunRequest

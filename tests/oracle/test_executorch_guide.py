@@ -15,8 +15,8 @@ pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
 from harness.config.board import load_board
 from harness.link.session import Session
 from harness.link.wire import Region
-from harness.target import start_target
 from harness.target.build import Firmware
+from harness.target.start import start_target
 from tests.conftest import FIXTURES, MODELS, CommandResult
 from tests.support.executorch import FIRMWARE, Build
 

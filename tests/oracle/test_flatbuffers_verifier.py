@@ -23,7 +23,7 @@ pytest.importorskip("executorch.devtools", reason="needs torch and executorch")
 from harness.decode.ed00 import read_ed00, write_ed00
 from harness.decode.pte import read_program
 from harness.errors import FormatError
-from harness.resources import data_directory
+from harness.files import data_directory
 from harness.runs.source import load_source
 from tests.property.test_etdump_roundtrip import full_trace
 from tests.support.captures import printed, recorded

@@ -24,9 +24,9 @@ from executorch.devtools.inspector import TimeScale
 
 from harness.decode.device_log import read_log
 from harness.decode.ed00 import LeftOut, left_out, read_ed00, write_ed00
+from harness.files import data_directory
 from harness.records.clock_domain import ClockDomain
 from harness.records.trace import DebugValue, Kind, TensorValue, Trace
-from harness.resources import data_directory
 from tests.support.logs import CompactLog
 
 pytestmark = pytest.mark.oracle

@@ -51,6 +51,7 @@ def assert_same_value(method: Method, value: Value, expected: Any) -> None:
         assert value.dynamism == int(expected.shape_dynamism)
         assert value.pool == (allocation.memory_id if allocation else 0)
         assert value.offset == (high_low[0] << 32 | high_low[1] if allocation else -1)
+        assert value.data == expected.data_buffer_idx
         assert value.constant == (expected.data_buffer_idx > 0 and not allocation)
         assert value.initial_state == (expected.data_buffer_idx > 0 and bool(allocation))
         if 0 not in value.sizes:

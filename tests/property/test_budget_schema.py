@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from harness.check.rules import BudgetFile
 from harness.config.toml_file import read_document
-from harness.resources import data_directory
+from harness.files import data_directory
 
 SCHEMA = json.loads((data_directory("schema") / "budget.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(

@@ -26,10 +26,9 @@ from harness.report.formats import write_report
 from harness.runs import bundle
 from harness.runs.bundle import Manifest, Packed, pack, unpack, write_bundle
 from harness.runs.directory import RunDirectory
-from harness.runs.evaluation import evaluate_path
-from harness.runs.judged_run import JudgedRun, ReadOptions
+from harness.runs.evaluation import EvaluatedRun, evaluate_path
 from harness.runs.replay import Replayed, extract_bundle, open_bundle, replay
-from harness.runs.source import load_with_options
+from harness.runs.source import ReadOptions
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.records import EDGE, graph, node, write_record
@@ -181,11 +180,11 @@ def test_what_a_bundle_says_is_said_again(
             budget.parent.mkdir()
             budget.write_text("schema = 1\nextends = '../budget.toml'\n")
         how = ReadOptions(day=date(2026, 11, 21))
-        run = evaluate_path(path, lambda where: load_with_options(where, how), budget, how)
+        run = evaluate_path(path, budget, how)
         write_report(home / "bundle.zip", [run])
         again = replayed(home / "bundle.zip")
         assert again.same, again.difference()
-        assert again.judgement.exit_code == (not run.passed)
+        assert again.verdict.exit_code == (not run.passed)
         assert b"home" not in again.then
         sources = {check.source for check in run.verdict.checks if check.code != "B05"}
         expected = "../budget.toml:" if extended else "budget.toml:"
@@ -199,9 +198,7 @@ def small() -> bytes:
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "trace.etdp"
         path.write_bytes(write_ed00(trace_of(RunSpec([EventSpec("relu", 10, 20, instruction=1)]))))
-        run = evaluate_path(
-            path, lambda where: load_with_options(where, ReadOptions()), given=ReadOptions()
-        )
+        run = evaluate_path(path)
         return write_bundle([run])
 
 
@@ -256,7 +253,7 @@ def repacked(tmp_path: Path, files: dict[str, bytes], **facts: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize("field", ["judged", "budget", "etrecord", "debug_buffer"])
+@pytest.mark.parametrize("field", ["evaluated", "budget", "etrecord", "debug_buffer"])
 @pytest.mark.parametrize("name", ["/etc/passwd", "../../etc/passwd", "run", "trace"])
 def test_nothing_is_read_that_is_not_in_the_bundle(field: str, name: str, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=f"'{name}' is missing, but its manifest names it"):
@@ -325,7 +322,7 @@ def test_what_a_bundle_lacks_is_said(tmp_path: Path) -> None:
 def test_a_bundle_is_of_one_run_whose_files_are_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a bundle contains one run, not 2"):
         write_bundle([reported(), reported()])
-    gone = JudgedRun(str(tmp_path / "gone"), None, reported().verdict)
+    gone = EvaluatedRun(str(tmp_path / "gone"), None, reported().verdict)
     with pytest.raises(UsageError, match=r"cannot bundle .*gone: No such file"):
         write_bundle([gone])
     with pytest.raises(UsageError, match="cannot read the bundle"):
@@ -341,7 +338,7 @@ def test_a_budget_of_an_earlier_place_is_not_asked_for(tmp_path: Path) -> None:
     budget = tmp_path / "budget.toml"
     budget.write_text("schema = 1\n")
     how = ReadOptions()
-    run = evaluate_path(tmp_path / "run", lambda path: load_with_options(path, how), budget, how)
+    run = evaluate_path(tmp_path / "run", budget, how)
     write_report(tmp_path / "b.zip", [run])
     budget.unlink()
     assert replayed(tmp_path / "b.zip").same
@@ -390,7 +387,7 @@ def test_a_file_of_a_run_directory_brings_all_of_it(etharness: Etharness, tmp_pa
     file = tmp_path / "b.zip"
     checked = etharness("check", tmp_path / "run/trace.etdp", "--report", file)
     manifest = open_bundle(file).manifest
-    assert manifest.judged == "run/trace.etdp"
+    assert manifest.evaluated == "run/trace.etdp"
     assert "run/result.json" in {entry.name for entry in manifest.files}
     assert etharness("replay", file).code == checked.code
 
@@ -398,7 +395,7 @@ def test_a_file_of_a_run_directory_brings_all_of_it(etharness: Etharness, tmp_pa
 def test_names_that_do_not_fit_into_an_archive_are_said(tmp_path: Path) -> None:
     trace = tmp_path / "a:b.etdp"
     trace.write_bytes(write_ed00(trace_of(RunSpec([EventSpec("relu", 10, 20)]))))
-    run = evaluate_path(trace, lambda path: load_with_options(path, ReadOptions()))
+    run = evaluate_path(trace)
     with pytest.raises(UsageError, match=r"cannot archive 'trace/a:b\.etdp'"):
         write_bundle([run])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -78,10 +79,10 @@ def never_take_a_tick(data: st.DataObject, made: Sound) -> None:
             item.start = item.end = run[-1].end
 
 
-def log_after_the_scope(data: st.DataObject, made: Sound) -> None:
-    _, place = data.draw(st.sampled_from(made.kernels))
+def log_after_a_later_one(data: st.DataObject, made: Sound) -> None:
     for run in made.runs:
-        run[place : place + 2] = run[place + 1], run[place]
+        end = run[-1].end - data.draw(st.integers(1, 4))
+        run.append(Logged("application", start=run[-1].start, end=end))
 
 
 def end_before_it_begins(data: st.DataObject, made: Sound) -> None:
@@ -123,14 +124,112 @@ def keep_it(data: st.DataObject, made: Sound) -> None:
 
 
 def do_something_else(data: st.DataObject, made: Sound) -> None:
-    place = data.draw(st.integers(0, len(made.runs[0]) - 1))
     run = data.draw(st.sampled_from(made.runs[1:]))
-    names = [item for item in run if item.name and item.name != "Method::execute"]
-    names[place % len(names)].name += "_other"
+    end = run[-1].end
+    run.insert(-1, Logged("application", start=end - 1, end=end))
 
 
 def end_fewer_runs(data: st.DataObject, made: Sound) -> None:
     made.completed = data.draw(st.integers(0, len(made.runs) - 1))
+
+
+def never_give_back(data: st.DataObject, made: Sound) -> None:
+    """Not even a free tells that frees are logged."""
+    end = 0
+    for run in made.runs:
+        run[:] = [item for item in run if item.allocator != TEMPORARY or item.size > 0]
+        for item in run:
+            if item.allocator == TEMPORARY:
+                item.offset, end = end, end + item.size
+    made.arena += end
+
+
+def in_every_run(change: Callable[[list[Logged], int], None]) -> Damage:
+    """A damage done to the same kernel of every execution, so that they are all alike."""
+
+    def damage(data: st.DataObject, made: Sound) -> None:
+        _, place = data.draw(st.sampled_from(made.kernels))
+        for run in made.runs:
+            change(run, place)
+
+    damage.__name__ = change.__name__
+    return damage
+
+
+@in_every_run
+def leave_out_an_instruction(run: list[Logged], place: int) -> None:
+    del run[place : place + 2]
+
+
+@in_every_run
+def repeat_an_instruction(run: list[Logged], place: int) -> None:
+    event, scope = run[place : place + 2]
+    after = replace(event, start=scope.end, end=scope.end), replace(scope, start=scope.end)
+    run[place + 2 : place + 2] = after
+
+
+@in_every_run
+def rename_a_kernel(run: list[Logged], place: int) -> None:
+    run[place].name += "_other"
+
+
+@in_every_run
+def call_a_kernel_a_delegate(run: list[Logged], place: int) -> None:
+    run[place + 1].name = "DELEGATE_CALL"
+
+
+@in_every_run
+def run_what_the_program_does_not_have(run: list[Logged], place: int) -> None:
+    run[place].instruction = run[place + 1].instruction = 99
+
+
+@in_every_run
+def run_behind_the_execution(run: list[Logged], place: int) -> None:
+    event, scope = run[place : place + 2]
+    for item in (event, scope):
+        item.start = item.end = run[-1].end + 1
+    run[:] = [*run[:place], *run[place + 2 :], event, scope]
+
+
+def exchange_two_instructions(data: st.DataObject, made: Sound) -> None:
+    one, other = data.draw(st.permutations(range(len(made.chains[0]))))[:2]
+    for run in made.runs:
+        for item in run:
+            numbers = {one: other, other: one}
+            item.instruction = numbers.get(item.instruction, item.instruction)
+
+
+def leave_out_a_kernels_event(data: st.DataObject, made: Sound) -> None:
+    """In the cold execution, which need not be like the others."""
+    run = made.runs[0]
+    del run[next(place for it, place in made.kernels if it is run)]
+
+
+def execute_twice_in_a_block(data: st.DataObject, made: Sound) -> None:
+    for run in made.runs:
+        run.append(replace(run[-1], start=run[-1].end))
+
+
+def lose_a_run(data: st.DataObject, made: Sound) -> None:
+    del made.runs[data.draw(st.integers(1, len(made.runs) - 1))]
+
+
+def plan_otherwise(data: st.DataObject, made: Sound) -> None:
+    item = next(item for item in made.loading if item.allocator == PLANNED)
+    item.size -= data.draw(st.integers(1, 500))
+
+
+def grow(data: st.DataObject, made: Sound) -> None:
+    size, end = data.draw(st.integers(1, 64)), 64
+    for run in made.runs:
+        now = run[-1].end - 1
+        run.insert(-1, Logged(allocator=METHOD, size=size, offset=end, start=now, end=now))
+        end += size
+    made.arena += end
+
+
+def overflow(data: st.DataObject, made: Sound) -> None:
+    made.stack = (4096 + data.draw(st.integers(0, 100)), 4096)
 
 
 def taken(made: Sound) -> list[tuple[list[Logged], int]]:
@@ -149,15 +248,29 @@ DAMAGES: list[tuple[str, Damage, bool | None]] = [
     ("I02", take_longer_than_the_call, True),
     ("I03", freeze, None),
     ("I03", never_take_a_tick, False),
-    ("I04", log_after_the_scope, None),
+    ("I04", log_after_a_later_one, None),
     ("I04", end_before_it_begins, None),
     ("I06", allocate_beyond_the_plan, None),
     ("I06", allocate_beyond_the_arena, True),
     ("I07", allocate_what_is_live, True),
     ("I08", free_what_is_not_live, None),
     ("I09", keep_it, True),
+    ("I09", never_give_back, True),
     ("I10", do_something_else, None),
     ("I12", end_fewer_runs, None),
+    ("I14", leave_out_an_instruction, None),
+    ("I14", repeat_an_instruction, None),
+    ("I14", rename_a_kernel, None),
+    ("I14", call_a_kernel_a_delegate, None),
+    ("I14", run_what_the_program_does_not_have, None),
+    ("I14", run_behind_the_execution, None),
+    ("I14", exchange_two_instructions, None),
+    ("I14", leave_out_a_kernels_event, None),
+    ("I14", execute_twice_in_a_block, None),
+    ("I15", lose_a_run, None),
+    ("I16", plan_otherwise, None),
+    ("I17", grow, None),
+    ("I18", overflow, None),
 ]
 
 

@@ -99,9 +99,9 @@ def test_a_decision_chooses_one_side_of_its_change(
     values = np.where(np.arange(count) < since, 100.0, 110.0)
     sound = ~failed
     made = decision(kind, since, since + covered, until)
-    earlier, judged = results(count + 1)[:-1], results(count + 1)[-1]
+    earlier, tested = results(count + 1)[:-1], results(count + 1)[-1]
     used = used_results(
-        made, judged, earlier, values, failed, _newest(sound, LEVEL_RESULTS), rolling=True
+        made, tested, earlier, values, failed, _newest(sound, LEVEL_RESULTS), rolling=True
     )
     holds = kind != "reopened" and (until is None or until >= count)
     nights = np.arange(count)
@@ -123,8 +123,8 @@ def test_without_a_decision_failed_nights_are_neither_baseline_nor_noise(
 ) -> None:
     flags = st.lists(st.booleans(), min_size=count, max_size=count)
     failed, baseline = (np.array(data.draw(flags)) for _ in range(2))
-    earlier, judged = results(count + 1)[:-1], results(count + 1)[-1]
-    used = used_results(None, judged, earlier, np.ones(count), failed, baseline, rolling=rolling)
+    earlier, tested = results(count + 1)[:-1], results(count + 1)[-1]
+    used = used_results(None, tested, earlier, np.ones(count), failed, baseline, rolling=rolling)
     assert (used.baseline == baseline).all()
     assert (used.noise == (~failed | baseline)).all(), "unless a person chose them"
     assert not used.shift.any()
@@ -164,9 +164,9 @@ def test_the_newest_decision_about_a_known_level_counts(
 
 @given(st.integers(0, 400), st.integers(-3, 3))
 def test_a_decision_holds_on_its_last_day(until: int, later: int) -> None:
-    judged = date(2026, 1, 1) + timedelta(days=until + later)
-    assert decision("ignored", 0, 0, until).holds_on(judged) == (later <= 0)
-    assert not decision("reopened", 0, 0, until).holds_on(judged)
+    tested = date(2026, 1, 1) + timedelta(days=until + later)
+    assert decision("ignored", 0, 0, until).holds_on(tested) == (later <= 0)
+    assert not decision("reopened", 0, 0, until).holds_on(tested)
 
 
 def _newest(chosen: np.ndarray, count: int) -> np.ndarray:

@@ -33,7 +33,7 @@ from harness.report.junit import junit_report
 from harness.report.markdown import markdown_report
 from harness.report.results import report_document
 from harness.report.run import print_run
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 from harness.strategies import executions
 from tests.support.pages import Page
 from tests.support.reported import FINISHED, unmet
@@ -69,7 +69,7 @@ names = st.one_of(
 
 
 @st.composite
-def judged_runs(draw: st.DrawFn) -> JudgedRun:
+def evaluated_runs(draw: st.DrawFn) -> EvaluatedRun:
     """A run with limits that hold or fail, with or without delegates, a history and a failure."""
     trace = _renamed(draw, draw(executions(max_operators=3, delegates=draw(st.booleans()))).trace)
     subject = Subject(trace, board="native", model="net.pte")
@@ -90,7 +90,7 @@ def judged_runs(draw: st.DrawFn) -> JudgedRun:
         failure = Failure(draw(kept), draw(kept), draw(kept))
         result = msgspec.structs.replace(FINISHED, exit_code=4, failure=failure)
     comparison = draw(st.none() | _comparisons(subject))
-    return JudgedRun(draw(names), subject, verdict, result, comparison=comparison)
+    return EvaluatedRun(draw(names), subject, verdict, result, comparison=comparison)
 
 
 def _renamed(draw: st.DrawFn, trace: Trace) -> Trace:
@@ -126,7 +126,7 @@ def _comparisons(draw: st.DrawFn, subject: Subject) -> HistoryComparison:
     )
 
 
-def on_terminal(run: JudgedRun) -> Shown:
+def on_terminal(run: EvaluatedRun) -> Shown:
     out = io.StringIO()
     print_run(Console(file=out, width=10_000), describe(run))
     lines = out.getvalue().splitlines()
@@ -152,7 +152,7 @@ def _plain_rows(lines: list[str]) -> Iterator[tuple[str, ...]]:
         yield name, *(line[begins[cell] : ends[cell]].strip() for cell in CELLS[1:])
 
 
-def in_html(run: JudgedRun) -> Shown:
+def in_html(run: EvaluatedRun) -> Shown:
     page = Page(html_report([run]))
     badge, headline = page.all("h1")[0][0], page.all("p")[0]
     assert "headline" in headline.get("class")
@@ -176,7 +176,7 @@ def in_html(run: JudgedRun) -> Shown:
     return Shown(f"{result}: {headline.text.rstrip(' ')}", operators, failed)
 
 
-def in_markdown(run: JudgedRun) -> Shown:
+def in_markdown(run: EvaluatedRun) -> Shown:
     tables: dict[str, list[list[str]]] = {}
     headings, text, rows = [], "", [[""]]
     for token in READER.parse(markdown_report([run]).decode()):
@@ -201,7 +201,7 @@ def in_markdown(run: JudgedRun) -> Shown:
     )
 
 
-def in_junit(run: JudgedRun) -> Shown:
+def in_junit(run: EvaluatedRun) -> Shown:
     [suite] = ET.fromstring(junit_report([run]))
     facts = [(item.get("name", ""), item.get("value", "")) for item in suite.iter("property")]
     operators = []
@@ -222,7 +222,7 @@ def in_junit(run: JudgedRun) -> Shown:
     return Shown(facts[0][1], operators, failed)
 
 
-def in_json(run: JudgedRun) -> Shown:
+def in_json(run: EvaluatedRun) -> Shown:
     [found] = json.loads(report_document([run]))["runs"]
     ns = [op["max"] for op in found["operators"] + found["scopes"] if op["unit"] == "ns"]
     unit = time_unit([value for value in ns if value is not None])
@@ -247,7 +247,7 @@ def in_json(run: JudgedRun) -> Shown:
     )
 
 
-RENDERERS: dict[str, Callable[[JudgedRun], Shown]] = {
+RENDERERS: dict[str, Callable[[EvaluatedRun], Shown]] = {
     "terminal": on_terminal,
     "HTML": in_html,
     "Markdown": in_markdown,
@@ -256,9 +256,9 @@ RENDERERS: dict[str, Callable[[JudgedRun], Shown]] = {
 }
 
 
-@given(judged_runs())
+@given(evaluated_runs())
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_all_reports_show_the_same_operators_failed_checks_and_verdict(run: JudgedRun) -> None:
+def test_all_reports_show_the_same_operators_failed_checks_and_verdict(run: EvaluatedRun) -> None:
     assert run.subject is not None
     shown = {name: render(run) for name, render in RENDERERS.items()}
     names = {printable(op.name) for op in run.subject.operators}
@@ -271,9 +271,9 @@ def test_all_reports_show_the_same_operators_failed_checks_and_verdict(run: Judg
         assert found.verdict.startswith("PASS") == run.passed, name
 
 
-@given(judged_runs())
+@given(evaluated_runs())
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_all_reports_show_the_same_changes_against_history(run: JudgedRun) -> None:
+def test_all_reports_show_the_same_changes_against_history(run: EvaluatedRun) -> None:
     changes = describe(run).changes
     rows = () if changes is None else changes.changed[:10]
     out = io.StringIO()

@@ -16,7 +16,7 @@ from harness.records.clock_domain import ClockDomain
 from harness.records.result import TargetRecord
 from harness.records.trace import Trace
 from harness.report.html import html_report
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 from harness.strategies import device_logs, traces
 from tests.support.compared import with_history
 from tests.support.logs import CompactLog
@@ -40,10 +40,10 @@ texts = st.one_of(st.sampled_from(HOSTILE), st.text(st.characters(), max_size=20
 @settings(max_examples=25, deadline=None)
 def test_any_trace_gives_a_sound_page(trace: Trace) -> None:
     subject = Subject(trace)
-    run = JudgedRun("a file", subject, evaluate(subject))
+    run = EvaluatedRun("a file", subject, evaluate(subject))
     data = html_report([run])
     Page(data).assert_sound()
-    assert html_report([JudgedRun("a file", Subject(trace), run.verdict)]) == data
+    assert html_report([EvaluatedRun("a file", Subject(trace), run.verdict)]) == data
 
 
 @given(device_logs())
@@ -51,7 +51,7 @@ def test_any_trace_gives_a_sound_page(trace: Trace) -> None:
 def test_any_device_log_gives_a_sound_page(log: CompactLog) -> None:
     trace = read_log(log.image(), [ClockDomain("cpu", Fraction(10**9), 32)])
     subject = Subject(trace)
-    Page(html_report([JudgedRun("a file", subject, evaluate(subject))])).assert_sound()
+    Page(html_report([EvaluatedRun("a file", subject, evaluate(subject))])).assert_sound()
 
 
 @given(texts, texts, texts)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from harness.config.toml_file import Document, Keys, key_offsets, read_document
 from harness.errors import UsageError
-from harness.resources import data_directory
+from harness.files import data_directory
 
 TEXTS = st.text(st.sampled_from("ab=[]{}#.,'\" \t\\é\n"), max_size=6)
 BARE = st.text(st.sampled_from("abz09_-"), min_size=1, max_size=3)

@@ -13,7 +13,7 @@ import pytest
 from harness.config.board import board_names
 from harness.decode.device_log_format import HEADER_SIZE
 from harness.errors import TargetError
-from harness.resources import data_directory
+from harness.files import data_directory
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
 from tests.conftest import MODELS, CommandResult

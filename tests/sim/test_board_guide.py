@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.config.board import board_names, load_board
-from harness.resources import data_directory
+from harness.files import data_directory
 
 pytestmark = pytest.mark.sim
 

@@ -31,7 +31,7 @@ from harness.runs.add_results import add_reported
 from harness.runs.baseline import HistoryRef
 from harness.runs.bundle import Manifest, Packed, pack, unpack
 from harness.runs.directory import RunDirectory
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
 from harness.runs.source import load_source
@@ -82,7 +82,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
             **options,
         )
 
-        def ended(reported: JudgedRun) -> None:
+        def ended(reported: EvaluatedRun) -> None:
             add_reported(store, reported)
             write_report(home / f"{name}.zip", [reported])
 

@@ -20,9 +20,9 @@ from harness.decode.ed00 import read_ed00
 from harness.errors import DeviceRefusedError
 from harness.link.wire import Region
 from harness.records.trace import NO_NAME, Kind, Trace
+from harness.runs.device_data import from_bytes, to_bytes
 from harness.runs.request import RunRequest
 from harness.runs.run import FinishedRun, run_model
-from harness.runs.tensors import from_bytes, to_bytes
 from tests.conftest import FIXTURES, MODELS
 from tests.support.boards import started
 
@@ -238,7 +238,10 @@ def test_a_board_without_the_backend_names_it_before_anything_runs() -> None:
 
 @on_boards
 def test_a_method_may_be_loaded_again_and_again(board: str) -> None:
-    model = (MODELS / "npu_int.pte").read_bytes()
+    model, other = ((MODELS / f"{name}.pte").read_bytes() for name in ("npu_int", "npu_str"))
+    sizes = set()
     with started(board) as bench:
-        sizes = {bench.session.load_model(model).method_bytes for _ in range(3)}
+        for _ in range(3):
+            sizes.add(bench.session.load_model(model).method_bytes)
+            bench.session.load_model(other)
     assert len(sizes) == 1

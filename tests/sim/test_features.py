@@ -116,5 +116,5 @@ def test_the_command_line_chooses_the_method(
 
     refused = etharness(*arguments, "--method", "decode")
     assert refused.code == 2
-    assert "decode: no such method; there are encode, forward" in refused.err
+    assert "decode: method not found; available: encode, forward" in refused.err
     assert "--method" in refused.err

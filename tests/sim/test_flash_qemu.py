@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from harness.config.board import board_names, load_board
+from harness.files import data_directory
 from harness.lab.flash_plan import FlashRequest, HowToFlash
 from harness.lab.flashing import flash_board
-from harness.resources import data_directory
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
 from harness.target.build import build_firmware

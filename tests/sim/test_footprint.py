@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.config.board import load_board
-from harness.resources import data_directory
+from harness.files import data_directory
 from harness.target.build import build_firmware, firmware_sizes
 
 pytestmark = pytest.mark.sim
@@ -21,7 +21,7 @@ TRACER_RAM = 512
 
 def test_tracer_and_link_are_small() -> None:
     board, _ = load_board(BOARD)
-    parts = firmware_sizes(build_firmware(board), board.build.preset)
+    parts = firmware_sizes(build_firmware(board))
     size = {part.part: part for part in parts}
     assert 0 < size["tracer"].text <= TRACER_TEXT
     link = sum(size[part].text for part in ("link", "serial"))

@@ -13,9 +13,9 @@ import pytest
 
 from harness.config.unit import Unit, UsbPort, find_unit
 from harness.errors import Owner
-from harness.lab.health import examine, heal
-from harness.lab.health.examination import best_rate
-from harness.lab.leases import hold
+from harness.lab.health import best_rate, examine
+from harness.lab.repair import heal
+from harness.lab.units import hold
 from harness.records.lab import Health, RateQuality
 from tests.conftest import CommandResult
 from tests.sim.test_postmortem import crashed_native
@@ -135,7 +135,7 @@ def test_what_a_crash_has_left_is_told_and_stays(board: str) -> None:
             assert parts(health) == WELL | {"crash": "warn"}
             assert health.healthy
             [crash] = [each for each in health.findings if each.part == "crash"]
-            assert crash.said.startswith("the board has the postmortem of a crash: ")
+            assert crash.message.startswith("the board has the postmortem of a crash: ")
             assert crash.owner is Owner.PRODUCT
             assert health.rates[0].down_bytes_s is None, "a run would make it forget"
 
@@ -156,7 +156,7 @@ def test_a_device_that_does_not_answer(
     assert (health.exit_code, health.owner) == (75, owner)
     assert health.failure is not None
     assert health.failure.part == "answer"
-    assert why in health.failure.said
+    assert why in health.failure.message
 
 
 def test_a_unit_that_is_not_to_be_asked(board: str) -> None:
@@ -205,7 +205,7 @@ def test_a_unit_that_somebody_else_holds(board: str) -> None:
         thread.join()
     assert (health.exit_code, health.owner) == (75, Owner.HOST)
     assert health.failure is not None
-    assert "held by" in health.failure.said
+    assert "already in use by" in health.failure.message
 
 
 def test_a_board_with_another_clock(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_a_board_that_answers_is_reset_before_its_power_is_taken(tmp_path: Path)
         unit = Unit("n", board_file(tmp_path, hz=8_000_000), port=port)
         healed = heal(unit, examine(unit))
     assert [step.step for step in healed.healing] == ["open again", "reset"]
-    assert healed.healing[1].said == "board reset, and answers again"
+    assert healed.healing[1].outcome == "board reset, and answers again"
     assert not healed.healthy
 
 

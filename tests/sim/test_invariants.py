@@ -16,7 +16,7 @@ from tests.conftest import FIXTURES, MODELS, CommandResult
 pytestmark = pytest.mark.sim
 Etharness = Callable[..., CommandResult]
 
-KERNELS = {"I01", "I02", "I03", "I04", "I05", "I06", "I07", "I08", "I10", "I12"}
+KERNELS = {f"I{number:02}" for number in (*range(1, 9), 10, 12, *range(14, 19))}
 DELEGATE = KERNELS | {"I09"}
 
 
@@ -37,7 +37,7 @@ DELEGATE = KERNELS | {"I09"}
             "native",
             "kws_int8",
             {"profile": ProfilingLevel.METHOD_ONLY},
-            KERNELS - {"I01", "I02", "I05"},
+            KERNELS - {"I01", "I02", "I05", "I14"},
         ),
         ("qemu-mps2-an385", "npu_int", {}, DELEGATE),
         ("qemu-mps2-an385", "state", {"values": DebugLevel.PROGRAM_OUTPUTS}, KERNELS),

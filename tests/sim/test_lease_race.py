@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.config.unit import Unit
-from harness.lab.leases import hold
+from harness.lab.units import hold
 from harness.target.lease.holding import open_registry
 from harness.target.lease.records import unit_key
 
@@ -21,7 +21,7 @@ PROCESSES = 6
 TURNS = 25
 _RACER = """
 import os, random, sys, time
-from harness.lab.leases import hold
+from harness.lab.units import hold
 from harness.config.unit import Unit
 
 log, seed, turns = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

@@ -12,9 +12,9 @@ import pytest
 from harness.decode.ed00 import read_ed00
 from harness.link.wire import Region, State
 from harness.records.trace import Kind, Trace
+from harness.runs.device_data import from_bytes, to_bytes
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
-from harness.runs.tensors import from_bytes, to_bytes
 from tests.conftest import FIXTURES, MODELS
 from tests.support.boards import native_board, started
 

@@ -11,10 +11,10 @@ from xml.etree import ElementTree as ET
 import jsonschema
 import pytest
 
+from harness.files import data_directory
 from harness.history import open_store
 from harness.nightly import folder as nightly_folder
 from harness.nightly.journal import JOURNAL, Stored, read_journal
-from harness.resources import data_directory
 from tests.conftest import CommandResult
 from tests.support.nights import written_plan
 from tests.support.postgresql import Server
@@ -131,7 +131,7 @@ def test_two_nights(plan: Path, etharness: Etharness, monkeypatch: pytest.Monkey
     assert not document["troubles"]
     assert f"added the results of {old.name} to the history" in document["notes"]
     assert_follows_its_schema(document)
-    assert_sides(document["sides"])
+    assert_arms(document["arms"])
     assert_reports(new, document)
     [entry] = document["quarantine"]
     assert (entry["state"], entry["excused"], entry["passes"]) == ("applies", 2, 0)
@@ -174,14 +174,14 @@ def assert_follows_its_schema(document: dict[str, Any]) -> None:
     jsonschema.validate(document, schema, cls=jsonschema.Draft202012Validator)
 
 
-def assert_sides(sides: list[dict[str, Any]]) -> None:
-    compared = {(s["model"], s["before"], s["after"]) for s in sides}
+def assert_arms(arms: list[dict[str, Any]]) -> None:
+    compared = {(s["model"], s["before"], s["after"]) for s in arms}
     assert compared == {
         (model, before, after)
         for model in ("small_int8", "functions")
         for before, after in (("old", "new"), ("last:20", "old"), ("last:20", "new"))
     }
-    for side in sides:
+    for side in arms:
         if side["before"] == "old":
             assert side["units"] == ["a"]
             assert sum(side["counts"].values()) >= 20
@@ -189,7 +189,7 @@ def assert_sides(sides: list[dict[str, Any]]) -> None:
 
 def assert_reports(folder: Path, document: dict[str, Any]) -> None:
     root = ET.parse(folder / "r.xml").getroot()
-    assert root[0].get("tests") == str(4 + len(document["sides"]))
+    assert root[0].get("tests") == str(4 + len(document["arms"]))
     assert root[0].get("failures") == "0"
     assert root[0].get("skipped") == "2"
     report = json.loads((folder / "r.json").read_text())

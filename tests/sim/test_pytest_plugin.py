@@ -217,7 +217,7 @@ def test_a_run_that_fails_fails_its_tests_without_a_stack_once(project: pytest.P
     [kept] = run_directories(base)
     reason = [line for line in result.outlines if line.startswith("UsageError: cannot run ")]
     assert len(reason) == 3
-    assert "no such method; there are forward" in reason[0]
+    assert "method not found; available: forward" in reason[0]
     assert result.outlines.count("  try: select another method with --method") == 3
     assert result.outlines.count(f"kept in: {base}/etharness/{kept}") == 3
     assert not any("/harness/" in line for line in result.outlines if str(base) not in line)
@@ -337,7 +337,7 @@ def test_a_unit_that_another_process_holds_is_waited_for_until_the_deadline(
             f"--etharness-port={serial_unit}", "--etharness-wait=0.2"
         )
     result.assert_outcomes(errors=2)
-    said = [line for line in result.outlines if "was not free within 0.2 s: it is held by " in line]
+    said = [line for line in result.outlines if "within 0.2 s: already in use by " in line]
     assert len(said) == 2
     assert all(line.endswith(f" (a test), process {holder.pid} (-c)") for line in said), said
 
@@ -383,7 +383,7 @@ def test_the_command_line_and_tests_share_a_unit(
         )
         assert waiting.stderr is not None
         said = waiting.stderr.readline()
-    assert f"waiting up to 60 s for {serial_unit}, held by " in said
+    assert f"waiting up to 60 s for {serial_unit}, already in use by " in said
     assert f" (a test), process {holder.pid} (-c)" in said
     waiting.communicate(timeout=60)
     assert waiting.returncode == 0

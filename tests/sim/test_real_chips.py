@@ -15,7 +15,7 @@ from harness.flash.image import read_image
 from harness.lab.postmortem import fetch
 from harness.link.session import Session
 from harness.link.wire import Region, Reset
-from harness.runs.tensors import from_bytes, to_bytes
+from harness.runs.device_data import from_bytes, to_bytes
 from harness.target.build import image_size
 from tests.conftest import MODELS
 from tests.support.boards import once
@@ -65,7 +65,7 @@ def test_the_image_lies_where_the_chip_looks_for_it(name: str) -> None:
     assert reset & 1
     vectors = 4 * (16 + chip.irq + 1)
     assert chip.vectors % (1 << (vectors - 1).bit_length()) == 0  # Armv7-M B3.2.5, VTOR
-    size, memory = image_size(firmware, firmware.preset), board.memory
+    size, memory = image_size(firmware), board.memory
     assert memory is not None
     assert memory.code is not None
     assert size.text + size.data <= memory.code == flash.start + flash.size - chip.vectors

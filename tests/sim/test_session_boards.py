@@ -35,6 +35,31 @@ def test_a_board_that_refused_models_runs_the_next_one(name: str) -> None:
         assert bench.session.run(2, timeout_s=60).completed == 2
 
 
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_model_that_the_board_holds_is_not_uploaded_again(name: str) -> None:
+    model, other = KWS.read_bytes(), (MODELS / "small_int8.pte").read_bytes()
+
+    def sent_for(data: bytes) -> int:
+        before = bench.session.statistics.bytes_sent
+        info = bench.session.load_model(data)
+        bench.session.set_input(0, bytes(info.inputs[0].nbytes))
+        assert bench.session.run(1, timeout_s=60).completed == 1
+        outputs.append(bench.session.read(Region.OUTPUT))
+        return bench.session.statistics.bytes_sent - before
+
+    outputs: list[bytes] = []
+    with started(name, deadline_s=60) as bench:
+        first, second = sent_for(model), sent_for(model)
+        assert first > len(model)
+        assert second < first - len(model)
+        assert outputs[0] == outputs[1]
+        assert sent_for(other) > len(other)
+        assert sent_for(model) > len(model)
+        assert outputs[3] == outputs[0]
+        bench.session.reset(Reset.SESSION)
+        assert sent_for(model) > len(model)
+
+
 @pytest.mark.parametrize("name", ["native", "qemu-mps2-an385", *INT8_MODELS_THAT_FIT])
 def test_a_board_that_reboots_on_purpose_is_greeted_again(name: str) -> None:
     with started(name) as bench:
@@ -111,7 +136,7 @@ class TestMisbehaviour:
     def test_death_in_an_upload(self, native: Bench) -> None:
         kill = once(lambda: os.kill(native.target.pid, signal.SIGKILL))
         with pytest.raises(TargetError, match="was killed by SIGKILL"):
-            native.session.load_model(KWS.read_bytes(), progress=kill)
+            native.session.load_model((MODELS / "ic_int8.pte").read_bytes(), progress=kill)
 
     def test_death_in_a_download(self, native: Bench) -> None:
         native.session.run(200, timeout_s=10)

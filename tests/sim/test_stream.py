@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import LinkError
-from harness.resources import data_directory
+from harness.files import data_directory
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
 from harness.runs.source import load_source

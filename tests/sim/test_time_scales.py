@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.resources import data_directory
+from harness.files import data_directory
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
 from tests.conftest import MODELS, CommandResult

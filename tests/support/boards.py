@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.config.board import load_board
+from harness.files import data_directory
 from harness.link.session import Session
 from harness.link.transports import Transport
-from harness.resources import data_directory
-from harness.target import start_target
 from harness.target.build import build_firmware
-from harness.target.process import ProcessTarget
+from harness.target.start import ProcessTarget, start_target
 
 INT8_MODELS_THAT_FIT = {
     "qemu-lm3s6965evb": ("small_int8",),

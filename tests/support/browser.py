@@ -16,7 +16,7 @@ from harness.check.subject import Subject
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
 from harness.report.html import html_report
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 from tests.support.compared import with_history
 from tests.support.reported import FINISHED, failed_run, held, unmet
 from tests.support.traces import EventSpec, RunSpec, trace_of
@@ -66,7 +66,9 @@ def pages(directory: Path) -> dict[str, Path]:
     wide = "a line of the console " * 20 + "\nend"
     full = replace(with_history(network()), verdict=Verdict(checks), console=wide)
     other = msgspec.structs.replace(FINISHED, board="another-board-with-a-rather-long-name")
-    passed = JudgedRun("out/good", Subject(network(), model="net.pte"), Verdict((held(),)), other)
+    passed = EvaluatedRun(
+        "out/good", Subject(network(), model="net.pte"), Verdict((held(),)), other
+    )
     found = {"run": [full], "night": [full, passed, failed_run("port gone")]}
     for name, runs in found.items():
         (directory / f"{name}.html").write_bytes(html_report(runs))

@@ -52,7 +52,17 @@ def call(*arguments: Any, accepts: str = "") -> Call:
 
 def fresh(arguments: list[Any]) -> list[Any]:
     """The same arguments for another program: outputs know their place in one."""
-    return [replace(value) if isinstance(value, Out) else value for value in arguments]
+    return [_fresh(argument) for argument in arguments]
+
+
+def _fresh(argument: Any) -> Any:
+    match argument:
+        case Out():
+            return replace(argument)
+        case TensorList():
+            return TensorList([_fresh(item) for item in argument.tensors])
+        case _:
+            return argument
 
 
 def _spoil(argument: Any) -> Iterator[tuple[str, Any]]:
@@ -64,6 +74,10 @@ def _spoil(argument: Any) -> Iterator[tuple[str, Any]]:
             yield from (("range", limit) for limit in (HUGE, -HUGE))
         case str():
             yield "text", argument + "x"
+        case [float(), *_]:
+            yield "length", argument[:-1]
+            for limit in (float("nan"), float("inf"), -1.0, 1e300):
+                yield "range", [limit, *argument[1:]]
         case list():
             yield "length", argument + [1] * 9
             yield from _spoil_items(argument)
@@ -75,7 +89,7 @@ def _spoil_tensors(argument: TensorList | Out | Array) -> Iterator[tuple[str, An
     match argument:
         case TensorList():
             for index, tensor in enumerate(argument.tensors):
-                for what, other in _spoil_array(tensor):
+                for what, other in [] if tensor is None else _spoil_tensors(tensor):
                     tensors = [*argument.tensors]
                     tensors[index] = other
                     yield what, TensorList(tensors)

@@ -11,11 +11,11 @@ from harness.check.history.settings import HistoryLimits
 from harness.check.subject import Subject
 from harness.records.trace import Trace
 from harness.records.verdict import Verdict
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 from tests.support.reported import FINISHED, SMALL, unmet
 
 
-def with_history(trace: Trace = SMALL, shift: float = 1.5) -> JudgedRun:
+def with_history(trace: Trace = SMALL, shift: float = 1.5) -> EvaluatedRun:
     """A run whose first number has become larger in its history of 20 results."""
     subject = Subject(trace)
     now = measure(subject)
@@ -80,5 +80,5 @@ def with_history(trace: Trace = SMALL, shift: float = 1.5) -> JudgedRun:
         numbers=(worse, *same),
         notes=("one result was left out",),
     )
-    run = JudgedRun("a", subject, Verdict((unmet("H01"),)), FINISHED)
+    run = EvaluatedRun("a", subject, Verdict((unmet("H01"),)), FINISHED)
     return replace(run, history=history, comparison=comparison)

@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 
-from harness.resources import data_directory
+from harness.files import data_directory
 
 
 def document(command: str, out: str) -> Any:

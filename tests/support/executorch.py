@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from harness.resources import data_directory
+from harness.files import data_directory
 from harness.target.build import cxx_compiler, find_executorch
 
 FIRMWARE = data_directory("firmware_stub")

@@ -13,14 +13,13 @@ import msgspec
 import pytest
 
 from harness.config.board import load_board
+from harness.files import data_directory
 from harness.flash.execute import Log, run_steps
 from harness.flash.image import Image, ImageFormat, Segment
 from harness.flash.tool import Job
 from harness.flash.tools import TOOLS
-from harness.resources import data_directory
-from harness.target import start_target
 from harness.target.build import build_firmware
-from harness.target.process import ProcessTarget
+from harness.target.start import ProcessTarget, start_target
 
 ROOT = Path(__file__).parents[2]
 TOOLS_OF_PIP = ROOT / ".venv-flash/bin"

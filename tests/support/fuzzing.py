@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from random import Random
 
-from harness.resources import data_directory
+from harness.files import data_directory
 from harness.target.build import build_directory, build_preset
 
 SEED = 20261121

@@ -24,13 +24,6 @@ class Tensor:
 
 
 @dataclass
-class TensorList:
-    """A list of tensors."""
-
-    tensors: Sequence[Array | Tensor]
-
-
-@dataclass
 class Out:
     """An output to be filled. With ``room``, each size is dynamic and may be as much larger."""
 
@@ -56,6 +49,22 @@ class Out:
         return flat.reshape([self.shape[dim] for dim in order]).transpose(np.argsort(order))
 
 
+@dataclass
+class TensorList:
+    """A list of tensors, of outputs, or of tensors and None."""
+
+    tensors: Sequence[Array | Tensor | Out | None]
+
+
+def outputs(arguments: Sequence[object]) -> list[Out]:
+    """All outputs among the arguments, also those in lists."""
+    found: list[Out] = []
+    for value in arguments:
+        items = value.tensors if isinstance(value, TensorList) else [value]
+        found += [item for item in items if isinstance(item, Out)]
+    return found
+
+
 def scalar(program: ProgramBuilder, value: bool | int | float | str | None) -> int:
     """Append a value that is neither tensor nor list."""
     match value:
@@ -77,7 +86,10 @@ def argument(program: ProgramBuilder, value: object) -> int:
         case None | bool() | int() | float() | str():
             return scalar(program, value)
         case TensorList():
-            return program.tensors(*(argument(program, tensor) for tensor in value.tensors))
+            numbers = [-1 if item is None else argument(program, item) for item in value.tensors]
+            return program.tensors(*numbers, optional=-1 in numbers)
+        case [float(), *_]:
+            return program.floats(*value)
         case list():
             return program.integers(*value)
         case Tensor():
@@ -99,7 +111,7 @@ def argument(program: ProgramBuilder, value: object) -> int:
 
 def one_call(operator: str, arguments: Sequence[object]) -> bytes:
     """A program of one call, of an operator by its whole name, that gives its outputs."""
-    outs = [value for value in arguments if isinstance(value, Out)]
+    outs = outputs(arguments)
     planned = 0
     for out in outs:
         out.place = planned
@@ -116,7 +128,7 @@ def run_all(library: ct.CDLL, operator: str, *arguments: object) -> list[Array]:
 
     They are indexed as PyTorch indexes them.
     """
-    outs = [value for value in arguments if isinstance(value, Out)]
+    outs = outputs(arguments)
     loaded = load(library, one_call(operator if "." in operator else f"{operator}.out", arguments))
     loaded.execute()
     return [out.arrange(loaded.output(index)) for index, out in enumerate(outs)]

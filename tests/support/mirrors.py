@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from harness.resources import data_directory
+from harness.files import data_directory
 from harness.target.build import compiler_for
 
 INCLUDE = data_directory("firmware_stub") / "include"

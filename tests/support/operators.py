@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.support import aten_operators
 from tests.support.calls import Call, call
 from tests.support.kernels import Array, Out, TensorList
 from tests.support.runtime import DTYPES
@@ -280,9 +281,15 @@ DIM_ORDER = {
     ),
 }
 CALLS = {
-    **{f"aten::{name}": value for name, value in (ATEN | TRUTHS | ELEMENTWISE).items()},
+    **{
+        f"aten::{name}": value
+        for name, value in (ATEN | TRUTHS | ELEMENTWISE | aten_operators.ATEN).items()
+    },
     **{f"cortex_m::{name}": value for name, value in CORTEX_M.items()},
-    **{f"quantized_decomposed::{name}": value for name, value in DECOMPOSED.items()},
+    **{
+        f"quantized_decomposed::{name}": value
+        for name, value in (DECOMPOSED | aten_operators.QUANTIZED).items()
+    },
     **{f"dim_order_ops::{name}": value for name, value in DIM_ORDER.items()},
     **prims("add eq floordiv ge gt le lt mod mul sub sym_max sym_min truediv", 7, 2, 0),
     **prims("ceil neg round sym_float sym_int sym_not trunc", 7, 0),

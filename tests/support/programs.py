@@ -67,6 +67,10 @@ class ProgramBuilder:
         items = [self.value("int", ("i64", number)) for number in numbers]
         return self._append(VALUE_TYPES["int_list"], self._table([(0, self._vector(items, "i64"))]))
 
+    def floats(self, *numbers: float) -> int:
+        table = self._table([(0, self._vector(numbers, "f64"))])
+        return self._append(VALUE_TYPES["double_list"], table)
+
     def tensors(self, *numbers: int, optional: bool = False) -> int:
         kind = VALUE_TYPES["tensor_list"] + (1 if optional else 0)
         return self._append(kind, self._table([(0, self._vector(numbers, "i32"))]))

@@ -11,7 +11,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from harness.config.board import load_board
-from harness.resources import data_directory
+from harness.files import data_directory
 from harness.target.build import Firmware, build_directory, build_preset, source_digest
 
 _DEADLINE_S = 280.0

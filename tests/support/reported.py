@@ -1,4 +1,4 @@
-"""Judged runs for tests of reports."""
+"""Evaluated runs for tests of reports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.check.subject import Subject
 from harness.records.result import Failure, Result
 from harness.records.trace import Trace
 from harness.records.verdict import Check, Verdict, check
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 from tests.support.traces import EventSpec, RunSpec, trace_of
 
 FINISHED = Result(
@@ -43,13 +43,15 @@ def reported(
     trace: Trace | None = SMALL,
     result: Result | None = FINISHED,
     directory: Path | None = None,
-) -> JudgedRun:
+) -> EvaluatedRun:
     """A run with these checks."""
     subject = None if trace is None else Subject(trace)
-    return JudgedRun(title, subject, Verdict(checks), result, directory=directory)
+    return EvaluatedRun(title, subject, Verdict(checks), result, directory=directory)
 
 
-def failed_run(message: str = "gone", *, kind: str = "LinkError", exit_code: int = 75) -> JudgedRun:
+def failed_run(
+    message: str = "gone", *, kind: str = "LinkError", exit_code: int = 75
+) -> EvaluatedRun:
     """A run that ended before it had a trace."""
     failure = Failure(kind, message, "try again")
     result = replace(FINISHED, exit_code=exit_code, failure=failure, runs_completed=0)

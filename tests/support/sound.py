@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from harness.check.subject import Subject
 from harness.decode.device_log import read_log
 from harness.records.clock_domain import ClockDomain
+from harness.records.result import InstructionRecord
 from tests.support.logs import CompactLog
 
 CPU_HZ = 100_000_000
@@ -48,7 +49,10 @@ class Sound:
     ratio: int
     planned: dict[str, int] = field(default_factory=dict)
     arena: int = 0
+    requested: int = 0
     completed: int = 0
+    chains: tuple[tuple[InstructionRecord, ...], ...] = ()
+    stack: tuple[int, int] = (0, 0)
 
     @property
     def kernels(self) -> list[tuple[list[Logged], int]]:
@@ -73,7 +77,7 @@ class Sound:
     def image(self, tracer: int = 0) -> bytes:
         """The device's log, of a tracer."""
         log = CompactLog()
-        log.tracer = tracer
+        log.tracer, log.stack = tracer, self.stack
         log.block("Default")
         for name in ("method", "planned_1", "temporary"):
             log.allocator(name)
@@ -96,8 +100,9 @@ class Sound:
             probe=Fraction(5),
             planned=self.planned,
             arena_capacity=self.arena,
-            runs_requested=len(self.runs),
+            runs_requested=self.requested,
             runs_completed=self.completed,
+            chains=self.chains,
         )
 
     def _write(self, log: CompactLog, record: Logged) -> None:
@@ -117,7 +122,7 @@ class Sound:
 
     def _reading(self, time: int) -> int:
         now = self.origin - time if self.down else self.origin + time
-        return now % 2**self.bits
+        return now % (1 << self.bits)
 
 
 GAPS = st.integers(2, 40)
@@ -158,7 +163,17 @@ def sound(draw: st.DrawFn, *, delegated: bool | None = None) -> Sound:
         ratio=ratio,
         planned={"planned_1": 512},
         arena=64 + 512 + max(sizes),
+        requested=len(runs),
         completed=len(runs),
+        chains=(
+            tuple(
+                InstructionRecord("delegate", "Backend")
+                if delegate
+                else InstructionRecord("kernel", f"test::{number}")
+                for number, delegate in enumerate(instructions)
+            ),
+        ),
+        stack=(draw(st.integers(0, 4095)), 4096),
     )
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.inspector.values import tensor_array
+from harness.analyze.values import tensor_array
 from harness.records.trace import Kind, TensorValue, Trace
 
 

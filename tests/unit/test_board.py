@@ -16,7 +16,7 @@ from harness.config.board import (
     load_board,
 )
 from harness.errors import UsageError
-from harness.resources import data_directory
+from harness.files import data_directory
 from tests.support.boards import INT8_MODELS_THAT_FIT
 
 NATIVE = (data_directory("boards") / "native.toml").read_text()
@@ -72,7 +72,9 @@ def test_the_key_that_was_meant_is_suggested(tmp_path: Path) -> None:
     path.write_text(NATIVE.replace("bits = 32", "bit = 32"))
     with pytest.raises(UsageError) as raised:
         load_board(str(path))
-    assert raised.value.hint.startswith("did you mean 'bits'? known here: bits, hz, source")
+    assert raised.value.hint.startswith(
+        "did you mean 'bits'? known here: bits, hz, monotonic, source"
+    )
 
 
 def test_a_missing_board_file_is_named() -> None:

@@ -15,8 +15,8 @@ from harness.check.budget import load_budget
 from harness.check.evaluate import evaluate
 from harness.check.rules import Rules
 from harness.check.subject import Subject
+from harness.files import data_directory
 from harness.records.verdict import Check
-from harness.resources import data_directory
 from harness.runs.source import load_source
 from tests.conftest import FIXTURES
 

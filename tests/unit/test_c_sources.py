@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.resources import data_directory
+from harness.files import data_directory
 
 STUB = data_directory("firmware_stub")
 ROOT = STUB.parent

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from harness.check.pages import SECTIONS, explain, index
+from harness.files import data_directory
 from harness.records.check_codes import CODES
 from harness.report.checks import print_pages
-from harness.resources import data_directory
 from tests.conftest import CommandResult
 from tests.support.documents import document
 

@@ -69,6 +69,7 @@ def test_help_pages_are_plain_and_fit_80_columns(
     monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = etharness(*words, "--help")
     assert code == 0
+    assert etharness(*words, "-h").out == out
     assert out.isascii()
     assert "\x1b" not in out
     assert max(map(len, out.splitlines())) <= 80

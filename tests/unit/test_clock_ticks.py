@@ -44,6 +44,24 @@ def test_one_tick_across_the_wrap_at_any_width(bits: int, down: bool) -> None:
     assert timeline.origins == (start,)
 
 
+@pytest.mark.parametrize("down", [False, True])
+@pytest.mark.parametrize("bits", [24, 32, 48])
+def test_a_monotonic_counter_never_steps_back(bits: int, down: bool) -> None:
+    """An event that ends a tick before it starts, and one that ends a tick before the one above."""
+    readings = [10, 9, 8] if not down else [8, 9, 10]
+    loose = ClockDomain("c", None, bits, down)
+    strict = ClockDomain("c", None, bits, down, monotonic=True)
+    starts, ends = [readings[0], readings[2]], [readings[1], readings[2]]
+    wrap = 2**bits
+    stepping = unwrap(profile_trace(starts, ends, loose))
+    assert (stepping.end - stepping.start).tolist() == [-1, 0]
+    assert np.diff(stepping.end).tolist() == [-1]
+    forward = unwrap(profile_trace(starts, ends, strict))
+    assert (forward.end - forward.start).tolist() == [wrap - 1, 0]
+    assert np.diff(forward.end).tolist() == [wrap - 1]
+    assert (forward.backward_steps, forward.reversed_events) == ((0,), (0,))
+
+
 def test_each_event_is_measured_on_its_own_clock() -> None:
     trace = Trace.unset(
         3, blocks=[Block("", 0, 3)], clocks=[UP32, ClockDomain("npu", None, 16, down=True)]

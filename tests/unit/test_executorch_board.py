@@ -11,7 +11,7 @@ from harness.errors import DeviceRefusedError, UsageError
 from harness.link.values import TargetInfo
 from harness.link.wire import Region, Status
 from harness.records.clock_domain import HOST_NANOSECONDS
-from harness.runs.collect import pull_trace
+from harness.runs.device_data import pull_trace
 from harness.runs.directory import RunDirectory
 from harness.runs.source import load_source
 from harness.target import build

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from harness.config.board import board_names, load_board
 from harness.errors import InfrastructureError, UsageError
+from harness.files import data_directory
 from harness.flash.image import Image, ImageFormat, Segment
 from harness.flash.probes import Probe, choose_probe, connected, parse_selector
-from harness.flash.selection import check_flash, choose_tool
 from harness.flash.tool import Job
-from harness.flash.tools import TOOLS
-from harness.resources import data_directory
+from harness.flash.tools import TOOLS, check_flash, choose_tool
 
 ELF = Image(
     Path("/i/f.elf"), ImageFormat.ELF, (Segment(0x800_0000, b"code"), Segment(0x800_0010, b"d")), ""
@@ -242,8 +241,8 @@ def board_file(directory: Path, flash: str) -> Path:
     [
         ('order = ["opnocd"]', "did you mean 'openocd'"),
         ("order = []\n[flash.options.jlnik]\na = 1", "did you mean 'jlink'"),
-        ('order = []\n[flash.options.jlink]\ndevcie = "x"', "ours.toml:13:1: "),
-        ('order = []\n[flash.options.jlink]\ndevice = "x"\nspeed = "4"', "ours.toml:14:1: "),
+        ('order = []\n[flash.options.jlink]\ndevcie = "x"', "ours.toml:15:1: "),
+        ('order = []\n[flash.options.jlink]\ndevice = "x"\nspeed = "4"', "ours.toml:16:1: "),
     ],
 )
 def test_what_is_wrong_with_a_board_file_is_said_by_its_place(

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from harness.config.unit import UsbPort
 from harness.errors import BusyError, LinkError, Owner, PortError, TransportClosedError
-from harness.lab.health.examination import owner_of_port, owner_of_silence
+from harness.lab.health import owner_of_port, owner_of_silence
 from harness.link.exchange import LinkStatistics
 from harness.link.frames import CorruptReason
 from harness.records.lab import Healing, Health, HealthFinding, RateQuality
@@ -45,7 +45,7 @@ def test_whose_it_is_that_a_port_does_not_open(
     owner: Owner,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("harness.lab.health.examination.list_ports", lambda: plugged_in)
+    monkeypatch.setattr("harness.lab.health.list_ports", lambda: plugged_in)
     assert owner_of_port(port_error(number), WANTED) is owner
 
 

@@ -12,7 +12,8 @@ from harness.check.history.samples import History, Provenance
 from harness.check.history.settings import HistoryLimits
 from harness.errors import FormatError, NotComparableError, UsageError
 from harness.records.trace import OPERATOR_CALL
-from harness.runs.baseline import HistoryRef, load_history, save_history
+from harness.runs.baseline import HistoryRef
+from harness.runs.directory import load_history, save_history
 from tests.support.histories import HistoryBuilder, operator, provenance
 
 LIMITS = HistoryLimits()

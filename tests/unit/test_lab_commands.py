@@ -138,7 +138,7 @@ def test_what_is_leased_is_released(etharness: Etharness, monkeypatch: pytest.Mo
     assert "export ETHARNESS_LEASE=" in etharness("lab", "lease", "shelf-1", "--for=90m").out
     code, out, _ = etharness("lab", "release", "shelf-1", "twin")
     assert code == 0
-    assert f"shelf-1 was held by bob on {HERE} since " in out
+    assert f"shelf-1: ended the lease of bob on {HERE} since " in out
     assert "twin was not leased" in out
     [released] = document(
         "lab-release", etharness("lab", "release", "shelf-1", "--force", "--json").out
@@ -165,7 +165,7 @@ def test_a_run_waits_for_a_leased_unit_by_any_of_its_names(
     device = host.plug("ttyACM5", location="1-3")  # in another socket than when it was leased
     code, _, err = etharness("pull", board, f"--port={device}", f"-o{tmp_path}/out")
     assert code == 75
-    assert "unit 'shelf-1' was not free within 0.1 s: it is held by ada" in err
+    assert "unit 'shelf-1' was not free within 0.1 s: already in use by ada" in err
 
 
 def make_socket(path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from harness.config.unit import Unit, UsbPort, find_unit, load_units
 from harness.errors import UsageError
+from harness.files import data_directory
 from harness.lab.units import Chosen, choose
-from harness.resources import data_directory
 from tests.conftest import MODELS
 
 LAB = """\

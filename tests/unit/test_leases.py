@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from harness.config.board import Deadlines, SerialTarget, load_board
 from harness.config.unit import Unit, UsbPort
 from harness.errors import BusyError, InfrastructureError, PortError, UsageError
-from harness.lab.leases import hold, lease, places_of, release
+from harness.lab.units import hold, lease, lock_keys_of, release
 from harness.link.transports import open_serial
-from harness.target import start_target
 from harness.target.lease.holding import heartbeats, lock_directory, open_registry
 from harness.target.lease.records import is_alive, own_start, port_key, process_start, unit_key
+from harness.target.start import start_target
 from tests.support.leases import FREE, another_process, hold_port, holder
 from tests.support.sysfs import FakeHost
 
@@ -46,12 +46,12 @@ def test_a_held_board_says_by_whom(caplog: pytest.LogCaptureFixture) -> None:
         pytest.fail("two processes hold one unit")
     said = caught.value.message
     assert said.startswith(
-        f"{PORT} was not free within 0.3 s: it is held by bob on {HERE} since 20"
+        f"{PORT} was not free within 0.3 s: already in use by bob on {HERE} since 20"
     )
     assert said.endswith(f" (a test), process {process.pid} (-c)")
     assert caught.value.exit_code == 75
-    assert "ends with the process" in caught.value.hint
-    assert f"waiting up to 0.3 s for {PORT}, held by bob on {HERE} since" in caplog.text
+    assert "`etharness lab release --force UNIT`" in caught.value.hint
+    assert f"waiting up to 0.3 s for {PORT}, already in use by bob on {HERE} since" in caplog.text
 
 
 def test_a_board_is_let_go_when_its_holder_is_killed() -> None:
@@ -172,7 +172,7 @@ def test_a_port_is_opened_once() -> None:
         target.close()
         assert holder(path) == FREE
         target.close()
-    with another_process(path), pytest.raises(BusyError, match="held by ada"):
+    with another_process(path), pytest.raises(BusyError, match="already in use by ada"):
         start_target(board, None, port=path)
     with pytest.raises(InfrastructureError, match="cannot open the serial port"):
         start_target(board, None, port="/dev/nowhere")
@@ -188,11 +188,11 @@ def test_a_person_leases_without_a_process(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("ETHARNESS_OWNER", "bob")
     with pytest.raises(BusyError) as caught, hold(UNIT, timeout_s=0):
         pass
-    until = "(held|already in use) by ada on .* since .* until .* \\(soldering\\)$"
-    assert caught.match(f"unit 'shelf-1' was not free within 0 s: it is {until}")
+    until = "by ada on .* since .* until .* \\(soldering\\)$"
+    assert caught.match(f"unit 'shelf-1' was not free within 0 s: already in use {until}")
     with pytest.raises(BusyError, match=until):
         lease([UNIT], 60)
-    with pytest.raises(BusyError, match="cannot be released: it is held by ada") as refused:
+    with pytest.raises(BusyError, match="cannot be released: already in use by ada") as refused:
         release([UNIT])
     assert "--force" in refused.value.hint
     monkeypatch.setenv("ETHARNESS_LEASE", note.token)
@@ -230,7 +230,7 @@ def test_a_lease_expires(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_process_is_told_that_its_lease_was_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     with hold(UNIT, timeout_s=1) as ours:
-        with pytest.raises(BusyError, match="cannot be released: it is held by ada"):
+        with pytest.raises(BusyError, match="cannot be released: already in use by ada"):
             release([UNIT])
         monkeypatch.setenv("ETHARNESS_OWNER", "bob")
         [released] = release([UNIT], force=True)
@@ -238,7 +238,7 @@ def test_a_process_is_told_that_its_lease_was_taken(monkeypatch: pytest.MonkeyPa
         with pytest.raises(BusyError, match=f"is lost: it was taken by bob on {HERE}"):
             ours.check()
         # It has the board until it has noticed, and lends it to nobody any more.
-        with pytest.raises(BusyError, match="held by ada"), hold(UNIT, timeout_s=0):
+        with pytest.raises(BusyError, match="already in use by ada"), hold(UNIT, timeout_s=0):
             pass
     with hold(UNIT, timeout_s=0) as theirs:
         theirs.check()
@@ -353,6 +353,6 @@ def test_a_unit_that_is_not_plugged_in_is_held_by_its_name(
     monkeypatch.setenv("ETHARNESS_SYSROOT", str(tmp_path))
     host = FakeHost(tmp_path)
     unit = Unit("a", "native", port=UsbPort(0x0483, 0x374E))
-    assert places_of(unit) == [unit_key("a")]
+    assert lock_keys_of(unit) == [unit_key("a")]
     device = host.plug("ttyACM0")
-    assert places_of(unit) == [unit_key("a"), port_key(device)]
+    assert lock_keys_of(unit) == [unit_key("a"), port_key(device)]

@@ -263,7 +263,7 @@ def test_a_server_whose_port_is_taken_says_so(scheme: str, first: bytes) -> None
 @pytest.mark.parametrize(
     ("words", "why", "remedy"),
     [
-        ([b"login: "], r"did not agree to RFC 2217 within 0\.5 s; it said 'login:'", "socket://"),
+        ([b"login: "], r"did not agree to RFC 2217 within 0\.5 s; it sent 'login:'", "socket://"),
         (
             [negotiation(TelnetCommand.DONT, COM_PORT)],
             "speaks Telnet, but refuses RFC 2217",

@@ -222,7 +222,7 @@ def test_lost_answers_to_writes_do_not_matter() -> None:
 def test_an_upload_damaged_past_the_crc_is_sent_again() -> None:
     bench = Bench()
     commit = bench.device._commit
-    refused = [2]
+    refused = [3]  # the first is about the model that the device holds
 
     def refuse(frame: Frame) -> None:
         if refused[0]:

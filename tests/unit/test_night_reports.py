@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from harness.errors import Owner, UsageError
-from harness.nightly.summary import counts_of
+from harness.nightly.finish import counts_of
 from harness.records.nightly import (
     ArmComparison,
     Attempt,
@@ -122,12 +122,12 @@ NIGHT = NightDocument(
     counts=counts_of(OUTCOMES),
     outcomes=OUTCOMES,
     units=UNITS,
-    sides=(
+    arms=(
         ArmComparison(
-            board="desk", model="net", before="old", after="new", passed=True, said="nothing"
+            board="desk", model="net", before="old", after="new", passed=True, summary="nothing"
         ),
         ArmComparison(
-            board="desk", model="big", before="old", after="new", passed=False, said="2 slower"
+            board="desk", model="big", before="old", after="new", passed=False, summary="2 slower"
         ),
     ),
     quarantine=(

@@ -43,42 +43,42 @@ def night(home: Path, times: Mapping[str, Sequence[int]], day: int = 0) -> list[
 
 def compared(home: Path, old: Sequence[int], new: Sequence[int]) -> ArmComparison:
     outcomes = night(home, {"old": old, "new": new})
-    [sides] = compare_arms(home, outcomes, ["old", "new"], None, [])
-    return sides
+    [arm] = compare_arms(home, outcomes, ["old", "new"], None, [])
+    return arm
 
 
 BEFORE = [10_000 + 7 * n % 30 for n in range(REPEATS)]
 
 
 def test_a_regression_is_told(tmp_path: Path) -> None:
-    sides = compared(tmp_path, BEFORE, [time + 2_000 for time in BEFORE])
-    assert not sides.passed
-    assert sides.counts["regression"] >= 1
-    assert "regressions" in sides.said
-    assert "worst: relu +" in sides.said
-    worst = sides.changed[0]
+    arm = compared(tmp_path, BEFORE, [time + 2_000 for time in BEFORE])
+    assert not arm.passed
+    assert arm.counts["regression"] >= 1
+    assert "regressions" in arm.summary
+    assert "worst: relu +" in arm.summary
+    worst = arm.changed[0]
     assert (worst.what, worst.unit, worst.judgement) == ("relu", "native", "regression")
     assert worst.relative == pytest.approx(0.2, rel=0.05)
 
 
 def test_an_improvement_passes(tmp_path: Path) -> None:
-    sides = compared(tmp_path, BEFORE, [time - 2_000 for time in BEFORE])
-    assert sides.passed
-    assert sides.counts["improvement"] >= 1
-    assert "improvements" in sides.said
+    arm = compared(tmp_path, BEFORE, [time - 2_000 for time in BEFORE])
+    assert arm.passed
+    assert arm.counts["improvement"] >= 1
+    assert "improvements" in arm.summary
 
 
 def test_what_did_not_change_is_said(tmp_path: Path) -> None:
-    sides = compared(tmp_path, BEFORE, BEFORE)
-    assert sides.passed
-    assert sides.changed == ()
-    assert "nothing changed" in sides.said
+    arm = compared(tmp_path, BEFORE, BEFORE)
+    assert arm.passed
+    assert arm.changed == ()
+    assert "nothing changed" in arm.summary
 
 
 def test_few_repeats_say_too_little(tmp_path: Path) -> None:
-    sides = compared(tmp_path, [10_000, 10_500], [12_000, 12_100])
-    assert sides.passed
-    assert "too few samples" in sides.said
+    arm = compared(tmp_path, [10_000, 10_500], [12_000, 12_100])
+    assert arm.passed
+    assert "too few samples" in arm.summary
 
 
 def test_a_side_without_any_whole_run_is_said(tmp_path: Path) -> None:
@@ -88,9 +88,9 @@ def test_a_side_without_any_whole_run_is_said(tmp_path: Path) -> None:
         else outcome
         for outcome in night(tmp_path, {"old": BEFORE, "new": BEFORE})
     ]
-    [sides] = compare_arms(tmp_path, outcomes, ["old", "new"], None, [])
-    assert sides.passed
-    assert "nothing to compare" in sides.said
+    [arm] = compare_arms(tmp_path, outcomes, ["old", "new"], None, [])
+    assert arm.passed
+    assert "nothing to compare" in arm.summary
 
 
 def test_one_variant_alone_is_held_against_nothing(tmp_path: Path) -> None:

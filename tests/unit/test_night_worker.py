@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from harness.errors import Owner
 from harness.nightly.child import Ending
 from harness.nightly.classify import Examined
+from harness.nightly.finish import counts_of, exit_code_of, outcomes_of, units_summary
 from harness.nightly.journal import JournalError
 from harness.nightly.orchestrator import Night, Prepared, open_night, prepare
 from harness.nightly.plan import NightUnit
-from harness.nightly.summary import counts_of, exit_code_of, outcomes_of, units_summary
 from harness.records.nightly import NightlyStep, StepOutcome, UnitOutcome
 from harness.records.result import Failure
 from tests.support.night_world import Killed, World

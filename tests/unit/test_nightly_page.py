@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 import yaml
 
+from harness.files import data_directory
 from harness.nightly.orchestrator import prepare
 from harness.nightly.quarantine import load_quarantine
 from harness.records.nightly import EXIT_CODES
-from harness.resources import data_directory
 from tests.conftest import CommandResult
 from tests.support.nights import written_plan
 

@@ -12,8 +12,8 @@ from serial.tools import list_ports_linux
 from harness.config.board import Deadlines, SerialTarget, load_board
 from harness.config.unit import UsbPort
 from harness.errors import Owner, PortError
-from harness.target import start_target
 from harness.target.ports import SerialPort, describe, find_port, list_ports
+from harness.target.start import start_target
 from tests.support.sysfs import FakeHost
 
 STLINK = UsbPort(0x0483, 0x374E, "0024", 2)

@@ -28,8 +28,7 @@ from harness.errors import (
     PowerError,
     UsageError,
 )
-from harness.lab.power import switch, switch_of
-from harness.lab.power.usb_hub import states_of_port
+from harness.lab.power import states_of_port, switch, switch_of
 from tests.conftest import CommandResult
 from tests.support.documents import document
 

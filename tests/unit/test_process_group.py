@@ -16,7 +16,7 @@ from harness.capped import CappedBuffer
 from harness.errors import FlashError, PowerError
 from harness.flash.execute import Log, run_steps
 from harness.flash.tool import FlashStep
-from harness.lab.power.command import run
+from harness.lab.power import run
 from harness.nightly.child import Children
 from harness.target.process_group import (
     ProcessGroup,

@@ -17,7 +17,7 @@ from harness.decode.flatbuffer import MAX_SIZE, FlatBuffer, Shape, Tables, Union
 from harness.decode.program import Call, Dynamism, Instruction, Tensor, ValueList
 from harness.decode.pte import is_program, read_program
 from harness.errors import FormatError
-from harness.resources import data_directory
+from harness.files import data_directory
 from tests.conftest import MODELS
 from tests.support.programs import ProgramBuilder
 
@@ -43,10 +43,10 @@ def test_every_kind_of_value_is_read() -> None:
     method = read_program(builder.finish([x], [state])).methods[0]
     value = method.values
     assert value[x] == Tensor(6, (2, 3), (0, 1), Dynamism.BOUND, pool=1, offset=16)
-    assert value[weight] == Tensor(1, (2, 3), (1, 0), constant=True)
+    assert value[weight] == Tensor(1, (2, 3), (1, 0), constant=True, data=1)
     assert value[weight].strides == (1, 2)  # type: ignore[union-attr]
     assert value[outside] == Tensor(6, (4,), (0,), constant=True, name="table")
-    assert value[state] == Tensor(6, (4,), (0,), pool=1, offset=32, initial_state=True)
+    assert value[state] == Tensor(6, (4,), (0,), pool=1, offset=32, initial_state=True, data=1)
     assert value[text] == "none"
     assert value[integers] == ValueList((3, -1), (integers - 2, integers - 1))
     assert value[some] == ValueList((value[x], value[weight]), (x, weight))  # type: ignore[arg-type]

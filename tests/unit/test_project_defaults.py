@@ -11,8 +11,8 @@ import pytest
 import harness
 from harness.config.project import Project, find_project
 from harness.errors import UsageError
+from harness.files import packaged_model
 from harness.history import default_history
-from harness.resources import packaged_model
 from harness.runs.keywords import request_of
 from tests.conftest import MODELS, CommandResult
 from tests.support.inner_pytest import inner

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness.files import data_directory
 from harness.pytest_plugin import Duration, ms, ns, s, us
 from harness.pytest_plugin.cases import OPTIONS
-from harness.resources import data_directory
 from harness.runs.request import RunRequest
 from tests.support.inner_pytest import PLUGIN, inner
 
@@ -300,7 +300,7 @@ def test_those_who_do_not_use_it_pay_nothing(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    modules = ["fixtures", "hooks", "kept", "options"]
+    modules = ["kept", "options"]
     own = ["durations", "errors", "pytest_plugin", *(f"pytest_plugin.{name}" for name in modules)]
     assert done.stdout.splitlines()[-2:] == ["heavy []", f"ours {own}"]
 

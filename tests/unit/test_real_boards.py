@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from harness.config.board import Board, SerialTarget, board_names, load_board
+from harness.files import data_directory
 from harness.flash.tools import find_tool
-from harness.resources import data_directory
 from tests.conftest import CommandResult
 
 REAL = [name for name in board_names() if isinstance(load_board(name)[0].target, SerialTarget)]

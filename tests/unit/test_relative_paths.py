@@ -13,7 +13,7 @@ import pytest
 from harness.cli import cli
 from harness.cli.options import FilePath
 from harness.config.unit import load_units
-from harness.files import absolute, resolve_word, shown
+from harness.files import absolute, display_path, resolve_word
 from harness.flash.image import Image, ImageFormat, Segment
 from harness.flash.tools import TOOLS
 from harness.history import default_history
@@ -188,7 +188,7 @@ def test_links_stay_and_what_is_here_is_shown_from_here(
     (tmp_path / "link").symlink_to("/dev")
     assert absolute("link/null") == tmp_path / "link/null"
     assert absolute("a/../b") == tmp_path / "b"
-    assert shown(tmp_path / "a") == "a"
-    assert shown(Path("/a")) == "/a"
+    assert display_path(tmp_path / "a") == "a"
+    assert display_path(Path("/a")) == "/a"
     assert resolve_word("../x", tmp_path / "y") == str(tmp_path / "x")
     assert resolve_word("x/./y", tmp_path) == "x/./y"

@@ -14,7 +14,7 @@ from harness.records.clock_domain import ClockDomain, Ping
 from harness.records.result import ClockQuality
 from harness.records.trace import Trace
 from harness.report.facts import clock_documents, clock_lines
-from harness.runs.collect import steadiness_of
+from harness.runs.device_data import steadiness_of
 from tests.support.logs import profile_trace
 
 CLOCK = ClockDomain("systick", Fraction(10**6), 32)

@@ -34,9 +34,7 @@ from harness.report.formats import check_report_file, write_report
 from harness.report.html import environment, html_report
 from harness.report.html.curve import axis, thinned
 from harness.report.text import Limits
-from harness.runs.evaluation import evaluate_path
-from harness.runs.judged_run import JudgedRun
-from harness.runs.source import load_source
+from harness.runs.evaluation import EvaluatedRun, evaluate_path
 from tests.conftest import FIXTURES
 from tests.support.compared import with_history
 from tests.support.pages import Page
@@ -46,7 +44,7 @@ from tests.support.traces import EventSpec, RunSpec, trace_of
 ETDUMP = FIXTURES / "kws_f32_executorch.etdp"
 
 
-def page_of(*runs: JudgedRun) -> Page:
+def page_of(*runs: EvaluatedRun) -> Page:
     found = Page(html_report(runs))
     found.assert_sound()
     return found
@@ -54,7 +52,7 @@ def page_of(*runs: JudgedRun) -> Page:
 
 def test_a_trace_alone_has_a_page_with_its_operators_tree_and_checks(tmp_path: Path) -> None:
     file = tmp_path / "report.html"
-    write_report(file, [evaluate_path(ETDUMP, load_source)])
+    write_report(file, [evaluate_path(ETDUMP)])
     found = Page(file.read_bytes())
     found.assert_sound()
     assert found.text(found.all("title")[0]).startswith("PASS: ")
@@ -77,7 +75,7 @@ def test_the_verdict_and_why_come_first_and_lead_to_an_explanation() -> None:
 def test_the_page_of_a_code_is_in_the_report_below_its_headings() -> None:
     found = page_of(reported(unmet("I12")))
     explanation = found.section("codes")
-    assert "The board was asked to execute the model" in explanation
+    assert "completed fewer executions than requested" in explanation
     assert "etharness postmortem DIRECTORY" in explanation
     assert "https://" not in explanation
 
@@ -150,7 +148,7 @@ def test_of_very_many_operators_the_worst_are_shown_and_the_rest_is_counted() ->
     trace.name[:], trace.clock[:] = np.arange(count), 0
     trace.start[:] = np.arange(count) * 10_000_000
     trace.end[:] = trace.start + np.arange(count).astype(np.uint64)
-    data = html_report([JudgedRun("many", Subject(trace.sealed()), Verdict(()))])
+    data = html_report([EvaluatedRun("many", Subject(trace.sealed()), Verdict(()))])
     found = Page(data)
     shown = Limits.of(1).rows
     operators = found.section("-operators")
@@ -163,7 +161,7 @@ def test_of_very_many_operators_the_worst_are_shown_and_the_rest_is_counted() ->
 
 def test_a_long_name_is_cut_and_its_length_said() -> None:
     trace = trace_of(RunSpec([EventSpec("x" * 10_000, 0, 5)]))
-    data = html_report([JudgedRun("a", Subject(trace), Verdict(()))])
+    data = html_report([EvaluatedRun("a", Subject(trace), Verdict(()))])
     assert b"[10,000 characters]" in data
     assert b"x" * 200 not in data
 
@@ -194,7 +192,7 @@ def test_link_clock_and_outputs_are_described() -> None:
     trace = replace(SMALL, clocks=(ClockDomain("cpu", Fraction(10**9), 32),)).sealed()
     outputs = (ModelOutput("outputs/0.npy", np.array([[1.0, 2.0]]), np.array([[1.0, 2.5]])),)
     subject = Subject(trace, qualities=(quality,), outputs=outputs)
-    found = page_of(JudgedRun("a", subject, Verdict(()), result))
+    found = page_of(EvaluatedRun("a", subject, Verdict(()), result))
     link = found.section("-link")
     for expected in ("115,200 baud", "1,000.0 ns", "3,000.0 ns", "retries"):
         assert expected in link
@@ -361,7 +359,7 @@ def test_memory_is_drawn_with_peaks_and_refusals() -> None:
     trace.size[:] = [1000, -1000, 48, 9000]
     trace.failed[3] = True
     subject = Subject(trace.sealed(), planned={"heap": 2000})
-    found = page_of(JudgedRun("a", subject, Verdict(()), None))
+    found = page_of(EvaluatedRun("a", subject, Verdict(()), None))
     text = found.section("-memory")
     assert "heap: peak 1,000 bytes of 2,000 bytes" in text
     assert "capacity 2,000 bytes" in text

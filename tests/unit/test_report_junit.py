@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from harness.report.formats import write_report
 from harness.report.junit import junit_report
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 from tests.support.reported import failed_run, held, reported, unmet
 
 ANY_TEXT = st.text(st.characters(exclude_categories=[]), max_size=30)
@@ -22,7 +22,7 @@ ORDER = ["properties", "testcase", "system-out", "system-err"]
 REQUIRED = {"name", "timestamp", "hostname", "tests", "failures", "errors", "time", "id", "package"}
 
 
-def suites_of(*runs: JudgedRun) -> list[ET.Element]:
+def suites_of(*runs: EvaluatedRun) -> list[ET.Element]:
     """Suites that follow the schemas of Ant and Jenkins as far as these say what must be there."""
     root = ET.fromstring(junit_report(runs))
     assert root.tag == "testsuites"

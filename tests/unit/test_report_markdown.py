@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from harness.formatting import printable
 from harness.report.formats import write_report
 from harness.report.markdown import MOST_BYTES, escaped, markdown_report
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 from tests.support.reported import failed_run, held, reported, slower_by_3_percent, unmet
 
 READER = MarkdownIt("commonmark", {"html": True}).enable("table")
@@ -32,7 +32,7 @@ def texts(markdown: str) -> list[str]:
     return found
 
 
-def report(*runs: JudgedRun) -> str:
+def report(*runs: EvaluatedRun) -> str:
     return markdown_report(runs).decode()
 
 

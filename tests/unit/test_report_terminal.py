@@ -24,7 +24,7 @@ from harness.records.trace import Trace
 from harness.records.verdict import Check, Verdict
 from harness.report.description import describe, describe_verdict
 from harness.report.run import print_run, print_verdict
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 from tests.support.logs import CompactLog
 from tests.support.reported import FINISHED, held, unmet
 
@@ -52,9 +52,9 @@ def printed(
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=width, no_color=True)
     run = describe(
-        JudgedRun("out", Subject(trace), Verdict(()) if verdict is None else verdict, result)
+        EvaluatedRun("out", Subject(trace), Verdict(()) if verdict is None else verdict, result)
     )
-    print_run(console, run, verbosity=int(detailed), judged=verdict is not None)
+    print_run(console, run, verbosity=int(detailed), show_verdict=verdict is not None)
     return out.getvalue()
 
 

@@ -20,6 +20,8 @@ from tests.support.reported import FINISHED, failed_run, held, reported, slower_
 
 Etharness = Callable[..., CommandResult]
 ETDUMP = FIXTURES / "kws_f32_executorch.etdp"
+LOGGED = replace(FINISHED, runs_requested=3, runs_completed=3)
+"""The result of a run with the executions of that file."""
 
 
 def run_directory(path: Path, result: Result, trace: Path | None = ETDUMP) -> Path:
@@ -80,7 +82,7 @@ def test_json_holds_what_changed_against_history(tmp_path: Path) -> None:
 def test_several_runs_become_one_report_and_the_worst_decides(
     tmp_path: Path, etharness: Etharness
 ) -> None:
-    good = run_directory(tmp_path / "good", FINISHED)
+    good = run_directory(tmp_path / "good", LOGGED)
     gone = run_directory(tmp_path / "gone", failed_run("port gone").result or FINISHED, trace=None)
     file = tmp_path / "all.json"
     code, out, _ = etharness("report", good, ETDUMP, "-o", file)
@@ -105,7 +107,7 @@ def test_each_run_is_judged_by_its_own_budget_unless_one_is_given(
     strict.write_text("schema = 1\n[[time]]\nevent = 'Method::execute'\nlimit_us = 0\n")
     lax.write_text("schema = 1\n")
     verdict = VerdictRecord(passed=True, budget=str(strict), checks=())
-    run = run_directory(tmp_path / "run", replace(FINISHED, verdict=verdict))
+    run = run_directory(tmp_path / "run", replace(LOGGED, verdict=verdict))
     assert etharness("report", run).code == 1
     assert etharness("report", run, "--budget", lax).code == 0
     assert etharness("check", run, "--report", tmp_path / "bad.json").code == 1

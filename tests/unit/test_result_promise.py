@@ -11,8 +11,8 @@ import pytest
 
 import harness
 from harness.errors import UsageError
+from harness.files import data_directory
 from harness.records.result import decode, digest_of
-from harness.resources import data_directory
 from harness.runs.directory import RunDirectory
 from tests.conftest import FIXTURES
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from harness.errors import UsageError
+from harness.files import data_directory
 from harness.records import result as results
 from harness.records.clock_domain import ClockDomain, Ping
-from harness.resources import data_directory
 from harness.runs.directory import RunDirectory, from_clock_domain, to_clock_domain
 
 RESULT = results.Result(

@@ -7,17 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from harness.decode.dumps import read_dumps
-from harness.decode.ed00 import write_ed00
+from harness.decode.ed00 import read_ed00, write_ed00
 from harness.errors import FormatError, UsageError
 from harness.records.clock_domain import HOST_NANOSECONDS
-from harness.runs.directory import DEBUG_BUFFER, ETDUMP, LOG
-from harness.runs.source import load_source
+from harness.runs.directory import DEBUG_BUFFER, ETDUMP, LOG, RunDirectory
+from harness.runs.source import load_source, read_trace
 from tests.conftest import CommandResult
 from tests.property.test_etdump_roundtrip import full_log, full_trace
 from tests.support.captures import command, printed, recorded
 from tests.support.logs import profile_trace
+from tests.support.reported import FINISHED
+from tests.support.traces import EventSpec, RunSpec, trace_of
 
 Etharness = Callable[..., CommandResult]
 
@@ -53,6 +56,34 @@ def test_several_dumps_are_one_trace_and_each_for_itself() -> None:
     assert [source.trace.text(name) for name in source.trace.name] == ["body", "body", "tail"]
     assert source.trace.record.tolist() == [0, 1, 2]
     assert [block.first for block in source.trace.blocks] == [0, 2]
+
+
+@pytest.mark.parametrize("byte", [b"\0", b"\xff", b"\x1a"])
+@pytest.mark.parametrize("count", [1, 7, 64, 5000])
+def test_padding_behind_a_dump_says_nothing(byte: bytes, count: int) -> None:
+    data = write_ed00(ONE) + write_ed00(OTHER)
+    found = read_dumps(data + byte * count)
+    assert [dump.trace for dump in found.dumps] == [ONE, OTHER]
+    assert read_ed00(write_ed00(ONE) + byte * count) == ONE
+    with pytest.raises(FormatError, match="after the announced size"):
+        read_dumps(data + byte * count + b"x")
+
+
+def test_dumps_from_before_a_reset_are_no_runs_of_this_one(
+    tmp_path: Path, etharness: Etharness
+) -> None:
+    """A static ETDumpGen leaves them behind the newest one."""
+    directory = RunDirectory.create(tmp_path)
+    newest = trace_of(RunSpec([EventSpec("Method::execute", 100, 120)]))
+    older = trace_of(RunSpec([EventSpec("Method::execute", 0, 90)]))
+    image = write_ed00(newest) + write_ed00(older)
+    directory.write(ETDUMP, image)
+    result = replace(FINISHED, runs_requested=1, runs_completed=1)
+    directory.finish(result)
+    assert read_trace(image, []) == newest
+    assert load_source(tmp_path).trace == newest
+    assert etharness("check", tmp_path).code == 0
+    assert len(load_source(image).dumps) == 2  # nobody knows of a file alone
 
 
 def test_debug_buffers(tmp_path: Path) -> None:

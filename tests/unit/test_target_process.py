@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import InfrastructureError, TargetError
-from harness.target.process import ChildProcess
+from harness.target.start import ChildProcess
 
 
 def python(code: str) -> ChildProcess:
@@ -91,7 +91,7 @@ def test_one_that_is_forgotten_ends_too() -> None:
 def test_one_whose_parent_is_killed_ends_too() -> None:
     parent = python(
         "import os, signal, sys\n"
-        "from harness.target.process import ChildProcess\n"
+        "from harness.target.start import ChildProcess\n"
         "child = ChildProcess('it', [sys.executable, '-c', "
         "'import time; print(1, flush=True); time.sleep(60)'])\n"
         "assert child.wait_for(lambda: child.output() != b'', 10)\n"

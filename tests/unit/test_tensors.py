@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.errors import TargetError, UsageError
 from harness.link.values import TensorInfo
-from harness.runs.tensors import dtype_of, from_bytes, read_inputs, to_bytes
+from harness.runs.device_data import dtype_of, from_bytes, read_inputs, to_bytes
 
 
 def info(

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ExecuTorch's EventTracer over our tracer: give one to Program::load_method and every event of load and
- * execution goes to the compact log, and values as the debug level says. Header only, C++17, no heap, no
- * exceptions. What the log or the debug buffer has no room for is counted, so the host sees that something is
- * missing. */
+/* An ExecuTorch EventTracer on our tracer. Pass one to Program::load_method to log all events of loading and
+ * execution, and values according to the debug level. Header only, C++17, no heap, no exceptions. Events and
+ * values that do not fit are counted, so the host can report the loss. */
 #ifndef ETDUMP_STUB_EVENT_TRACER_HPP
 #define ETDUMP_STUB_EVENT_TRACER_HPP
 
@@ -33,8 +32,8 @@ using executorch::runtime::Result;
 
 class EventTracer final : public executorch::runtime::EventTracer {
   public:
-    /* The tracer must have been initialised and outlive this object, which begins with its levels. From then
-     * on the levels of this object hold. */
+    /* `tracer` must be initialized and outlive this object. Its levels are copied; from then on the levels of
+     * this object apply. */
     explicit EventTracer(etd_tracer &tracer) : tracer_(tracer) {
         set_event_tracer_debug_level(static_cast<EventTracerDebugLogLevel>(tracer.debug_level));
         set_event_tracer_profiling_level(static_cast<EventTracerProfilingLevel>(tracer.profiling_level));
@@ -68,7 +67,7 @@ class EventTracer final : public executorch::runtime::EventTracer {
         etd_end_profiling_delegate(&tracer_, started, metadata, to_u32(length));
     }
 
-    /* Delegates give their times on ExecuTorch's clock, which is clock domain 0. */
+    /* Delegates use ExecuTorch's clock, which is clock domain 0. */
     void log_profiling_delegate(const char *name, DelegateDebugIntId id, et_timestamp_t start,
                                 et_timestamp_t end, const void *metadata, size_t length) override {
         take_chain_debug_handle();
@@ -84,7 +83,7 @@ class EventTracer final : public executorch::runtime::EventTracer {
         etd_track_allocation(&tracer_, id, to_u32(size), ETD_LOG_NO_OFFSET);
     }
 
-    /* Of strings and lists of numbers there is no record, as ETDump has none. */
+    /* Strings and lists of numbers are not logged; ETDump cannot represent them. */
     Result<bool> log_evalue(const EValue &value, LoggedEValueType type) override {
         take_debug_level();
         take_chain_debug_handle();
@@ -124,8 +123,8 @@ class EventTracer final : public executorch::runtime::EventTracer {
         return log_of_delegate(name, id, describe(output));
     }
 
-    /* ExecuTorch's filters name what to leave out. The C tracer's filter, which names what to keep, holds
-     * too. */
+    /* ExecuTorch's filters select values to leave out. The C tracer's filter, which selects values to log,
+     * applies as well. */
     void set_delegation_intermediate_output_filter(EventTracerFilterBase *filter) override {
         filter_ = filter;
     }
@@ -144,8 +143,8 @@ class EventTracer final : public executorch::runtime::EventTracer {
         return size > UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(size);
     }
 
-    /* The entry is the caller's to keep and ours to read: the C tracer's event travels in the fields for an
-     * id and a time, whatever it consists of, and a delegate's integer in the debug handle. */
+    /* Stores the C tracer's event in the entry's fields for an id and a time, and a delegate's integer id in
+     * the debug handle. The caller only stores the entry. */
     static EventTracerEntry to_entry(const etd_event &event, DelegateDebugIdType type, int32_t delegate) {
         EventTracerEntry entry = {};
         std::memcpy(&entry.event_id, &event, sizeof entry.event_id);
@@ -171,7 +170,7 @@ class EventTracer final : public executorch::runtime::EventTracer {
         return reinterpret_cast<const unsigned char *>(&event);
     }
 
-    /* Their setters are not virtual, so these are taken over whenever the C tracer needs them. */
+    /* Their setters are not virtual, so they are copied whenever the C tracer needs them. */
     void take_chain_debug_handle() {
         etd_set_chain_debug_handle(&tracer_, chain_id_, debug_handle_);
     }
@@ -202,7 +201,7 @@ class EventTracer final : public executorch::runtime::EventTracer {
         return logged;
     }
 
-    /* Refers to the list. */
+    /* Refers to the list, which must stay valid. */
     static etd_logged_value describe(const ArrayRef<Tensor> &tensors) {
         etd_logged_value logged = {};
         logged.kind = ETD_LOG_VALUE_TENSOR_LIST;
@@ -235,7 +234,7 @@ class EventTracer final : public executorch::runtime::EventTracer {
         return logged;
     }
 
-    /* False for what cannot be logged; of lists there is more to keep (log_evalue). */
+    /* Returns false if the value cannot be logged. Lists need additional storage (log_evalue). */
     static bool describe(const EValue &value, etd_logged_value *logged) {
         if (value.isTensor()) {
             *logged = describe(value.toTensor());

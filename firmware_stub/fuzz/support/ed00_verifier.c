@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define HEAD_SIZE 12u /* size prefix, root and identifier */
+#define HEAD_SIZE 12u /* size prefix, root offset and identifier */
 #define VALUE_TYPES 8u
 
 typedef struct table_type table_type;
@@ -13,13 +13,13 @@ typedef enum { SCALAR, STRING, SCALARS, TABLE, TABLES } field_kind;
 
 typedef struct {
     uint8_t kind;
-    uint8_t width; /* of a scalar, or of each in a vector */
+    uint8_t width; /* of a scalar, or of each vector element */
     const table_type *type;
 } field_type;
 
 struct table_type {
     uint8_t count;
-    bool exactly_one; /* of the fields is there */
+    bool exactly_one; /* exactly one of the fields is present */
     field_type fields[8];
 };
 
@@ -68,7 +68,7 @@ static const table_type dump = {2, false, {{SCALAR, 4, NULL}, {TABLES, 0, &run_d
 typedef struct {
     const uint8_t *bytes;
     uint64_t size;
-    uint64_t tables; /* that may still come: a file has not more than bytes */
+    uint64_t tables; /* limit on further tables; a file cannot have more tables than bytes */
 } file;
 
 /* Positions and sizes are below 2^32, so their sums do not wrap. */
@@ -84,9 +84,9 @@ static uint32_t u32_at(const file *file, uint64_t at) {
     return u16_at(file, at) | u16_at(file, at + 2) << 16;
 }
 
-static bool table_is_sound(file *file, uint64_t at, const table_type *type);
+static bool is_table_valid(file *file, uint64_t at, const table_type *type);
 
-static bool vector_is_sound(file *file, uint64_t at, const field_type *field) {
+static bool is_vector_valid(file *file, uint64_t at, const field_type *field) {
     if (!within(file, at, 4, 4)) {
         return false;
     }
@@ -102,21 +102,21 @@ static bool vector_is_sound(file *file, uint64_t at, const field_type *field) {
     }
     bool sound = within(file, at, 4 * count, 4);
     for (uint64_t end = at + 4 * count; sound && at < end; at += 4) {
-        sound = table_is_sound(file, at + u32_at(file, at), field->type);
+        sound = is_table_valid(file, at + u32_at(file, at), field->type);
     }
     return sound;
 }
 
-static bool field_is_sound(file *file, uint64_t at, const field_type *field) {
+static bool is_field_valid(file *file, uint64_t at, const field_type *field) {
     if (field->kind == SCALAR) {
         return true;
     }
     uint64_t target = at + u32_at(file, at);
-    return field->kind == TABLE ? table_is_sound(file, target, field->type)
-                                : vector_is_sound(file, target, field);
+    return field->kind == TABLE ? is_table_valid(file, target, field->type)
+                                : is_vector_valid(file, target, field);
 }
 
-static bool fields_are_sound(file *file, uint64_t at, uint64_t vtable, const table_type *type) {
+static bool are_fields_valid(file *file, uint64_t at, uint64_t vtable, const table_type *type) {
     uint32_t slots = (u16_at(file, vtable) - 4) / 2;
     uint32_t size = u16_at(file, vtable + 2);
     uint32_t present = 0;
@@ -129,7 +129,7 @@ static bool fields_are_sound(file *file, uint64_t at, uint64_t vtable, const tab
         }
         present++;
         if (offset < 4 || offset + width > size || (at + offset) % width != 0 ||
-            !field_is_sound(file, at + offset, field)) {
+            !is_field_valid(file, at + offset, field)) {
             return false;
         }
         if (type == &value && slot == 0 && file->bytes[at + offset] >= VALUE_TYPES) {
@@ -139,8 +139,8 @@ static bool fields_are_sound(file *file, uint64_t at, uint64_t vtable, const tab
     return !type->exactly_one || present == 1;
 }
 
-/* Ends: types refer to each other without a circle. */
-static bool table_is_sound(file *file, uint64_t at, const table_type *type) {
+/* The recursion ends, because the types do not form a cycle. */
+static bool is_table_valid(file *file, uint64_t at, const table_type *type) {
     if (file->tables-- == 0 || !within(file, at, 4, 4)) {
         return false;
     }
@@ -152,11 +152,11 @@ static bool table_is_sound(file *file, uint64_t at, const table_type *type) {
     return size >= 4 && size % 2 == 0 && size <= 4 + 2u * type->count &&
            within(file, (uint64_t)vtable, size, 2) && u16_at(file, (uint64_t)vtable + 2) >= 4 &&
            within(file, at, u16_at(file, (uint64_t)vtable + 2), 4) &&
-           fields_are_sound(file, at, (uint64_t)vtable, type);
+           are_fields_valid(file, at, (uint64_t)vtable, type);
 }
 
 bool ed00_is_sound(const uint8_t *bytes, uint32_t size) {
     file file = {bytes, size, size};
     return size >= HEAD_SIZE && u32_at(&file, 0) == size - 4 && memcmp(bytes + 8, "ED00", 4) == 0 &&
-           table_is_sound(&file, 4 + (uint64_t)u32_at(&file, 4), &dump);
+           is_table_valid(&file, 4 + (uint64_t)u32_at(&file, 4), &dump);
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether a file is what schema/etdump.fbs allows, as the FlatBuffers verifier would have it: every table,
- * vector and string within the file and aligned, every string ended by a zero. Stricter in what this project
- * writes: no fields that the schema does not have, exactly one kind of event, no unknown type of value. */
+/* Verifies a file against schema/etdump.fbs, like the FlatBuffers verifier: every table, vector and string is
+ * aligned and within the file, and every string ends with NUL. Stricter than the schema: no unknown fields,
+ * exactly one kind of event, no unknown type of value. */
 #ifndef ED00_VERIFIER_H
 #define ED00_VERIFIER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A file with its size prefix; positions are aligned relative to that. */
+/* Returns true if a file with a size prefix is valid. Positions are aligned relative to the prefix. */
 bool ed00_is_sound(const uint8_t *bytes, uint32_t size);
 
 #endif

@@ -1,4 +1,4 @@
-"""Numbers of the simulated NPU's jobs. Generated from ``schema/npu.toml`` by ``schema/generate.py``."""
+"""Constants of the simulated NPU's job format. Generated from ``schema/npu.toml`` by ``schema/generate.py``."""
 
 from enum import IntEnum
 from typing import Final
@@ -6,27 +6,27 @@ from typing import Final
 MAGIC: Final = 0x55504E45
 """'ENPU' read as a little-endian u32."""
 VERSION: Final = 0x1
-"""Version of this format."""
+"""Version of the job format."""
 HEADER_SIZE: Final = 0x10
-"""Bytes."""
+"""Size in bytes."""
 OPERAND_SIZE: Final = 0xC
-"""Bytes."""
+"""Size in bytes."""
 COMMAND_SIZE: Final = 0x10
-"""Bytes."""
+"""Size in bytes."""
 METADATA_SIZE: Final = 0x8
-"""Bytes."""
+"""Size in bytes."""
 NO_OPERAND: Final = 0xFFFF
-"""Operand of a command that has none in this place."""
+"""Marks an unused operand of a command."""
 FLAG_RELU: Final = 0x1
-"""Command flag: negative results become 0."""
+"""Command flag: replace negative results by 0."""
 FLAG_NAMED: Final = 0x2
-"""Command flag: the debug id is a text."""
+"""Command flag: the debug id is a string."""
 COUNTER_BITS: Final = 0x18
-"""Width of the counter."""
+"""Width of the counter in bits."""
 COMMAND_CYCLES: Final = 0x20
-"""Cycles to fetch and set up a command."""
+"""Cycles to fetch and start a command."""
 BYTES_PER_CYCLE: Final = 0x8
-"""Bytes of operands moved per cycle."""
+"""Bytes of operands transferred per cycle."""
 DEFAULT_LANES: Final = 0x4
 """MACs per cycle."""
 MAX_LANES: Final = 0x40
@@ -34,7 +34,7 @@ MAX_LANES: Final = 0x40
 
 
 class Place(IntEnum):
-    """Where an operand is."""
+    """Location of an operand."""
 
     ARGUMENT = 0x0
     """An input or output of the delegate."""
@@ -45,7 +45,7 @@ class Place(IntEnum):
 
 
 class Op(IntEnum):
-    """What a command computes."""
+    """Operation of a command."""
 
     LINEAR = 0x1
     """Out[i,j] = c[j] + sum over k of a[i,k] * b[j,k]; c may be missing."""
@@ -54,4 +54,4 @@ class Op(IntEnum):
     MULTIPLY = 0x3
     """Out = a * b, element by element."""
     RELU = 0x4
-    """Out = a where that is greater than 0, else 0."""
+    """Out = a where a > 0, else 0."""

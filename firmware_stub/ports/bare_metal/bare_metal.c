@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The firmware of every bare-metal port: its UART behind rings, its counter, and the server. */
+/* The firmware of the bare-metal ports: rings for the UART, the tick counter, and the server. */
 #include "bare_metal.h"
 
 static uint8_t receive_ring[ETD_RECEIVE_RING];
@@ -28,7 +28,8 @@ static void write(const uint8_t *bytes, uint32_t size) {
     etd_serial_write(&serial, bytes, size);
 }
 
-/* Masked while it looks: a byte that arrives between the look and the sleep ends the sleep. */
+/* Interrupts are masked while checking, so a byte that arrives between the check and the sleep still wakes
+ * the core. */
 static void idle(void) {
     core_mask_interrupts(true);
     if (!etd_serial_waiting(&serial)) {

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# What all bare-metal ports share; see bare_metal.h.
+# Shared by all bare-metal ports; see bare_metal.h.
 list(APPEND ETD_SHARED_PORT_SOURCES ports/bare_metal/bare_metal.c)
 include_directories(ports/bare_metal include)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The UART of Arm's CMSDK, which the FPGA images of MPS2 and MPS3 have. It has a buffer of one byte in each
- * direction. A port that adds this file to its sources defines ETD_UART (its address) and ETD_UART_HZ (its
- * clock), calls cmsdk_uart_start in its port_start, and gets the other functions for its UART. */
+/* UART of Arm's CMSDK, used in the FPGA images of MPS2 and MPS3. It buffers one byte in each direction.
+ *
+ * A port that adds this file to its sources must define ETD_UART (address) and ETD_UART_HZ (clock) and call
+ * cmsdk_uart_start in port_start. This file implements the UART functions of bare_metal.h. */
 #include "cmsdk_uart.h"
 
 #define BAUD 115200u
@@ -55,7 +56,7 @@ bool port_send(uint8_t byte) {
     return true;
 }
 
-/* An interrupt once raised stays until cleared, also when it may not be raised any more. */
+/* A raised interrupt stays pending until it is cleared, even if it is disabled. */
 void port_interrupts(bool received, bool room) {
     CTRL = CTRL_TX | CTRL_RX | (received ? CTRL_RX_INTERRUPT : 0) | (room ? CTRL_TX_INTERRUPT : 0);
     INTCLEAR = (received ? 0 : INT_RX) | (room ? 0 : INT_TX);
@@ -64,8 +65,8 @@ void port_interrupts(bool received, bool room) {
 void port_finish_sending(void) {
     while ((STATE & STATE_TXFULL) != 0) {
     }
-    /* The last byte has left the buffer, but not the shift register, and no flag tells when it has. The CPU
-     * is not slower than the UART's clock by more than a round of this loop takes cycles. */
+    /* The last byte may still be in the shift register, and no flag shows when it has left. The loop waits
+     * for two bytes: one round takes the CPU at least one cycle of the UART's clock. */
     for (volatile uint32_t left = 2 * BITS_PER_BYTE * (ETD_UART_HZ / BAUD); left > 0; left--) {
     }
 }

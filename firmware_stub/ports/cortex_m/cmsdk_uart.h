@@ -4,7 +4,7 @@
 
 #include "bare_metal.h"
 
-/* For port_target. */
+/* Values for port_target. */
 #define CMSDK_UART_BAUDS 4
 extern const uint32_t cmsdk_uart_bauds[CMSDK_UART_BAUDS];
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# What bare-metal Cortex-M ports share. A port or its preset sets ETD_CPU (such as cortex-m3); the port defines
-# ETD_UART_IRQ, and ETD_UART_SEND_IRQ when sending has an interrupt of its own, and provides <port>.ld, which
-# states CODE, DATA and STACK_SIZE and includes sections.ld. A port for several chips sets ETD_MEMORY to the name
-# of the one that it needs.
+# Shared by bare-metal Cortex-M ports. A port or its preset sets ETD_CPU (such as cortex-m3). The
+# port defines ETD_UART_IRQ, and ETD_UART_SEND_IRQ if sending has its own interrupt. It provides
+# <port>.ld, which defines CODE, DATA and STACK_SIZE and includes sections.ld. A port for several
+# chips sets ETD_MEMORY to the name of the linker script to use.
 include(ports/bare_metal/bare_metal.cmake)
 set(ETD_CORTEX_M_DIR ${CMAKE_CURRENT_LIST_DIR})
 list(APPEND ETD_SHARED_PORT_SOURCES ${ETD_CORTEX_M_DIR}/startup_cortex_m.c)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Arm's PL011 (DDI 0183), which keeps 16 bytes or more in each direction; Stellaris and RP2350 have it. A
- * port that adds this file to its sources defines ETD_UART (its address) and ETD_UART_HZ (its clock), calls
- * pl011_uart_start in its port_start, and gets the other functions for its UART. */
+/* Arm's PL011 UART (DDI 0183), used by Stellaris and RP2350. It has FIFOs of 16 bytes or more.
+ *
+ * A port that adds this file to its sources must define ETD_UART (address) and ETD_UART_HZ (clock) and call
+ * pl011_uart_start in port_start. This file implements the UART functions of bare_metal.h. */
 #include "pl011_uart.h"
 
 #define BAUD 115200u
@@ -20,13 +21,13 @@
 #define FLAG_TX_FULL (1u << 5)
 #define LCRH_8_BITS_FIFO (3u << 5 | 1u << 4)
 #define CTRL_ON (1u << 9 | 1u << 8 | 1u)
-#define INT_RECEIVED (1u << 4 | 1u << 6) /* the FIFO filled, or bytes wait in it */
+#define INT_RECEIVED (1u << 4 | 1u << 6) /* FIFO level reached, or receive timeout */
 #define INT_ROOM (1u << 5)
 
 const uint32_t pl011_uart_bauds[PL011_UART_BAUDS] = {BAUD, 230400, 460800, 921600};
 
 void port_set_baud(uint32_t baud) {
-    /* The divider in 64ths of its clock / 16 / baud, rounded. */
+    /* The divider is in units of 1/64: clock / 16 / baud, rounded. */
     uint32_t divider = (8 * ETD_UART_HZ / baud + 1) / 2;
     CTRL = 0;
     IBRD = divider / 64;

@@ -4,11 +4,11 @@
 
 #include "bare_metal.h"
 
-/* For port_target. */
+/* Values for port_target. */
 #define PL011_UART_BAUDS 4
 extern const uint32_t pl011_uart_bauds[PL011_UART_BAUDS];
 
-/* Its clock runs and its pins are chosen. */
+/* Starts the UART. Its clock must run and its pins must be configured. */
 void pl011_uart_start(void);
 
 #endif

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From reset to main, and what becomes of a fault: a line of text, then a reset, so that a crashed board is
- * noticed and can be used again. */
+/* Start-up from reset to main, and fault handling: prints a line of text, then resets, so that a crash is
+ * visible and the board stays usable. */
 #include <stddef.h>
 #include <string.h>
 
 #include "bare_metal.h"
 
 #define AIRCR 0xE000ED0Cu
-#define AIRCR_RESET 0x05FA0004u /* the key, and SYSRESETREQ */
+#define AIRCR_RESET 0x05FA0004u /* the key and SYSRESETREQ */
 
 #define NVIC_ENABLE(irq) REGISTER(0xE000E100u + (irq) / 32u * 4u)
 #define FIRST_IRQ 16
@@ -20,19 +20,20 @@
 #define MPU_CTRL 0xE000ED94u
 #define MPU_RBAR 0xE000ED9Cu
 #define MPU_RASR 0xE000EDA0u
-#define MPU_CTRL_ON 5u     /* outside of regions, all as without an MPU */
-#define MPU_RBAR_FIRST 16u /* the address given is that of region 0 */
+#define MPU_CTRL_ON 5u     /* default memory map outside of regions */
+#define MPU_RBAR_FIRST 16u /* selects region 0 for the given address */
 #define MPU_RASR_NO_ACCESS_16K (13u << 1 | 1u)
 #define GUARD_SIZE 0x4000u
 
-#define CFSR 0xE000ED28u /* fault status and addresses; Armv6-M has none */
+#define CFSR 0xE000ED28u /* fault status and addresses; not on Armv6-M */
 #define HFSR 0xE000ED2Cu
 #define MMFAR 0xE000ED34u
 #define BFAR 0xE000ED38u
 #define CFSR_MMFAR_VALID (1u << 7)
 #define CFSR_BFAR_VALID (1u << 15)
 
-/* What the CPU pushes at an exception: R0 to R3, R12, LR, PC and XPSR, as the first registers of a fault. */
+/* Registers pushed by the CPU at an exception: R0 to R3, R12, LR, PC and XPSR, in the order of a fault's
+ * first registers. */
 #define FRAME_WORDS 8u
 #define FRAME_KNOWN ((1u << FRAME_WORDS) - 1u)
 #define FPU_WORDS 18u
@@ -51,15 +52,16 @@ _Noreturn void report_fault(const uint32_t *frame, uint32_t exc_return);
 __attribute__((section(".vectors"), used)) static const uintptr_t vectors[] = {
     (uintptr_t)stack_top,
     (uintptr_t)reset,
-    (uintptr_t)fault, /* NMI; nothing raises it */
-    (uintptr_t)fault, /* every other fault escalates to HardFault, because none is enabled */
+    (uintptr_t)fault, /* NMI; never raised */
+    (uintptr_t)fault, /* the other faults are disabled and escalate to HardFault */
     [FIRST_IRQ + ETD_UART_IRQ] = (uintptr_t)port_interrupt,
 #ifdef ETD_UART_SEND_IRQ
     [FIRST_IRQ + ETD_UART_SEND_IRQ] = (uintptr_t)port_interrupt,
 #endif
 };
 
-/* A boot loader may have left its own. Armv6-M need not have the register, and has its vectors at zero. */
+/* A boot loader may have set its own vector table. Armv6-M may lack the register; its table is at address
+ * 0. */
 static void use_vectors(void) {
 #ifndef __ARM_ARCH_6M__
     REGISTER(VTOR) = (uintptr_t)vectors;
@@ -73,7 +75,7 @@ static void start_fpu(void) {
 #endif
 }
 
-/* Forbids what lies below the stack. Not every machine faults there by itself: QEMU's MPS2 does not. */
+/* Forbids access below the stack. Not every machine faults there by itself; QEMU's MPS2 does not. */
 #ifdef __ARM_ARCH_8M_MAIN__
 static void guard_stack(void) {
     __asm volatile("msr msplim, %0" ::"r"(stack_bottom));
@@ -120,8 +122,7 @@ void core_sleep(void) {
     __asm volatile("wfi" ::: "memory");
 }
 
-/* Where libm leaves error numbers, which nobody reads. newlib's own place for them comes with 1 KiB of state
- * for streams. */
+/* libm stores error numbers here; they are never read. newlib's own errno would add 1 KiB of stream state. */
 int *__errno(void) {
     static int number;
     return &number;
@@ -134,7 +135,7 @@ _Noreturn void core_reset(void) {
     }
 }
 
-/* The stack may be what broke: report on a fresh one. */
+/* Reports on a fresh stack, because the old one may be the cause of the fault. */
 __attribute__((naked)) void fault(void) {
     __asm volatile("mov r0, sp\n"
                    "mov r1, lr\n"
@@ -166,7 +167,7 @@ static void read_fault_status(etd_fault *fault) {
 #endif
 }
 
-/* The frame may lie beyond the stack: then it was never written. */
+/* The frame may lie outside the stack; it was then never written. */
 static void read_frame(etd_fault *fault, const uint32_t *frame, uint32_t exc_return) {
     set(fault, ETD_POSTMORTEM_CORTEX_M_EXC_RETURN, exc_return);
     if (frame < stack_bottom || frame + FRAME_WORDS > stack_top) {
@@ -193,10 +194,10 @@ static void put_hex(char *at, uint32_t value) {
 }
 
 _Noreturn void report_fault(const uint32_t *frame, uint32_t exc_return) {
-    /* The zero ends a frame that was being sent, or the text would be taken for a part of it. */
+    /* The NUL ends a frame that was being sent; otherwise the text would become part of it. */
     static const char text[] = "\0hard fault at pc=0x????????\n";
-    static etd_fault fault;          /* on the fresh stack it could overwrite the frame */
-    memset(&fault, 0, sizeof fault); /* it may be too early for start-up to have done so */
+    static etd_fault fault;          /* static, because on the fresh stack it could overwrite the frame */
+    memset(&fault, 0, sizeof fault); /* the fault may happen before .bss is cleared */
     fault.kind = ETD_POSTMORTEM_FAULT_CORTEX_M;
     fault.number = exception_number();
     read_frame(&fault, frame, exc_return);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Arm MPS2 with one of the CMSDK images (AN385, AN386, AN500): UART 0, timer 0 as the tick counter. */
+/* Arm MPS2 with a CMSDK image (AN385, AN386, AN500). UART 0; timer 0 is the tick counter. */
 #include "cmsdk_uart.h"
 #include "etd_npu.h"
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Arm MPS2 with the image AN385, AN386 or AN500, which differ in the core (ETD_CPU, from the preset): all at
-# 25 MHz, 4 MiB of code memory, 4 MiB of RAM, devices at the same addresses.
+# Arm MPS2 with image AN385, AN386 or AN500. They differ in the core (ETD_CPU, set by the preset).
+# All run at 25 MHz with 4 MiB of code memory and 4 MiB of RAM, and have the devices at the same
+# addresses.
 include(ports/cortex_m/cortex_m.cmake)
 list(APPEND ETD_SHARED_PORT_SOURCES ports/cortex_m/cmsdk_uart.c)
 add_compile_definitions(ETD_RECEIVE_RING=1024 ETD_SEND_RING=1024 ETD_CLOCK_HZ=25000000u

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Arm MPS3 with AN547: UART 0; the system counter, read through system timer 0, as the tick counter.
- * All devices at their Secure addresses. */
+/* Arm MPS3 with AN547. UART 0; the system counter, read through system timer 0, is the tick counter. All
+ * devices are used at their Secure addresses. */
 #include "cmsdk_uart.h"
 #include "etd_npu.h"
 
@@ -14,7 +14,7 @@ uint32_t port_ticks(void) {
     return TIMER_COUNT_LOW;
 }
 
-/* The counter has 64 bits; it takes a value only while it stands. */
+/* The counter has 64 bits and can be written only while it is stopped. */
 void port_restart_clock(void) {
     COUNTER_CTRL = 0;
     COUNTER_LOW = 0;

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# Arm MPS3 with the image AN547 (Corstone-300): Cortex-M55 at 32 MHz, peripherals at 25 MHz. Code and data
-# are in the tightly coupled memories, 512 KiB each, which have no wait states; the buffers in SRAM.
+# Arm MPS3 with image AN547 (Corstone-300): Cortex-M55 at 32 MHz, peripherals at 25 MHz. Code and
+# data are in the tightly coupled memories, 512 KiB each, without wait states; the buffers are in
+# SRAM.
 set(ETD_CPU cortex-m55)
-# With vectors, binutils 2.40 takes the conditional conversion VCVT for VCVTN and refuses it.
+# With MVE, binutils 2.40 mistakes the conditional VCVT for VCVTN and rejects it.
 set(ETD_CPU_EXTENSIONS +nomve)
 include(ports/cortex_m/cortex_m.cmake)
 list(APPEND ETD_SHARED_PORT_SOURCES ports/cortex_m/cmsdk_uart.c)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The native port with ExecuTorch's own runtime, from the executorch wheel, in place of ours: see
-# docs/executorch.md. The wheel's CMake package is found through executorch_DIR.
+# The native port with ExecuTorch's runtime, from the executorch wheel, instead of ours
+# (docs/executorch.md). The wheel's CMake package is found through executorch_DIR.
 include(ports/native/port.cmake)
 option(ETD_USE_ETDUMPGEN "trace with ExecuTorch's ETDumpGen instead of our tracer" OFF)
 set(ETD_DELEGATES_DEFAULT none)
@@ -16,7 +16,7 @@ list(APPEND ETD_SOURCES src/runtime/error.c executorch/runtime.cpp)
 list(APPEND ETD_SHARED_PORT_SOURCES ports/native/crash.c ports/native/native.c ports/native/pty.c)
 set_source_files_properties(ports/native/native.c PROPERTIES COMPILE_DEFINITIONS ETD_BOARD_NAME="${ETD_BOARD}")
 
-# The variables of the wheel's package work with every CMake, its targets from 3.28 on only.
+# The package's variables work with every CMake, its targets only with 3.28 and later.
 include_directories(SYSTEM ${EXECUTORCH_INCLUDE_DIRS})
 include_directories(executorch)
 set_source_files_properties(executorch/runtime.cpp PROPERTIES COMPILE_DEFINITIONS

@@ -25,7 +25,7 @@
 
 #define STACK_BYTES 65536u
 
-/* From the linker: where the image is, whose symbols count from there. */
+/* From the linker: start of the image, which symbol addresses are relative to. */
 /* NOLINTNEXTLINE(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the linker chose the name */
 extern const char __executable_start[], etext[];
 
@@ -49,7 +49,7 @@ static void read_pc(etd_fault *fault, const void *context) {
     (void)at;
 #endif
     uintptr_t start = (uintptr_t)__executable_start;
-    /* Otherwise it is in a library, whose symbols are others. */
+    /* Otherwise the address is in a library, which has other symbols. */
     if (pc >= start && pc < (uintptr_t)etext) {
         set(fault, ETD_POSTMORTEM_SIGNAL_PC, pc - start);
     }
@@ -64,7 +64,7 @@ static void on_crash(int number, siginfo_t *info, void *context) {
     settled = 0;
     etd_fault fault = {.kind = ETD_POSTMORTEM_FAULT_SIGNAL, .number = (uint32_t)number};
     read_pc(&fault, context);
-    /* Not sent by somebody: then there is no address. */
+    /* Only a fault raised by the kernel has an address, not a signal sent by a process. */
     if (info->si_code > 0 && (number == SIGSEGV || number == SIGBUS)) {
         uint64_t address = (uintptr_t)info->si_addr;
         set(&fault, ETD_POSTMORTEM_SIGNAL_ADDRESS, (uintptr_t)(address & UINT32_MAX));
@@ -75,7 +75,7 @@ static void on_crash(int number, siginfo_t *info, void *context) {
 }
 
 void crash_catch(void (*restart)(void)) {
-    /* The stack may be what broke. */
+    /* Use another stack, because the main one may be the cause of the fault. */
     static uint8_t stack[STACK_BYTES];
     const stack_t place = {.ss_sp = stack, .ss_size = sizeof stack};
     struct sigaction action = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK};

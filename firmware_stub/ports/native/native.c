@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The firmware as a process. Prints "link: <path>" when the path can be opened. */
+/* The firmware as a process of the host. Prints "link: <path>" when the path can be opened. */
 #define _GNU_SOURCE
 
 #include <setjmp.h>
@@ -19,7 +19,7 @@
 #define ETD_BOARD_NAME "native"
 #endif
 
-/* What the firmware is given of the stack that a process has, which may be 8 MiB by default. */
+/* Stack of the firmware; the process may have more, 8 MiB by default. */
 #define STACK_BYTES (1024u * 1024u)
 #define PAGE_BYTES 4096u
 
@@ -40,7 +40,7 @@ static void restart_clock(void) {
     clock_zero = nanoseconds();
 }
 
-/* A new process would bring a new pseudo-terminal; a board keeps its port. */
+/* Restarts within the process: a new process would open a new pseudo-terminal, but a board keeps its port. */
 static void reboot(void) {
     siglongjmp(boot, 1);
 }
@@ -50,12 +50,12 @@ static void idle(void) {
     pty_wait();
 }
 
-/* A pseudo-terminal has a rate, but does not keep to it. */
+/* A pseudo-terminal has a rate but does not use it. */
 static void set_baud(uint32_t baud) {
     (void)baud;
 }
 
-/* Has the kernel map all of the firmware's stack: older ones refuse what is far below the stack pointer. */
+/* Maps the whole stack. Older kernels reject accesses far below the stack pointer. */
 __attribute__((noinline)) static void grow_stack(void) {
     uint8_t room[STACK_BYTES];
     volatile uint8_t *end = room + sizeof room;
@@ -64,7 +64,8 @@ __attribute__((noinline)) static void grow_stack(void) {
     }
 }
 
-/* Tells where the stack is, so that its use can be measured; not where there may be too little of it. */
+/* Sets the limits of the stack, so that its use can be measured. Leaves them unset if the stack limit is too
+ * small. */
 static void measure_stack(etd_port *port, uint32_t *top) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur / 2 < STACK_BYTES) {
@@ -107,7 +108,8 @@ int main(void) {
     (void)printf("link: %s\n", path);
     (void)fflush(stdout);
     crash_catch(reboot);
-    /* Where a process's stack begins is random; from a page on, calls have the same gaps each time. */
+    /* The stack of a process starts at a random address. Starting at a page makes alignment gaps the same
+     * each time. */
     const size_t past_page = (uintptr_t)__builtin_frame_address(0) % PAGE_BYTES;
     measure_stack(&port, __builtin_alloca(past_page));
     (void)sigsetjmp(boot, 1);

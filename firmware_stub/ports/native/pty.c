@@ -25,9 +25,9 @@ static void stop(int signal_number) {
     stopping = 1;
 }
 
-/* Asking for the parent rather than for a signal at its death: the kernel sends that when the *thread*
- * ends which started this process. */
-static void exit_if_unwanted(void) {
+/* Polls the parent instead of using PR_SET_PDEATHSIG, which is sent when the *thread* that started this
+ * process ends. */
+static void exit_if_orphaned(void) {
     if (stopping || getppid() != parent) {
         exit(EXIT_SUCCESS);
     }
@@ -56,7 +56,7 @@ const char *pty_open(void) {
     if (path == NULL) {
         return NULL;
     }
-    /* Through the other end too; having been opened and closed once, an absent reader shows as a hang-up. */
+    /* Opens and closes the other end once, so that a missing reader is reported as a hang-up. */
     int other_end = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (other_end < 0) {
         return NULL;
@@ -66,9 +66,9 @@ const char *pty_open(void) {
     return raw ? path : NULL;
 }
 
-/* What of POLLIN, POLLOUT and POLLHUP the line has within WAIT_MS. */
+/* Returns which of POLLIN, POLLOUT and POLLHUP are set within WAIT_MS. */
 static short wait_for(short events) {
-    exit_if_unwanted();
+    exit_if_orphaned();
     struct pollfd entry = {.fd = line, .events = events};
     return poll(&entry, 1, WAIT_MS) > 0 ? entry.revents : 0;
 }
@@ -94,7 +94,7 @@ void pty_write(const uint8_t *bytes, uint32_t size) {
 
 void pty_wait(void) {
     if ((wait_for(POLLIN) & (POLLIN | POLLHUP)) == POLLHUP) {
-        /* A hang-up is reported at once, again and again; do not spin on it. */
+        /* A hang-up is reported immediately on every poll; sleep to avoid spinning. */
         const struct timespec pause = {.tv_nsec = UNPLUGGED_MS * 1000000L};
         (void)nanosleep(&pause, NULL);
     }

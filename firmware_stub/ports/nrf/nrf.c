@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* nRF51822, nRF52833 and nRF52840: the UART, on the pins that port.cmake gives; TIMER0, which counts 32 bits
- * also while the core sleeps, as the tick counter. */
+/* nRF51822, nRF52833 and nRF52840. The UART uses the pins set in port.cmake. TIMER0 is the tick counter: 32
+ * bits, also counting while the core sleeps. */
 #include "nrf.h"
 
 #define CLOCK_HZ 16000000u
@@ -12,7 +12,7 @@ void port_set_baud(uint32_t baud) {
     UART_BAUDRATE = UART_BAUDRATE_115200 * (baud / BAUD);
 }
 
-/* From the crystal: the oscillator after reset is too far off for a UART. */
+/* Use the crystal: the oscillator after reset is not accurate enough for a UART. */
 static void start_clock(void) {
     CLOCK_EVENTS_HFCLKSTARTED = 0;
     CLOCK_TASKS_HFCLKSTART = 1;
@@ -34,7 +34,7 @@ void port_start(void) {
     UART_ENABLE = UART_ENABLED;
     UART_TASKS_STARTTX = 1;
     UART_TASKS_STARTRX = 1;
-    /* A zero means nothing to the host, and from now on TXDRDY tells whether there is room. */
+    /* Send a NUL, which the host ignores. From now on TXDRDY shows whether there is room. */
     UART_EVENTS_TXDRDY = 0;
     UART_TXD = 0;
 }
@@ -43,7 +43,7 @@ int32_t port_receive(void) {
     if (UART_EVENTS_RXDRDY == 0) {
         return -1;
     }
-    /* First, because reading lets the next byte of the FIFO set it again. */
+    /* Clear the event first: reading lets the next byte of the FIFO set it again. */
     UART_EVENTS_RXDRDY = 0;
     int32_t received = (int32_t)UART_RXD;
     if ((UART_ERRORSRC & UART_ERRORSRC_OVERRUN) == 0) {
@@ -87,7 +87,7 @@ void port_restart_clock(void) {
 }
 
 #ifdef ETD_NRF52 /* QEMU's nRF51 does not have the register */
-/* The register collects reasons until they are written back; after power came it is zero. */
+/* The register collects reasons until they are cleared by writing them back. It is zero after power-on. */
 uint32_t port_reset_reason(void) {
     uint32_t flags = POWER_RESETREAS;
     POWER_RESETREAS = flags;

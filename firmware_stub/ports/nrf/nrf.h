@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Registers of the nRF51 and nRF52 that this port uses, by the names of the nRF51 Series Reference Manual and
- * the Product Specifications of nRF52833 and nRF52840. The UART is the one without DMA, which all have. */
+/* Registers of the nRF51 and nRF52, named as in the nRF51 Series Reference Manual and the Product
+ * Specifications of nRF52833 and nRF52840. The UART is the one without DMA, which all of them have. */
 #ifndef NRF_H
 #define NRF_H
 
 #include "bare_metal.h"
 
-/* CLOCK and POWER, which share their addresses (nRF51 chapters 12 and 13, nRF52 chapter 5). */
+/* CLOCK and POWER, at the same addresses (nRF51 chapters 12 and 13, nRF52 chapter 5). */
 #define CLOCK_TASKS_HFCLKSTART REGISTER(0x40000000u)
 #define CLOCK_EVENTS_HFCLKSTARTED REGISTER(0x40000100u)
 #define POWER_RESETREAS REGISTER(0x40000400u)
@@ -33,7 +33,7 @@
 #define UART_INT_TXDRDY (1u << 7)
 #define UART_ERRORSRC_OVERRUN 1u
 #define UART_ENABLED 4u
-#define UART_BAUDRATE_115200 0x01D7E000u /* other rates are multiples of this, nearly */
+#define UART_BAUDRATE_115200 0x01D7E000u /* other rates are approximately multiples of this */
 
 /* TIMER 0 (nRF51 chapter 18, nRF52 chapter 6, "TIMER"). */
 #define TIMER_TASKS_START REGISTER(0x40008000u)
@@ -47,10 +47,10 @@
 #define TIMER_MODE_TIMER 0u
 #define TIMER_BITMODE_32 3u
 
-/* NVMC: whether code is cached; nRF52 only (chapter 4, "NVMC"). */
+/* NVMC: code cache, nRF52 only (chapter 4, "NVMC"). */
 #define NVMC_ICACHECNF REGISTER(0x4001E540u)
 
-/* Pins; 32 and up are those of the second port, which the nRF52833 and nRF52840 have (chapter 6, "GPIO"). */
+/* GPIO. Pins 32 and up are on the second port of nRF52833 and nRF52840 (chapter 6, "GPIO"). */
 #define GPIO(pin) (0x50000000u + (pin) / 32u * 0x300u)
 #define GPIO_OUTSET(pin) REGISTER(GPIO(pin) + 0x508u)
 #define GPIO_DIRSET(pin) REGISTER(GPIO(pin) + 0x518u)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* QEMU's RISC-V "virt" machine: 16550 UART; the cycle counter, of which the low word is the tick
- * counter. Runs in machine mode, without firmware below it. */
+/* QEMU's RISC-V "virt" machine. 16550 UART; the low word of the cycle counter is the tick counter. Runs in
+ * machine mode without other firmware. */
 #include <string.h>
 
 #include "bare_metal.h"
@@ -23,7 +23,7 @@
 #define INTERRUPT_RECEIVED 1u
 #define INTERRUPT_ROOM 2u
 #define FIFO_ON 1u
-/* Interrupts at 14 of its 16 bytes, and when it has held fewer for the time of four. */
+/* Interrupts at 14 of 16 bytes, or when fewer have waited for the time of four bytes. */
 #define FIFO_AT_14 0xC0u
 #define FORMAT_8_BITS 3u
 #define FORMAT_DIVIDER 0x80u
@@ -52,8 +52,8 @@ _Noreturn void start(void);
 _Noreturn void fault(uint32_t sp, uint32_t ra);
 void external_interrupt(void);
 
-/* Interrupts are vectored: number 11, from outside the core, has the twelfth word of the table, and a fault
- * the first. No other can happen. The stack may be what broke: a fault is reported on a fresh one. */
+/* Vectored interrupts: number 11 (external) uses word 11 of the table, a fault word 0. No other can happen. A
+ * fault is reported on a fresh stack, because the old one may be its cause. */
 __attribute__((naked, section(".text.reset"))) void reset(void) {
     __asm volatile("la sp, stack_top\n"
                    "la t0, vectors + 1\n"
@@ -96,7 +96,7 @@ void port_start(void) {
     UART_FIFO = FIFO_ON | FIFO_AT_14;
 }
 
-/* Reading the state forgets an overrun. */
+/* Reading the state clears an overrun. */
 static uint32_t read_state(void) {
     uint32_t state = UART_STATE;
     overrun = overrun || (state & STATE_OVERRUN) != 0;
@@ -185,9 +185,9 @@ static void set(etd_fault *kept, uint32_t number, uint32_t value) {
 
 #define READ_CSR(name, value) __asm volatile("csrr %0, " name : "=r"(value))
 
-/* A line of text, then a reset, so that a crashed board is noticed and can be used again. */
+/* Prints a line of text, then resets, so that a crash is visible and the board stays usable. */
 _Noreturn void fault(uint32_t sp, uint32_t ra) {
-    /* The zero ends a frame that was being sent, or the text would be taken for a part of it. */
+    /* The NUL ends a frame that was being sent; otherwise the text would become part of it. */
     char line[] = "\0fault at pc=0x????????\n";
     etd_fault kept = {.kind = ETD_POSTMORTEM_FAULT_RISCV};
     uint32_t pc, value, status;

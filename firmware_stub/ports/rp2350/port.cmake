@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# RP2350 as on the Raspberry Pi Pico 2: Cortex-M33 at 150 MHz, 4 MiB of flash, 520 KiB of RAM.
+# RP2350 on the Raspberry Pi Pico 2: Cortex-M33 at 150 MHz, 4 MiB of flash, 520 KiB of RAM.
 set(ETD_CPU cortex-m33)
 include(ports/cortex_m/cortex_m.cmake)
 list(APPEND ETD_SHARED_PORT_SOURCES ports/cortex_m/pl011_uart.c)

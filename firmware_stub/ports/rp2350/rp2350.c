@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Raspberry Pi Pico 2 (RP2350, on a Cortex-M33): UART 0 on GP0 (sends) and GP1; TIMER0 as the tick counter,
- * of whose 64 bits the lower 32 are read. It counts clk_sys instead of microseconds, and goes on while the
- * core sleeps. */
+/* Raspberry Pi Pico 2 (RP2350, Cortex-M33). UART 0 on GP0 (transmit) and GP1 (receive). The low 32 bits of
+ * TIMER0 are the tick counter; it counts clk_sys instead of microseconds and does not stop while the core
+ * sleeps. */
 #include "rp2350.h"
 #include "pl011_uart.h"
 
@@ -9,17 +9,17 @@
 #define PIN_RECEIVE 1u
 #define SUBSYSTEMS (RESETS_IO_BANK0 | RESETS_PADS_BANK0 | RESETS_TIMER0 | RESETS_UART0)
 
-/* Start-up delay of the crystal in 256 of its periods: 64 ms. */
+/* Start-up delay of the crystal in units of 256 periods: 64 ms. */
 #define XOSC_DELAY 3000u
 
-/* What the boot ROM starts: the smallest image definition, an executable for Arm in the Secure state, with
- * the vectors at the beginning of the image (section 5.9.5.1). It must lie within the first 4 KiB. */
+/* Minimal image definition for the boot ROM: an executable for Arm in the Secure state, with the vectors at
+ * the start of the image (section 5.9.5.1). It must lie in the first 4 KiB. */
 __attribute__((section(".boot"), used)) static const uint32_t image_definition[] = {
-    0xFFFFDED3u, /* a block begins */
-    0x10210142u, /* image type: one word; RP2350, Arm, Secure, executable */
-    0x000001FFu, /* the items end, after one word */
+    0xFFFFDED3u, /* start of block */
+    0x10210142u, /* item IMAGE_TYPE, one word: RP2350, Arm, Secure, executable */
+    0x000001FFu, /* last item; the items have one word in total */
     0u,          /* no other block */
-    0xAB123579u, /* the block ends */
+    0xAB123579u, /* end of block */
 };
 
 static void begin(uint32_t subsystems) {
@@ -29,8 +29,8 @@ static void begin(uint32_t subsystems) {
     }
 }
 
-/* 12 MHz * 125 / (5 * 2) = 150 MHz. A reset of the core alone leaves the clocks as they were, so nothing may
- * run from the PLL while it is set up. */
+/* 12 MHz * 125 / (5 * 2) = 150 MHz. A reset of the core alone leaves the clocks unchanged, so nothing may run
+ * from the PLL while it is configured. */
 static void start_clock(void) {
     CLK_SYS_CTRL = CLK_SYS_SRC_REF;
     while (CLK_SYS_SELECTED != 1u << CLK_SYS_SRC_REF) {
@@ -61,7 +61,7 @@ void port_start(void) {
     begin(SUBSYSTEMS);
     IO_BANK0_CTRL(PIN_SEND) = IO_BANK0_FUNCTION_UART;
     IO_BANK0_CTRL(PIN_RECEIVE) = IO_BANK0_FUNCTION_UART;
-    /* Which also ends their isolation. */
+    /* This also ends the isolation of the pads. */
     PADS_BANK0(PIN_SEND) = PADS_INPUT | PADS_DRIVE_4_MA | PADS_SCHMITT;
     PADS_BANK0(PIN_RECEIVE) = PADS_INPUT | PADS_DRIVE_4_MA | PADS_SCHMITT | PADS_PULL_UP;
     pl011_uart_start();
@@ -71,7 +71,7 @@ uint32_t port_ticks(void) {
     return TIMER_TIMERAWL;
 }
 
-/* What is written to the lower half counts from when the upper half is written. */
+/* Writing the upper half makes the value of the lower half take effect. */
 void port_restart_clock(void) {
     TIMER_PAUSE = 1;
     TIMER_SOURCE = TIMER_SOURCE_CLK_SYS;

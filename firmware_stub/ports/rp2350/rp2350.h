@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Registers of the RP2350 that this port uses, by the names of its datasheet. */
+/* Registers of the RP2350, named as in its datasheet. */
 #ifndef RP2350_H
 #define RP2350_H
 
 #include "bare_metal.h"
 
-/* Clocks, section 8.1. SELECTED has a bit for each source, set for the one that is in use. */
+/* Clocks, section 8.1. SELECTED has one bit per source, set for the active one. */
 #define CLK_REF_CTRL REGISTER(0x40010030u)
 #define CLK_REF_SELECTED REGISTER(0x40010038u)
 #define CLK_SYS_CTRL REGISTER(0x4001003Cu)
@@ -13,7 +13,7 @@
 #define CLK_PERI_CTRL REGISTER(0x40010048u)
 #define CLK_REF_SRC_XOSC 2u
 #define CLK_SYS_SRC_REF 0u
-#define CLK_SYS_SRC_AUX 1u         /* whose AUXSRC 0 is PLL_SYS */
+#define CLK_SYS_SRC_AUX 1u         /* AUXSRC 0 is PLL_SYS */
 #define CLK_PERI_ENABLE (1u << 11) /* AUXSRC 0 is clk_sys */
 
 /* Resets of subsystems, section 7.5. */
@@ -25,7 +25,7 @@
 #define RESETS_TIMER0 (1u << 23)
 #define RESETS_UART0 (1u << 26)
 
-/* Pins and their pads, sections 9.11.1 and 9.11.3. */
+/* Pins and pads, sections 9.11.1 and 9.11.3. */
 #define IO_BANK0_CTRL(pin) REGISTER(0x40028004u + 8u * (pin))
 #define IO_BANK0_FUNCTION_UART 2u
 #define PADS_BANK0(pin) REGISTER(0x40038004u + 4u * (pin))

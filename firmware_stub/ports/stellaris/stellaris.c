@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* LM3S6965 evaluation board: UART 0, which its debug interface shows as a serial port; SysTick as the
- * tick counter. The chip has 32-bit timers too, but QEMU does not let them be read. */
+/* LM3S6965 evaluation board. UART 0, a serial port of the on-board debug interface. SysTick is the tick
+ * counter, because QEMU cannot read the chip's 32-bit timers. */
 #include "pl011_uart.h"
 
 #define SYSCTL_RIS REGISTER(0x400FE050u)
@@ -23,7 +23,7 @@
 
 #define PORT_A_FUNCTION REGISTER(0x40004420u)
 #define PORT_A_DIGITAL REGISTER(0x4000451Cu)
-#define PORT_A_UART 3u /* PA0 receives, PA1 sends */
+#define PORT_A_UART 3u /* PA0 receives, PA1 transmits */
 
 #define SYSTICK_CTRL REGISTER(0xE000E010u)
 #define SYSTICK_RELOAD REGISTER(0xE000E014u)
@@ -31,7 +31,7 @@
 #define SYSTICK_ON_CPU_CLOCK 5u
 #define SYSTICK_MAX 0xFFFFFFu
 
-/* 50 MHz: the PLL's 200 MHz by four. While it locks, the crystal clocks the chip directly. */
+/* 50 MHz: the PLL's 200 MHz divided by four. The crystal clocks the chip until the PLL has locked. */
 static void start_clock(void) {
     uint32_t rcc = SYSCTL_RCC | RCC_BYPASS;
     rcc &= ~(RCC_DIVIDER_ON | RCC_MAIN_OSCILLATOR_OFF);
@@ -47,7 +47,7 @@ static void start_clock(void) {
 static void start_uart(void) {
     SYSCTL_RCGC1 |= RCGC1_UART0;
     SYSCTL_RCGC2 |= RCGC2_PORT_A;
-    /* A device answers three cycles after its clock starts; a read takes longer than that. */
+    /* A device is ready three cycles after its clock starts; a read takes longer. */
     (void)SYSCTL_RCGC2;
     PORT_A_FUNCTION |= PORT_A_UART;
     PORT_A_DIGITAL |= PORT_A_UART;
@@ -59,7 +59,7 @@ void port_start(void) {
     start_uart();
 }
 
-/* SysTick counts down. Clearing it leaves zero, which the next tick reloads. */
+/* SysTick counts down. Clearing it sets it to zero, and the next tick reloads it. */
 uint32_t port_ticks(void) {
     return (0u - SYSTICK_VALUE) & SYSTICK_MAX;
 }

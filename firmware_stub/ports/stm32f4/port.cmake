@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# STM32F4, Cortex-M4. ETD_CHIP is stm32f405 (1 MiB of flash; 128 KiB of RAM, and 64 KiB beside the core, unused)
-# or stm32f446 (512 KiB, 128 KiB).
+# STM32F4, Cortex-M4. ETD_CHIP is stm32f405 (1 MiB of flash, 128 KiB of RAM and 64 KiB of unused
+# core-coupled RAM) or stm32f446 (512 KiB, 128 KiB).
 set(ETD_CPU cortex-m4)
 set(ETD_CHIP stm32f405 CACHE STRING "stm32f405 (Netduino Plus 2) or stm32f446 (NUCLEO-F446RE)")
 set(ETD_MEMORY ${ETD_CHIP}.ld)
@@ -10,7 +10,7 @@ if(ETD_CHIP STREQUAL stm32f446)
   set(ETD_TIMER_HZ 90000000)
   add_compile_definitions(ETD_NUCLEO_F446RE ETD_UART_IRQ=38)
 else()
-  set(ETD_TIMER_HZ 16000000 CACHE STRING "rate of TIM2: as the chip runs it, unless a simulator does otherwise")
+  set(ETD_TIMER_HZ 16000000 CACHE STRING "rate of TIM2 in Hz; change it for a simulator with another rate")
   add_compile_definitions(ETD_UART_IRQ=37)
 endif()
 add_compile_definitions(ETD_TIMER_HZ=${ETD_TIMER_HZ}u)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* STM32F4 with TIM2 as the tick counter. Two boards, chosen by port.cmake:
+/* STM32F4 with TIM2 as the tick counter. port.cmake selects one of two boards:
  *
- * NUCLEO-F446RE: USART 2 on PA2 (sends) and PA3, which the ST-LINK shows as a serial port. 180 MHz from the
- * 8 MHz that the ST-LINK gives.
+ * NUCLEO-F446RE: USART 2 on PA2 (transmit) and PA3 (receive), the serial port of the ST-LINK. 180 MHz from
+ * the ST-LINK's 8 MHz clock.
  *
- * Netduino Plus 2 (STM32F405): USART 1 on PB6 (sends) and PB7, which the board has on its header as SCL and
- * SDA. Everything runs from the oscillator that is on after reset, because QEMU has no other. */
+ * Netduino Plus 2 (STM32F405): USART 1 on PB6 (transmit) and PB7 (receive), labeled SCL and SDA on the
+ * header. Runs from the oscillator that is active after reset, because QEMU has no other. */
 #include "stm32f4.h"
 
 #define BAUD 115200u
@@ -30,12 +30,12 @@ static const uint32_t bauds[] = {BAUD, 230400, 460800};
 
 #define FUNCTION_USART 7u
 
-/* Fields of the two pins, the one that receives beside the one that sends. */
+/* Fields of the two pins, which are adjacent: transmit, then receive. */
 #define TWO(bits, value) ((value) << (bits) * PIN_SEND | (value) << (bits) * (PIN_SEND + 1))
 
 #ifdef ETD_NUCLEO_F446RE
-/* 8 MHz / 4 * 180 / 2 = 180 MHz, which needs the over-drive; the buses of USART 2 and TIM2 at a quarter,
- * so that TIM2, which gets twice that, counts with 90 MHz (RM0390 chapters 5.1.4 and 6.2). */
+/* 8 MHz / 4 * 180 / 2 = 180 MHz, which needs the over-drive mode. The bus of USART 2 and TIM2 runs at a
+ * quarter of that, and TIM2 at twice the bus clock, 90 MHz (RM0390 chapters 5.1.4 and 6.2). */
 static void start_clock(void) {
     RCC_APB1ENR |= RCC_APB1ENR_PWR;
     (void)RCC_APB1ENR;
@@ -64,7 +64,7 @@ static void start_clock(void) {
     }
 }
 
-/* Every reset pulls the pin, so the pin is the reason only where there is no other. */
+/* Every reset pulls the pin, so the pin is the cause only if no other flag is set. */
 uint32_t port_reset_reason(void) {
     uint32_t flags = RCC_CSR;
     RCC_CSR = flags | RCC_CSR_RMVF;
@@ -90,7 +90,7 @@ void port_start(void) {
     start_clock();
     RCC_AHB1ENR |= RCC_AHB1ENR_GPIO(PINS);
     UART_CLOCK |= UART_CLOCK_ON;
-    /* A device answers two cycles after its clock starts; a read takes that long. */
+    /* A device is ready two cycles after its clock starts; a read takes that long. */
     (void)UART_CLOCK;
     GPIO_AFRL(PINS) = (GPIO_AFRL(PINS) & ~TWO(4, 15u)) | TWO(4, FUNCTION_USART);
     GPIO_PUPDR(PINS) = (GPIO_PUPDR(PINS) & ~TWO(2, 3u)) | GPIO_PUPDR_UP << 2 * (PIN_SEND + 1);
@@ -99,7 +99,7 @@ void port_start(void) {
     USART_CR1(UART) = USART_CR1_ON;
 }
 
-/* Reading the state and then the data forgets an overrun. */
+/* Reading the state and then the data clears an overrun. */
 int32_t port_receive(void) {
     uint32_t state = USART_SR(UART);
     if ((state & USART_SR_RXNE) == 0) {
@@ -135,7 +135,7 @@ void port_restart_clock(void) {
     TIM2_CR1 = 0;
     TIM2_PSC = 0;
     TIM2_ARR = UINT32_MAX;
-    /* Takes these over and clears the prescaler. */
+    /* Loads these registers and clears the prescaler. */
     TIM2_EGR = TIM2_EGR_UG;
     TIM2_CNT = 0;
     TIM2_CR1 = TIM2_CR1_CEN;

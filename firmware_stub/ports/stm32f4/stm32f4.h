@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Registers of the STM32F4 that this port uses, by the names of the reference manuals RM0090 (STM32F405) and
- * RM0390 (STM32F446), in which they agree. */
+/* Registers of the STM32F4, named as in the reference manuals RM0090 (STM32F405) and RM0390 (STM32F446),
+ * which agree on them. */
 #ifndef STM32F4_H
 #define STM32F4_H
 
@@ -57,7 +57,7 @@
 #define RCC_CSR_IWDGRSTF (1u << 29)
 #define RCC_CSR_WWDGRSTF (1u << 30)
 
-/* Pins, RM0390 chapter 7; ports are counted from A as 0. */
+/* GPIO, RM0390 chapter 7; port A is 0. */
 #define GPIO_MODER(port) REGISTER(0x40020000u + 0x400u * (port))
 #define GPIO_PUPDR(port) REGISTER(0x4002000Cu + 0x400u * (port))
 #define GPIO_AFRL(port) REGISTER(0x40020020u + 0x400u * (port))
@@ -77,7 +77,7 @@
 #define USART_CR1_RXNEIE (1u << 5)
 #define USART_CR1_TXEIE (1u << 7)
 
-/* TIM2, which counts 32 bits, RM0390 chapter 17. */
+/* TIM2, 32 bits, RM0390 chapter 17. */
 #define TIM2_CR1 REGISTER(0x40000000u)
 #define TIM2_EGR REGISTER(0x40000014u)
 #define TIM2_CNT REGISTER(0x40000024u)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* NUCLEO-H743ZI and -H743ZI2 (STM32H743ZI): USART 3 on PD8 (sends) and PD9, which the ST-LINK shows as a
- * serial port; TIM2 as the tick counter. The core runs at 400 MHz from the 8 MHz that the ST-LINK gives,
- * buses at 200 and 100 MHz. Code is cached, and so is the AXI SRAM; what must survive a reset lies in the
- * DTCM, which has no cache that a reset could empty. */
+/* NUCLEO-H743ZI and -H743ZI2 (STM32H743ZI). USART 3 on PD8 (transmit) and PD9 (receive), the serial port of
+ * the ST-LINK. TIM2 is the tick counter.
+ *
+ * The core runs at 400 MHz from the ST-LINK's 8 MHz clock, the buses at 200 and 100 MHz. Code and AXI SRAM
+ * are cached. Memory that must survive a reset is in the DTCM, which is not cached, so a reset cannot lose
+ * its contents. */
 #include "stm32h7.h"
 
 #define UART_HZ 100000000u
@@ -10,8 +12,8 @@
 
 static const uint32_t bauds[] = {BAUD, 230400, 460800, 921600};
 
-/* The regulator first: its register is written once after power comes, and nothing may be changed before it
- * is (RM0433 chapter 6.4.1). */
+/* Configure the regulator first: its register can be written once after power-on and must be written before
+ * anything else changes (RM0433 chapter 6.4.1). */
 static void start_power(void) {
     PWR_CR3 = PWR_CR3_LDOEN;
     while ((PWR_CSR1 & PWR_CSR1_ACTVOSRDY) == 0) {
@@ -44,24 +46,24 @@ static void start_clock(void) {
     }
 }
 
-/* Revision Y may read wrong data from the AXI SRAM otherwise. */
-static void mend_revision_y(void) {
+/* Without this, revision Y may read wrong data from the AXI SRAM. */
+static void fix_revision_y(void) {
     if (DBGMCU_IDC < DBGMCU_IDC_REVISION_V) {
         AXI_TARG7_FN_MOD = AXI_FN_MOD_READ_ISS_OVERRIDE;
     }
 }
 
-/* A line at a time, because what a cache holds after a reset is anything. */
+/* Invalidates line by line, because caches have undefined contents after reset. */
 static void start_caches(void) {
     ICIALLU = 0;
-    CSSELR = 0; /* the data cache of level 1 */
+    CSSELR = 0; /* level 1 data cache */
     __asm volatile("dsb" ::: "memory");
     uint32_t size = CCSIDR;
     uint32_t last_set = size >> 13 & 0x7FFFu;
     uint32_t last_way = size >> 3 & 0x3FFu;
     for (uint32_t set = 0; set <= last_set; set++) {
         for (uint32_t way = 0; way <= last_way; way++) {
-            DCISW = way << 30 | set << 5; /* of four ways, and lines of 32 bytes */
+            DCISW = way << 30 | set << 5; /* four ways, lines of 32 bytes */
         }
     }
     __asm volatile("dsb" ::: "memory");
@@ -69,7 +71,7 @@ static void start_caches(void) {
     __asm volatile("dsb\nisb" ::: "memory");
 }
 
-/* The rate changes while the UART is off; what may interrupt stays as it was. */
+/* The rate can be changed only while the UART is disabled. Interrupt enables are preserved. */
 void port_set_baud(uint32_t baud) {
     uint32_t control = USART_CR1;
     USART_CR1 = 0;
@@ -80,7 +82,7 @@ void port_set_baud(uint32_t baud) {
 static void start_uart(void) {
     RCC_AHB4ENR |= RCC_AHB4ENR_GPIOD;
     RCC_APB1LENR |= RCC_APB1LENR_USART3 | RCC_APB1LENR_TIM2;
-    /* A device answers two cycles after its clock starts; a read takes that long. */
+    /* A device is ready two cycles after its clock starts; a read takes that long. */
     (void)RCC_APB1LENR;
     GPIOD_AFRH = (GPIOD_AFRH & ~GPIOD_AFRH_MASK) | GPIOD_AFRH_USART3;
     GPIOD_PUPDR = (GPIOD_PUPDR & ~GPIOD_PUPDR_MASK) | GPIOD_PUPDR_UP_PD9;
@@ -89,7 +91,7 @@ static void start_uart(void) {
 }
 
 void port_start(void) {
-    mend_revision_y();
+    fix_revision_y();
     start_power();
     start_clock();
     start_caches();
@@ -134,13 +136,13 @@ void port_restart_clock(void) {
     TIM2_CR1 = 0;
     TIM2_PSC = 0;
     TIM2_ARR = UINT32_MAX;
-    /* Takes these over and clears the prescaler. */
+    /* Loads these registers and clears the prescaler. */
     TIM2_EGR = TIM2_EGR_UG;
     TIM2_CNT = 0;
     TIM2_CR1 = TIM2_CR1_CEN;
 }
 
-/* Every reset pulls the pin, so the pin is the reason only where there is no other. */
+/* Every reset pulls the pin, so the pin is the cause only if no other flag is set. */
 uint32_t port_reset_reason(void) {
     uint32_t flags = RCC_RSR;
     RCC_RSR = flags | RCC_RSR_RMVF;

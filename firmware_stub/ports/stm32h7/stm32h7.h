@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Registers of the STM32H743 that this port uses, by the names of the reference manual RM0433, and of its
- * core by those of the Armv7-M Architecture Reference Manual. */
+/* Registers of the STM32H743, named as in the reference manual RM0433, and of its core, named as in the
+ * Armv7-M Architecture Reference Manual. */
 #ifndef STM32H7_H
 #define STM32H7_H
 
@@ -75,7 +75,7 @@
 #define GPIOD_AFRH_MASK 0xFFu
 #define GPIOD_AFRH_USART3 0x77u
 
-/* USART 3, chapter 48; with its FIFOs of 16 bytes. */
+/* USART 3 with FIFOs of 16 bytes, chapter 48. */
 #define USART_CR1 REGISTER(0x40004800u)
 #define USART_BRR REGISTER(0x4000480Cu)
 #define USART_ISR REGISTER(0x4000481Cu)
@@ -91,7 +91,7 @@
 #define USART_ISR_TXFNF (1u << 7)
 #define USART_ICR_ORECF (1u << 3)
 
-/* TIM2, which counts 32 bits, chapter 39. */
+/* TIM2, 32 bits, chapter 39. */
 #define TIM2_CR1 REGISTER(0x40000000u)
 #define TIM2_EGR REGISTER(0x40000014u)
 #define TIM2_CNT REGISTER(0x40000024u)
@@ -100,7 +100,7 @@
 #define TIM2_CR1_CEN 1u
 #define TIM2_EGR_UG 1u
 
-/* Which revision the chip is, chapter 60, and what revision Y needs (erratum 2.2.9 in ES0392). */
+/* Chip revision, chapter 60, and the workaround for revision Y (erratum 2.2.9 in ES0392). */
 #define DBGMCU_IDC REGISTER(0x5C001000u)
 #define DBGMCU_IDC_REVISION_V 0x20000000u
 #define AXI_TARG7_FN_MOD REGISTER(0x51008108u)

@@ -1,47 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-/* FILL_IN: the chip and the board; which UART on which pins; which counter.
+/* FILL_IN: the chip and the board; UART and its pins; tick counter.
  *
- * A start for a new Cortex-M board (docs/boards.md). FILL_IN stands wherever a number, a name or a line is
- * the board's. The rest is for a UART that has a register for data, one for its state, one for control and
- * one that forgets interrupts, and for a counter that counts down; change it where yours are otherwise. */
+ * Template for a new Cortex-M board (docs/boards.md). Replace each FILL_IN by a number, a name or a line for
+ * the board. The code expects a UART with a data, a state, a control and an interrupt-clear register, and a
+ * counter that counts down. Change it where the chip differs. */
 #include "bare_metal.h"
 
-/* Ticks per second of the counter, and the rate of the UART's clock. */
+/* Rate of the counter and clock of the UART, in Hz. */
 #define COUNTER_HZ FILL_IN
 #define UART_HZ FILL_IN
 #define BAUD 115200u
 
-#define UART FILL_IN /* its address */
+#define UART FILL_IN /* address */
 #define UART_DATA REGISTER(UART + FILL_IN)
 #define UART_STATE REGISTER(UART + FILL_IN)
 #define UART_CTRL REGISTER(UART + FILL_IN)
 #define UART_CLEAR REGISTER(UART + FILL_IN)
 #define UART_DIVIDER REGISTER(UART + FILL_IN)
 #define STATE_FULL FILL_IN     /* no room for a byte to send */
-#define STATE_RECEIVED FILL_IN /* a byte to read */
-#define STATE_OVERRUN FILL_IN  /* bytes were lost; written, it is forgotten */
-#define CTRL_ON FILL_IN        /* sends and receives */
+#define STATE_RECEIVED FILL_IN /* a received byte can be read */
+#define STATE_OVERRUN FILL_IN  /* received bytes were lost; cleared by writing it */
+#define CTRL_ON FILL_IN        /* enables transmitter and receiver */
 #define CTRL_INT_RECEIVED FILL_IN
 #define CTRL_INT_ROOM FILL_IN
 #define CLEAR_RECEIVED FILL_IN
 #define CLEAR_ROOM FILL_IN
 
-#define COUNTER FILL_IN /* its address */
+#define COUNTER FILL_IN /* address */
 #define COUNTER_CTRL REGISTER(COUNTER + FILL_IN)
 #define COUNTER_VALUE REGISTER(COUNTER + FILL_IN)
 #define COUNTER_RELOAD REGISTER(COUNTER + FILL_IN)
 #define COUNTER_ON FILL_IN
 
-/* Rates that the divider meets within two percent; the one after a reset first. */
+/* Rates that the divider reaches within two percent; the rate after reset first. */
 static const uint32_t bauds[] = {BAUD, FILL_IN};
 
 void port_set_baud(uint32_t baud) {
     UART_DIVIDER = UART_HZ / baud;
 }
 
-/* No variable has a value yet. */
+/* Variables are not initialized yet. */
 void port_start(void) {
-    FILL_IN; /* the chip's clock; then the UART's clock and pins */
+    FILL_IN; /* start the chip's clock, then the UART's clock; set up its pins */
     port_set_baud(BAUD);
     UART_CTRL = CTRL_ON;
 }
@@ -68,14 +68,14 @@ bool port_send(uint8_t byte) {
     return true;
 }
 
-/* An interrupt that may not be raised any more is forgotten, in case it has been raised already. */
+/* Clears a disabled interrupt, because it may be pending already. */
 void port_interrupts(bool received, bool room) {
     UART_CTRL = CTRL_ON | (received ? CTRL_INT_RECEIVED : 0) | (room ? CTRL_INT_ROOM : 0);
     UART_CLEAR = (received ? 0 : CLEAR_RECEIVED) | (room ? 0 : CLEAR_ROOM);
 }
 
-/* Before a reset, which would cut off the byte on the line. A UART that tells when it has sent all is asked
- * for that instead of the time that two bytes take. */
+/* Called before a reset, which would cut off the byte on the line. If the UART has a flag for "all sent",
+ * wait for it instead of the time of two bytes. */
 void port_finish_sending(void) {
     while ((UART_STATE & STATE_FULL) != 0) {
     }
@@ -83,12 +83,12 @@ void port_finish_sending(void) {
     }
 }
 
-/* Counts up. */
+/* Must count up. */
 uint32_t port_ticks(void) {
     return UINT32_MAX - COUNTER_VALUE;
 }
 
-/* At zero, with whatever divides its clock: a simulated board then gives the same ticks every time. */
+/* Sets the counter and its prescaler to zero, so that a simulated board gives the same ticks every time. */
 void port_restart_clock(void) {
     COUNTER_CTRL = 0;
     COUNTER_RELOAD = UINT32_MAX;

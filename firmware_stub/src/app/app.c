@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The firmware: static memory of the sizes the port states, and a server over the port. */
+/* The firmware: static buffers of the sizes set by the port, and a server over the port. */
 #include <stdalign.h>
 #include <stddef.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "etd_server.h"
 
 #ifndef ETD_DEBUG_CAPACITY
-#define ETD_DEBUG_CAPACITY 0 /* no room for the values of tensors */
+#define ETD_DEBUG_CAPACITY 0 /* no values of tensors */
 #endif
 
 alignas(16) static uint8_t model[ETD_MODEL_CAPACITY];
@@ -24,8 +24,8 @@ static uint8_t send[ETD_MTU];
 static uint8_t encoded[ETD_FRAME_ENCODED_SIZE(ETD_MTU)];
 static etd_server server;
 
-/* Left alone by start-up, so that what a crash leaves can be read after the reset. One thing, so that it can
- * also be dumped as one. */
+/* Start-up code does not clear this memory, so its contents survive a reset. Record and log are one object,
+ * so that they can be dumped together. */
 static struct {
     etd_postmortem record;
     alignas(16) uint8_t trace[ETD_TRACE_CAPACITY];
@@ -61,12 +61,12 @@ _Noreturn void etd_app_main(const etd_port *port, const etd_target *target) {
         .mtu = ETD_MTU,
     };
     etd_server_init(&server, &config);
-    /* The host finds the build id of an image in this text (harness/flash/image.py): it must stay whole. */
+    /* The host finds the build id of an image by this text (harness/flash/image.py). Keep it in one piece. */
     print(port, "etdump stub " ETD_BUILD_ID " on ");
     print(port, target->board);
     print(port, server.postmortem == ETD_POSTMORTEM_CONDITION_NONE
                     ? "\n"
-                    : "\nit crashed or was reset in a run: `etharness postmortem` tells\n");
+                    : "\nthe last run crashed or was reset; read it with `etharness postmortem`\n");
     etd_server_announce(&server);
     for (;;) {
         if (!etd_server_poll(&server)) {

@@ -3,7 +3,7 @@
 
 #include "etd_delegate.h"
 
-/* A board that links only some backends brings its own part of the list. */
+/* A board that links only some backends sets its own list. */
 #ifndef ETD_DELEGATE_LIST
 #define ETD_DELEGATE_LIST "delegates.def"
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The backend: jobs checked when a method is loaded, executed and logged when it is called. */
+/* The backend: checks jobs when a method is loaded, executes and logs them when it is called. */
 #include <stddef.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static etd_status refuse(etd_error *error, const char *problem) {
     return etd_fail(error, ETD_LINK_STATUS_BAD_PROGRAM, 0, "SimulatedNpu: ", problem);
 }
 
-/* The option "lanes", or 0 when it is no number in range. */
+/* Returns the option "lanes", or 0 if it is not a number in range. */
 static uint32_t read_lanes(const etd_delegate_source *source) {
     uint32_t lanes = ETD_NPU_DEFAULT_LANES;
     for (uint32_t i = 0; i < source->spec_count; i++) {
@@ -32,14 +32,14 @@ static etd_status init(const etd_delegate_source *source, void **handle, etd_err
     etd_delegate_reserve_temporary(source, job.scratch_size);
     etd_npu_job *kept = etd_delegate_take(source, sizeof job);
     if (kept == NULL) {
-        return refuse(error, "no memory");
+        return refuse(error, "out of memory");
     }
     *kept = job;
     *handle = kept;
     return ETD_LINK_STATUS_OK;
 }
 
-/* Logs the job's commands, which ended one after the other, the first one begun at `start`. */
+/* Logs the commands of a job. They follow each other without a gap; the first began at `start`. */
 static void log_commands(const etd_npu_job *job, etd_tracer *tracer, uint32_t start) {
     for (uint32_t i = 0; i < job->command_count; i++) {
         const etd_npu_command command = etd_npu_command_at(job, i);
@@ -65,16 +65,16 @@ static const char *execute(void *handle, const etd_call *call, const etd_delegat
     }
     job->scratch = job->scratch_size > 0 ? etd_delegate_take_temporary(run, job->scratch_size) : NULL;
     if (job->scratch == NULL && job->scratch_size > 0) {
-        return "no temporary memory";
+        return "out of temporary memory";
     }
     const uint32_t submitted = etd_read_ticks(tracer);
     for (uint32_t i = 0; i < job->command_count; i++) {
         const etd_npu_command command = etd_npu_command_at(job, i);
         etd_npu_compute(job, &command, call);
     }
-    /* The simulation may be faster than what it simulates. Nobody sees that without a tracer. */
+    /* The simulation may be faster than the simulated hardware, which is visible only in a trace. */
     if (tracer != NULL && !etd_npu_wait(tracer, submitted, job->cycles)) {
-        return "its clock stands still";
+        return "the clock does not advance";
     }
     log_commands(job, tracer, etd_npu_counter(submitted));
     return NULL;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The NPU's counter, derived from clock domain 0. */
+/* The counter of the NPU, derived from clock domain 0. */
 #include "etd_npu.h"
 #include "npu_job.h"
 
 /* Cycles before the first wrap. */
 #define HEAD_START 0x800u
 
-/* Readings of a clock that does not move before it is taken to stand still. */
-#define PATIENCE 1000000u
+/* Number of equal clock readings after which the clock is considered stopped. */
+#define MAX_EQUAL_READS 1000000u
 
-/* Exact across a wrap of the 32-bit ticks too, because 2^32 ticks are a multiple of 2^24 cycles. */
+/* Exact across a wrap of the 32-bit ticks as well, because 2^32 ticks are a multiple of 2^24 cycles. */
 uint32_t etd_npu_counter(uint32_t ticks) {
     const uint64_t cycles = (uint64_t)ticks * ETD_NPU_CLOCK_MULTIPLIER / ETD_NPU_CLOCK_DIVISOR;
     return ((uint32_t)cycles - HEAD_START) & ETD_NPU_COUNTER_MASK;
@@ -24,7 +24,7 @@ bool etd_npu_wait(const etd_tracer *tracer, uint32_t since, uint32_t cycles) {
         if (now != last) {
             still = 0;
             last = now;
-        } else if (still == PATIENCE) {
+        } else if (still == MAX_EQUAL_READS) {
             return false;
         }
     }

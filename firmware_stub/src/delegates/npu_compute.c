@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the commands compute. */
+/* Computes the commands. */
 #include <stddef.h>
 
 #include "../kernels/arguments.h"
@@ -8,11 +8,11 @@
 static const char *check_argument(const etd_call *call, const etd_npu_operand *operand) {
     const etd_tensor *tensor = etd_arg_tensor(call, operand->argument);
     if (tensor == NULL || !etd_is_type(tensor, ETD_FLOAT)) {
-        return "argument is not a float tensor";
+        return "argument is not a float32 tensor";
     }
     const uint64_t bytes = (uint64_t)operand->rows * operand->columns * sizeof(float);
     if (tensor->nbytes != bytes || !etd_is_contiguous(tensor)) {
-        return "argument is not the matrix compiled for";
+        return "argument has not the compiled shape";
     }
     return NULL;
 }
@@ -28,13 +28,13 @@ const char *etd_npu_check_arguments(const etd_npu_job *job, const etd_call *call
     for (uint32_t i = 0; problem == NULL && i < job->command_count; i++) {
         const etd_npu_operand out = etd_npu_operand_at(job, etd_npu_command_at(job, i).out);
         if (out.place == ETD_NPU_PLACE_ARGUMENT && etd_arg_out(call, out.argument) == NULL) {
-            problem = "result in a constant";
+            problem = "result is a constant";
         }
     }
     return problem;
 }
 
-/* Where an operand is; only outputs are written to. */
+/* Returns the position of an operand; only outputs are written. */
 static float *resolve(const etd_npu_job *job, uint32_t index, const etd_call *call) {
     if (index == ETD_NPU_NO_OPERAND) {
         return NULL;

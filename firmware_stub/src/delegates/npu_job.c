@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A job's bytes: where its parts are, what they cost, and whether they can be believed. */
+/* Parses a job: its parts, their cost, and whether they are valid. */
 #include <stddef.h>
 #include <string.h>
 
@@ -62,7 +62,7 @@ static const char *check_operand(const etd_npu_job *job, const etd_npu_operand *
     uint64_t room = 0;
     switch (operand->place) {
     case ETD_NPU_PLACE_ARGUMENT:
-        return operand->argument < job->argument_count ? NULL : "operand: no such argument";
+        return operand->argument < job->argument_count ? NULL : "operand: argument out of range";
     case ETD_NPU_PLACE_CONSTANT:
         room = job->size;
         break;
@@ -70,7 +70,7 @@ static const char *check_operand(const etd_npu_job *job, const etd_npu_operand *
         room = job->scratch_size;
         break;
     default:
-        return "operand: no such place";
+        return "operand: unknown place";
     }
     const uint64_t bytes = (uint64_t)operand->rows * operand->columns * sizeof(float);
     if (operand->offset > room || bytes > room - operand->offset) {
@@ -116,38 +116,38 @@ static bool shapes_fit(const etd_npu_job *job, const etd_npu_command *command) {
 
 static const char *check_command(const etd_npu_job *job, const etd_npu_command *command) {
     if (command->op < ETD_NPU_OP_LINEAR || command->op > ETD_NPU_OP_RELU) {
-        return "command: no such op";
+        return "command: unknown op";
     }
     if ((command->flags & ~(ETD_NPU_FLAG_RELU | ETD_NPU_FLAG_NAMED)) != 0) {
         return "command: unknown flag";
     }
     if (!shapes_fit(job, command)) {
-        return "command: operands do not fit";
+        return "command: operand shapes do not match";
     }
     if (etd_npu_operand_at(job, command->out).place == ETD_NPU_PLACE_CONSTANT) {
-        return "command: result in a constant";
+        return "command: result is a constant";
     }
     if ((command->flags & ETD_NPU_FLAG_NAMED) != 0 &&
         (command->debug_id >= job->size ||
          memchr(job->bytes + command->debug_id, '\0', job->size - command->debug_id) == NULL)) {
-        return "command: name without an end";
+        return "command: unterminated name";
     }
     return NULL;
 }
 
 static const char *read_header(etd_npu_job *job) {
     if (job->size < ETD_NPU_HEADER_SIZE || etd_get_u32(job->bytes) != ETD_NPU_MAGIC) {
-        return "not a job";
+        return "invalid magic or size";
     }
     if (job->bytes[4] != ETD_NPU_VERSION || job->bytes[5] != ETD_NPU_HEADER_SIZE) {
-        return "another version of the format";
+        return "unsupported format version";
     }
     job->argument_count = etd_get_u16(job->bytes + 6);
     job->operand_count = etd_get_u16(job->bytes + 8);
     job->command_count = etd_get_u16(job->bytes + 10);
     job->scratch_size = etd_get_u32(job->bytes + 12);
     const uint32_t parts = commands_at(job) + job->command_count * ETD_NPU_COMMAND_SIZE;
-    return parts <= job->size ? NULL : "shorter than its parts";
+    return parts <= job->size ? NULL : "truncated job";
 }
 
 const char *etd_npu_check(etd_npu_job *job) {
@@ -162,7 +162,7 @@ const char *etd_npu_check(etd_npu_job *job) {
         problem = check_command(job, &command);
         cycles += problem == NULL ? etd_npu_cost_of(job, &command).cycles : 0;
         if (cycles > ETD_NPU_COUNTER_MASK) {
-            problem = "longer than a wrap of the counter";
+            problem = "job exceeds one counter wrap";
         }
     }
     job->cycles = (uint32_t)cycles;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Private to the simulated NPU: a job, checked, and what its parts do. The format is in schema/npu.toml. */
+/* Private to the simulated NPU: parsing and computing jobs. The format is in schema/npu.toml. */
 #ifndef ETD_NPU_JOB_H
 #define ETD_NPU_JOB_H
 
@@ -8,7 +8,7 @@
 
 #define ETD_NPU_COUNTER_MASK ((1u << ETD_NPU_COUNTER_BITS) - 1u)
 
-/* A job and where it runs; also the delegate's handle. */
+/* A checked job, which is also the delegate's handle. */
 typedef struct {
     const uint8_t *bytes; /* in the file */
     uint32_t size;
@@ -17,7 +17,7 @@ typedef struct {
     uint32_t command_count;
     uint32_t scratch_size;
     uint32_t lanes;
-    uint32_t cycles; /* of all commands; below a wrap of the counter */
+    uint32_t cycles; /* of all commands; less than one counter wrap */
     uint8_t *scratch;
 } etd_npu_job;
 
@@ -45,27 +45,29 @@ typedef struct {
     uint64_t cycles;
 } etd_npu_cost;
 
-/* npu_job.c: fills *job from its bytes, size and lanes; NULL, or what is wrong with it. */
+/* npu_job.c: fills in *job from its bytes, size and lanes. Returns NULL, or a message if the job is
+ * invalid. */
 const char *etd_npu_check(etd_npu_job *job);
 
-/* Parts of a checked job; index below the count. */
+/* Return parts of a checked job. `index` must be below their count. */
 etd_npu_operand etd_npu_operand_at(const etd_npu_job *job, uint32_t index);
 etd_npu_command etd_npu_command_at(const etd_npu_job *job, uint32_t index);
 
-/* Elements of an operand, 0 for ETD_NPU_NO_OPERAND. */
+/* Returns the number of elements of an operand, or 0 for ETD_NPU_NO_OPERAND. */
 uint64_t etd_npu_elements(const etd_npu_job *job, uint32_t index);
 
 etd_npu_cost etd_npu_cost_of(const etd_npu_job *job, const etd_npu_command *command);
 
-/* npu_compute.c: checks the arguments of a call; NULL, or what is wrong with them. */
+/* npu_compute.c: checks the arguments of a call. Returns NULL or a message. */
 const char *etd_npu_check_arguments(const etd_npu_job *job, const etd_call *call);
 
 void etd_npu_compute(const etd_npu_job *job, const etd_npu_command *command, const etd_call *call);
 
-/* npu_clock.c: what the NPU's counter reads when clock domain 0 reads `ticks`. */
+/* npu_clock.c: returns the NPU's counter at tick `ticks` of clock domain 0. */
 uint32_t etd_npu_counter(uint32_t ticks);
 
-/* Waits until `cycles` have passed since clock domain 0 read `since`; false when that clock stands still. */
+/* Waits until `cycles` have passed since tick `since` of clock domain 0. Returns false if that clock does not
+ * advance. */
 bool etd_npu_wait(const etd_tracer *tracer, uint32_t since, uint32_t cycles);
 
 #endif

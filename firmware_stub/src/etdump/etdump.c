@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the file says: one RunData per block, in log order. */
+/* Contents of the file: one RunData per block, in log order. */
 #include "etdump_writer.h"
 
-/* The records [begin, end) of a block. */
+/* A block: records [begin, end) of the log. */
 typedef struct {
     uint32_t begin;
     uint32_t end;
-    uint32_t events;     /* in the log */
-    uint32_t written;    /* of these, in the file */
-    uint32_t allocators; /* declared up to its end */
+    uint32_t events;     /* events in the log */
+    uint32_t written;    /* events in the file */
+    uint32_t allocators; /* allocators declared before its end */
     int32_t bundled_input_index;
     etd_name name;
 } block;
@@ -29,8 +29,8 @@ static bool is_written(const etd_ed_writer *writer, const etd_item *item) {
     return is_event(item) && (item->record[0] != ETD_LOG_RECORD_VALUE || etd_ed_has_value(item->record));
 }
 
-/* Moves on to the next block. Events before the first one have a block of their own, without a name; so
- * have allocators when there is no block at all. Calls itself once at most: what follows is declared. */
+/* Advances to the next block. Events before the first block form a block without a name; so do allocators in
+ * a log without blocks. The recursion is at most one level deep. */
 /* NOLINTNEXTLINE(misc-no-recursion) */
 static bool next_block(const etd_ed_writer *writer, block *block) {
     const etd_tracer *tracer = writer->tracer;
@@ -87,7 +87,7 @@ static void put_profile(etd_ed_writer *writer, const etd_item *item) {
     etd_ed_put_name(writer, delegate_name);
     if (metadata) {
         uint32_t length = etd_get_u32(delegate + 8);
-        etd_ed_put_u64(writer, 8); /* the vector stands behind this field and its padding */
+        etd_ed_put_u64(writer, 8); /* offset to the vector, after this field and its padding */
         etd_ed_put_u32(writer, length);
         etd_ed_put(writer, delegate + ETD_LOG_RECORD_SIZE, length);
         etd_ed_align(writer, ETD_ED_CHUNK);
@@ -97,10 +97,11 @@ static void put_profile(etd_ed_writer *writer, const etd_item *item) {
 static void put_allocation(etd_ed_writer *writer, const uint8_t *record) {
     etd_ed_put_table(writer, ETD_ED_ALLOCATION, 0);
     etd_ed_put_u32(writer, etd_get_u16(record + 2));
-    etd_ed_put_u64(writer, (uint64_t)(int32_t)etd_get_u32(record + 8)); /* freed bytes modulo 2^64 */
+    etd_ed_put_u64(writer,
+                   (uint64_t)(int32_t)etd_get_u32(record + 8)); /* freed bytes are negative, modulo 2^64 */
 }
 
-/* An Event table and right behind it the table it holds. */
+/* Writes an Event table, directly followed by the table it refers to. */
 static void put_event(etd_ed_writer *writer, const etd_item *item) {
     uint8_t kind = item->record[0];
     etd_ed_shape shape = kind == ETD_LOG_RECORD_PROFILE ? ETD_ED_EVENT_PROFILE : ETD_ED_EVENT_ALLOCATION;
@@ -115,7 +116,7 @@ static void put_event(etd_ed_writer *writer, const etd_item *item) {
     }
 }
 
-/* A writer that counts on from `position`. */
+/* Returns a writer that only counts, starting at `position`. */
 static etd_ed_writer counting(const etd_ed_writer *writer, uint32_t position) {
     etd_ed_writer dry = *writer;
     dry.sink = NULL;
@@ -127,7 +128,7 @@ static void put_events(etd_ed_writer *writer, const block *block) {
     etd_ed_put_u32(writer, block->written);
     etd_ed_writer ahead = counting(writer, writer->position + 4u * block->written);
     etd_ed_align(&ahead, ETD_ED_CHUNK);
-    /* First the references, counting what they refer to; then that. */
+    /* Pass 0 writes the references and counts what they refer to; pass 1 writes the events. */
     for (uint32_t pass = 0; pass < 2; pass++) {
         for (uint32_t at = block->begin; at < block->end;) {
             etd_item item;
@@ -168,8 +169,8 @@ static void put_run(etd_ed_writer *writer, const block *block) {
     etd_ed_put_table(writer, ETD_ED_RUN, count > 0);
     etd_ed_put_name(writer, block->name);
     etd_ed_put_u32(writer, (uint32_t)block->bundled_input_index);
-    etd_ed_put_u32(writer, 8);                                       /* allocators, behind the table */
-    etd_ed_put_u32(writer, 4u + (count > 0 ? 4u + 12u * count : 0)); /* events, behind the allocators */
+    etd_ed_put_u32(writer, 8);                                       /* allocators, after the table */
+    etd_ed_put_u32(writer, 4u + (count > 0 ? 4u + 12u * count : 0)); /* events, after the allocators */
     if (count > 0) {
         put_allocators(writer, count);
     }
@@ -194,7 +195,7 @@ static void put_runs(etd_ed_writer *writer) {
     }
 }
 
-/* The whole file; `size` is what it will have, or anything when only counting. */
+/* Writes the whole file. `size` is its final size, or any value when only counting. */
 static void put_file(etd_ed_writer *writer, uint32_t size) {
     etd_ed_writer ahead = counting(writer, 12);
     etd_ed_put_vtables(&ahead);
@@ -205,7 +206,7 @@ static void put_file(etd_ed_writer *writer, uint32_t size) {
     etd_ed_put_vtables(writer);
     etd_ed_align(writer, ETD_ED_CHUNK);
     etd_ed_put_table(writer, ETD_ED_DUMP, 0);
-    etd_ed_put_u32(writer, 4); /* the vector of runs is next */
+    etd_ed_put_u32(writer, 4); /* the vector of runs follows */
     put_runs(writer);
     writer->strings = writer->position;
     etd_ed_put_strings(writer);
@@ -227,7 +228,7 @@ bool etd_etdump_write(const etd_tracer *tracer, bool allocations, const etd_etdu
     etd_ed_writer measured = {.tracer = tracer, .allocations = allocations};
     put_file(&measured, 0);
     etd_ed_writer writer = {.tracer = tracer, .sink = sink, .allocations = allocations};
-    writer.strings = measured.strings; /* known only when all that refers to them has been counted */
+    writer.strings = measured.strings; /* known only after everything before the strings has been counted */
     put_file(&writer, measured.position);
     return !writer.stopped;
 }

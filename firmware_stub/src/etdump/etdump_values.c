@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Logged values: DebugEvent and what it holds, each table right behind the one that refers to it. */
+/* Logged values: DebugEvent tables and their contents. Each table directly follows the one that refers to
+ * it. */
 #include "etdump_writer.h"
 
-/* The Value table for a type that the log knows. */
+/* Shape of the Value table for each value type of the log. */
 static const uint8_t value_shapes[] = {
     [ETD_LOG_VALUE_NONE] = ETD_ED_VALUE_NONE,     [ETD_LOG_VALUE_INT] = ETD_ED_VALUE_INT,
     [ETD_LOG_VALUE_BOOL] = ETD_ED_VALUE_BOOL,     [ETD_LOG_VALUE_DOUBLE] = ETD_ED_VALUE_DOUBLE,
     [ETD_LOG_VALUE_TENSOR] = ETD_ED_VALUE_TENSOR, [ETD_LOG_VALUE_TENSOR_LIST] = ETD_ED_VALUE_TENSOR_LIST,
 };
 
-/* A tensor of the log: its first record. */
+/* `tensor` points to the first record of a tensor in the log. */
 static uint32_t ndim_of(const uint8_t *tensor) {
     return tensor[1];
 }
@@ -40,7 +41,7 @@ bool etd_ed_has_value(const uint8_t *record) {
     return true;
 }
 
-/* Table, and two vectors whose items are aligned to 8. */
+/* Size of a table and two vectors with items aligned to 8. */
 static uint32_t tensor_size(uint32_t ndim) {
     return 24u + 2u * (8u + 8u * ndim);
 }
@@ -59,7 +60,7 @@ static void put_tensor(etd_ed_writer *writer, const uint8_t *tensor) {
     etd_ed_put_table(writer, ETD_ED_TENSOR, 0);
     etd_ed_put_u32(writer, tensor[0]);
     etd_ed_put_u32(writer, 20);              /* the vector of sizes */
-    etd_ed_put_u32(writer, 24u + 8u * ndim); /* and of strides, behind it */
+    etd_ed_put_u32(writer, 24u + 8u * ndim); /* the vector of strides, after it */
     etd_ed_put_u64(writer, offset == ETD_LOG_NO_OFFSET ? UINT64_MAX : offset);
     put_longs(writer, tensor + ETD_LOG_RECORD_SIZE, ndim);
     put_longs(writer, tensor + ETD_LOG_RECORD_SIZE + 4u * ndim, ndim);
@@ -73,7 +74,7 @@ static void put_tensor_list(etd_ed_writer *writer, const uint8_t *record) {
         count++;
     }
     etd_ed_put_table(writer, ETD_ED_TENSOR_LIST, 0);
-    etd_ed_put_u32(writer, 4); /* the vector is next */
+    etd_ed_put_u32(writer, 4); /* the vector follows */
     etd_ed_put_u32(writer, count);
     uint32_t place = writer->position + 4u * count;
     place = (place + ETD_ED_CHUNK - 1u) & ~(ETD_ED_CHUNK - 1u);
@@ -98,8 +99,8 @@ static void put_value(etd_ed_writer *writer, const uint8_t *record) {
     uint32_t output = (record[1] & ETD_LOG_VALUE_IS_OUTPUT) != 0;
     etd_ed_put_table(writer, (etd_ed_shape)value_shapes[type], output);
     etd_ed_put_u32(writer, type);
-    etd_ed_put_u32(writer, 16); /* the content, behind ... */
-    etd_ed_put_u32(writer, 4);  /* ... the output flag, which is next */
+    etd_ed_put_u32(writer, 16); /* the content, after the output flag */
+    etd_ed_put_u32(writer, 4);  /* the output flag, which follows */
     put_bool(writer, output);
     if (type == ETD_LOG_VALUE_TENSOR) {
         put_tensor(writer, content);
@@ -120,7 +121,7 @@ void etd_ed_put_debug(etd_ed_writer *writer, const etd_item *item) {
     etd_ed_put_table(writer, ETD_ED_DEBUG, name != ETD_LOG_NO_NAME);
     etd_ed_put_u32(writer, etd_ed_instruction(item));
     etd_ed_put_u64(writer, (uint64_t)etd_ed_chain(item));
-    etd_ed_put_u32(writer, 16); /* the value, behind this table */
+    etd_ed_put_u32(writer, 16); /* the value, after this table */
     etd_ed_put_u32(writer, delegate != NULL ? etd_get_u32(delegate + 4) : (uint32_t)ETD_UNSET_DELEGATE_ID);
     etd_ed_put_name(writer, name);
     etd_ed_put_u32(writer, 0); /* padding */

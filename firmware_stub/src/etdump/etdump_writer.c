@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etdump_writer.h"
 
-#define VTABLES_AT 12u /* behind size prefix, root and identifier */
+#define VTABLES_AT 12u /* after the size prefix, root offset and identifier */
 
-/* Where each field is in its table, 0 for one that is never there. */
+/* Offset of each field in its table; 0 if the field is never present. */
 typedef struct {
     uint8_t slots;
     uint8_t size;
     uint8_t variants;
-    uint8_t optional; /* bit per slot: there only if the variant says so */
+    uint8_t optional; /* bit per slot: present only in the variants that set it */
     uint8_t at[8];
 } shape;
 
@@ -93,7 +93,7 @@ void etd_ed_put_table(etd_ed_writer *writer, etd_ed_shape shape, uint32_t varian
     etd_ed_put_u32(writer, writer->position - vtable);
 }
 
-/* A length word, the bytes, a zero, and padding. */
+/* Size of a string: length word, bytes, NUL, padding. */
 static uint32_t string_size(uint32_t length) {
     return (4u + length + 1u + 3u) & ~3u;
 }
@@ -118,7 +118,7 @@ static void put_string(etd_ed_writer *writer, const uint8_t *bytes, uint32_t len
     etd_ed_align(writer, 4);
 }
 
-/* Newest first, as in the log, and then the empty one. */
+/* Writes the newest name first, as in the log, then the empty string. */
 void etd_ed_put_strings(etd_ed_writer *writer) {
     const etd_tracer *tracer = writer->tracer;
     if (tracer->name_count > 0) {

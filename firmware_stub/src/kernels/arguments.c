@@ -156,13 +156,40 @@ bool etd_arg_view_sizes(const etd_call *call, uint32_t i, const etd_tensor *inpu
     return known == numel && (unknown == NULL || *unknown >= 0);
 }
 
-const etd_tensor *etd_arg_list_tensor(const etd_call *call, uint32_t i, uint32_t item) {
+/* Returns the value of an item of a tensor list, or NULL. */
+static const etd_value *listed(const etd_call *call, uint32_t i, uint32_t item) {
     const etd_value *list = argument(call, i);
     if (list->kind != ETD_VALUE_TENSOR_LIST || item >= list->as.list.count) {
         return NULL;
     }
     const uint32_t number = etd_get_u32(list->as.list.items + 4u * item);
-    return number < call->value_count ? tensor_of(&call->values[number]) : NULL;
+    return number < call->value_count ? &call->values[number] : NULL;
+}
+
+const etd_tensor *etd_arg_list_tensor(const etd_call *call, uint32_t i, uint32_t item) {
+    const etd_value *value = listed(call, i, item);
+    return value != NULL ? tensor_of(value) : NULL;
+}
+
+etd_tensor *etd_arg_list_out(const etd_call *call, uint32_t i, uint32_t item) {
+    const etd_tensor *tensor = etd_arg_list_tensor(call, i, item);
+    return tensor != NULL && !tensor->constant ? listed(call, i, item)->as.tensor : NULL;
+}
+
+bool etd_arg_list_is_none(const etd_call *call, uint32_t i, uint32_t item) {
+    const etd_value *list = argument(call, i);
+    return list->kind == ETD_VALUE_TENSOR_LIST && item < list->as.list.count &&
+           etd_get_u32(list->as.list.items + 4u * item) == UINT32_MAX;
+}
+
+bool etd_arg_list_float(const etd_call *call, uint32_t i, uint32_t item, double *value) {
+    const etd_value *list = argument(call, i);
+    if (list->kind != ETD_VALUE_DOUBLE_LIST || item >= list->as.list.count) {
+        return false;
+    }
+    const uint64_t bits = etd_get_u64(list->as.list.items + 8u * item);
+    memcpy(value, &bits, sizeof bits);
+    return true;
 }
 
 bool etd_arg_pair(const etd_call *call, uint32_t i, int32_t min, int32_t max, int32_t pair[2]) {
@@ -200,7 +227,7 @@ bool etd_same_layout(const etd_tensor *a, const etd_tensor *b) {
         return false;
     }
     for (uint32_t d = 0; d < a->ndim; d++) {
-        /* The stride of a dimension of one element says nothing. */
+        /* The stride of a dimension of size 1 does not matter. */
         if (a->sizes[d] != b->sizes[d] || (a->sizes[d] > 1 && a->strides[d] != b->strides[d])) {
             return false;
         }

@@ -1,82 +1,92 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How kernels read and check their arguments.
+/* Reads and checks arguments of kernels.
  *
- * Functions that return a tensor return NULL when the argument is not one with memory behind it; those that
- * return bool return false when it has not the kind or range asked for. The checks of tensors take NULL for a
- * tensor that fails, so that a kernel can check what it got in one expression. */
+ * Functions that return a tensor return NULL if the argument is not a tensor in memory. Functions that return
+ * bool return false if the argument has another type or is out of range. Checks of tensors accept NULL and
+ * fail, so a kernel can check several arguments in one expression. */
 #ifndef ETD_ARGUMENTS_H
 #define ETD_ARGUMENTS_H
 
 #include "etd_kernel.h"
 
 const etd_tensor *etd_arg_tensor(const etd_call *call, uint32_t i);
-etd_tensor *etd_arg_out(const etd_call *call, uint32_t i); /* refuses constants: nothing writes to the file */
+etd_tensor *etd_arg_out(const etd_call *call,
+                        uint32_t i); /* rejects constants, because the file must not be written */
 bool etd_arg_is_none(const etd_call *call, uint32_t i);
 bool etd_arg_bool(const etd_call *call, uint32_t i, bool *value);
 bool etd_arg_int(const etd_call *call, uint32_t i, int32_t min, int32_t max, int32_t *value);
 bool etd_arg_int64(const etd_call *call, uint32_t i, int64_t *value);
 
-/* Whether it is the string `text`. */
+/* Returns true if the argument is the string `text`. */
 bool etd_arg_is_text(const etd_call *call, uint32_t i, const char *text);
 
-/* A PyTorch scalar: an int or a float. */
+/* Reads a PyTorch scalar, an int or a float. */
 bool etd_arg_number(const etd_call *call, uint32_t i, double *value);
 
-/* A dimension of a tensor; negative ones count from the last. */
+/* Reads a dimension of a tensor; negative ones count from the last. */
 bool etd_arg_dim(const etd_call *call, uint32_t i, uint8_t ndim, uint8_t *dim);
 
-/* A list of at most ETD_MAX_DIMS dimensions, none named twice. */
+/* Reads a list of at most ETD_MAX_DIMS different dimensions. */
 bool etd_arg_dims(const etd_call *call, uint32_t i, uint8_t ndim, uint8_t dims[ETD_MAX_DIMS], uint8_t *count);
 
-/* One int for both spatial axes, or one each: y, x. */
+/* Reads one int for both spatial axes, or a list of two: y, x. */
 bool etd_arg_pair(const etd_call *call, uint32_t i, int32_t min, int32_t max, int32_t pair[2]);
 
-/* How many items an int or tensor list has; UINT32_MAX, more than any list has, when it is no list. */
+/* Returns the length of an int or tensor list, or UINT32_MAX, which no list has, for other types. */
 uint32_t etd_arg_list_count(const etd_call *call, uint32_t i);
 
-/* Item `item` of an int list. */
+/* Reads item `item` of an int list. */
 bool etd_arg_list_int(const etd_call *call, uint32_t i, uint32_t item, int32_t min, int32_t max,
                       int32_t *value);
 
-/* Where a kernel writes a number or a truth value. NULL for a value of another kind: others rely on those. */
+/* Returns the value where a kernel writes a number or a boolean; NULL for other types. */
 etd_value *etd_arg_result(const etd_call *call, uint32_t i);
 
-/* The sizes that a view of the input is asked to have; one of them may be -1, for whatever the others leave.
- * False unless they make as many elements. */
+/* Reads the sizes of a view of the input. One of them may be -1 and is computed from the others. Returns
+ * false if the number of elements differs. */
 bool etd_arg_view_sizes(const etd_call *call, uint32_t i, const etd_tensor *input,
                         int32_t sizes[ETD_MAX_DIMS], uint32_t *ndim);
 
-/* Item `item` of a tensor list. */
+/* Returns item `item` of a tensor list. */
 const etd_tensor *etd_arg_list_tensor(const etd_call *call, uint32_t i, uint32_t item);
+
+/* As etd_arg_list_tensor, for outputs; rejects constants. */
+etd_tensor *etd_arg_list_out(const etd_call *call, uint32_t i, uint32_t item);
+
+/* Returns true if item `item` of a tensor list is None. */
+bool etd_arg_list_is_none(const etd_call *call, uint32_t i, uint32_t item);
+
+/* Reads item `item` of a list of floats. */
+bool etd_arg_list_float(const etd_call *call, uint32_t i, uint32_t item, double *value);
 
 uint32_t etd_numel(const etd_tensor *tensor);
 
-/* Whether the tensor has elements of this type. */
+/* Returns true if the tensor has elements of this type. */
 bool etd_is_type(const etd_tensor *tensor, uint8_t dtype);
 
-/* Whether it has besides so many dimensions and at least one element. */
+/* As etd_is_type; the tensor must also have `ndim` dimensions and at least one element. */
 bool etd_is(const etd_tensor *tensor, uint8_t dtype, uint8_t ndim);
 
-/* Whether it holds so many elements of this type, one after another. Of whatever shape: what kernels take as
- * one number per channel or row, exporters also make as [1, N]. */
+/* Returns true if the tensor holds `count` contiguous elements of this type, in any shape: exporters also
+ * write one number per channel or row as [1, N]. */
 bool etd_has_elements(const etd_tensor *tensor, uint8_t dtype, int32_t count);
 
-/* Whether elements with the same indexes have the same place in memory, counted in elements. */
+/* Returns true if elements with the same indexes have the same memory offset. */
 bool etd_same_layout(const etd_tensor *a, const etd_tensor *b);
 
-/* Whether elements are in the order of their indexes. */
+/* Returns true if elements are stored in the order of their indexes. */
 bool etd_is_contiguous(const etd_tensor *tensor);
 
-/* Whether both have the same sizes. */
+/* Returns true if both have the same sizes. */
 bool etd_same_shape(const etd_tensor *a, const etd_tensor *b);
 
-/* Gives the output the input's sizes; false when it cannot have them. */
+/* Resizes the output to the input's sizes. Returns false if that is not possible. */
 bool etd_resize_like(etd_tensor *out, const etd_tensor *input);
 
-/* The same for an output whose elements must then be in the places of the input's. */
+/* As etd_resize_like; the output must then also have the input's memory layout. */
 bool etd_take_layout(etd_tensor *out, const etd_tensor *input);
 
-/* Gives the output the sizes that two inputs broadcast to. */
+/* Resizes the output to the sizes that both inputs broadcast to. */
 bool etd_resize_broadcast(etd_tensor *out, const etd_tensor *a, const etd_tensor *b);
 
 static inline const float *etd_floats(const etd_tensor *tensor) {

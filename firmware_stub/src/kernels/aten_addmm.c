@@ -14,7 +14,7 @@ static const char *addmm(const etd_call *call) {
     double alpha;
     if (!etd_is_type(added, ETD_FLOAT) || !etd_is(mat1, ETD_FLOAT, 2) || !etd_is(mat2, ETD_FLOAT, 2) ||
         !etd_is_type(out, ETD_FLOAT)) {
-        return "only float32 matrices";
+        return "supports only float32 matrices";
     }
     const etd_matrix a = etd_matrix_of(mat1, 0);
     const etd_matrix b = etd_matrix_of(mat2, 0);
@@ -24,12 +24,12 @@ static const char *addmm(const etd_call *call) {
     }
     const etd_matrix y = etd_matrix_of(out, 0);
     if (!etd_arg_number(call, 3, &beta) || !etd_arg_number(call, 4, &alpha)) {
-        return "beta or alpha";
+        return "invalid beta or alpha";
     }
     for (int32_t i = 0; i < y.rows; i++) {
         for (int32_t j = 0; j < y.columns; j++) {
             const float addend = etd_floats(added)[i * strides[0] + j * strides[1]];
-            /* beta = 0 means that self does not count, NaN or not */
+            /* beta = 0 ignores self, even if it is NaN */
             y.data[i * y.row_step + j * y.column_step] =
                 (float)alpha * etd_product_at(&a, i, &b, j) + (beta == 0.0 ? 0.0f : (float)beta * addend);
         }

@@ -8,8 +8,9 @@ typedef struct {
     int32_t divisor; /* 0: the number of elements */
 } etd_avg_pool;
 
-/* How many elements of an axis the window covers; with padding, but not beyond it where ceil_mode made the
- * last window stick out. Every window has a tap in the input, or its output size would have been refused. */
+/* Returns how many elements of an axis the window covers. Padding counts if requested, but not the part
+ * beyond it that ceil_mode adds to the last window. Every window has a tap in the input, otherwise its output
+ * size would have been rejected. */
 static int32_t covered(const etd_axis *axis, const etd_taps *taps, bool count_padding) {
     if (!count_padding) {
         return taps->count;
@@ -46,11 +47,11 @@ static const char *avg_pool2d(const etd_call *call) {
     etd_avg_pool pool = {.divisor = 0};
     bool ceil_mode;
     if (!etd_read_image_or_batch(call, 7, ETD_FLOAT, &pool.window)) {
-        return "only float32 images";
+        return "supports only float32 images";
     }
     if (!etd_arg_bool(call, 4, &ceil_mode) || !etd_arg_bool(call, 5, &pool.count_padding) ||
         (!etd_arg_is_none(call, 6) && !etd_arg_int(call, 6, 1, INT32_MAX, &pool.divisor))) {
-        return "ceil_mode, count_include_pad or divisor_override";
+        return "invalid ceil_mode, count_include_pad or divisor_override";
     }
     const char *refusal = etd_read_pool_axes(call, ceil_mode, &pool.window);
     if (refusal == NULL) {

@@ -5,7 +5,7 @@
 #include "kernels.h"
 #include "walk.h"
 
-/* Adds a tensor's part of dimension `dim` to sizes[dim], when the tensor fits otherwise. */
+/* Adds a tensor's size in dimension `dim` to sizes[dim]. Returns false if its other sizes differ. */
 static bool add_part(const etd_tensor *tensor, const etd_tensor *out, uint8_t dim, int32_t *sizes) {
     if (!etd_is_type(tensor, out->dtype) || tensor->ndim != out->ndim) {
         return false;
@@ -22,7 +22,7 @@ static bool add_part(const etd_tensor *tensor, const etd_tensor *out, uint8_t di
     return true;
 }
 
-/* The output's sizes, from those of all tensors. */
+/* Computes the output's sizes from those of all tensors. */
 static bool add_parts(const etd_call *call, const etd_tensor *out, uint8_t dim, int32_t *sizes) {
     const etd_tensor *first = etd_arg_list_tensor(call, 0, 0);
     if (first == NULL || first->ndim != out->ndim) {
@@ -45,13 +45,13 @@ static const char *cat(const etd_call *call) {
     int32_t sizes[ETD_MAX_DIMS];
     uint8_t dim;
     if (out == NULL || !etd_arg_dim(call, 1, out->ndim, &dim)) {
-        return "output or dim";
+        return "invalid output or dim";
     }
     if (!add_parts(call, out, dim, sizes)) {
-        return "a tensor of another type or size";
+        return "tensors differ in type or size";
     }
     if (!etd_resize(out, sizes, out->ndim)) {
-        return "output size";
+        return "invalid output size";
     }
     uint32_t start = 0;
     for (uint32_t i = 0; i < count; i++) {

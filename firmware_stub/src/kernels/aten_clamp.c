@@ -3,21 +3,57 @@
 
 #include "elementwise.h"
 #include "kernels.h"
+#include "number.h"
 
-/* A bound that may be absent. */
+/* Reads an optional bound. */
 static bool read_bound(const etd_call *call, uint32_t i, double absent, double *bound) {
     *bound = absent;
     return etd_arg_is_none(call, i) || etd_arg_number(call, i, bound);
 }
 
-/* clamp(input, min?, max?, *, out), and hardtanh(input, min_val, max_val, *, out), whose bounds are never
- * absent */
+/* Reads an optional bound of integers. */
+static bool read_whole_bound(const etd_call *call, uint32_t i, int64_t absent, int64_t *bound) {
+    *bound = absent;
+    return etd_arg_is_none(call, i) || etd_arg_int64(call, i, bound);
+}
+
+/* Clamps integers of any type. Bounds must be integers: a float would promote the result. */
+static const char *clamp_integers(const etd_call *call) {
+    const etd_tensor *input = etd_arg_tensor(call, 0);
+    etd_tensor *out = etd_arg_out(call, 3);
+    int64_t low;
+    int64_t high;
+    if (!etd_is_numeric(input) || input->dtype == ETD_DOUBLE || input->dtype == ETD_BOOL ||
+        !etd_is_type(out, input->dtype)) {
+        return "supports only float32 and integers";
+    }
+    if (!read_whole_bound(call, 1, INT64_MIN, &low) || !read_whole_bound(call, 2, INT64_MAX, &high)) {
+        return "invalid min or max";
+    }
+    if (!etd_take_layout(out, input)) {
+        return "input and output differ in shape or layout";
+    }
+    const uint32_t numel = etd_numel(out);
+    for (uint32_t i = 0; i < numel; i++) {
+        etd_number number = etd_load_number(input, i);
+        number.integer = number.integer < low ? low : number.integer;
+        number.integer = number.integer > high ? high : number.integer;
+        etd_store_number(out, i, number);
+    }
+    return NULL;
+}
+
+/* clamp(input, min?, max?, *, out), and hardtanh(input, min_val, max_val, *, out), whose bounds are
+ * required */
 static const char *clamp(const etd_call *call) {
     double low;
     double high;
+    if (!etd_is_type(etd_arg_tensor(call, 0), ETD_FLOAT)) {
+        return clamp_integers(call);
+    }
     if (!read_bound(call, 1, -INFINITY, &low) || !read_bound(call, 2, INFINITY, &high) || isnan(low) ||
         isnan(high)) {
-        return "min or max";
+        return "invalid min or max";
     }
     return etd_run_clamp(call, 3, (float)low, (float)high);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Comparisons of two tensors, or of a tensor with a number: (self, other, *, out), the output bool. */
+/* Comparisons of two tensors, or of a tensor and a number: (self, other, *, out). The output is bool. */
 #include "elementwise.h"
 #include "kernels.h"
 

@@ -3,10 +3,10 @@
 #include "number.h"
 #include "walk.h"
 
-/* Limit of a pad: keeps sums of sizes far from overflow. */
+/* Upper limit of a pad, so that sums of sizes cannot overflow. */
 #define MAX_PAD (1 << 20)
 
-/* The pads before and after dimension d; pairs in the list begin with the last dimension. */
+/* Reads the pads before and after dimension d. The list begins with the last dimension. */
 static bool read_pads(const etd_call *call, const etd_tensor *input, uint32_t d, int32_t pads[2]) {
     const uint32_t item = 2u * (input->ndim - 1u - d);
     pads[0] = pads[1] = 0;
@@ -19,23 +19,23 @@ static int32_t cut(int32_t pad) {
     return pad < 0 ? -pad : 0;
 }
 
-/* Plans the copy of what is left of the input when negative pads have cut it. */
+/* Plans the copy of the part of the input that negative pads leave. */
 static const char *plan_walks(const etd_call *call, const etd_tensor *input, etd_tensor *out, etd_walk *from,
                               etd_walk *to) {
     int32_t sizes[ETD_MAX_DIMS];
     for (uint32_t d = 0; d < input->ndim; d++) {
         int32_t pads[2];
         if (!read_pads(call, input, d, pads)) {
-            return "pad";
+            return "invalid pad";
         }
         const int64_t size = (int64_t)input->sizes[d] + pads[0] + pads[1];
         if (size < 0 || size > INT32_MAX || input->sizes[d] - cut(pads[0]) - cut(pads[1]) < 0) {
-            return "output size";
+            return "invalid output size";
         }
         sizes[d] = (int32_t)size;
     }
     if (!etd_resize(out, sizes, input->ndim)) {
-        return "output size";
+        return "invalid output size";
     }
     for (uint32_t d = 0; d < input->ndim; d++) {
         int32_t pads[2];
@@ -61,10 +61,10 @@ static const char *constant_pad_nd(const etd_call *call) {
         return "input and output differ in type";
     }
     if (pads % 2 != 0 || pads > 2u * input->ndim || out->ndim != input->ndim) {
-        return "pad";
+        return "invalid pad";
     }
     if (!etd_arg_scalar(call, 2, &value)) {
-        return "value";
+        return "invalid value";
     }
     const char *refusal = plan_walks(call, input, out, &from, &to);
     if (refusal != NULL) {

@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "arguments.h"
+#include "convolution.h"
 #include "kernels.h"
 #include "window.h"
 
-typedef struct {
-    etd_window window;
-    etd_tensor weight;      /* O, C / groups, kernel y, kernel x */
-    const etd_tensor *bias; /* O, or NULL */
-    int32_t groups;
-} etd_convolution;
-
-/* Fills the tensors of a 1-d or 2-d convolution, as those of a 2-d one. */
-static bool read_tensors(const etd_call *call, etd_convolution *conv) {
+bool etd_read_convolution(const etd_call *call, etd_convolution *conv) {
     const etd_tensor *weight = etd_arg_tensor(call, 1);
     if ((!etd_read_images(call, 0, 9, ETD_FLOAT, ETD_NCHW, &conv->window) &&
          !etd_read_images(call, 0, 9, ETD_FLOAT, ETD_NCX, &conv->window)) ||
@@ -25,26 +18,29 @@ static bool read_tensors(const etd_call *call, etd_convolution *conv) {
 /* convolution(input, weight, bias?, stride, padding, dilation, transposed, output_padding, groups, *, out) */
 static const char *read_arguments(const etd_call *call, etd_convolution *conv) {
     bool transposed;
-    if (!read_tensors(call, conv)) {
-        return "only float32 in one or two spatial dimensions";
+    if (!etd_read_convolution(call, conv)) {
+        return "supports only float32 in one or two spatial dimensions";
     }
-    if (!etd_arg_bool(call, 6, &transposed) || transposed) {
-        return "transposed";
+    if (!etd_arg_bool(call, 6, &transposed)) {
+        return "invalid transposed is not supported";
+    }
+    if (transposed) {
+        return etd_read_transposed_convolution(call, conv);
     }
     const int32_t *weight = conv->weight.sizes;
     const int32_t channels = conv->window.input->sizes[1];
     if (!etd_arg_int(call, 8, 1, ETD_AXIS_MAX, &conv->groups) || weight[0] % conv->groups != 0 ||
         channels % conv->groups != 0 || channels / conv->groups != weight[1]) {
-        return "channels and groups";
+        return "invalid channels and groups";
     }
     conv->bias = etd_arg_is_none(call, 2) ? NULL : etd_arg_tensor(call, 2);
     if (!etd_arg_is_none(call, 2) && !etd_has_elements(conv->bias, ETD_FLOAT, weight[0])) {
-        return "bias";
+        return "invalid bias";
     }
     return etd_read_conv_axes(call, weight[2], weight[3], weight[0], &conv->window);
 }
 
-/* Sum over the channels of one group and the taps of a patch; x and w point at the first tap. */
+/* Returns the sum over the channels of one group and the taps of a patch. x and w point at the first tap. */
 static float dot(const etd_convolution *conv, const etd_patch *patch, const float *x, const float *w) {
     const int32_t *weight_strides = conv->weight.strides;
     const int32_t channels = conv->weight.sizes[1];
@@ -66,7 +62,7 @@ static float dot(const etd_convolution *conv, const etd_patch *patch, const floa
     return sum;
 }
 
-/* All output channels at one output position. */
+/* Computes all output channels at one output position. */
 static void convolve_position(const void *context, const etd_patch *patch, int32_t from, int32_t to) {
     const etd_convolution *conv = context;
     const float *x = etd_floats(conv->window.input) + from;
@@ -89,10 +85,14 @@ static void convolve_position(const void *context, const etd_patch *patch, int32
 }
 
 static const char *convolution(const etd_call *call) {
-    etd_convolution conv;
+    etd_convolution conv = {.transposed = false};
     const char *refusal = read_arguments(call, &conv);
     if (refusal != NULL) {
         return refusal;
+    }
+    if (conv.transposed) {
+        etd_run_transposed_convolution(&conv);
+        return NULL;
     }
     etd_slide(&conv.window, convolve_position, &conv);
     return NULL;

@@ -2,20 +2,20 @@
 #include "kernels.h"
 #include "number.h"
 
-/* Copies argument 1 to an output of the size of argument 0. */
+/* Copies argument 1 to an output with the sizes of argument 0. */
 static const char *copy_to(const etd_call *call, etd_tensor *out) {
     const etd_tensor *self = etd_arg_tensor(call, 0);
     const etd_tensor *source = etd_arg_tensor(call, 1);
     if (!etd_is_numeric(self) || !etd_is_numeric(source) || !etd_is_type(out, self->dtype)) {
-        return "type of self, src or output";
+        return "invalid type of self, src or output";
     }
     if (!etd_resize_like(out, self)) {
-        return "output size";
+        return "invalid output size";
     }
     return etd_assign(source, out) ? NULL : "src does not broadcast to self";
 }
 
-/* copy_(self, src, non_blocking): writes to self, such as a buffer that an execution leaves changed */
+/* copy_(self, src, non_blocking): writes to self, such as a buffer that the program updates */
 static const char *copy_in_place(const etd_call *call) {
     return copy_to(call, etd_arg_out(call, 0));
 }

@@ -2,7 +2,7 @@
 #include "elementwise.h"
 #include "kernels.h"
 
-/* div(self, other, *, out), the true division */
+/* div(self, other, *, out), true division */
 ETD_LINE_FN(div_floats, float, a / b)
 
 static const etd_operation operation = {.floats = div_floats};

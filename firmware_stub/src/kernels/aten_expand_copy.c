@@ -3,7 +3,7 @@
 #include "kernels.h"
 #include "walk.h"
 
-/* The output's sizes: as asked for, where -1 means the input's in a dimension that it has. */
+/* Reads the output's sizes; -1 stands for the input's size in the same dimension. */
 static bool read_sizes(const etd_call *call, const etd_tensor *input, uint32_t ndim, int32_t *sizes) {
     if (ndim > ETD_MAX_DIMS || ndim < input->ndim) {
         return false;
@@ -31,7 +31,7 @@ static const char *expand_copy(const etd_call *call) {
         return "input and output differ in type";
     }
     if (!read_sizes(call, input, ndim, sizes)) {
-        return "size";
+        return "invalid size";
     }
     if (!etd_resize(out, sizes, ndim) || !etd_broadcast_strides(input, out, strides)) {
         return "input does not broadcast to the output";

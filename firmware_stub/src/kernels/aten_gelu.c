@@ -4,14 +4,14 @@
 #include "elementwise.h"
 #include "kernels.h"
 
-/* x times the normal distribution function */
-static float by_erf(float x, float unused) {
+/* x times the cumulative distribution function of the normal distribution */
+static float gelu_erf(float x, const float *unused) {
     const float sqrt_half = 0.70710678f;
     (void)unused;
     return x * 0.5f * (1.0f + erff(x * sqrt_half));
 }
 
-static float by_tanh(float x, float unused) {
+static float gelu_tanh(float x, const float *unused) {
     const float sqrt_2_over_pi = 0.79788456f;
     const float cubic = 0.044715f;
     (void)unused;
@@ -21,12 +21,12 @@ static float by_tanh(float x, float unused) {
 /* gelu(input, *, approximate, out) */
 static const char *gelu(const etd_call *call) {
     if (etd_arg_is_text(call, 1, "none")) {
-        return etd_run_map(call, 2, by_erf, 0.0f);
+        return etd_run_map(call, 2, gelu_erf, NULL);
     }
     if (etd_arg_is_text(call, 1, "tanh")) {
-        return etd_run_map(call, 2, by_tanh, 0.0f);
+        return etd_run_map(call, 2, gelu_tanh, NULL);
     }
-    return "approximate";
+    return "invalid approximate";
 }
 
 const etd_kernel etd_aten_gelu = {"aten::gelu", "out", "native_call_gelu.out", 3, gelu};

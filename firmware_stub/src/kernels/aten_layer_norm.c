@@ -4,11 +4,11 @@
 #include "arguments.h"
 #include "kernels.h"
 
-/* The input as rows that are normalized each for itself. */
+/* The input as rows, each of which is normalized. */
 typedef struct {
     const float *input;
     const float *weight; /* per element of a row, or NULL */
-    const float *bias;   /* the same */
+    const float *bias;   /* per element of a row, or NULL */
     float *out;
     float *mean;              /* per row */
     float *inverse_deviation; /* per row */
@@ -17,7 +17,7 @@ typedef struct {
     float epsilon;
 } etd_layer_norm;
 
-/* Counts the elements of a row; false unless normalized_shape is the input's last sizes. */
+/* Counts the elements of a row. Returns false unless normalized_shape equals the input's last sizes. */
 static bool read_row(const etd_call *call, const etd_tensor *input, uint32_t *length) {
     const uint32_t dims = etd_arg_list_count(call, 1);
     *length = 1;
@@ -35,7 +35,7 @@ static bool read_row(const etd_call *call, const etd_tensor *input, uint32_t *le
     return true;
 }
 
-/* Gives mean or rstd their sizes: the input's, with ones where it is normalized. */
+/* Resizes mean or rstd to the input's sizes, with 1 in the normalized dimensions. */
 static bool resize_statistic(etd_tensor *statistic, const etd_tensor *input, uint32_t dims) {
     int32_t sizes[ETD_MAX_DIMS];
     for (uint32_t d = 0; d < input->ndim; d++) {
@@ -70,20 +70,20 @@ static const char *read_arguments(const etd_call *call, etd_layer_norm *norm) {
     double epsilon;
     if (!etd_is_type(input, ETD_FLOAT) || input->nbytes == 0 || !etd_is_type(out, ETD_FLOAT) ||
         !etd_resize_like(out, input) || !etd_is_contiguous(input) || !etd_is_contiguous(out)) {
-        return "only contiguous float32 that is not empty";
+        return "supports only contiguous float32 that is not empty";
     }
     if (!read_row(call, input, &norm->length)) {
-        return "normalized_shape";
+        return "invalid normalized_shape";
     }
     norm->rows = etd_numel(input) / norm->length;
     if (!read_parameter(call, 2, norm->length, &norm->weight) ||
         !read_parameter(call, 3, norm->length, &norm->bias) || !etd_arg_number(call, 4, &epsilon)) {
-        return "weight, bias or eps";
+        return "invalid weight, bias or eps";
     }
     const uint32_t dims = etd_arg_list_count(call, 1);
     if (!resize_statistic(mean, input, dims) || !resize_statistic(inverse_deviation, input, dims) ||
         !etd_is_contiguous(mean) || !etd_is_contiguous(inverse_deviation)) {
-        return "outputs for mean and rstd";
+        return "invalid outputs for mean and rstd";
     }
     norm->input = etd_floats(input);
     norm->out = etd_out_floats(out);
@@ -93,7 +93,7 @@ static const char *read_arguments(const etd_call *call, etd_layer_norm *norm) {
     return NULL;
 }
 
-/* In two passes: the difference of a mean of squares and a squared mean would lose digits. */
+/* Uses two passes, because mean(x^2) - mean(x)^2 loses precision. */
 static void measure_row(const etd_layer_norm *norm, const float *x, float *mean, float *inverse_deviation) {
     const float length = (float)norm->length;
     float sum = 0.0f;

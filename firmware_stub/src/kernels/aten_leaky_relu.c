@@ -2,17 +2,18 @@
 #include "elementwise.h"
 #include "kernels.h"
 
-static float leak(float x, float slope) {
-    return x > 0.0f ? x : x * slope;
+static float leak(float x, const float *slope) {
+    return x > 0.0f ? x : x * *slope;
 }
 
 /* leaky_relu(input, negative_slope, *, out) */
 static const char *leaky_relu(const etd_call *call) {
     double slope;
     if (!etd_arg_number(call, 1, &slope)) {
-        return "negative_slope";
+        return "invalid negative_slope";
     }
-    return etd_run_map(call, 2, leak, (float)slope);
+    const float parameter = (float)slope;
+    return etd_run_map(call, 2, leak, &parameter);
 }
 
 const etd_kernel etd_aten_leaky_relu = {"aten::leaky_relu", "out", "native_call_leaky_relu.out", 3,

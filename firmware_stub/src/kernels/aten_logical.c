@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Logic of elements, of which those that are not 0 hold; the output is bool. */
+/* Logical operations. Elements other than 0 are true; the output is bool. */
 #include "elementwise.h"
 #include "kernels.h"
 
@@ -17,4 +17,5 @@
 
 LOGICAL(logical_and, 3, etd_run_binary, a != 0 && b != 0)
 LOGICAL(logical_or, 3, etd_run_binary, a != 0 || b != 0)
+LOGICAL(logical_xor, 3, etd_run_binary, (a != 0) != (b != 0))
 LOGICAL(logical_not, 2, etd_run_unary, a == 0)

@@ -9,7 +9,7 @@ typedef struct {
     int64_t *indices; /* of the maxima in their input planes */
 } etd_max_pool;
 
-/* A dilated window can miss a small input; then there is no maximum. */
+/* A dilated window can miss a small input, which then has no maximum. */
 static bool every_window_has_a_tap(const etd_axis *axis) {
     for (int32_t position = 0; position < axis->out; position++) {
         if (etd_axis_taps(axis, position).count == 0) {
@@ -25,7 +25,7 @@ static int64_t index_of(const etd_max_pool *pool, const etd_patch *patch, int32_
     return (int64_t)y * pool->window.x.in + x;
 }
 
-/* The first maximum of a patch of one channel, or its last NaN. */
+/* Returns the first maximum of a patch of one channel, or its last NaN. */
 static float find_max(const etd_max_pool *pool, const etd_patch *patch, const float *x, int64_t *index) {
     const int32_t *strides = pool->window.input->strides;
     float max = *x;
@@ -56,20 +56,20 @@ static const char *max_pool2d(const etd_call *call) {
     int32_t dilation[2];
     bool ceil_mode;
     if (!etd_read_image_or_batch(call, 6, ETD_FLOAT, &pool.window)) {
-        return "only float32 images";
+        return "supports only float32 images";
     }
     if (!etd_arg_pair(call, 4, 1, ETD_AXIS_MAX, dilation) || !etd_arg_bool(call, 5, &ceil_mode)) {
-        return "dilation or ceil_mode";
+        return "invalid dilation or ceil_mode";
     }
     const char *refusal = etd_read_dilated_pool_axes(call, dilation, ceil_mode, &pool.window);
     if (refusal != NULL) {
         return refusal;
     }
     if (!etd_is_type(indices, ETD_LONG) || !etd_take_layout(indices, pool.window.result)) {
-        return "type, shape or layout of indices";
+        return "invalid type, shape or layout of indices";
     }
     if (!every_window_has_a_tap(&pool.window.y) || !every_window_has_a_tap(&pool.window.x)) {
-        return "a window that misses the input";
+        return "a window misses the input";
     }
     pool.indices = (int64_t *)(void *)indices->data;
     etd_slide_channels(&pool.window, pool_channel, &pool);

@@ -2,7 +2,7 @@
 #include "elementwise.h"
 #include "kernels.h"
 
-/* minimum and maximum(self, other, *, out), where NaN is both */
+/* minimum and maximum(self, other, *, out); NaN if either is NaN */
 #define CHOICE(name, sign)                                                                                   \
     ETD_LINE_FN(name##_floats, float, a sign b || a != a ? a : b)                                            \
     ETD_LINE_FN(name##_int32s, int32_t, a sign b ? a : b)                                                    \

@@ -14,7 +14,7 @@ static const char *permute_copy(const etd_call *call) {
         return "input and output differ in type";
     }
     if (!etd_arg_dims(call, 1, input->ndim, dims, &count) || count != input->ndim) {
-        return "dims";
+        return "invalid dims";
     }
     etd_walk from = {0};
     etd_walk to = {0};
@@ -23,7 +23,7 @@ static const char *permute_copy(const etd_call *call) {
         etd_walk_add(&from, input->sizes[dims[d]], input->strides[dims[d]]);
     }
     if (!etd_resize(out, sizes, count)) {
-        return "output size";
+        return "invalid output size";
     }
     etd_walk_add_dims(&to, out, out->ndim);
     etd_copy_along(input, &from, out, &to);
@@ -33,6 +33,6 @@ static const char *permute_copy(const etd_call *call) {
 const etd_kernel etd_aten_permute_copy = {"aten::permute_copy", "out", "native_call_permute_copy.out", 3,
                                           permute_copy};
 
-/* The same with another name for dims, for quantized tensors. */
+/* The same operator for quantized tensors, with another name for dims. */
 const etd_kernel etd_cortex_m_transpose = {"cortex_m::transpose", "out", "native_call_transpose.out", 3,
                                            permute_copy};

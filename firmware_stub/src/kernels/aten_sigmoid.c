@@ -4,14 +4,14 @@
 #include "elementwise.h"
 #include "kernels.h"
 
-static float logistic(float x, float unused) {
+static float logistic(float x, const float *unused) {
     (void)unused;
     return 1.0f / (1.0f + expf(-x));
 }
 
 /* sigmoid(input, *, out) */
 static const char *sigmoid(const etd_call *call) {
-    return etd_run_map(call, 1, logistic, 0.0f);
+    return etd_run_map(call, 1, logistic, NULL);
 }
 
 const etd_kernel etd_aten_sigmoid = {"aten::sigmoid", "out", "native_call_sigmoid.out", 2, sigmoid};

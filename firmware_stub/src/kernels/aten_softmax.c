@@ -5,13 +5,20 @@
 #include "kernels.h"
 #include "walk.h"
 
-/* One line of `length` elements, `step` apart. */
-static void softmax_line(const float *x, float *y, uint32_t length, uint32_t step) {
+/* Computes one line of `length` elements, `step` apart. */
+typedef void (*etd_softmax_fn)(const float *x, float *y, uint32_t length, uint32_t step);
+
+static float largest(const float *x, uint32_t length, uint32_t step) {
     float max = x[0];
-    float sum = 0.0f;
     for (uint32_t i = 1; i < length; i++) {
         max = x[i * step] > max ? x[i * step] : max;
     }
+    return max;
+}
+
+static void softmax_line(const float *x, float *y, uint32_t length, uint32_t step) {
+    const float max = largest(x, length, step);
+    float sum = 0.0f;
     for (uint32_t i = 0; i < length; i++) {
         y[i * step] = expf(x[i * step] - max);
         sum += y[i * step];
@@ -21,30 +28,52 @@ static void softmax_line(const float *x, float *y, uint32_t length, uint32_t ste
     }
 }
 
-/* _softmax(input, dim, half_to_float, *, out) */
-static const char *softmax(const etd_call *call) {
+/* The logarithm of the softmax, which itself could underflow. */
+static void log_softmax_line(const float *x, float *y, uint32_t length, uint32_t step) {
+    const float max = largest(x, length, step);
+    float sum = 0.0f;
+    for (uint32_t i = 0; i < length; i++) {
+        sum += expf(x[i * step] - max);
+    }
+    const float log_sum = logf(sum);
+    for (uint32_t i = 0; i < length; i++) {
+        y[i * step] = x[i * step] - max - log_sum;
+    }
+}
+
+/* (input, dim, half_to_float, *, out) */
+static const char *run_lines(const etd_call *call, etd_softmax_fn compute) {
     const etd_tensor *input = etd_arg_tensor(call, 0);
     etd_tensor *out = etd_arg_out(call, 3);
     uint8_t dim;
     bool half_to_float;
     if (!etd_is_type(input, ETD_FLOAT) || !etd_is_type(out, ETD_FLOAT) ||
         !etd_arg_bool(call, 2, &half_to_float) || half_to_float) {
-        return "only float32";
+        return "supports only float32";
     }
     if (!etd_take_layout(out, input)) {
         return "input and output differ in shape or layout";
     }
     if (!etd_arg_dim(call, 1, input->ndim, &dim)) {
-        return "dim";
+        return "invalid dim";
     }
     etd_blocks blocks = etd_blocks_along(input, dim);
     for (uint32_t block = 0; block < blocks.outer; block++) {
         uint32_t start = block * blocks.length * blocks.stride;
         for (uint32_t i = start; i < start + blocks.stride; i++) {
-            softmax_line(etd_floats(input) + i, etd_out_floats(out) + i, blocks.length, blocks.stride);
+            compute(etd_floats(input) + i, etd_out_floats(out) + i, blocks.length, blocks.stride);
         }
     }
     return NULL;
 }
 
-const etd_kernel etd_aten_softmax = {"aten::_softmax", "out", "native_call__softmax.out", 4, softmax};
+static const char *softmax(const etd_call *call) {
+    return run_lines(call, softmax_line);
+}
+
+static const char *log_softmax(const etd_call *call) {
+    return run_lines(call, log_softmax_line);
+}
+
+ETD_ATEN_KERNEL(softmax, "_softmax", "out", 4, softmax)
+ETD_ATEN_KERNEL(log_softmax, "_log_softmax", "out", 4, log_softmax)

@@ -3,10 +3,10 @@
 #include "kernels.h"
 #include "walk.h"
 
-/* Copies to the output under these sizes. */
+/* Copies to the output with these sizes. */
 static const char *copy_as(const etd_tensor *input, etd_tensor *out, const int32_t *sizes, uint32_t ndim) {
     if (!etd_resize(out, sizes, ndim)) {
-        return "output size";
+        return "invalid output size";
     }
     etd_copy_in_order(input, out);
     return NULL;
@@ -29,7 +29,7 @@ static const char *unsqueeze(const etd_call *call) {
         return refusal;
     }
     if (out->ndim != input->ndim + 1u || !etd_arg_dim(call, 1, out->ndim, &dim)) {
-        return "dim or output size";
+        return "invalid dim or output size";
     }
     for (uint32_t d = 0; d < out->ndim; d++) {
         sizes[d] = d == dim ? 1 : input->sizes[d > dim ? d - 1 : d];
@@ -37,8 +37,8 @@ static const char *unsqueeze(const etd_call *call) {
     return copy_as(input, out, sizes, out->ndim);
 }
 
-/* squeeze_copy(input, dim, *, out), where dim is one dimension or a list; those of more than one element
- * stay. */
+/* squeeze_copy(input, dim, *, out), where dim is one dimension or a list. Dimensions larger than 1 are
+ * kept. */
 static const char *squeeze(const etd_call *call) {
     const etd_tensor *input;
     etd_tensor *out;
@@ -52,7 +52,7 @@ static const char *squeeze(const etd_call *call) {
         return refusal;
     }
     if (!etd_arg_dim(call, 1, input->ndim, &dims[0]) && !etd_arg_dims(call, 1, input->ndim, dims, &count)) {
-        return "dim";
+        return "invalid dim";
     }
     for (uint32_t i = 0; i < count; i++) {
         single |= 1u << dims[i];

@@ -4,14 +4,14 @@
 #include "elementwise.h"
 #include "kernels.h"
 
-static float hyperbolic_tangent(float x, float unused) {
+static float hyperbolic_tangent(float x, const float *unused) {
     (void)unused;
     return tanhf(x);
 }
 
 /* tanh(input, *, out) */
 static const char *tangent(const etd_call *call) {
-    return etd_run_map(call, 1, hyperbolic_tangent, 0.0f);
+    return etd_run_map(call, 1, hyperbolic_tangent, NULL);
 }
 
 const etd_kernel etd_aten_tanh = {"aten::tanh", "out", "native_call_tanh.out", 2, tangent};

@@ -3,7 +3,7 @@
 #include "kernels.h"
 #include "walk.h"
 
-/* view_copy(input, size, *, out): the same elements in the order of their indexes under another shape. */
+/* view_copy(input, size, *, out): the same elements in the order of their indexes, in another shape. */
 static const char *view_copy(const etd_call *call) {
     const etd_tensor *input = etd_arg_tensor(call, 0);
     etd_tensor *out = etd_arg_out(call, 2);
@@ -13,10 +13,10 @@ static const char *view_copy(const etd_call *call) {
         return "input and output differ in type";
     }
     if (!etd_arg_view_sizes(call, 1, input, sizes, &ndim)) {
-        return "size";
+        return "invalid size";
     }
     if (!etd_resize(out, sizes, ndim)) {
-        return "output size";
+        return "invalid output size";
     }
     etd_copy_in_order(input, out);
     return NULL;

@@ -7,7 +7,7 @@
 
 enum { CONDITION, SELF, OTHER, OUT, TENSORS };
 
-/* The shape that condition, self and other broadcast to. */
+/* Resizes the output to the shape that condition, self and other broadcast to. */
 static bool resize(etd_tensor *out, const etd_tensor *const *tensors) {
     int32_t sizes[ETD_MAX_DIMS];
     const uint32_t ndim = out->ndim;
@@ -29,13 +29,13 @@ static const char *where(const etd_call *call) {
                                           etd_arg_tensor(call, OTHER), out};
     etd_walk walks[TENSORS] = {0};
     if (!etd_is_type(tensors[CONDITION], ETD_BOOL)) {
-        return "only bool as the condition";
+        return "supports only bool as the condition";
     }
     if (out == NULL || !etd_is_type(tensors[SELF], out->dtype) || !etd_is_type(tensors[OTHER], out->dtype)) {
         return "inputs and output differ in type";
     }
     if (!resize(out, tensors)) {
-        return "output size";
+        return "invalid output size";
     }
     for (uint32_t t = 0; t < TENSORS; t++) {
         int32_t strides[ETD_MAX_DIMS];

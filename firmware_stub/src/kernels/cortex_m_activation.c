@@ -5,16 +5,16 @@
 /* One output for each possible input. */
 #define ENTRIES 256
 
-/* quantized_activation(input, lut, *, out): the exporter has tabulated the function, whichever it is. */
+/* quantized_activation(input, lut, *, out): applies any function that the exporter has tabulated. */
 static const char *quantized_activation(const etd_call *call) {
     const etd_tensor *input = etd_arg_tensor(call, 0);
     const etd_tensor *table = etd_arg_tensor(call, 1);
     etd_tensor *out = etd_arg_out(call, 2);
     if (!etd_is_type(input, ETD_CHAR) || !etd_is_type(out, ETD_CHAR)) {
-        return "only int8";
+        return "supports only int8";
     }
     if (!etd_has_elements(table, ETD_CHAR, ENTRIES)) {
-        return "table";
+        return "invalid table";
     }
     if (!etd_take_layout(out, input)) {
         return "input and output differ in shape or layout";

@@ -3,7 +3,7 @@
 #include "kernels.h"
 #include "requantize.h"
 
-/* Bits that CMSIS-NN gains before it brings both inputs to one scale. */
+/* Fractional bits that CMSIS-NN adds before it brings both inputs to one scale. */
 #define HEADROOM (1 << 20)
 
 typedef struct {
@@ -50,7 +50,7 @@ static const char *quantized_add(const etd_call *call) {
     if (!read_side(call, 1, &add.a) || !read_side(call, 5, &add.b) || !read_side(call, 8, &add.out) ||
         !etd_arg_int(call, 11, INT8_MIN, INT8_MAX, &add.min) ||
         !etd_arg_int(call, 12, add.min, INT8_MAX, &add.max)) {
-        return "quantization";
+        return "invalid quantization parameters";
     }
     etd_map_int8_pairs(&pairs, add_elements, &add);
     return NULL;

@@ -19,22 +19,22 @@ static const char *read_arguments(const etd_call *call, etd_layout layout, etd_a
     int32_t multiplier;
     int32_t shift;
     if (!etd_read_images(call, 0, 9, ETD_CHAR, layout, &pool->window)) {
-        return "only int8 in two spatial dimensions";
+        return "supports only int8 in two spatial dimensions";
     }
     if (!etd_arg_bool(call, 4, &ceil_mode)) {
-        return "ceil_mode";
+        return "invalid ceil_mode";
     }
     if (!etd_arg_int(call, 5, INT8_MIN, INT8_MAX, &pool->zero_point) ||
         !etd_arg_int(call, 6, 1, INT32_MAX, &multiplier) ||
         !etd_arg_int(call, 7, ETD_SHIFT_MIN, ETD_SHIFT_MAX, &shift)) {
-        return "quantization";
+        return "invalid quantization parameters";
     }
     pool->scale = (float)ldexp((double)multiplier, shift - 31);
     return etd_read_pool_axes(call, ceil_mode, &pool->window);
 }
 
-/* The mean of a patch of one channel. In float32 and in this order, because the reference is: an integer mean
- * would round some ties to the other side. */
+/* Returns the mean of a patch of one channel. In float32 and in this order, as in the reference: an integer
+ * mean would round some ties the other way. */
 static float average(const etd_avg_pool2d *pool, const etd_patch *patch, const int8_t *x) {
     const int32_t *strides = pool->window.input->strides;
     float sum = 0.0f;

@@ -16,13 +16,13 @@ typedef struct {
 } etd_batch_matmul;
 
 /* quantized_batch_matmul(lhs, lhs_zero_point, rhs_transposed, rhs_zero_point, output_zero_point,
- * output_multiplier, output_shift, scratch, *, out); both inputs' zero points come negated. */
+ * output_multiplier, output_shift, scratch, *, out). The zero points of both inputs are passed negated. */
 static const char *read_arguments(const etd_call *call, etd_batch_matmul *matmul) {
     const etd_tensor *a = matmul->a = etd_arg_tensor(call, 0);
     const etd_tensor *b = matmul->b = etd_arg_tensor(call, 2);
     etd_tensor *out = matmul->out = etd_arg_out(call, 8);
     if (!etd_is(a, ETD_CHAR, 3) || !etd_is(b, ETD_CHAR, 3) || !etd_is_type(out, ETD_CHAR)) {
-        return "only int8 in batches of matrices";
+        return "supports only int8 in batches of matrices";
     }
     const int32_t sizes[] = {a->sizes[0], a->sizes[1], b->sizes[1]};
     if (b->sizes[0] != a->sizes[0] || b->sizes[2] != a->sizes[2] || !etd_resize(out, sizes, 3)) {
@@ -33,7 +33,7 @@ static const char *read_arguments(const etd_call *call, etd_batch_matmul *matmul
         !etd_arg_int(call, 4, INT8_MIN, INT8_MAX, &matmul->zero_point) ||
         !etd_arg_int(call, 5, 0, INT32_MAX, &matmul->multiplier) ||
         !etd_arg_int(call, 6, ETD_SHIFT_MIN, ETD_SHIFT_MAX, &matmul->shift)) {
-        return "quantization";
+        return "invalid quantization parameters";
     }
     return NULL;
 }

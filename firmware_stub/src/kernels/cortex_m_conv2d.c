@@ -19,22 +19,22 @@ static const char *read_arguments(const etd_call *call, etd_layout layout, etd_c
     conv->weight = etd_arg_tensor(call, 1);
     if (!etd_read_images(call, 0, 13, ETD_CHAR, layout, &conv->window) ||
         !etd_is(conv->weight, ETD_CHAR, 4)) {
-        return "only int8 in two spatial dimensions";
+        return "supports only int8 in two spatial dimensions";
     }
     const int32_t *weight = conv->weight->sizes;
     conv->groups = conv->window.input->sizes[1] / weight[3];
     if (conv->groups == 0 || conv->groups * weight[3] != conv->window.input->sizes[1] ||
         weight[0] % conv->groups != 0) {
-        return "channels and groups";
+        return "invalid channels and groups";
     }
     if (!etd_arg_int(call, 6, -INT8_MAX, -INT8_MIN, &conv->input_offset) ||
         !etd_read_output_stage(call, 7, weight[0], &conv->stage)) {
-        return "quantization";
+        return "invalid quantization parameters";
     }
     return etd_read_conv_axes(call, weight[1], weight[2], weight[0], &conv->window);
 }
 
-/* Sum over the taps of a patch and the channels of one group; x and w point at the first tap. */
+/* Returns the sum over the taps of a patch and the channels of one group. x and w point at the first tap. */
 static uint32_t dot(const etd_conv2d *conv, const etd_patch *patch, const int8_t *x, const int8_t *w) {
     const int32_t *x_strides = conv->window.input->strides;
     const int32_t *w_strides = conv->weight->strides;
@@ -55,7 +55,7 @@ static uint32_t dot(const etd_conv2d *conv, const etd_patch *patch, const int8_t
     return sum;
 }
 
-/* All output channels at one output position. */
+/* Computes all output channels at one output position. */
 static void convolve_position(const void *context, const etd_patch *patch, int32_t from, int32_t to) {
     const etd_conv2d *conv = context;
     const int8_t *x = etd_int8s(conv->window.input) + from;

@@ -20,22 +20,22 @@ static const char *read_arguments(const etd_call *call, etd_layout layout, etd_d
     conv->weight = etd_arg_tensor(call, 1);
     if (!etd_read_images(call, 0, 14, ETD_CHAR, layout, &conv->window) ||
         !etd_is(conv->weight, ETD_CHAR, 4)) {
-        return "only int8 in two spatial dimensions";
+        return "supports only int8 in two spatial dimensions";
     }
     const int32_t *weight = conv->weight->sizes;
     conv->multiplier = weight[3] / conv->window.input->sizes[1];
     if (weight[0] != 1 || conv->multiplier * conv->window.input->sizes[1] != weight[3] ||
         !etd_arg_int(call, 6, conv->multiplier, conv->multiplier, &conv->multiplier)) {
-        return "channels and depth multiplier";
+        return "invalid channels and depth multiplier";
     }
     if (!etd_arg_int(call, 7, -INT8_MAX, -INT8_MIN, &conv->input_offset) ||
         !etd_read_output_stage(call, 8, weight[3], &conv->stage)) {
-        return "quantization";
+        return "invalid quantization parameters";
     }
     return etd_read_conv_axes(call, weight[1], weight[2], weight[3], &conv->window);
 }
 
-/* All output channels at one output position. */
+/* Computes all output channels at one output position. */
 static void convolve_position(const void *context, const etd_patch *patch, int32_t from, int32_t to) {
     const etd_depthwise *conv = context;
     const int8_t *x = etd_int8s(conv->window.input) + from;

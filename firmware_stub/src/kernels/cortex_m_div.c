@@ -37,7 +37,7 @@ static bool read_tensors(const etd_call *call, etd_quantized_div *div) {
 static const char *read_arguments(const etd_call *call, etd_quantized_div *div) {
     double scale;
     if (!read_tensors(call, div)) {
-        return "only int8 or int16";
+        return "supports only int8 or int16";
     }
     if (!etd_take_layout(div->out, div->a) || !etd_same_layout(div->b, div->out)) {
         return "inputs and output differ in shape or layout";
@@ -46,13 +46,13 @@ static const char *read_arguments(const etd_call *call, etd_quantized_div *div) 
         !etd_arg_int(call, 3, div->min, div->max, &div->b_zero_point) ||
         !etd_arg_int(call, 4, div->min, div->max, &div->zero_point) || !etd_arg_number(call, 5, &scale) ||
         !(scale > 0.0) || !(scale <= (double)FLT_MAX)) {
-        return "zero points or scale";
+        return "invalid zero points or scale";
     }
     div->scale = (float)scale;
     return NULL;
 }
 
-/* In float32, because the reference is. What is divided by zero gives 0. */
+/* In float32, as in the reference. Division by zero gives 0. */
 static int32_t divide(const etd_quantized_div *div, int32_t a, int32_t b) {
     const float divisor = (float)(b - div->b_zero_point);
     const float quotient = divisor != 0.0f ? (float)(a - div->a_zero_point) / divisor : 0.0f;

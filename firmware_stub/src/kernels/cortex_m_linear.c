@@ -12,7 +12,8 @@ typedef struct {
     const etd_tensor *weight; /* out, in */
     etd_tensor *out;          /* ..., out */
     const int32_t *bias;      /* out, or NULL */
-    const int32_t *sums; /* out, or NULL: bias and input offset times the weights' sum, for CPUs with MVE */
+    const int32_t
+        *sums; /* out, or NULL: bias plus input offset times the sum of the weights, for CPUs with MVE */
     int32_t input_offset;
     int32_t filter_offset;
     int32_t output_offset;
@@ -40,14 +41,14 @@ static const char *read_arguments(const etd_call *call, etd_linear *linear) {
     linear->out = etd_arg_out(call, 11);
     if (!etd_is_type(linear->input, ETD_CHAR) || !etd_is(linear->weight, ETD_CHAR, 2) ||
         !etd_is_type(linear->out, ETD_CHAR) || linear->input->ndim < 1) {
-        return "only int8";
+        return "supports only int8";
     }
     if (!shapes_match(linear) || !etd_read_int32s(call, 2, linear->weight->sizes[0], &linear->bias) ||
         !etd_read_int32s(call, 3, linear->weight->sizes[0], &linear->sums)) {
         return "sizes do not match";
     }
     if (etd_arg_list_count(call, 7) != 1 || etd_arg_list_count(call, 8) != 1) {
-        return "more than one scale";
+        return "supports only one scale";
     }
     if (!etd_arg_int(call, 4, -INT8_MAX, -INT8_MIN, &linear->input_offset) ||
         !etd_arg_int(call, 5, -INT8_MAX, -INT8_MIN, &linear->filter_offset) ||
@@ -56,10 +57,10 @@ static const char *read_arguments(const etd_call *call, etd_linear *linear) {
         !etd_arg_list_int(call, 8, 0, ETD_SHIFT_MIN, ETD_SHIFT_MAX, &linear->shift) ||
         !etd_arg_int(call, 9, INT8_MIN, INT8_MAX, &linear->max) ||
         !etd_arg_int(call, 10, INT8_MIN, INT8_MAX, &linear->min)) {
-        return "quantization";
+        return "invalid quantization parameters";
     }
     if (linear->sums != NULL) {
-        linear->input_offset = 0; /* is in the sums, which take the bias's place */
+        linear->input_offset = 0; /* included in the sums, which replace the bias */
         linear->bias = linear->sums;
     }
     return NULL;

@@ -17,10 +17,10 @@ static const char *read_arguments(const etd_call *call, etd_layout layout, etd_m
     bool ceil_mode;
     int32_t zero_point;
     if (!etd_read_images(call, 0, 10, ETD_CHAR, layout, &pool->window)) {
-        return "only int8 in two spatial dimensions";
+        return "supports only int8 in two spatial dimensions";
     }
     if (!etd_arg_pair(call, 4, 1, 1, dilation) || !etd_arg_bool(call, 5, &ceil_mode) || ceil_mode) {
-        return "dilation or ceil_mode";
+        return "invalid dilation or ceil_mode";
     }
     if (!etd_arg_int(call, 6, INT8_MIN, INT8_MAX, &zero_point) ||
         !etd_arg_int(call, 7, zero_point, zero_point, &zero_point)) {
@@ -28,7 +28,7 @@ static const char *read_arguments(const etd_call *call, etd_layout layout, etd_m
     }
     if (!etd_arg_int(call, 8, INT8_MIN, INT8_MAX, &pool->min) ||
         !etd_arg_int(call, 9, pool->min, INT8_MAX, &pool->max)) {
-        return "activation range";
+        return "invalid activation range";
     }
     return etd_read_pool_axes(call, false, &pool->window);
 }

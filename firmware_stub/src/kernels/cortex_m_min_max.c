@@ -12,8 +12,8 @@ static int8_t larger(const void *context, int8_t a, int8_t b) {
     return a > b ? a : b;
 }
 
-/* minimum and maximum(self, other, *, out); all of one scale and zero point, so numbers compare as they are.
- */
+/* minimum and maximum(self, other, *, out). All have the same scale and zero point, so the int8 values can be
+ * compared. */
 static const char *choose(const etd_call *call, etd_pair_fn choice) {
     etd_int8_pairs pairs;
     const char *refusal = etd_read_int8_pairs(call, 0, 1, 2, &pairs);

@@ -27,12 +27,13 @@ static const char *quantized_mul(const etd_call *call) {
     if (refusal != NULL) {
         return refusal;
     }
-    if (!etd_arg_int(call, 1, INT8_MIN, INT8_MAX, &mul.a_zero_point) ||
-        !etd_arg_int(call, 3, INT8_MIN, INT8_MAX, &mul.b_zero_point) ||
+    /* hardswish is exported with a zero point outside of int8. Products of int16 cannot overflow. */
+    if (!etd_arg_int(call, 1, INT16_MIN, INT16_MAX, &mul.a_zero_point) ||
+        !etd_arg_int(call, 3, INT16_MIN, INT16_MAX, &mul.b_zero_point) ||
         !etd_arg_int(call, 4, INT8_MIN, INT8_MAX, &mul.zero_point) ||
         !etd_arg_int(call, 5, 0, INT32_MAX, &mul.multiplier) ||
         !etd_arg_int(call, 6, ETD_SHIFT_MIN, ETD_SHIFT_MAX, &mul.shift)) {
-        return "quantization";
+        return "invalid quantization parameters";
     }
     etd_map_int8_pairs(&pairs, multiply_elements, &mul);
     return NULL;

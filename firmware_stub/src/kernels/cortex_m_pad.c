@@ -5,18 +5,18 @@
 #include "kernels.h"
 #include "walk.h"
 
-/* Entries of a padding list, for the last dimensions of a tensor of at most so many. */
+/* Length of a padding list, which applies to the last dimensions of a tensor. */
 #define PADDED_DIMS 4
 
-/* How the exporter decides: an image of one channel or one pixel lies either way in memory, and counts as
- * channels last. */
+/* As the exporter decides: an image with one channel or one pixel has both layouts and counts as channels
+ * last. */
 static bool is_channels_last(const etd_tensor *tensor) {
     return tensor->ndim == PADDED_DIMS &&
            (tensor->sizes[1] == 1 || (tensor->sizes[2] == 1 && tensor->sizes[3] == 1) ||
             (tensor->dim_order[0] == 0 && tensor->dim_order[1] == 2));
 }
 
-/* The entry for dimension d; lists go by the order of memory. */
+/* Reads the entry for dimension d. Lists follow the order of memory. */
 static bool read_padding(const etd_call *call, uint32_t list, const etd_tensor *input, uint32_t d,
                          int32_t *padding) {
     static const uint8_t last[PADDED_DIMS] = {0, 3, 1, 2};
@@ -32,28 +32,28 @@ static const char *pad(const etd_call *call) {
     int32_t before[PADDED_DIMS];
     int32_t value;
     if (!etd_is_type(input, ETD_CHAR) || !etd_is_type(out, ETD_CHAR) || input->ndim > PADDED_DIMS) {
-        return "only int8 in at most four dimensions";
+        return "supports only int8 in at most four dimensions";
     }
     if (!etd_arg_int(call, 3, INT8_MIN, INT8_MAX, &value)) {
-        return "pad_value";
+        return "invalid pad_value";
     }
     if (etd_arg_list_count(call, 1) != PADDED_DIMS || etd_arg_list_count(call, 2) != PADDED_DIMS) {
-        return "padding";
+        return "invalid padding";
     }
     for (uint32_t d = 0; d < input->ndim; d++) {
         int32_t after;
         if (!read_padding(call, 1, input, d, &before[d]) || !read_padding(call, 2, input, d, &after) ||
             input->sizes[d] > INT32_MAX - 2 * INT16_MAX) {
-            return "padding";
+            return "invalid padding";
         }
         sizes[d] = before[d] + input->sizes[d] + after;
     }
     if (!etd_resize(out, sizes, input->ndim)) {
-        return "output size";
+        return "invalid output size";
     }
     memset(out->data, value, out->nbytes);
     if (input->nbytes != 0) {
-        etd_tensor inside = *out; /* the input's place in the output */
+        etd_tensor inside = *out; /* the input's position in the output */
         etd_walk from = {0};
         etd_walk to = {0};
         for (uint32_t d = 0; d < input->ndim; d++) {

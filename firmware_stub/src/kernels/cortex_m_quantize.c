@@ -13,7 +13,7 @@ typedef struct {
 } etd_quantization;
 
 /* quantize_per_tensor and dequantize_per_tensor(input, scale, zero_point, quant_min, quant_max, dtype, *,
- * out); dtype is that of the quantized side. */
+ * out). dtype is the quantized type. */
 static const char *read_arguments(const etd_call *call, uint8_t from, uint8_t to,
                                   etd_quantization *quantization) {
     int32_t dtype;
@@ -21,7 +21,7 @@ static const char *read_arguments(const etd_call *call, uint8_t from, uint8_t to
     quantization->out = etd_arg_out(call, 6);
     if (!etd_is_type(quantization->input, from) || !etd_is_type(quantization->out, to) ||
         !etd_arg_int(call, 5, ETD_CHAR, ETD_CHAR, &dtype)) {
-        return "only between float32 and int8";
+        return "supports only between float32 and int8";
     }
     if (!etd_take_layout(quantization->out, quantization->input)) {
         return "input and output differ in shape or layout";
@@ -30,7 +30,7 @@ static const char *read_arguments(const etd_call *call, uint8_t from, uint8_t to
         !etd_arg_int(call, 2, INT8_MIN, INT8_MAX, &quantization->zero_point) ||
         !etd_arg_int(call, 3, INT8_MIN, INT8_MAX, &quantization->min) ||
         !etd_arg_int(call, 4, quantization->min, INT8_MAX, &quantization->max)) {
-        return "scale, zero point or range";
+        return "invalid scale, zero point or range";
     }
     return NULL;
 }
@@ -44,7 +44,8 @@ static const char *quantize(const etd_call *call) {
     const float *x = etd_floats(q.input);
     int8_t *y = etd_out_int8s(q.out);
     const uint32_t numel = etd_numel(q.out);
-    const float inverse = (float)(1.0 / q.scale); /* the reference multiplies; dividing rounds differently */
+    const float inverse =
+        (float)(1.0 / q.scale); /* the reference multiplies; a division would round differently */
     for (uint32_t i = 0; i < numel; i++) {
         y[i] = etd_quantize(x[i] * inverse, q.zero_point, q.min, q.max);
     }

@@ -6,11 +6,11 @@
 #include "requantize.h"
 #include "walk.h"
 
-/* Outputs are probabilities in steps of 1/256, the lowest at -128. */
+/* Outputs are probabilities in steps of 1/256; 0 is at -128. */
 #define STEPS 256.0f
 #define OUTPUT_ZERO_POINT (-128)
 
-/* Bits before the point in CMSIS-NN's input to exp. */
+/* Integer bits of CMSIS-NN's input to exp. */
 #define INPUT_INTEGER_BITS 5
 
 typedef struct {
@@ -24,7 +24,7 @@ static float dequantize(const etd_softmax *softmax, int8_t x) {
     return (float)(x - softmax->zero_point) * softmax->scale;
 }
 
-/* One line. Exponentials are computed twice rather than kept, which would need memory. */
+/* Computes one line. Exponentials are computed twice, because storing them would need memory. */
 static void softmax_line(const etd_softmax *softmax, const int8_t *x, int8_t *y) {
     int8_t largest = x[0];
     for (uint32_t i = 1; i < softmax->length; i++) {
@@ -41,8 +41,8 @@ static void softmax_line(const etd_softmax *softmax, const int8_t *x, int8_t *y)
     }
 }
 
-/* softmax(input, dim, input_zero_point, output_zero_point, input_multiplier, input_shift, diff_min, *, out);
- * diff_min only spares integer implementations work. */
+/* softmax(input, dim, input_zero_point, output_zero_point, input_multiplier, input_shift, diff_min, *, out).
+ * diff_min only saves work in integer implementations. */
 static const char *softmax(const etd_call *call) {
     const etd_tensor *input = etd_arg_tensor(call, 0);
     etd_tensor *out = etd_arg_out(call, 7);
@@ -52,19 +52,19 @@ static const char *softmax(const etd_call *call) {
     int32_t multiplier;
     int32_t shift;
     if (!etd_is_type(input, ETD_CHAR) || !etd_is_type(out, ETD_CHAR)) {
-        return "only int8";
+        return "supports only int8";
     }
     if (!etd_take_layout(out, input)) {
         return "input and output differ in shape or layout";
     }
     if (!etd_arg_dim(call, 1, input->ndim, &dim)) {
-        return "dim";
+        return "invalid dim";
     }
     if (!etd_arg_int(call, 2, INT8_MIN, INT8_MAX, &line.zero_point) ||
         !etd_arg_int(call, 3, OUTPUT_ZERO_POINT, OUTPUT_ZERO_POINT, &output_zero_point) ||
         !etd_arg_int(call, 4, 1, INT32_MAX, &multiplier) ||
         !etd_arg_int(call, 5, ETD_SHIFT_MIN, ETD_SHIFT_MAX, &shift)) {
-        return "quantization";
+        return "invalid quantization parameters";
     }
     etd_blocks blocks = etd_blocks_along(input, dim);
     line.scale = (float)ldexp((double)multiplier, shift - 31 - (31 - INPUT_INTEGER_BITS));

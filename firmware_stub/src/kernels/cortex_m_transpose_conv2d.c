@@ -6,40 +6,11 @@
 #include "window.h"
 
 typedef struct {
-    etd_window window;        /* axes as the input slides over the output */
+    etd_window window;        /* axes of the input as it slides over the output */
     const etd_tensor *weight; /* O, kernel y, kernel x, C */
     int32_t input_offset;
     etd_output_stage stage;
 } etd_transpose_conv2d;
-
-/* Finds the size that transposing gives: that of the convolution which would undo it, and its remainder. */
-static bool measure_axis(etd_axis *axis, int32_t added) {
-    const int64_t taps = (int64_t)axis->dilation * (axis->kernel - 1);
-    const int64_t out = (int64_t)(axis->in - 1) * axis->stride - 2 * (int64_t)axis->pad + taps + added + 1;
-    axis->out = (int32_t)out;
-    /* Each number in range keeps the positions in `position_of` from overflowing. */
-    return axis->in <= ETD_AXIS_MAX && axis->kernel <= ETD_AXIS_MAX && out >= 1 && out <= ETD_AXIS_MAX;
-}
-
-static const char *read_axes(const etd_call *call, etd_transpose_conv2d *conv) {
-    const int32_t *in = conv->window.input->sizes;
-    const int32_t *weight = conv->weight->sizes;
-    int32_t stride[2];
-    int32_t pad[2];
-    int32_t added[2];
-    int32_t dilation[2];
-    if (!etd_arg_pair(call, 3, 1, ETD_AXIS_MAX, stride) || !etd_arg_pair(call, 4, 0, ETD_AXIS_MAX, pad) ||
-        !etd_arg_pair(call, 5, 0, ETD_AXIS_MAX, added) || !etd_arg_pair(call, 6, 1, ETD_AXIS_MAX, dilation)) {
-        return "stride, padding, output_padding or dilation";
-    }
-    conv->window.y = (etd_axis){in[2], 0, weight[1], stride[0], pad[0], dilation[0]};
-    conv->window.x = (etd_axis){in[3], 0, weight[2], stride[1], pad[1], dilation[1]};
-    if (!measure_axis(&conv->window.y, added[0]) || !measure_axis(&conv->window.x, added[1]) ||
-        !etd_resize_images(&conv->window, weight[0])) {
-        return "output size";
-    }
-    return NULL;
-}
 
 /* quantized_transpose_conv2d(input, weight, bias?, stride, padding, output_padding, dilation, input_offset,
  * output_offset, requantize_multipliers, requantize_shifts, activation_min, activation_max, scratch,
@@ -48,27 +19,21 @@ static const char *read_arguments(const etd_call *call, etd_layout layout, etd_t
     conv->weight = etd_arg_tensor(call, 1);
     if (!etd_read_images(call, 0, 15, ETD_CHAR, layout, &conv->window) ||
         !etd_is(conv->weight, ETD_CHAR, 4)) {
-        return "only int8 in two spatial dimensions";
+        return "supports only int8 in two spatial dimensions";
     }
     if (conv->window.input->sizes[1] != conv->weight->sizes[3]) {
-        return "channels or groups";
+        return "invalid channels or groups";
     }
     if (!etd_arg_int(call, 7, -INT8_MAX, -INT8_MIN, &conv->input_offset) ||
         !etd_read_output_stage(call, 8, conv->weight->sizes[0], &conv->stage)) {
-        return "quantization";
+        return "invalid quantization parameters";
     }
-    return read_axes(call, conv);
+    const int32_t *weight = conv->weight->sizes;
+    return etd_read_transposed_axes(call, weight[1], weight[2], weight[0], 5, 6, &conv->window);
 }
 
-/* The input position that a tap of the kernel takes to this output position; -1 for none. */
-static int32_t position_of(const etd_axis *axis, int32_t out, int32_t tap) {
-    const int32_t reached = out + axis->pad - tap * axis->dilation;
-    return reached >= 0 && reached % axis->stride == 0 && reached / axis->stride < axis->in
-               ? reached / axis->stride
-               : -1;
-}
-
-/* Sum over the taps and channels that reach an output position; x is the image, w one output channel. */
+/* Returns the sum over the taps and channels that reach an output position. x is the image, w one output
+ * channel. */
 static uint32_t gather(const etd_transpose_conv2d *conv, int32_t row, int32_t column, const int8_t *x,
                        const int8_t *w) {
     const int32_t *x_strides = conv->window.input->strides;
@@ -76,9 +41,9 @@ static uint32_t gather(const etd_transpose_conv2d *conv, int32_t row, int32_t co
     const etd_dot_steps steps = {conv->weight->sizes[3], x_strides[1], w_strides[3], conv->input_offset, 0};
     uint32_t sum = 0;
     for (int32_t i = 0; i < conv->window.y.kernel; i++) {
-        const int32_t y_in = position_of(&conv->window.y, row, i);
+        const int32_t y_in = etd_axis_source(&conv->window.y, row, i);
         for (int32_t j = 0; y_in >= 0 && j < conv->window.x.kernel; j++) {
-            const int32_t x_in = position_of(&conv->window.x, column, j);
+            const int32_t x_in = etd_axis_source(&conv->window.x, column, j);
             if (x_in >= 0) {
                 sum += etd_dot_offsets(x + y_in * x_strides[2] + x_in * x_strides[3],
                                        w + i * w_strides[1] + j * w_strides[2], &steps);
@@ -88,7 +53,7 @@ static uint32_t gather(const etd_transpose_conv2d *conv, int32_t row, int32_t co
     return sum;
 }
 
-/* All positions of one row of one image. */
+/* Computes one row of one image. */
 static void compute_row(const etd_transpose_conv2d *conv, int32_t image, int32_t row) {
     const int32_t *strides = conv->window.out->strides;
     const int8_t *x = etd_int8s(conv->window.input) + image * conv->window.input->strides[0];

@@ -5,21 +5,21 @@
 #include "number.h"
 #include "walk.h"
 
-/* quantized_decomposed: between float32 and the integers that stand for it, with one scale and zero point for
- * a tensor, or one of each for every index of its dimension `axis`. */
+/* quantized_decomposed: converts between float32 and quantized integers, with one scale and zero point per
+ * tensor, or per index of dimension `axis`. */
 typedef struct {
     const etd_tensor *input;
     etd_tensor *out;
-    const etd_tensor *scales;      /* per channel; NULL: one for all */
-    const etd_tensor *zero_points; /* per channel; NULL: zero, or one for all */
+    const etd_tensor *scales;      /* per channel; NULL: one for the tensor */
+    const etd_tensor *zero_points; /* per channel; NULL: zero, or one for the tensor */
     double scale;
     int32_t zero_point;
     int32_t min;
     int32_t max;
-    etd_blocks channels; /* a tensor without channels is one of one channel */
+    etd_blocks channels; /* a tensor without channels has one channel */
 } etd_affine;
 
-/* Whether the quantized side's type is supported. Biases are int32, but only ever dequantized. */
+/* Returns true if the quantized type is supported. int32 (biases) is only dequantized. */
 static bool is_quantized(const etd_tensor *tensor, bool to_float) {
     return etd_is_type(tensor, ETD_CHAR) || etd_is_type(tensor, ETD_BYTE) || etd_is_type(tensor, ETD_SHORT) ||
            (to_float && etd_is_type(tensor, ETD_INT));
@@ -40,8 +40,7 @@ static bool read_limits(const etd_call *call, uint32_t first, uint8_t dtype, etd
            etd_arg_int(call, first + 2, dtype, dtype, &same);
 }
 
-/* Reads both tensors and what stands between them: the range and the
- * type of the quantized side, from argument `first`. */
+/* Reads both tensors, and the range and type of the quantized side from argument `first`. */
 static const char *read_range(const etd_call *call, uint32_t first, uint32_t out, bool to_float,
                               etd_affine *affine) {
     int32_t dtype;
@@ -50,19 +49,37 @@ static const char *read_range(const etd_call *call, uint32_t first, uint32_t out
     const etd_tensor *real = to_float ? affine->out : affine->input;
     const etd_tensor *quantized = to_float ? affine->input : affine->out;
     if (!etd_is_type(real, ETD_FLOAT) || !is_quantized(quantized, to_float)) {
-        return "only between float32 and int8, uint8 or int16, or from int32";
+        return "supports only between float32 and int8, uint8 or int16, or from int32";
     }
     if (!etd_take_layout(affine->out, affine->input)) {
         return "input and output differ in shape or layout";
     }
     if (!read_limits(call, first, quantized->dtype, affine)) {
-        return "range or dtype";
+        return "invalid range or dtype";
     }
     if (to_float && !etd_arg_is_none(call, first + 3) &&
         !etd_arg_int(call, first + 3, ETD_FLOAT, ETD_FLOAT, &dtype)) {
-        return "out_dtype";
+        return "invalid out_dtype";
     }
     return NULL;
+}
+
+/* Reads scale and zero point: numbers, or tensors of one element. */
+static bool read_parameters(const etd_call *call, etd_affine *affine) {
+    const etd_tensor *scale = etd_arg_tensor(call, 1);
+    const etd_tensor *zero_point = etd_arg_tensor(call, 2);
+    if (scale == NULL && zero_point == NULL) {
+        return etd_arg_number(call, 1, &affine->scale) &&
+               etd_arg_int(call, 2, INT32_MIN, INT32_MAX, &affine->zero_point);
+    }
+    if ((!etd_has_elements(scale, ETD_DOUBLE, 1) && !etd_has_elements(scale, ETD_FLOAT, 1)) ||
+        !etd_is_index(zero_point) || etd_numel(zero_point) != 1 ||
+        !etd_are_within(zero_point, INT32_MIN, (int64_t)INT32_MAX + 1)) {
+        return false;
+    }
+    affine->scale = etd_load_number(scale, 0).real;
+    affine->zero_point = (int32_t)etd_load_number(zero_point, 0).integer;
+    return true;
 }
 
 /* (input, scale, zero_point, quant_min, quant_max, dtype, *, [out_dtype?,] out) */
@@ -71,9 +88,8 @@ static const char *read_per_tensor(const etd_call *call, bool to_float, etd_affi
     if (refusal != NULL) {
         return refusal;
     }
-    if (!etd_arg_number(call, 1, &affine->scale) || !(affine->scale > 0.0) ||
-        !etd_arg_int(call, 2, INT32_MIN, INT32_MAX, &affine->zero_point)) {
-        return "scale or zero point";
+    if (!read_parameters(call, affine) || !(affine->scale > 0.0)) {
+        return "invalid scale or zero point";
     }
     affine->channels = (etd_blocks){1, 1, etd_numel(affine->out)};
     return NULL;
@@ -91,14 +107,14 @@ static const char *read_per_channel(const etd_call *call, bool to_float, etd_aff
         return refusal;
     }
     if (!etd_arg_dim(call, 3, affine->input->ndim, &axis)) {
-        return "axis";
+        return "invalid axis";
     }
     const int32_t channels = affine->input->sizes[axis];
     affine->scales = etd_arg_tensor(call, 1);
     affine->zero_points = etd_arg_tensor(call, 2);
     if (!is_per_channel(affine->scales, ETD_FLOAT, ETD_DOUBLE, channels) ||
         !(etd_arg_is_none(call, 2) || is_per_channel(affine->zero_points, ETD_LONG, ETD_INT, channels))) {
-        return "scales or zero points";
+        return "invalid scales or zero points";
     }
     affine->channels = etd_blocks_along(affine->input, axis);
     return NULL;
@@ -163,6 +179,13 @@ static const char *dequantize_per_channel(const etd_call *call) {
     return run(&affine, read_per_channel(call, true, &affine), dequantize);
 }
 
+/* With scale and zero point as tensors, such as choose_qparams computes them. */
+const etd_kernel etd_quantize_by_tensors = {"quantized_decomposed::quantize_per_tensor", "Tensor_out",
+                                            "native_call_quantize_per_tensor.Tensor_out", 7,
+                                            quantize_per_tensor};
+const etd_kernel etd_dequantize_by_tensors = {"quantized_decomposed::dequantize_per_tensor", "Tensor_out",
+                                              "native_call_dequantize_per_tensor.Tensor_out", 8,
+                                              dequantize_per_tensor};
 const etd_kernel etd_quantize_per_tensor = {"quantized_decomposed::quantize_per_tensor", "out",
                                             "native_call_quantize_per_tensor.out", 7, quantize_per_tensor};
 const etd_kernel etd_dequantize_per_tensor = {"quantized_decomposed::dequantize_per_tensor", "out",

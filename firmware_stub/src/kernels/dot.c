@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dot.h"
 
-/* The shapes of these loops are what the compiler makes the fewest instructions of. */
+/* These loops are written so that the compiler needs the fewest instructions. */
 
 uint32_t etd_dot_dense(const int8_t *x, const int8_t *w, int32_t count, int32_t offset) {
     const int8_t *end = w + count;

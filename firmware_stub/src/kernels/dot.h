@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The innermost loops of int8 kernels: sums of (x + offset) * w, where w may have one too.
+/* Inner loops of the int8 kernels: sums of (x + offset) * w, or of (x + offset) * (w + offset).
  *
- * In a file of their own because inlined into their callers they would spill to the stack on small CPUs. */
+ * They are in a file of their own, because inlining them makes small CPUs spill registers to the stack. */
 #ifndef ETD_DOT_H
 #define ETD_DOT_H
 
 #include <stdint.h>
 
-/* Elements one after the other; count is at least 1. */
+/* Contiguous elements; `count` must be at least 1. */
 uint32_t etd_dot_dense(const int8_t *x, const int8_t *w, int32_t count, int32_t offset);
 
-/* How many elements a dot product has, how far apart they are, and what is added to each. */
+/* Number of elements, their distances in memory, and the offsets added to them. */
 typedef struct {
     int32_t count;
     int32_t x_step;
@@ -21,7 +21,7 @@ typedef struct {
 
 uint32_t etd_dot_offsets(const int8_t *x, const int8_t *w, const etd_dot_steps *steps);
 
-/* Rows of columns, and how far apart they are. */
+/* Number of rows and columns, and their distances in memory. */
 typedef struct {
     int32_t rows;
     int32_t columns;

@@ -2,7 +2,7 @@
 #include "elementwise.h"
 #include "walk.h"
 
-/* The tensors of a binary operation, how far each steps along the output's dimensions, and where it is. */
+/* Tensors of a binary operation, with strides along the output's dimensions and a position. */
 enum { A, B, OUT, TENSORS };
 
 typedef struct {
@@ -12,8 +12,9 @@ typedef struct {
     etd_line line;
 } etd_broadcast;
 
-/* Whether each tensor goes on along dimension d where a line of `count` elements ends. */
-static bool goes_on(const etd_broadcast *broadcast, uint32_t d, uint32_t count, const uint32_t *steps) {
+/* Returns true if each tensor continues along dimension d where a line of `count` elements ends. */
+static bool continues_line(const etd_broadcast *broadcast, uint32_t d, uint32_t count,
+                           const uint32_t *steps) {
     for (uint32_t t = 0; t < TENSORS; t++) {
         if ((uint32_t)broadcast->strides[t][d] != count * steps[t]) {
             return false;
@@ -22,8 +23,8 @@ static bool goes_on(const etd_broadcast *broadcast, uint32_t d, uint32_t count, 
     return true;
 }
 
-/* Makes the line as long as the layouts allow, from the output's innermost dimension outwards, and the walks
- * of what is left. */
+/* Makes lines as long as the layouts allow, starting with the output's innermost dimension, and walks over
+ * the remaining dimensions. */
 static void plan_lines(etd_broadcast *broadcast) {
     const etd_tensor *out = broadcast->tensors[OUT];
     uint32_t steps[TENSORS] = {0};
@@ -38,7 +39,7 @@ static void plan_lines(etd_broadcast *broadcast) {
             for (uint32_t t = 0; t < TENSORS; t++) {
                 steps[t] = (uint32_t)broadcast->strides[t][d];
             }
-        } else if (!goes_on(broadcast, d, count, steps)) {
+        } else if (!continues_line(broadcast, d, count, steps)) {
             break;
         }
         count *= (uint32_t)out->sizes[d];
@@ -85,12 +86,15 @@ static etd_line_fn find_operation(const etd_operation *operation, uint8_t dtype)
         return operation->int64s;
     case ETD_BOOL:
         return operation->bools;
+    case ETD_CHAR:
+    case ETD_BYTE:
+        return operation->bytes;
     default:
         return NULL;
     }
 }
 
-/* An alpha with a fraction does not multiply integers. */
+/* Reads alpha. For integers it must not have a fraction. */
 static bool read_alpha(const etd_call *call, uint32_t i, uint8_t dtype, etd_alpha *alpha) {
     double real;
     int64_t integer = 0;
@@ -101,11 +105,14 @@ static bool read_alpha(const etd_call *call, uint32_t i, uint8_t dtype, etd_alph
     return true;
 }
 
-static const char *say_types(const etd_operation *operation) {
-    if (operation->bools != NULL) {
-        return "only float32, int32, int64 and bool";
+static const char *unsupported_type(const etd_operation *operation) {
+    if (operation->bytes != NULL) {
+        return "supports only int8, uint8, int32, int64 and bool";
     }
-    return operation->int32s != NULL ? "only float32, int32 and int64" : "only float32";
+    if (operation->bools != NULL) {
+        return "supports only float32, int32, int64 and bool";
+    }
+    return operation->int32s != NULL ? "supports only float32, int32 and int64" : "supports only float32";
 }
 
 const char *etd_run_operands(const etd_call *call, const etd_operation *operation, const etd_tensor *self,
@@ -115,14 +122,14 @@ const char *etd_run_operands(const etd_call *call, const etd_operation *operatio
     etd_broadcast broadcast = {.tensors = {self, other, out}};
     if (self == NULL || !etd_is_type(other, self->dtype) ||
         !etd_is_type(out, operation->gives_truth ? ETD_BOOL : self->dtype)) {
-        return "an input or output of another type";
+        return "inputs and output differ in type";
     }
     etd_line_fn compute = find_operation(operation, self->dtype);
     if (compute == NULL) {
-        return say_types(operation);
+        return unsupported_type(operation);
     }
     if (operation->has_alpha && !read_alpha(call, next, self->dtype, &alpha)) {
-        return "alpha";
+        return "invalid alpha";
     }
     if (!etd_resize_broadcast(out, self, other)) {
         return "inputs do not broadcast to the output";
@@ -144,7 +151,7 @@ const char *etd_run_binary(const etd_call *call, const etd_operation *operation)
     return etd_run_operands(call, operation, etd_arg_tensor(call, 0), etd_arg_tensor(call, 1), 2);
 }
 
-/* An input and an output with elements in the same places. */
+/* An input and an output with the same layout. */
 typedef struct {
     const float *x;
     float *y;
@@ -155,7 +162,7 @@ static const char *read_mapping(const etd_call *call, uint32_t out_index, etd_ma
     const etd_tensor *input = etd_arg_tensor(call, 0);
     etd_tensor *out = etd_arg_out(call, out_index);
     if (!etd_is_type(input, ETD_FLOAT) || !etd_is_type(out, ETD_FLOAT)) {
-        return "only float32";
+        return "supports only float32";
     }
     if (!etd_take_layout(out, input)) {
         return "input and output differ in shape or layout";
@@ -164,14 +171,14 @@ static const char *read_mapping(const etd_call *call, uint32_t out_index, etd_ma
     return NULL;
 }
 
-const char *etd_run_map(const etd_call *call, uint32_t out, etd_map_fn map, float parameter) {
+const char *etd_run_map(const etd_call *call, uint32_t out, etd_map_fn map, const float *parameters) {
     etd_mapping mapping;
     const char *refusal = read_mapping(call, out, &mapping);
     if (refusal != NULL) {
         return refusal;
     }
     for (uint32_t i = 0; i < mapping.numel; i++) {
-        mapping.y[i] = map(mapping.x[i], parameter);
+        mapping.y[i] = map(mapping.x[i], parameters);
     }
     return NULL;
 }

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Elementwise operations: two tensors broadcast to the shape of a third, or one mapped to another. */
+/* Elementwise operations: two tensors broadcast to the shape of a third, or one tensor mapped to another. */
 #ifndef ETD_ELEMENTWISE_H
 #define ETD_ELEMENTWISE_H
 
 #include "arguments.h"
 
-/* A line of elements. Element i of each tensor is i steps behind its pointer. */
+/* A line of elements. Element i of a tensor is i steps after its pointer. */
 typedef struct {
     const uint8_t *a;
     const uint8_t *b;
     uint8_t *out;
     uint32_t count;
-    uint32_t a_step; /* in elements, as the others */
+    uint32_t a_step; /* this and the other steps are in elements */
     uint32_t b_step;
     uint32_t out_step;
 } etd_line;
 
-/* The operators' alpha, in the type of the computation; integers modulo 2^64. */
+/* The alpha argument, in the type of the computation; integers are modulo 2^64. */
 typedef struct {
     float real;
     uint64_t integer;
@@ -24,11 +24,11 @@ typedef struct {
 
 typedef void (*etd_line_fn)(const etd_line *line, const etd_alpha *alpha);
 
-/* Defines an etd_line_fn: `expression` computes an element from a, b (both `type`) and alpha. Each gets a
- * loop of its own, because on a CPU with an FPU a call per element would cost more than the arithmetic. */
+/* Defines an etd_line_fn: `expression` computes an element from a, b (both of `type`) and alpha. Each has its
+ * own loop, because on a CPU with an FPU a call per element would cost more than the arithmetic. */
 #define ETD_LINE_FN(name, type, expression) ETD_LINE_FN_TO(name, type, type, expression)
 
-/* The same for elements of another type, such as truth values. */
+/* As ETD_LINE_FN, with another output type, such as bool. */
 #define ETD_LINE_FN_TO(name, type, out_type, expression)                                                     \
     static void name(const etd_line *line, const etd_alpha *alpha) {                                         \
         const type *a_at = (const type *)(const void *)line->a;                                              \
@@ -38,23 +38,24 @@ typedef void (*etd_line_fn)(const etd_line *line, const etd_alpha *alpha);
         for (uint32_t i = 0; i < line->count; i++) {                                                         \
             const type a = a_at[i * line->a_step];                                                           \
             const type b = b_at[i * line->b_step];                                                           \
-            (void)b; /* operations of one tensor have no use for it */                                       \
+            (void)b; /* unused by operations of one tensor */                                                \
             out_at[i * line->out_step] = (expression);                                                       \
         }                                                                                                    \
     }
 
-/* An operation for each type of element; NULL where it has none. Signed integers are computed as unsigned
- * ones: they wrap like PyTorch's, which signed ones must not in C. */
+/* An operation for each element type; NULL if not supported. Signed integers are computed as unsigned,
+ * because they must wrap as in PyTorch and signed overflow is undefined in C. */
 typedef struct {
     etd_line_fn floats;
     etd_line_fn int32s;
     etd_line_fn int64s;
     etd_line_fn bools;
-    bool has_alpha;   /* as the argument before the output */
-    bool gives_truth; /* the output is bool */
+    etd_line_fn bytes; /* int8 and uint8, if both compute the same */
+    bool has_alpha;    /* as the argument before the output */
+    bool gives_truth;  /* the output is bool */
 } etd_operation;
 
-/* Initializes those of numbers by functions called `name`_floats and so on. */
+/* Sets the functions for numbers to `name`_floats and so on. */
 #define ETD_NUMBER_FNS(name) .floats = name##_floats, .int32s = name##_int32s, .int64s = name##_int64s
 
 /* Computes (self, *, out). */
@@ -63,20 +64,29 @@ const char *etd_run_unary(const etd_call *call, const etd_operation *operation);
 /* Computes (self, other, *, out), or (self, other, *, alpha, out). */
 const char *etd_run_binary(const etd_call *call, const etd_operation *operation);
 
-/* The same where other is a number of a type that self can hold. */
+/* As etd_run_binary, where `other` is a number that fits the type of self. */
 const char *etd_run_with_scalar(const etd_call *call, const etd_operation *operation);
 
-/* What these have in common: the tensors are known, and arguments go on at `next`. */
+/* A number as a tensor without dimensions. Contains a pointer to itself, so it must not be moved. */
+typedef struct {
+    _Alignas(8) uint8_t element[8];
+    etd_tensor tensor;
+} etd_scalar_operand;
+
+/* Reads a number that fits the type of self from argument 1. Returns NULL, or a message if not supported. */
+const char *etd_arg_operand(const etd_call *call, const etd_tensor *self, etd_scalar_operand *other);
+
+/* Common part of these functions: the tensors are known, and further arguments start at `next`. */
 const char *etd_run_operands(const etd_call *call, const etd_operation *operation, const etd_tensor *self,
                              const etd_tensor *other, uint32_t next);
 
 /* Computes one float32 element. */
-typedef float (*etd_map_fn)(float x, float parameter);
+typedef float (*etd_map_fn)(float x, const float *parameters);
 
-/* Maps each element of argument 0 to the same place of argument `out`. */
-const char *etd_run_map(const etd_call *call, uint32_t out, etd_map_fn map, float parameter);
+/* Maps each element of argument 0 to the same position in argument `out`. */
+const char *etd_run_map(const etd_call *call, uint32_t out, etd_map_fn map, const float *parameters);
 
-/* The same with min(max(x, low), high), where NaN stays NaN. */
+/* Computes min(max(x, low), high) of each element; NaN stays NaN. */
 const char *etd_run_clamp(const etd_call *call, uint32_t out, float low, float high);
 
 #endif

@@ -2,8 +2,8 @@
 #include "elementwise.h"
 #include "number.h"
 
-/* Whether a number loses nothing as an element of this type, apart from digits as float32. PyTorch would
- * promote the tensor otherwise. */
+/* Returns true if a number fits this element type; float32 may round it. Otherwise PyTorch would promote the
+ * tensor. */
 static bool fits(etd_number number, uint8_t dtype) {
     switch (dtype) {
     case ETD_FLOAT:
@@ -14,24 +14,32 @@ static bool fits(etd_number number, uint8_t dtype) {
         return !number.is_real && number.integer >= INT32_MIN && number.integer <= INT32_MAX;
     case ETD_BOOL:
         return !number.is_real && (number.integer == 0 || number.integer == 1);
+    case ETD_CHAR:
+        return !number.is_real && number.integer >= INT8_MIN && number.integer <= INT8_MAX;
+    case ETD_BYTE:
+        return !number.is_real && number.integer >= 0 && number.integer <= UINT8_MAX;
     default:
         return false;
     }
 }
 
-const char *etd_run_with_scalar(const etd_call *call, const etd_operation *operation) {
-    const etd_tensor *self = etd_arg_tensor(call, 0);
-    _Alignas(8) uint8_t element[8];
-    etd_tensor other = {.data = element};
+const char *etd_arg_operand(const etd_call *call, const etd_tensor *self, etd_scalar_operand *other) {
     etd_number number;
     if (self == NULL) {
-        return "no tensor";
+        return "invalid not a tensor";
     }
     if (!etd_arg_scalar(call, 1, &number) || !fits(number, self->dtype)) {
-        return "a number that the tensor's type does not hold";
+        return "number does not fit the tensor's type";
     }
-    other.dtype = self->dtype;
-    other.nbytes = etd_element_size(self->dtype);
-    etd_store_number(&other, 0, number);
-    return etd_run_operands(call, operation, self, &other, 2);
+    other->tensor = (etd_tensor){.data = other->element, .dtype = self->dtype};
+    other->tensor.nbytes = etd_element_size(self->dtype);
+    etd_store_number(&other->tensor, 0, number);
+    return NULL;
+}
+
+const char *etd_run_with_scalar(const etd_call *call, const etd_operation *operation) {
+    const etd_tensor *self = etd_arg_tensor(call, 0);
+    etd_scalar_operand other;
+    const char *refusal = etd_arg_operand(call, self, &other);
+    return refusal != NULL ? refusal : etd_run_operands(call, operation, self, &other.tensor, 2);
 }

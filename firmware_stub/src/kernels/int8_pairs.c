@@ -10,7 +10,7 @@ const char *etd_read_int8_pairs(const etd_call *call, uint32_t a, uint32_t b, ui
     pairs->out = etd_arg_out(call, out);
     if (!etd_is_type(pairs->a, ETD_CHAR) || !etd_is_type(pairs->b, ETD_CHAR) ||
         !etd_is_type(pairs->out, ETD_CHAR)) {
-        return "only int8";
+        return "supports only int8";
     }
     if (!etd_resize_broadcast(pairs->out, pairs->a, pairs->b)) {
         return "inputs do not broadcast to the output";
@@ -44,7 +44,7 @@ void etd_map_int8_pairs(const etd_int8_pairs *pairs, etd_pair_fn compute, const 
         map_broadcast(pairs, compute, context);
         return;
     }
-    /* The usual case needs no walks: elements go together in the order of memory. */
+    /* The usual case needs no walks: all tensors have the same layout. */
     const int8_t *a = etd_int8s(pairs->a);
     const int8_t *b = etd_int8s(pairs->b);
     int8_t *y = etd_out_int8s(pairs->out);

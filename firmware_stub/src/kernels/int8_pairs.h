@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Elementwise operations of int8 tensors: two, broadcast to the shape of a third. */
+/* Elementwise operations of two int8 tensors, broadcast to the shape of a third. */
 #ifndef ETD_INT8_PAIRS_H
 #define ETD_INT8_PAIRS_H
 
@@ -13,7 +13,7 @@ typedef struct {
     int32_t b_strides[ETD_MAX_DIMS];
 } etd_int8_pairs;
 
-/* Reads the three tensors; returns why it refuses them, or NULL. */
+/* Reads the three tensors. Returns NULL, or a message if they are not supported. */
 const char *etd_read_int8_pairs(const etd_call *call, uint32_t a, uint32_t b, uint32_t out,
                                 etd_int8_pairs *pairs);
 

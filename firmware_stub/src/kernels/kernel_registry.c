@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels.h"
 
-/* A board that links only some operators brings its own part of the list. */
+/* A board that links only some operators sets its own list. */
 #ifndef ETD_OPERATOR_LIST
 #define ETD_OPERATOR_LIST "operators.def"
 #endif

@@ -90,7 +90,7 @@ void etd_store_number(const etd_tensor *tensor, uint32_t place, etd_number numbe
     case ETD_LONG:
         ((int64_t *)data)[place] = to_integer(number);
         break;
-    case ETD_FLOAT: /* not by way of double, which would round an integer twice */
+    case ETD_FLOAT: /* not through double, which would round an integer twice */
         ((float *)data)[place] = number.is_real ? (float)number.real : (float)number.integer;
         break;
     case ETD_DOUBLE:
@@ -103,6 +103,21 @@ void etd_store_number(const etd_tensor *tensor, uint32_t place, etd_number numbe
         tensor->data[place] = (uint8_t)to_integer(number);
         break;
     }
+}
+
+bool etd_is_index(const etd_tensor *tensor) {
+    return etd_is_type(tensor, ETD_LONG) || etd_is_type(tensor, ETD_INT);
+}
+
+bool etd_are_within(const etd_tensor *tensor, int64_t least, int64_t end) {
+    const uint32_t count = etd_numel(tensor);
+    for (uint32_t i = 0; i < count; i++) { /* in the order of memory */
+        const int64_t integer = etd_load_number(tensor, i).integer;
+        if (integer < least || integer >= end) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool etd_assign(const etd_tensor *from, etd_tensor *to) {

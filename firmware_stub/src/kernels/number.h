@@ -1,32 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Elements of any type: for kernels that convert between types, or read parameters of several. */
+/* Elements of any type, for kernels that convert types or accept parameters of several types. */
 #ifndef ETD_NUMBER_H
 #define ETD_NUMBER_H
 
 #include "arguments.h"
 
 typedef struct {
-    bool is_real; /* else an integer or a truth value */
+    bool is_real; /* otherwise an integer or a boolean */
     double real;
     int64_t integer;
 } etd_number;
 
-/* A PyTorch scalar: an int, a float or a truth value. */
+/* Reads a PyTorch scalar: an int, a float or a boolean. */
 bool etd_arg_scalar(const etd_call *call, uint32_t i, etd_number *number);
 
-/* Whether numbers of this type can be loaded and stored. */
+/* Returns true if numbers of this type can be loaded and stored. */
 bool etd_is_numeric(const etd_tensor *tensor);
 
-/* The element at a place in memory, counted in elements. */
+/* Loads the element at offset `place`, in elements. */
 etd_number etd_load_number(const etd_tensor *tensor, uint32_t place);
 
-/* Stores a number there, as C converts it to the type; one that is too large for an integer becomes the
- * nearest one of int64, and NaN becomes 0. */
+/* Stores a number, converted as in C. A value too large for an integer is clamped to int64, and NaN becomes
+ * 0. */
 void etd_store_number(const etd_tensor *tensor, uint32_t place, etd_number number);
 
-/* Copies all elements to where they have the same indexes, broadcast to the shape of `to` and converted to
- * its type; false when they do not broadcast. Both are numeric. */
+/* Copies all elements to the same indexes of `to`, broadcast to its shape and converted to its type. Both
+ * must be numeric. Returns false if they do not broadcast. */
 bool etd_assign(const etd_tensor *from, etd_tensor *to);
+
+/* Returns true if the tensor can hold indexes: int32 or int64. */
+bool etd_is_index(const etd_tensor *tensor);
+
+/* Returns true if all integers of the tensor are in least .. end - 1. */
+bool etd_are_within(const etd_tensor *tensor, int64_t least, int64_t end);
 
 static inline double etd_to_real(etd_number number) {
     return number.is_real ? number.real : (double)number.integer;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Arithmetic on a program's scalars, such as sizes that are known only when it runs. ExecuTorch traces no
- * event for these. */
+/* Arithmetic on scalars of the program, such as sizes known only at run time. ExecuTorch does not trace these
+ * operators. */
 #include <math.h>
 
 #include "kernels.h"
 #include "number.h"
 
-/* Computes a result of whichever kind, or returns why it cannot. A unary operation looks at a only. */
+/* Computes a result of any type. Returns NULL, or a message on failure. Unary operations ignore `b`. */
 typedef const char *(*etd_scalar_fn)(etd_number a, etd_number b, etd_value *result);
 
 static const char *give_int(etd_value *result, uint64_t number) {
@@ -35,10 +35,10 @@ static const char *give_rounded(etd_value *result, etd_number number, double (*r
     }
     /* 2^63; NaN is not less */
     return fabs(rounded) < 9223372036854775808.0 ? give_int(result, (uint64_t)(int64_t)rounded)
-                                                 : "no such integer";
+                                                 : "result does not fit an integer";
 }
 
-/* Integers wrap, computed as unsigned ones. */
+/* Integers wrap; they are computed as unsigned. */
 #define ARITHMETIC(name, operator)                                                                           \
     static const char *name(etd_number a, etd_number b, etd_value *result) {                                 \
         if (a.is_real || b.is_real) {                                                                        \
@@ -66,15 +66,15 @@ static const char *truediv(etd_number a, etd_number b, etd_value *result) {
     return etd_to_real(b) == 0.0 ? "division by zero" : give_real(result, etd_to_real(a) / etd_to_real(b));
 }
 
-/* Quotient and remainder as Python has them: the remainder has the divisor's sign. */
+/* Quotient and remainder as in Python: the remainder has the sign of the divisor. */
 static const char *divide(etd_number a, etd_number b, int64_t *quotient, int64_t *remainder) {
     if (a.is_real || b.is_real) {
-        return "only integers";
+        return "supports only integers";
     }
     if (b.integer == 0) {
         return "division by zero";
     }
-    if (b.integer == -1) { /* the quotient may not be an int64 */
+    if (b.integer == -1) { /* the quotient may not fit an int64 */
         *quotient = (int64_t)(0u - (uint64_t)a.integer);
         *remainder = 0;
         return NULL;
@@ -132,8 +132,8 @@ static const char *ceil_up(etd_number a, etd_number b, etd_value *result) {
     return give_rounded(result, a, ceil);
 }
 
-/* Ties to even. */
-static const char *round_near(etd_number a, etd_number b, etd_value *result) {
+/* Rounds ties to even. */
+static const char *round_half_even(etd_number a, etd_number b, etd_value *result) {
     (void)b;
     return give_rounded(result, a, rint);
 }
@@ -149,7 +149,7 @@ static const char *run(const etd_call *call, uint32_t inputs, etd_scalar_fn comp
     etd_number b;
     etd_value *result = etd_arg_result(call, inputs);
     if (!etd_arg_scalar(call, 0, &a) || !etd_arg_scalar(call, inputs - 1, &b) || result == NULL) {
-        return "only numbers";
+        return "supports only numbers";
     }
     return compute(a, b, result);
 }
@@ -171,7 +171,7 @@ PRIM(etd_prim_lt, "lt", 2, lt)
 PRIM(etd_prim_mod, "mod", 2, mod)
 PRIM(etd_prim_mul, "mul", 2, mul)
 PRIM(etd_prim_neg, "neg", 1, neg)
-PRIM(etd_prim_round, "round", 1, round_near)
+PRIM(etd_prim_round, "round", 1, round_half_even)
 PRIM(etd_prim_sub, "sub", 2, sub)
 PRIM(etd_prim_sym_float, "sym_float", 1, sym_float)
 PRIM(etd_prim_sym_int, "sym_int", 1, truncate)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a program asks of a tensor's shape rather than of its elements. ExecuTorch traces no event for these.
- */
+/* Operators on a tensor's shape. ExecuTorch does not trace them. */
 #include "kernels.h"
 #include "number.h"
 
@@ -22,7 +21,7 @@ static const char *sym_size(const etd_call *call) {
     const etd_tensor *self = etd_arg_tensor(call, 0);
     uint8_t dim;
     if (self == NULL || !etd_arg_dim(call, 1, self->ndim, &dim)) {
-        return "dim";
+        return "invalid dim";
     }
     return give_int(call, 2, self->sizes[dim]);
 }
@@ -30,14 +29,14 @@ static const char *sym_size(const etd_call *call) {
 /* sym_numel(self) */
 static const char *sym_numel(const etd_call *call) {
     const etd_tensor *self = etd_arg_tensor(call, 0);
-    return self == NULL ? "no tensor" : give_int(call, 1, etd_numel(self));
+    return self == NULL ? "not a tensor" : give_int(call, 1, etd_numel(self));
 }
 
-/* _local_scalar_dense(self): the only element */
+/* _local_scalar_dense(self): returns the only element */
 static const char *local_scalar(const etd_call *call) {
     const etd_tensor *self = etd_arg_tensor(call, 0);
     if (!etd_is_numeric(self) || etd_numel(self) != 1) {
-        return "not one number";
+        return "not a single number";
     }
     const etd_number number = etd_load_number(self, 0);
     if (self->dtype == ETD_BOOL) {
@@ -60,16 +59,16 @@ static const char *view(const etd_call *call) {
         return "input and output differ in type";
     }
     if (!etd_arg_view_sizes(call, 1, self, sizes, &ndim)) {
-        return "size";
+        return "invalid size";
     }
     if (!etd_resize(out, sizes, ndim)) {
-        return "output size";
+        return "invalid output size";
     }
     if (!etd_is_contiguous(self) || !etd_is_contiguous(out)) {
-        return "only contiguous tensors";
+        return "supports only contiguous tensors";
     }
     out->data = self->data;
-    out->capacity = self->capacity; /* it may not grow beyond what it shares */
+    out->capacity = self->capacity; /* it must not grow beyond the shared memory */
     out->constant = self->constant;
     return NULL;
 }

@@ -1,90 +1,101 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reduce.h"
-#include "walk.h"
 
-/* What is summed for each output element, and where the sums go. */
-typedef struct {
-    const etd_tensor *input;
-    etd_tensor *out;
-    uint32_t reduced; /* the set of dimensions that are summed over */
-    bool keepdim;     /* as dimensions of one element */
-    etd_walk from;    /* from output element to output element, in the input */
-    etd_walk summed;  /* over the elements of one sum */
-} etd_reduction;
-
-static const char *read_tensors(const etd_call *call, uint32_t dtype_at, etd_reduction *reduction) {
-    int32_t dtype;
-    reduction->input = etd_arg_tensor(call, 0);
-    reduction->out = etd_arg_out(call, dtype_at + 1);
-    if (!etd_is_type(reduction->input, ETD_FLOAT) || !etd_is_type(reduction->out, ETD_FLOAT) ||
-        reduction->input->nbytes == 0 ||
-        (!etd_arg_is_none(call, dtype_at) && !etd_arg_int(call, dtype_at, ETD_FLOAT, ETD_FLOAT, &dtype))) {
-        return "only float32 that is not empty";
-    }
+static void reduce_all(etd_reduction *reduction) {
     reduction->reduced = (1u << reduction->input->ndim) - 1u;
-    return NULL;
 }
 
-/* Adds each input dimension to the walk that it belongs to, and gives the output its sizes. */
-static bool plan_walks(etd_reduction *reduction) {
+bool etd_arg_reduced(const etd_call *call, uint32_t i, etd_reduction *reduction) {
+    const uint8_t ndim = reduction->input->ndim;
+    uint8_t dims[ETD_MAX_DIMS];
+    uint8_t count = 0;
+    int32_t only;
+    /* PyTorch accepts dimension 0 or -1 of a tensor without dimensions. */
+    if (ndim == 0 && etd_arg_int(call, i, -1, 0, &only)) {
+        reduction->reduced = 0;
+        return true;
+    }
+    if (etd_arg_dim(call, i, ndim, &dims[0])) {
+        count = 1;
+    } else if (!etd_arg_is_none(call, i) && !etd_arg_dims(call, i, ndim, dims, &count)) {
+        return false;
+    }
+    reduction->reduced = 0;
+    for (uint32_t d = 0; d < count; d++) {
+        reduction->reduced |= 1u << dims[d];
+    }
+    if (count == 0) {
+        reduce_all(reduction);
+    }
+    return true;
+}
+
+bool etd_plan_reduction(etd_reduction *reduction, etd_tensor *out) {
     const etd_tensor *input = reduction->input;
     int32_t sizes[ETD_MAX_DIMS];
     uint8_t dim = 0; /* of the output */
+    reduction->count = 1;
     for (uint32_t d = 0; d < input->ndim; d++) {
         const bool is_reduced = (reduction->reduced & (1u << d)) != 0;
-        etd_walk_add(is_reduced ? &reduction->summed : &reduction->from, input->sizes[d], input->strides[d]);
+        etd_walk_add(is_reduced ? &reduction->over : &reduction->from, input->sizes[d], input->strides[d]);
+        reduction->count *= is_reduced ? (uint32_t)input->sizes[d] : 1u;
         if (!is_reduced || reduction->keepdim) {
             sizes[dim++] = is_reduced ? 1 : input->sizes[d];
         }
     }
-    return etd_resize(reduction->out, sizes, dim);
+    return etd_resize(out, sizes, dim);
 }
 
-static const char *reduce(etd_reduction *reduction, bool average) {
+static const char *sum(etd_reduction *reduction, etd_tensor *out, bool average) {
     etd_walk to = {0};
-    if (!plan_walks(reduction)) {
-        return "output size";
+    if (!etd_plan_reduction(reduction, out)) {
+        return "invalid output size";
     }
-    etd_walk_add_dims(&to, reduction->out, reduction->out->ndim);
-    const uint32_t numel = etd_numel(reduction->out);
-    const uint32_t count = etd_numel(reduction->input) / numel;
-    for (uint32_t i = 0; i < numel; i++) {
+    etd_walk_add_dims(&to, out, out->ndim);
+    for (uint32_t left = etd_numel(out); left > 0; left--) {
         const float *x = etd_floats(reduction->input) + reduction->from.offset;
-        float sum = 0.0f;
-        for (uint32_t k = 0; k < count; k++) {
-            sum += x[reduction->summed.offset];
-            etd_walk_next(&reduction->summed);
+        float total = 0.0f;
+        for (uint32_t k = 0; k < reduction->count; k++) {
+            total += x[reduction->over.offset];
+            etd_walk_next(&reduction->over);
         }
-        etd_out_floats(reduction->out)[to.offset] = average ? sum / (float)count : sum;
+        etd_out_floats(out)[to.offset] = average ? total / (float)reduction->count : total;
         etd_walk_next(&reduction->from);
         etd_walk_next(&to);
     }
     return NULL;
 }
 
-const char *etd_run_reduction(const etd_call *call, bool average) {
+static const char *read_tensors(const etd_call *call, uint32_t dtype_at, etd_reduction *reduction,
+                                etd_tensor **out) {
+    int32_t dtype;
+    reduction->input = etd_arg_tensor(call, 0);
+    *out = etd_arg_out(call, dtype_at + 1);
+    if (!etd_is_type(reduction->input, ETD_FLOAT) || !etd_is_type(*out, ETD_FLOAT) ||
+        reduction->input->nbytes == 0 ||
+        (!etd_arg_is_none(call, dtype_at) && !etd_arg_int(call, dtype_at, ETD_FLOAT, ETD_FLOAT, &dtype))) {
+        return "supports only float32 that is not empty";
+    }
+    reduce_all(reduction);
+    return NULL;
+}
+
+const char *etd_run_sum(const etd_call *call, bool average) {
     etd_reduction reduction = {0};
-    uint8_t dims[ETD_MAX_DIMS];
-    uint8_t count = 0;
-    const char *refusal = read_tensors(call, 3, &reduction);
+    etd_tensor *out;
+    const char *refusal = read_tensors(call, 3, &reduction, &out);
     if (refusal != NULL) {
         return refusal;
     }
-    if ((!etd_arg_is_none(call, 1) && !etd_arg_dims(call, 1, reduction.input->ndim, dims, &count)) ||
-        !etd_arg_bool(call, 2, &reduction.keepdim)) {
-        return "dim or keepdim";
+    if (!etd_arg_reduced(call, 1, &reduction) || !etd_arg_bool(call, 2, &reduction.keepdim)) {
+        return "invalid dim or keepdim";
     }
-    if (count > 0) {
-        reduction.reduced = 0;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        reduction.reduced |= 1u << dims[i];
-    }
-    return reduce(&reduction, average);
+    return sum(&reduction, out, average);
 }
 
 const char *etd_run_mean_of_all(const etd_call *call) {
     etd_reduction reduction = {0};
-    const char *refusal = read_tensors(call, 1, &reduction);
-    return refusal != NULL ? refusal : reduce(&reduction, true);
+    etd_tensor *out;
+    const char *refusal = read_tensors(call, 1, &reduction, &out);
+    return refusal != NULL ? refusal : sum(&reduction, out, true);
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 
 int32_t etd_requantize(int32_t value, int32_t multiplier, int32_t shift) {
-    /* The masks only keep C's shifts defined; kernels have refused shifts out of range. */
+    /* The masks only keep the shifts defined in C; kernels reject shifts out of range. */
     const uint32_t left = shift > 0 ? (uint32_t)shift & 31u : 0u;
     const uint32_t right = shift < 0 ? (0u - (uint32_t)shift) & 31u : 0u;
     int64_t product = (int64_t)value * multiplier;
@@ -30,7 +30,7 @@ bool etd_read_int32s(const etd_call *call, uint32_t i, int32_t count, const int3
     return true;
 }
 
-static bool shifts_are_sound(const int32_t *shifts, int32_t count) {
+static bool are_shifts_valid(const int32_t *shifts, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
         if (shifts[i] < ETD_SHIFT_MIN || shifts[i] > ETD_SHIFT_MAX) {
             return false;
@@ -44,7 +44,7 @@ bool etd_read_output_stage(const etd_call *call, uint32_t first, int32_t channel
            etd_arg_int(call, first, INT8_MIN, INT8_MAX, &stage->offset) &&
            etd_read_int32s(call, first + 1, channels, &stage->multipliers) && stage->multipliers != NULL &&
            etd_read_int32s(call, first + 2, channels, &stage->shifts) && stage->shifts != NULL &&
-           shifts_are_sound(stage->shifts, channels) &&
+           are_shifts_valid(stage->shifts, channels) &&
            etd_arg_int(call, first + 3, INT8_MIN, INT8_MAX, &stage->min) &&
            etd_arg_int(call, first + 4, INT8_MIN, INT8_MAX, &stage->max);
 }

@@ -10,7 +10,7 @@ void etd_walk_add(etd_walk *walk, int32_t size, int32_t stride) {
         return;
     }
     if (walk->ndim > 0 && (uint32_t)walk->strides[walk->ndim - 1] == (uint32_t)size * (uint32_t)stride) {
-        walk->sizes[walk->ndim - 1] *= size; /* the dimension before goes on where this one ends */
+        walk->sizes[walk->ndim - 1] *= size; /* continues the previous dimension, so both are merged */
         walk->strides[walk->ndim - 1] = stride;
         return;
     }
@@ -59,13 +59,13 @@ static uint32_t count_elements(const etd_walk *walk) {
     return count;
 }
 
-/* How many elements the walk passes that are next to each other, before it jumps. */
+/* Returns the number of adjacent elements before the walk jumps. */
 static uint32_t run_length(const etd_walk *walk) {
     return walk->ndim > 0 && walk->strides[walk->ndim - 1] == 1 ? (uint32_t)walk->sizes[walk->ndim - 1] : 1;
 }
 
-/* Makes the walk pass only each `run`th element; `run` divides its run length. */
-static void walk_by(etd_walk *walk, uint32_t run) {
+/* Makes the walk visit every `run`th element; `run` must divide its run length. */
+static void set_walk_step(etd_walk *walk, uint32_t run) {
     if (run > 1) {
         walk->sizes[walk->ndim - 1] /= (int32_t)run;
         walk->strides[walk->ndim - 1] *= (int32_t)run;
@@ -88,8 +88,8 @@ void etd_copy_along(const etd_tensor *from, etd_walk *from_walk, etd_tensor *to,
     }
     const uint32_t size = to->nbytes / etd_numel(to);
     const uint32_t run = common_divisor(run_length(from_walk), run_length(to_walk));
-    walk_by(from_walk, run);
-    walk_by(to_walk, run);
+    set_walk_step(from_walk, run);
+    set_walk_step(to_walk, run);
     for (uint32_t i = 0; i < count; i += run) {
         memmove(to->data + to_walk->offset * size, from->data + from_walk->offset * size, run * size);
         etd_walk_next(from_walk);

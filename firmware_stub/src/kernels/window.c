@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "window.h"
 
-/* Where a layout's dimensions are among N, C, H, W. */
+/* Positions of a layout's dimensions in N, C, H, W. */
 static const uint8_t places[][4] = {
     [ETD_NCHW] = {0, 1, 2, 3},
     [ETD_NHWC] = {0, 2, 3, 1},
@@ -65,7 +65,7 @@ static bool in_range(int32_t number, int32_t min) {
     return number >= min && number <= ETD_AXIS_MAX;
 }
 
-/* Finds the output's size; false when a number is out of range or the kernel does not fit. */
+/* Computes the output's size. Returns false if a number is out of range or the kernel does not fit. */
 static bool measure_axis(etd_axis *axis, bool ceil_mode) {
     if (!in_range(axis->in, 1) || !in_range(axis->kernel, 1) || !in_range(axis->stride, 1) ||
         !in_range(axis->pad, 0) || !in_range(axis->dilation, 1)) {
@@ -91,7 +91,7 @@ etd_taps etd_axis_taps(const etd_axis *axis, int32_t position) {
     int32_t first = origin >= 0 ? 0 : (axis->dilation - 1 - origin) / axis->dilation;
     int32_t start = origin + first * axis->dilation;
     if (start >= axis->in || first >= axis->kernel) {
-        return (etd_taps){0, 0, 0}; /* all in the padding */
+        return (etd_taps){0, 0, 0}; /* all taps are in the padding */
     }
     int32_t room = (axis->in - start + axis->dilation - 1) / axis->dilation;
     int32_t left = axis->kernel - first;
@@ -106,14 +106,58 @@ const char *etd_read_conv_axes(const etd_call *call, int32_t kernel_y, int32_t k
     int32_t dilation[2];
     if (!etd_arg_pair(call, 3, 1, ETD_AXIS_MAX, stride) || !etd_arg_pair(call, 4, 0, ETD_AXIS_MAX, pad) ||
         !etd_arg_pair(call, 5, 1, ETD_AXIS_MAX, dilation)) {
-        return "stride, padding or dilation";
+        return "invalid stride, padding or dilation";
+    }
+    window->y = (etd_axis){in[2], 0, kernel_y, stride[0], pad[0], dilation[0]};
+    window->x = (etd_axis){in[3], 0, kernel_x, stride[1], pad[1], dilation[1]};
+    if (window->layout == ETD_NCX) { /* the lists have one item, for the x axis */
+        window->y = (etd_axis){1, 0, 1, 1, 0, 1};
+    }
+    return measure_images(window, channels, false) ? NULL : "invalid output size";
+}
+
+/* Computes the output size: the input size of the convolution that this operator transposes, plus
+ * output_padding. */
+static bool measure_transposed_axis(etd_axis *axis, int32_t added) {
+    const int64_t taps = (int64_t)axis->dilation * (axis->kernel - 1);
+    const int64_t out = (int64_t)(axis->in - 1) * axis->stride - 2 * (int64_t)axis->pad + taps + added + 1;
+    axis->out = (int32_t)out;
+    /* The limits prevent overflow in `etd_axis_source`. */
+    return axis->in <= ETD_AXIS_MAX && axis->kernel >= 1 && axis->kernel <= ETD_AXIS_MAX && out >= 1 &&
+           out <= ETD_AXIS_MAX;
+}
+
+const char *etd_read_transposed_axes(const etd_call *call, int32_t kernel_y, int32_t kernel_x,
+                                     int32_t channels, uint32_t padding_at, uint32_t dilation_at,
+                                     etd_window *window) {
+    const int32_t *in = window->input->sizes;
+    int32_t stride[2];
+    int32_t pad[2];
+    int32_t added[2];
+    int32_t dilation[2];
+    if (!etd_arg_pair(call, 3, 1, ETD_AXIS_MAX, stride) || !etd_arg_pair(call, 4, 0, ETD_AXIS_MAX, pad) ||
+        !etd_arg_pair(call, padding_at, 0, ETD_AXIS_MAX, added) ||
+        !etd_arg_pair(call, dilation_at, 1, ETD_AXIS_MAX, dilation)) {
+        return "invalid stride, padding, output_padding or dilation";
     }
     window->y = (etd_axis){in[2], 0, kernel_y, stride[0], pad[0], dilation[0]};
     window->x = (etd_axis){in[3], 0, kernel_x, stride[1], pad[1], dilation[1]};
     if (window->layout == ETD_NCX) { /* the lists have one item, which is that of the x axis */
         window->y = (etd_axis){1, 0, 1, 1, 0, 1};
+        added[0] = 0;
     }
-    return measure_images(window, channels, false) ? NULL : "output size";
+    if (!measure_transposed_axis(&window->y, added[0]) || !measure_transposed_axis(&window->x, added[1]) ||
+        !etd_resize_images(window, channels)) {
+        return "invalid output size";
+    }
+    return NULL;
+}
+
+int32_t etd_axis_source(const etd_axis *axis, int32_t out, int32_t tap) {
+    const int32_t reached = out + axis->pad - tap * axis->dilation;
+    return reached >= 0 && reached % axis->stride == 0 && reached / axis->stride < axis->in
+               ? reached / axis->stride
+               : -1;
 }
 
 const char *etd_read_dilated_pool_axes(const etd_call *call, const int32_t dilation[2], bool ceil_mode,
@@ -126,11 +170,11 @@ const char *etd_read_dilated_pool_axes(const etd_call *call, const int32_t dilat
     if (!etd_arg_pair(call, 1, 1, ETD_AXIS_MAX, kernel) ||
         !etd_arg_pair(call, stride_at, 1, ETD_AXIS_MAX, stride) ||
         !etd_arg_pair(call, 3, 0, ETD_AXIS_MAX, pad) || pad[0] > kernel[0] / 2 || pad[1] > kernel[1] / 2) {
-        return "kernel_size, stride or padding";
+        return "invalid kernel_size, stride or padding";
     }
     window->y = (etd_axis){in[2], 0, kernel[0], stride[0], pad[0], dilation[0]};
     window->x = (etd_axis){in[3], 0, kernel[1], stride[1], pad[1], dilation[1]};
-    return measure_images(window, in[1], ceil_mode) ? NULL : "output size";
+    return measure_images(window, in[1], ceil_mode) ? NULL : "invalid output size";
 }
 
 const char *etd_read_pool_axes(const etd_call *call, bool ceil_mode, etd_window *window) {

@@ -5,7 +5,7 @@
 
 #include "arguments.h"
 
-/* Limit of all of an axis's numbers: keeps positions far from overflow. */
+/* Upper limit of all numbers of an axis, so that positions cannot overflow. */
 #define ETD_AXIS_MAX (1 << 20)
 
 typedef struct {
@@ -17,70 +17,80 @@ typedef struct {
     int32_t dilation;
 } etd_axis;
 
-/* Which of the kernel's taps fall into the input at one output position. */
+/* The kernel's taps that lie in the input at one output position. */
 typedef struct {
     int32_t first;
     int32_t count;
-    int32_t start; /* input position of the first */
+    int32_t start; /* input position of the first tap */
 } etd_taps;
 
-/* The part of the kernel that falls into the input at one output position. */
+/* The part of the kernel that lies in the input at one output position. */
 typedef struct {
     etd_taps y;
     etd_taps x;
 } etd_patch;
 
-/* The order in which an operator names an image's dimensions; the last two lack N, or a spatial dimension. */
+/* The order of an image's dimensions in an operator. CHW has no N; NCX has one spatial dimension. */
 typedef enum { ETD_NCHW, ETD_NHWC, ETD_CHW, ETD_NCX } etd_layout;
 
-/* An input and an output image, and the window between them. It stays where it is. */
+/* An input and an output image, and the window between them. Contains pointers to itself, so it must not be
+ * moved. */
 typedef struct {
-    const etd_tensor *input; /* N, C, H, W, whichever the operator's layout */
-    const etd_tensor *out;   /* the same */
+    const etd_tensor *input; /* as N, C, H, W */
+    const etd_tensor *out;   /* as N, C, H, W */
     etd_axis y;
     etd_axis x;
     etd_layout layout;
-    etd_tensor views[2]; /* the images as above */
-    etd_tensor *result;  /* the output as the operator has it */
+    etd_tensor views[2]; /* the images as N, C, H, W */
+    etd_tensor *result;  /* the output in the operator's layout */
 } etd_window;
 
-/* The tensor as N, C, H, W, where dimensions that it lacks have one element. */
+/* Returns the tensor as N, C, H, W. Missing dimensions have size 1. */
 etd_tensor etd_as_images(const etd_tensor *tensor, etd_layout layout);
 
-/* Reads the input and output images from arguments; false unless both have the layout's dimensions and
- * elements of this type, and the input is not empty. */
+/* Reads the input and output images from arguments. Returns false unless both have the layout's dimensions
+ * and elements of this type, and the input is not empty. */
 bool etd_read_images(const etd_call *call, uint32_t input, uint32_t out, uint8_t dtype, etd_layout layout,
                      etd_window *window);
 
-/* The same for an image with channels or a batch of such. */
+/* As etd_read_images, for an image with channels or a batch of such images. */
 bool etd_read_image_or_batch(const etd_call *call, uint32_t out, uint8_t dtype, etd_window *window);
 
-/* Gives the output image so many channels, and the sizes that the axes say. */
+/* Resizes the output image to `channels` and the sizes of the axes. */
 bool etd_resize_images(etd_window *window, int32_t channels);
 
 etd_taps etd_axis_taps(const etd_axis *axis, int32_t position);
 
-/* Fills both axes of a convolution from the arguments stride, padding and dilation, which all such operators
- * have at 3, 4 and 5, and resizes the output. A line (ETD_NCX) is seen as an image with a single row. Returns
- * why it refuses, or NULL. */
+/* Fills in both axes of a convolution from stride, padding and dilation (arguments 3, 4 and 5 of all such
+ * operators) and resizes the output. A line (ETD_NCX) is treated as an image with one row. Returns NULL, or a
+ * message if not supported. */
 const char *etd_read_conv_axes(const etd_call *call, int32_t kernel_y, int32_t kernel_x, int32_t channels,
                                etd_window *window);
 
-/* The same for 2-d pooling from the arguments kernel_size, stride (an empty one means the kernel's size) and
- * padding, which all such operators have at 1, 2 and 3; ceil_mode rounds the output's sizes up. Without
- * dilation no patch is empty then. */
+/* As etd_read_conv_axes, for a transposed convolution: the input slides over the output, and output_padding
+ * (argument `padding_at`) adds to its sizes. Dilation is argument `dilation_at`. */
+const char *etd_read_transposed_axes(const etd_call *call, int32_t kernel_y, int32_t kernel_x,
+                                     int32_t channels, uint32_t padding_at, uint32_t dilation_at,
+                                     etd_window *window);
+
+/* Returns the input position that a tap of a transposed convolution maps to this output position, or -1. */
+int32_t etd_axis_source(const etd_axis *axis, int32_t out, int32_t tap);
+
+/* Fills in both axes of 2-d pooling from kernel_size, stride (if empty: the kernel's size) and padding
+ * (arguments 1, 2 and 3 of all such operators). ceil_mode rounds the output's sizes up. Without dilation no
+ * patch is empty. */
 const char *etd_read_pool_axes(const etd_call *call, bool ceil_mode, etd_window *window);
 const char *etd_read_dilated_pool_axes(const etd_call *call, const int32_t dilation[2], bool ceil_mode,
                                        etd_window *window);
 
-/* Computes all channels of one output position. `from` is where channel 0 has the patch's first tap in the
- * input, `to` where it has the position in the output, in elements. */
+/* Computes all channels of one output position. `from` is the offset of channel 0 at the patch's first tap in
+ * the input, `to` its offset in the output, in elements. */
 typedef void (*etd_position_fn)(const void *context, const etd_patch *patch, int32_t from, int32_t to);
 
 /* Calls `compute` for every output position of every image. */
 void etd_slide(const etd_window *window, etd_position_fn compute, const void *context);
 
-/* The same for every channel there: `from` and `to` are its elements. */
+/* As etd_slide, for every channel: `from` and `to` are offsets of its elements. */
 void etd_slide_channels(const etd_window *window, etd_position_fn compute, const void *context);
 
 #endif

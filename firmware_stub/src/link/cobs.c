@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cobs.h"
 
-/* A code byte n says: n - 1 bytes follow, then a zero. 255 says: 254 bytes follow and no zero. */
+/* A code byte n stands for n - 1 bytes and a zero; 255 stands for 254 bytes without a zero. */
 #define LONGEST_RUN 255u
 
 uint32_t etd_cobs_encode(const uint8_t *bytes, uint32_t size, uint8_t *out) {
@@ -10,7 +10,7 @@ uint32_t etd_cobs_encode(const uint8_t *bytes, uint32_t size, uint8_t *out) {
     for (uint32_t i = 0; i < size; i++) {
         if (bytes[i] != 0) {
             out[length++] = bytes[i];
-            /* A full run at the very end needs no further code byte. */
+            /* A full run at the end needs no further code byte. */
             if (length - code_at < LONGEST_RUN || i + 1 == size) {
                 continue;
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etd_frame.h"
 
-/* A nibble at a time: 64 bytes of table instead of 1024, at twice the steps. */
+/* One nibble per step: a table of 64 bytes instead of 1024, with twice the steps. */
 static const uint32_t table[16] = {
     0x00000000u, 0x1DB71064u, 0x3B6E20C8u, 0x26D930ACu, 0x76DC4190u, 0x6B6B51F4u, 0x4DB26158u, 0x5005713Cu,
     0xEDB88320u, 0xF00F9344u, 0xD6D6A3E8u, 0xCB61B38Cu, 0x9B64C2B0u, 0x86D3D2D4u, 0xA00AE278u, 0xBDBDF21Cu,

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define BLOCK_SIZE 64u
-#define LENGTH_AT 56u /* where the message length stands in the last block */
+#define LENGTH_AT 56u /* offset of the message length in the last block */
 
 static const uint32_t round_constants[64] = {
     0x428A2F98u, 0x71374491u, 0xB5C0FBCFu, 0xE9B5DBA5u, 0x3956C25Bu, 0x59F111F1u, 0x923F82A4u, 0xAB1C5ED5u,
@@ -31,7 +31,7 @@ static void put_big_endian(uint8_t *at, uint32_t value) {
     }
 }
 
-/* The next word of the message schedule, kept as a ring of the last 16. */
+/* Returns the next word of the message schedule, which is kept as a ring of the last 16 words. */
 static uint32_t schedule(uint32_t w[16], unsigned i) {
     uint32_t w15 = w[(i + 1) & 15u];
     uint32_t w2 = w[(i + 14) & 15u];

@@ -7,7 +7,7 @@
 #include "etd_frame.h"
 
 #define HEAD_CHECKED (ETD_POSTMORTEM_HEAD_SIZE - 4u)
-#define LOG_ALIGNMENT 16u /* of a buffer right behind the record */
+#define LOG_ALIGNMENT 16u /* of a buffer directly after the record */
 
 _Static_assert(offsetof(etd_postmortem, run) == ETD_POSTMORTEM_HEAD_SIZE, "head");
 _Static_assert(offsetof(etd_postmortem, fault) == ETD_POSTMORTEM_HEAD_SIZE + ETD_POSTMORTEM_RUN_SIZE, "run");
@@ -76,35 +76,35 @@ void etd_postmortem_clear(etd_postmortem *record, const char *build_id) {
     seal(record);
 }
 
-/* Whether the tracer's counts describe a log within its buffer. */
-static bool is_log_sound(const etd_postmortem *record, uint32_t capacity) {
+/* Returns true if the tracer's counts describe a log that fits its buffer. */
+static bool is_log_valid(const etd_postmortem *record, uint32_t capacity) {
     const etd_tracer *tracer = &record->tracer;
     uint32_t records = tracer->record_count;
     return tracer->capacity <= capacity && records <= tracer->capacity / ETD_LOG_RECORD_SIZE &&
            tracer->names_size <= tracer->capacity - records * ETD_LOG_RECORD_SIZE;
 }
 
-static bool is_of_build(const etd_postmortem *record, const char *build_id) {
+static bool matches_build(const etd_postmortem *record, const char *build_id) {
     char expected[ETD_POSTMORTEM_BUILD_ID_SIZE];
     copy_build_id(expected, build_id);
     return memcmp(record->head.build_id, expected, sizeof expected) == 0;
 }
 
-static bool has_something_to_tell(const etd_postmortem *record) {
+static bool shows_crash(const etd_postmortem *record) {
     return is_kept(record) || record->run.phase == ETD_POSTMORTEM_PHASE_RUNNING ||
            record->fault.kind != ETD_POSTMORTEM_FAULT_NONE;
 }
 
-static bool is_whole(const etd_postmortem *record, uint32_t capacity) {
+static bool is_intact(const etd_postmortem *record, uint32_t capacity) {
     return record->head.check == head_check(record) && record->fault_check == fault_check(&record->fault) &&
-           is_log_sound(record, capacity);
+           is_log_valid(record, capacity);
 }
 
 uint8_t etd_postmortem_open(etd_postmortem *record, const char *build_id, uint8_t *log, uint32_t capacity,
                             uint32_t reason, etd_stack_use stack) {
     bool damaged = record->head.check != head_check(record);
-    /* Another build has its fields elsewhere. */
-    if (!has_magic(record) || !(damaged || is_of_build(record, build_id)) || !has_something_to_tell(record)) {
+    /* Another build may have its fields at other offsets. */
+    if (!has_magic(record) || !(damaged || matches_build(record, build_id)) || !shows_crash(record)) {
         etd_postmortem_clear(record, build_id);
         return ETD_POSTMORTEM_CONDITION_NONE;
     }
@@ -113,14 +113,14 @@ uint8_t etd_postmortem_open(etd_postmortem *record, const char *build_id, uint8_
         record->after.resets = 0;
         record->after.faults = 0;
         record->after.reason = reason;
-        /* It is painted when a run begins. */
+        /* The stack is painted when a run begins. */
         bool painted = record->run.phase != ETD_POSTMORTEM_PHASE_IDLE;
         record->after.stack_used = painted ? stack.used : 0u;
         record->after.stack_size = painted ? stack.size : 0u;
     }
     record->after.resets++;
     record->tracer.buffer = log;
-    return is_whole(record, capacity) ? ETD_POSTMORTEM_CONDITION_WHOLE : ETD_POSTMORTEM_CONDITION_DAMAGED;
+    return is_intact(record, capacity) ? ETD_POSTMORTEM_CONDITION_WHOLE : ETD_POSTMORTEM_CONDITION_DAMAGED;
 }
 
 void etd_postmortem_begin_run(etd_postmortem *record, uint32_t run_id, uint32_t count) {
@@ -153,5 +153,5 @@ void etd_postmortem_fault(etd_postmortem *record, const etd_fault *fault) {
 }
 
 const etd_tracer *etd_postmortem_tracer(const etd_postmortem *record, uint32_t capacity) {
-    return is_log_sound(record, capacity) ? &record->tracer : NULL;
+    return is_log_valid(record, capacity) ? &record->tracer : NULL;
 }

@@ -9,7 +9,7 @@
 
 enum { DATA_INLINE = 0, DATA_SEGMENT = 1 };
 
-/* What etd_delegate_source hides from a backend. */
+/* The private part of etd_delegate_source. */
 struct etd_delegate_memory {
     etd_loader *loader;
     etd_vector specs;
@@ -59,7 +59,7 @@ static const char *backend_name(etd_loader *loader, etd_table delegate) {
     return etd_read_string(&loader->reader, delegate, BACKEND_DELEGATE_ID, "delegate id").bytes;
 }
 
-/* Checks that there is a backend for every delegate, so that none is initialised for nothing. */
+/* Checks that every delegate has a backend before any of them is initialized. */
 static void find_backends(etd_loader *loader, etd_vector delegates) {
     etd_reader *reader = &loader->reader;
     for (uint32_t i = 0; i < delegates.count && reader->status == ETD_LINK_STATUS_OK; i++) {
@@ -73,7 +73,7 @@ static void find_backends(etd_loader *loader, etd_vector delegates) {
     }
 }
 
-/* Finds the processed bytes, which are in the FlatBuffer or in a segment. */
+/* Finds the processed bytes, in the FlatBuffer or in a segment. */
 static void find_data(etd_loader *loader, etd_table delegate, etd_delegate_source *source) {
     etd_reader *reader = &loader->reader;
     etd_table processed = etd_read_table(reader, delegate, BACKEND_DELEGATE_PROCESSED, "processed");
@@ -88,7 +88,7 @@ static void find_data(etd_loader *loader, etd_table delegate, etd_delegate_sourc
         data = etd_program_segment(reader, loader->program, index, &source->size);
     } else {
         etd_reader_fail(reader, ETD_LINK_STATUS_UNSUPPORTED_FEATURE, processed.at, "processed location",
-                        "unknown");
+                        "unknown value");
     }
     source->processed = data;
     if ((uintptr_t)data % sizeof(uint32_t) != 0) {
@@ -96,7 +96,7 @@ static void find_data(etd_loader *loader, etd_table delegate, etd_delegate_sourc
     }
 }
 
-/* Backends read options without a way to fail, so they are read here once. */
+/* etd_delegate_spec cannot report a failure, so all options are checked once here. */
 static void check_specs(const etd_delegate_source *source, etd_reader *reader) {
     for (uint32_t i = 0; i < source->spec_count && reader->status == ETD_LINK_STATUS_OK; i++) {
         (void)etd_delegate_spec(source, i);

@@ -11,24 +11,25 @@ struct etd_loaded_delegate {
     void *handle;
 };
 
-/* Memory that an execution of a delegate takes, and that is free when it has ended. */
+/* Memory for one execution of a delegate; released when the execution ends. */
 struct etd_temporary {
     etd_arena memory;
     etd_tracer *tracer;
     uint32_t allocator; /* its id in the trace */
-    uint32_t taken;     /* bytes asked for and given */
+    uint32_t taken;     /* bytes allocated */
 };
 
-/* temporary.c: makes the memory large enough for an execution that takes `size` bytes. */
+/* temporary.c: makes the memory large enough for `size` bytes per execution. */
 void etd_reserve_temporary(etd_temporary *temporary, uint32_t size);
 
-/* Takes the memory that was reserved from the loader's arena. */
+/* Allocates the reserved memory from the loader's arena. */
 void etd_load_temporary(etd_loader *loader);
 
-/* Ends what an execution has taken. */
+/* Releases the allocations of an execution. */
 void etd_release_temporary(etd_temporary *temporary);
 
-/* Finds the backend of every delegate, then initialises them all; on failure none stays initialised. */
+/* Finds the backend of every delegate, then initializes all delegates. On failure none remains
+ * initialized. */
 void etd_load_delegates(etd_loader *loader);
 
 #endif

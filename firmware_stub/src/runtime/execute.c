@@ -44,24 +44,24 @@ static etd_status call_delegate(etd_method *method, const etd_instruction *instr
     return ETD_LINK_STATUS_OK;
 }
 
-/* Moves between values of one shape only, so that what was learnt of a value at load stays true. */
+/* Moves only between values of the same type and size, so that what loading checked stays true. */
 static etd_status move(etd_method *method, const etd_instruction *instruction, uint32_t index,
                        etd_error *error) {
     const etd_value *from = &method->values[instruction->as.move.from];
     etd_value *to = &method->values[instruction->as.move.to];
     if (from->kind != to->kind) {
-        return failed(index, error, "MoveCall: values of different kinds");
+        return failed(index, error, "MoveCall: values of different types");
     }
     if (from->kind == ETD_VALUE_TENSOR &&
         (from->as.tensor->dtype != to->as.tensor->dtype ||
          !etd_resize(to->as.tensor, from->as.tensor->sizes, from->as.tensor->ndim))) {
-        return failed(index, error, "MoveCall: tensors of different size");
+        return failed(index, error, "MoveCall: tensors of different sizes");
     }
     *to = *from;
     return ETD_LINK_STATUS_OK;
 }
 
-/* A condition is a boolean, or a boolean tensor whose elements all hold. */
+/* Reads a condition: a boolean, or a boolean tensor, which is true if all elements are. */
 static etd_status read_condition(const etd_value *value, uint32_t index, bool *holds, etd_error *error) {
     if (value->kind == ETD_VALUE_BOOL) {
         *holds = value->as.boolean;
@@ -93,7 +93,7 @@ static etd_status run_instruction(etd_method *method, const etd_instruction *ins
         status = read_condition(&method->values[instruction->as.jump.condition], index, &holds, error);
         *next = holds ? *next : instruction->as.jump.destination;
         return status;
-    default: /* FreeCall: planned memory stays where it is */
+    default: /* FreeCall: planned memory is never freed */
         return ETD_LINK_STATUS_OK;
     }
 }
@@ -104,7 +104,7 @@ static etd_status run_chain(etd_method *method, uint32_t c, uint32_t *budget, et
     for (uint32_t i = 0, next; i < chain->count && status == ETD_LINK_STATUS_OK; i = next) {
         const etd_instruction *instruction = &method->instructions[chain->first + i];
         if (*budget == 0) {
-            return failed(i, error, "instruction budget used up: endless jump?");
+            return failed(i, error, "instruction budget exceeded; endless loop?");
         }
         *budget -= 1;
         next = i + 1;

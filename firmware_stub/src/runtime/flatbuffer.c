@@ -21,7 +21,7 @@ bool etd_within(uint32_t offset, uint32_t length, uint32_t size) {
     return offset <= size && length <= size - offset;
 }
 
-/* A table at an offset that came from the file. */
+/* Opens a table at an untrusted offset. */
 static etd_table open_table(etd_reader *reader, uint32_t at, const char *field) {
     if (reader->status != ETD_LINK_STATUS_OK) {
         return no_table;
@@ -30,7 +30,7 @@ static etd_table open_table(etd_reader *reader, uint32_t at, const char *field) 
         damaged(reader, at, field, "table outside the file");
         return no_table;
     }
-    /* The signed distance wraps modulo 2^32, and so does the subtraction. */
+    /* The signed distance wraps modulo 2^32, and so does this subtraction. */
     uint32_t vtable = at - etd_get_u32(reader->data + at);
     if (!etd_within(vtable, 4, reader->size)) {
         damaged(reader, at, field, "vtable outside the file");
@@ -38,7 +38,7 @@ static etd_table open_table(etd_reader *reader, uint32_t at, const char *field) 
     }
     etd_table table = {at, vtable, etd_get_u16(reader->data + vtable)};
     if (table.vtable_size < 4 || !etd_within(vtable, table.vtable_size, reader->size)) {
-        damaged(reader, vtable, field, "vtable size");
+        damaged(reader, vtable, field, "invalid vtable size");
         return no_table;
     }
     return table;
@@ -52,7 +52,7 @@ etd_table etd_read_root(etd_reader *reader) {
     return open_table(reader, etd_get_u32(reader->data), "program");
 }
 
-/* Where a field of `width` bytes is, 0 when absent. */
+/* Returns the position of a field of `width` bytes, or 0 if absent. */
 static uint32_t locate(etd_reader *reader, etd_table table, uint32_t number, uint32_t width,
                        const char *field) {
     uint32_t entry = 4u + 2u * number;
@@ -60,8 +60,8 @@ static uint32_t locate(etd_reader *reader, etd_table table, uint32_t number, uin
         return 0;
     }
     uint32_t offset = etd_get_u16(reader->data + table.vtable + entry);
-    /* The vtable also states the table's size, but Python's writer lets tables of different size share one.
-     */
+    /* The vtable also has the table's size. It is not checked, because Python's writer shares vtables between
+     * tables of different sizes. */
     if (offset != 0 && (offset < 4 || !etd_within(table.at + offset, width, reader->size))) {
         damaged(reader, table.vtable + entry, field, "field outside the file");
         return 0;
@@ -84,7 +84,7 @@ uint64_t etd_read_u64(etd_reader *reader, etd_table table, uint32_t number, cons
     return at == 0 ? 0 : etd_get_u64(reader->data + at);
 }
 
-/* Follows the offset stored at `at`; 0 on failure. */
+/* Follows the offset stored at `at`. Returns 0 on failure. */
 static uint32_t follow(etd_reader *reader, uint32_t at, const char *field) {
     uint32_t distance = etd_get_u32(reader->data + at);
     if (distance == 0 || !etd_within(at, distance, reader->size)) {
@@ -129,7 +129,7 @@ etd_string etd_read_string(etd_reader *reader, etd_table table, uint32_t number,
         return text;
     }
     if (!etd_within(bytes.at + bytes.count, 1, reader->size) || reader->data[bytes.at + bytes.count] != 0) {
-        damaged(reader, bytes.at, field, "text without an end");
+        damaged(reader, bytes.at, field, "unterminated string");
         return text;
     }
     text.bytes = (const char *)reader->data + bytes.at;

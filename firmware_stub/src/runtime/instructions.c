@@ -22,10 +22,10 @@ uint32_t etd_count_instructions(etd_loader *loader) {
     for (uint32_t i = 0; i < chains.count && reader->status == ETD_LINK_STATUS_OK; i++) {
         total += chain_instructions(loader, chains, i).count;
     }
-    /* Chains may share a vector, so many can add up to more than the file holds. */
+    /* Chains may share a vector, so their total can exceed the file size. */
     if (total > reader->size) {
         etd_reader_fail(reader, ETD_LINK_STATUS_BAD_PROGRAM, chains.at, "instructions",
-                        "more than the file holds");
+                        "too many for the file size");
     }
     return (uint32_t)total;
 }
@@ -39,7 +39,7 @@ static const etd_kernel *find_kernel(const char *name, const char *overload) {
     return NULL;
 }
 
-/* A number of a value that an instruction refers to. */
+/* Reads the number of a value, for an instruction. */
 static uint32_t load_value_number(etd_loader *loader, etd_table table, uint32_t number, const char *field) {
     uint32_t value = etd_read_u32(&loader->reader, table, number, field);
     if (value >= loader->method->value_count) {
@@ -104,10 +104,10 @@ static void load_move(etd_loader *loader, etd_table table, etd_instruction *inst
     instruction->kind = ETD_INSTRUCTION_MOVE;
     instruction->as.move.from = load_value_number(loader, table, MOVE_CALL_MOVE_FROM, "move_from");
     instruction->as.move.to = load_value_number(loader, table, MOVE_CALL_MOVE_TO, "move_to");
-    /* The caller writes inputs through pointers that it got before. */
+    /* The caller writes inputs through pointers that it already has. */
     if (is_input(loader->method, instruction->as.move.to)) {
         etd_reader_fail(&loader->reader, ETD_LINK_STATUS_UNSUPPORTED_FEATURE, table.at, "MoveCall",
-                        "to an input");
+                        "moves to an input");
     }
 }
 
@@ -133,7 +133,7 @@ static void load_instruction(etd_loader *loader, etd_table table, uint32_t index
     memset(instruction, 0, sizeof *instruction);
     instruction->kernel_name = ETD_LOG_NO_NAME;
     if (content.at == 0) {
-        etd_reader_fail(reader, ETD_LINK_STATUS_BAD_PROGRAM, table.at, "instruction", "without content");
+        etd_reader_fail(reader, ETD_LINK_STATUS_BAD_PROGRAM, table.at, "instruction", "missing content");
         return;
     }
     switch (type) {

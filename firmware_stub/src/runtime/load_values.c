@@ -50,7 +50,7 @@ static void load_value(etd_loader *loader, etd_table table, etd_value *value) {
     etd_table content = etd_read_table(reader, table, EVALUE_VAL, "value");
     memset(value, 0, sizeof *value);
     if (content.at == 0 && type > KERNEL_TYPES_NULL) {
-        etd_reader_fail(reader, ETD_LINK_STATUS_BAD_PROGRAM, table.at, "value", "without content");
+        etd_reader_fail(reader, ETD_LINK_STATUS_BAD_PROGRAM, table.at, "value", "missing content");
         return;
     }
     switch (type) {
@@ -98,8 +98,8 @@ static void load_value(etd_loader *loader, etd_table table, etd_value *value) {
     }
 }
 
-/* Whether item i of a list of value numbers refers to a value of the right kind. */
-static bool item_is_sound(const etd_method *method, const etd_value *list, uint32_t i) {
+/* Returns true if item i of a list refers to a value of the right type. */
+static bool is_item_valid(const etd_method *method, const etd_value *list, uint32_t i) {
     if (list->kind == ETD_VALUE_INT_LIST) {
         uint64_t number = etd_get_u64(list->as.list.items + 8u * i);
         return number < method->value_count && method->values[number].kind == ETD_VALUE_INT;
@@ -109,13 +109,13 @@ static bool item_is_sound(const etd_method *method, const etd_value *list, uint3
            (number < method->value_count && method->values[number].kind == ETD_VALUE_TENSOR);
 }
 
-/* Lists refer to values behind them too, so they are checked when all values are there. */
+/* Lists may refer to later values, so they are checked after all values are loaded. */
 static void check_list(etd_loader *loader, const etd_value *list) {
     if (list->kind != ETD_VALUE_INT_LIST && list->kind != ETD_VALUE_TENSOR_LIST) {
         return;
     }
     for (uint32_t i = 0; i < list->as.list.count; i++) {
-        if (!item_is_sound(loader->method, list, i)) {
+        if (!is_item_valid(loader->method, list, i)) {
             uint32_t offset = (uint32_t)(list->as.list.items - loader->reader.data);
             etd_reader_fail(&loader->reader, ETD_LINK_STATUS_BAD_PROGRAM, offset, "items", "no such value");
             return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Private to the runtime: turning an ExecutionPlan into a method, piece by piece.
+/* Private to the runtime: turns an ExecutionPlan into a method.
  *
- * All functions report through loader.reader; what they read after a failure is not used. */
+ * All functions report failures through loader.reader. Values read after a failure are not used. */
 #ifndef ETD_LOADER_H
 #define ETD_LOADER_H
 
@@ -29,10 +29,10 @@ typedef enum {
     ETD_INSTRUCTION_FREE,
 } etd_instruction_kind;
 
-/* An instruction with everything looked up and checked. Numbers of values are below value_count. */
+/* An instruction, resolved and checked. Value numbers are below value_count. */
 struct etd_instruction {
     uint8_t kind;         /* etd_instruction_kind */
-    etd_name scope;       /* such as OPERATOR_CALL */
+    etd_name scope;       /* name such as OPERATOR_CALL */
     etd_name kernel_name; /* of the kernel's own event */
     union {
         struct {
@@ -67,41 +67,41 @@ typedef struct {
     uint32_t tensor_count;
     etd_buffer *buffers;
     uint32_t buffer_count;
-    etd_arena unplanned; /* for inputs and outputs that the file has no memory for */
+    etd_arena unplanned; /* for inputs and outputs without planned memory */
 } etd_loader;
 
-/* What stands between an operator's name and its overload in a message. */
+/* Returns the separator between an operator's name and its overload in a message. */
 static inline const char *etd_dot(const char *overload) {
     return overload[0] == '\0' ? "" : ".";
 }
 
-/* memory.c: lays the method and its planned buffers out in the arena and traces that. */
+/* memory.c: places the method and its planned buffers in the arena and traces the allocations. */
 void etd_load_memory(etd_loader *loader);
 
-/* tensor.c: fills *tensor from a Tensor table. */
+/* tensor.c: fills in *tensor from a Tensor table. */
 void etd_load_tensor(etd_loader *loader, etd_table table, etd_tensor *tensor);
 
-/* The bytes that an input or output needs for which the file has planned no memory; else 0. */
+/* Returns the bytes needed by an input or output without planned memory, otherwise 0. */
 uint32_t etd_unplanned_size(etd_loader *loader, etd_table table);
 
-/* resize.c: strides from sizes and dim_order. */
+/* resize.c: computes strides from sizes and dim_order. */
 void etd_set_strides(etd_tensor *tensor);
 
-/* load_values.c: counts the tensors among the values; fills method.values. */
+/* load_values.c: counts the tensors among the values; fills in method.values. */
 uint32_t etd_count_tensors(etd_loader *loader);
 void etd_load_values(etd_loader *loader);
 
-/* A vector of value numbers, checked and used in place. */
+/* Returns a checked vector of value numbers in the file, and its length in *count. */
 const uint32_t *etd_load_value_numbers(etd_loader *loader, etd_table table, uint32_t number,
                                        const char *field, uint32_t *count);
 
-/* instructions.c: counts the instructions of all chains; fills method.chains and method.instructions. */
+/* instructions.c: counts the instructions of all chains; fills in method.chains and method.instructions. */
 uint32_t etd_count_instructions(etd_loader *loader);
 void etd_load_instructions(etd_loader *loader);
 
-/* log_values.c: logs what an instruction computed, and what the method returned, as far as the tracer wants
- * it. Outside of the instruction's own scopes; Method::execute contains the former, so each value says how
- * long it took. */
+/* log_values.c: logs the outputs of an instruction and of the method, as selected in the tracer. They are
+ * logged outside the instruction's own scopes. Method::execute includes the time for instruction outputs, so
+ * each logged value has its own start and end time. */
 void etd_log_instruction_outputs(const etd_method *method, const etd_instruction *instruction);
 void etd_log_method_outputs(const etd_method *method);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the tracer gets to see of values: outputs of instructions and of the method. */
+/* Logs outputs of instructions and of the method to the tracer. */
 #include <stddef.h>
 
 #include "etd_bytes.h"
@@ -17,13 +17,13 @@ static etd_logged_tensor to_logged(const etd_tensor *tensor) {
     };
 }
 
-/* A tensor list among the method's values. */
+/* A tensor list of the method's values. */
 typedef struct {
     const etd_value *values;
     const uint8_t *items;
 } list_context;
 
-/* An empty tensor stands for a place in the list without one. */
+/* An absent tensor in a list is logged as an empty tensor. */
 static void tensor_at(const void *context, uint32_t index, etd_logged_tensor *tensor) {
     static const int32_t none = 0;
     const list_context *list = context;
@@ -64,19 +64,19 @@ static void log_value(const etd_method *method, etd_value_role role, const etd_v
         break;
     case ETD_VALUE_NONE:
         break;
-    default: /* strings and lists of numbers: ETDump cannot say them */
+    default: /* strings and lists of numbers: ETDump cannot represent them */
         return;
     }
     (void)etd_log_evalue(method->tracer, role, &logged);
 }
 
-/* A kernel's last argument is what it returns. Of several tensors that is a list, whose members ExecuTorch
- * logs one by one; an operator whose one output is a list has that twice. */
+/* The last argument of a kernel is its return value. For several tensors it is a list, and ExecuTorch logs
+ * each member. An operator with a single list as output has this list twice. */
 static void log_kernel(const etd_method *method, const etd_instruction *instruction) {
     const uint32_t *args = instruction->as.call.args;
     uint32_t count = instruction->as.call.count;
     if (count == 0 || instruction->as.call.kernel->event_name == NULL) {
-        return; /* ExecuTorch logs nothing of operators that it does not trace */
+        return; /* ExecuTorch logs no outputs of operators that it does not trace */
     }
     const etd_value *result = &method->values[args[count - 1]];
     if (result->kind != ETD_VALUE_TENSOR_LIST || (count > 1 && args[count - 2] == args[count - 1])) {
@@ -91,7 +91,7 @@ static void log_kernel(const etd_method *method, const etd_instruction *instruct
     }
 }
 
-/* Of a delegate ExecuTorch logs all arguments, for it does not know which are outputs. */
+/* ExecuTorch logs all arguments of a delegate, because it does not know which are outputs. */
 static void log_delegate(const etd_method *method, const etd_instruction *instruction) {
     for (uint32_t i = 0; i < instruction->as.delegate.count; i++) {
         log_value(method, ETD_INTERMEDIATE_OUTPUT, &method->values[instruction->as.delegate.args[i]]);

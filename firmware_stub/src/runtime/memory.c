@@ -5,7 +5,7 @@
 #include "loader.h"
 #include "program_fields.h"
 
-/* Takes a piece of what describes the method and traces it. */
+/* Allocates a part of the method's description and traces the allocation. */
 static void *take(etd_loader *loader, uint32_t allocator, uint32_t count, uint32_t size) {
     uint32_t offset = etd_arena_used(&loader->arena);
     void *piece = etd_arena_take(&loader->arena, count, size);
@@ -30,7 +30,7 @@ static void take_method(etd_loader *loader, uint32_t chain_count) {
     }
 }
 
-/* "planned_1" for buffer 1; ids have at most ten digits. */
+/* Names buffer 1 "planned_1", and so on; ids have at most ten digits. */
 static void name_buffer(char name[20], uint32_t id) {
     static const char prefix[] = "planned_";
     uint32_t length = 0;
@@ -58,7 +58,7 @@ static void take_buffer(etd_loader *loader, uint32_t id, uint32_t size) {
         return;
     }
     etd_track_allocation(loader->method->tracer, allocator, size, 0);
-    memset(base, 0, size); /* mutable buffers without an initial state begin the same way each time */
+    memset(base, 0, size); /* mutable buffers without an initial state start the same way each time */
     loader->buffers[id] = (etd_buffer){base, size};
 }
 
@@ -68,14 +68,14 @@ static void take_buffers(etd_loader *loader, etd_vector sizes) {
         uint64_t size = etd_u64_at(reader, sizes, id);
         if (size > UINT32_MAX) {
             etd_reader_fail(reader, ETD_LINK_STATUS_BAD_PROGRAM, sizes.at + 8u * id, "non_const_buffer_sizes",
-                            "size");
+                            "size too large");
             return;
         }
         take_buffer(loader, id, (uint32_t)size);
     }
 }
 
-/* Adds what the inputs or outputs in a list need that the file has not planned memory for, each aligned. */
+/* Adds the sizes of inputs or outputs in a list that have no planned memory. */
 static void count_unplanned(etd_loader *loader, uint32_t list, etd_arena *need) {
     etd_reader *reader = &loader->reader;
     etd_vector numbers = etd_read_vector(reader, loader->plan, list, 4, "inputs or outputs");

@@ -7,7 +7,7 @@
 #include "program.h"
 #include "program_fields.h"
 
-enum { METHODS_LISTED = 8 }; /* at most, in a message */
+enum { METHODS_LISTED = 8 }; /* limit of a message */
 
 static etd_vector read_plans(etd_reader *reader) {
     return etd_read_vector(reader, etd_read_root(reader), PROGRAM_EXECUTION_PLAN, 4, "execution_plan");
@@ -17,13 +17,13 @@ static const char *plan_name(etd_reader *reader, etd_table plan) {
     return etd_read_string(reader, plan, EXECUTION_PLAN_NAME, "method name").bytes;
 }
 
-/* Says which methods there are. */
+/* Fails with a message that lists the methods of the program. */
 static void refuse_name(etd_reader *reader, const char *name) {
-    const char *parts[2 + 2 * METHODS_LISTED + 1] = {name, ": no such method"};
+    const char *parts[2 + 2 * METHODS_LISTED + 1] = {name, ": method not found"};
     uint32_t count = 2;
     const etd_vector plans = read_plans(reader);
     for (uint32_t i = 0; i < plans.count && i < METHODS_LISTED; i++) {
-        parts[count++] = i == 0 ? "; there are " : ", ";
+        parts[count++] = i == 0 ? "; available: " : ", ";
         parts[count++] = plan_name(reader, etd_read_table_at(reader, plans, i, "execution_plan"));
     }
     if (reader->status == ETD_LINK_STATUS_OK) {
@@ -31,7 +31,7 @@ static void refuse_name(etd_reader *reader, const char *name) {
     }
 }
 
-/* Finds the method's plan, and its name where it lasts as long as the program. */
+/* Finds the plan of a method, and its name in the program, which outlives `name`. */
 static void find_plan(etd_loader *loader, const char *name) {
     etd_reader *reader = &loader->reader;
     const etd_vector plans = read_plans(reader);
@@ -47,7 +47,7 @@ static void find_plan(etd_loader *loader, const char *name) {
     refuse_name(reader, name);
 }
 
-/* Gives memory to inputs or outputs that the file has planned none for. */
+/* Assigns memory to inputs or outputs without planned memory. */
 static void place_unplanned(etd_loader *loader, const uint32_t *numbers, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         const etd_value *value = &loader->method->values[numbers[i]];
@@ -57,14 +57,14 @@ static void place_unplanned(etd_loader *loader, const uint32_t *numbers, uint32_
     }
 }
 
-/* The caller writes inputs, which a constant cannot be. */
+/* Inputs must be writable, so they cannot be constants. */
 static void check_inputs(etd_loader *loader) {
     const etd_method *method = loader->method;
     for (uint32_t i = 0; i < method->input_count; i++) {
         const etd_value *value = &method->values[method->inputs[i]];
         if (value->kind == ETD_VALUE_TENSOR && value->as.tensor->constant) {
             etd_reader_fail(&loader->reader, ETD_LINK_STATUS_UNSUPPORTED_FEATURE, loader->plan.at, "input",
-                            "a constant");
+                            "is a constant");
             return;
         }
     }
@@ -86,7 +86,7 @@ static void init_method(etd_loader *loader) {
     place_unplanned(loader, method->inputs, method->input_count);
     place_unplanned(loader, method->outputs, method->output_count);
     etd_load_instructions(loader);
-    etd_load_delegates(loader); /* last, so that nothing fails behind them */
+    etd_load_delegates(loader); /* last, because a later failure would have to destroy them */
 }
 
 etd_status etd_method_load(etd_method *method, const etd_program *program, const char *name, void *arena,
@@ -139,7 +139,7 @@ const void *etd_method_trace(const etd_method *method, uint32_t index, uint32_t 
     (void)method;
     (void)index;
     (void)size;
-    return NULL; /* the tracer has it all */
+    return NULL; /* the tracer has the whole trace */
 }
 
 etd_tensor *etd_method_output(const etd_method *method, uint32_t index) {

@@ -21,7 +21,7 @@ static etd_status damaged(uint32_t offset, etd_error *error, const char *message
     return etd_fail(error, ETD_LINK_STATUS_BAD_PROGRAM, offset, message, 0);
 }
 
-/* Reads the header that precedes the root table when the file has segments. */
+/* Reads the extended header, which precedes the root table in files with segments. */
 static etd_status read_extended_header(etd_program *program, etd_error *error) {
     const uint8_t *data = program->data;
     if (!etd_within(PROGRAM_SIZE_AT, 16, program->size)) {
@@ -32,10 +32,10 @@ static etd_status read_extended_header(etd_program *program, etd_error *error) {
     uint64_t segment_base = etd_get_u64(data + SEGMENT_BASE_AT);
     uint64_t segment_size = 0;
     if (length < HEADER_LENGTH || !etd_within(HEADER_AT, length, program->size)) {
-        return damaged(HEADER_LENGTH_AT, error, "extended header: length");
+        return damaged(HEADER_LENGTH_AT, error, "extended header: invalid length");
     }
     if (program_size > program->size) {
-        return damaged(PROGRAM_SIZE_AT, error, "program size: more than the file has");
+        return damaged(PROGRAM_SIZE_AT, error, "program size: exceeds the file");
     }
     if (segment_base > program->size) {
         return damaged(SEGMENT_BASE_AT, error, "segment base: outside the file");
@@ -44,7 +44,7 @@ static etd_status read_extended_header(etd_program *program, etd_error *error) {
         segment_size = etd_get_u64(data + SEGMENT_DATA_SIZE_AT);
     }
     if (segment_size > program->size - segment_base) {
-        return damaged(SEGMENT_DATA_SIZE_AT, error, "segments: more than the file has");
+        return damaged(SEGMENT_DATA_SIZE_AT, error, "segments: exceed the file");
     }
     program->program_size = (uint32_t)program_size;
     program->segment_base = (uint32_t)segment_base;
@@ -53,7 +53,7 @@ static etd_status read_extended_header(etd_program *program, etd_error *error) {
 
 etd_status etd_program_open(etd_program *program, const void *data, uint32_t size, etd_error *error) {
     *program = (etd_program){.data = data, .size = size, .program_size = size, .segment_base = size};
-    /* Below 2^31, the sum of an offset and a field's 16-bit offset never wraps. */
+    /* Below 2^31 the sum of an offset and a field's 16-bit offset cannot wrap. */
     if (size > INT32_MAX) {
         return damaged(0, error, "file: too large");
     }
@@ -95,7 +95,7 @@ const uint8_t *etd_program_segment(etd_reader *reader, const etd_program *progra
                                                 : NULL;
 }
 
-/* A piece of a segment. */
+/* Returns a part of a segment. */
 static const uint8_t *segment_piece(etd_reader *reader, const etd_program *program, uint32_t index,
                                     uint64_t offset, uint32_t nbytes) {
     uint32_t size = 0;
@@ -126,7 +126,7 @@ const uint8_t *etd_program_delegate_data(etd_reader *reader, uint32_t index, uin
     return reader->status == ETD_LINK_STATUS_OK ? reader->data + data.at : NULL;
 }
 
-/* Piece number `number` of those that a table of offsets divides a segment into. */
+/* Returns entry `number` of a segment that is divided by a table of offsets. */
 static const uint8_t *subsegment(etd_reader *reader, const etd_program *program, etd_table table,
                                  uint32_t number, uint32_t nbytes) {
     etd_vector offsets = etd_read_vector(reader, table, SUBSEGMENT_OFFSETS_OFFSETS, 8, "offsets");
@@ -138,7 +138,7 @@ static const uint8_t *subsegment(etd_reader *reader, const etd_program *program,
     return segment_piece(reader, program, segment, etd_u64_at(reader, offsets, number), nbytes);
 }
 
-/* A constant in the FlatBuffer itself, where older files have them. */
+/* Returns a constant stored in the FlatBuffer itself, as in older files. */
 static const uint8_t *inline_constant(etd_reader *reader, etd_vector buffers, uint32_t index,
                                       uint32_t nbytes) {
     etd_table buffer = etd_read_table_at(reader, buffers, index, "constant_buffer");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Field numbers of the tables in schema/program.fbs, as far as the runtime reads them. A union has two: its
- * type, then its table. */
+/* Numbers of the fields that the runtime reads, from schema/program.fbs. A union has two fields: its type,
+ * then its table. */
 #ifndef ETD_PROGRAM_FIELDS_H
 #define ETD_PROGRAM_FIELDS_H
 
@@ -48,7 +48,7 @@ enum {
     KERNEL_TYPES_OPTIONAL_TENSOR_LIST = 11,
 };
 
-/* Int, Bool, Double, String and the lists have this one field. */
+/* The only field of Int, Bool, Double, String and the lists. */
 enum { VALUE_CONTENT = 0 };
 
 enum {

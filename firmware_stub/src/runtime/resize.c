@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tensors of dynamic shape: their sizes change within the bounds that the file states. */
+/* Dynamic shapes: changes sizes within the bounds stated in the file. */
 #include <string.h>
 
 #include "etd_bytes.h"
@@ -15,8 +15,8 @@ void etd_set_strides(etd_tensor *tensor) {
     }
 }
 
-/* Counts the elements; false when they are too many. As at loading, a size of 0 does not hide another that is
- * too large. */
+/* Counts the elements. Returns false if there are too many. A size of 0 does not hide another size that is
+ * too large, as in loading. */
 static bool count_elements(const int32_t *sizes, uint32_t ndim, uint32_t largest, uint32_t *numel) {
     uint64_t extent = 1;
     bool empty = false;

@@ -16,8 +16,8 @@ static void unsupported(etd_loader *loader, etd_table table, const char *problem
     etd_reader_fail(&loader->reader, ETD_LINK_STATUS_UNSUPPORTED_FEATURE, table.at, "tensor", problem);
 }
 
-/* Sizes, and nbytes from them. The product is kept below 2^31 even when a size is 0, so that strides and
- * offsets computed from it never overflow. */
+/* Loads the sizes and computes nbytes. The product stays below 2^31 even if a size is 0, so that strides and
+ * offsets cannot overflow. */
 static void load_sizes(etd_loader *loader, etd_table table, etd_tensor *tensor) {
     etd_vector sizes = etd_read_vector(&loader->reader, table, TENSOR_SIZES, 4, "sizes");
     if (sizes.count > ETD_MAX_DIMS) {
@@ -44,12 +44,11 @@ static void load_sizes(etd_loader *loader, etd_table table, etd_tensor *tensor) 
     }
 }
 
-/* dim_order and the strides from it; it must name every dimension once; when absent, the dimensions' own
- * order. */
+/* Loads dim_order, which must be a permutation of the dimensions or absent, and computes the strides. */
 static void load_strides(etd_loader *loader, etd_table table, etd_tensor *tensor) {
     etd_vector order = etd_read_vector(&loader->reader, table, TENSOR_DIM_ORDER, 1, "dim_order");
     if (order.count != tensor->ndim && order.count != 0) {
-        damaged(loader, table, "dim_order", "not as long as sizes");
+        damaged(loader, table, "dim_order", "length differs from sizes");
         return;
     }
     uint32_t seen = 0;
@@ -84,8 +83,8 @@ static uint8_t *planned_data(etd_loader *loader, etd_table allocation, uint32_t 
     return buffer->base + low;
 }
 
-/* The bytes that the file has for a tensor: its constants, or the state that a mutable buffer begins with.
- * NULL when it has none. */
+/* Returns the initial bytes of a tensor in the file: constants, or the initial state of a mutable buffer.
+ * Returns NULL if there are none. */
 static const uint8_t *stored_data(etd_loader *loader, etd_table table, uint32_t nbytes, bool is_mutable) {
     etd_reader *reader = &loader->reader;
     etd_table extra = etd_read_table(reader, table, TENSOR_EXTRA_TENSOR_INFO, "extra_tensor_info");
@@ -105,7 +104,7 @@ static const uint8_t *stored_data(etd_loader *loader, etd_table table, uint32_t 
     return etd_program_constant(reader, loader->program, index, nbytes);
 }
 
-/* The four cases that schema/program.fbs lists at Tensor. */
+/* Handles the four cases listed at Tensor in schema/program.fbs. */
 static void load_data(etd_loader *loader, etd_table table, etd_tensor *tensor) {
     etd_table allocation = etd_read_table(&loader->reader, table, TENSOR_ALLOCATION_INFO, "allocation_info");
     const bool is_planned = allocation.at != 0;
@@ -117,12 +116,12 @@ static void load_data(etd_loader *loader, etd_table table, etd_tensor *tensor) {
         }
     } else if (stored != NULL) {
         tensor->constant = true;
-        /* The pointer stays writable in the type only: kernels refuse constants as outputs. */
+        /* The cast only satisfies the type: kernels reject constants as outputs. */
         tensor->data = (uint8_t *)stored;
     }
     uint32_t alignment = etd_element_size(tensor->dtype);
     if (alignment == 0 || (uintptr_t)tensor->data % alignment != 0) {
-        damaged(loader, table, "tensor", "data not aligned for their type");
+        damaged(loader, table, "tensor", "data not aligned");
     }
 }
 

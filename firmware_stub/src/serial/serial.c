@@ -10,14 +10,14 @@ static uint32_t room(etd_ring *ring) {
     return ring->size - filled(ring);
 }
 
-/* Only the side that puts calls this, and only with room. */
+/* Called only by the producer, and only when there is room. */
 static void put(etd_ring *ring, uint8_t byte) {
     uint32_t at = atomic_load_explicit(&ring->put, memory_order_relaxed);
     ring->bytes[at & (ring->size - 1)] = byte;
     atomic_store_explicit(&ring->put, at + 1, memory_order_release);
 }
 
-/* Only the side that takes calls these, and only while something is filled. */
+/* Called only by the consumer, and only when the ring is not empty. */
 static uint8_t first(etd_ring *ring) {
     return ring->bytes[atomic_load_explicit(&ring->taken, memory_order_relaxed) & (ring->size - 1)];
 }
@@ -27,7 +27,7 @@ static void drop_first(etd_ring *ring) {
     atomic_store_explicit(&ring->taken, at + 1, memory_order_release);
 }
 
-static void allow(etd_serial *serial, bool received, bool room_to_send) {
+static void enable_interrupts(etd_serial *serial, bool received, bool room_to_send) {
     if (received != serial->on_received || room_to_send != serial->on_room) {
         serial->on_received = received;
         serial->on_room = room_to_send;
@@ -36,10 +36,10 @@ static void allow(etd_serial *serial, bool received, bool room_to_send) {
 }
 
 void etd_serial_interrupt(etd_serial *serial) {
-    /* Allowed before looking: what arrives or leaves from here on interrupts again. Not while held: it would
-     * do so at once, without end. */
+    /* Enable interrupts before looking at the UART, so that later bytes interrupt again. A full ring must not
+     * enable them: the interrupt would repeat without end. */
     bool held = room(&serial->received) == 0;
-    allow(serial, !held, filled(&serial->sending) > 0);
+    enable_interrupts(serial, !held, filled(&serial->sending) > 0);
     while (!held) {
         int32_t received = serial->uart->receive();
         if (received < 0) {
@@ -56,11 +56,12 @@ void etd_serial_interrupt(etd_serial *serial) {
         drop_first(&serial->sending);
     }
     atomic_store_explicit(&serial->held, held, memory_order_release);
-    allow(serial, !held, filled(&serial->sending) > 0);
+    enable_interrupts(serial, !held, filled(&serial->sending) > 0);
 }
 
-/* Does the handler's work here and now; it cannot run meanwhile, so each ring still has one user a side. */
-static void serve(etd_serial *serial) {
+/* Runs the interrupt handler with the interrupt masked, so that each ring keeps one producer and one
+ * consumer. */
+static void poll_uart(etd_serial *serial) {
     serial->uart->mask(true);
     etd_serial_interrupt(serial);
     serial->uart->mask(serial->quiet);
@@ -85,7 +86,7 @@ uint32_t etd_serial_read(etd_serial *serial, uint8_t *bytes, uint32_t size) {
         drop_first(&serial->received);
     }
     if (atomic_load_explicit(&serial->held, memory_order_acquire)) {
-        serve(serial);
+        poll_uart(serial);
     }
     return count;
 }
@@ -95,7 +96,7 @@ void etd_serial_write(etd_serial *serial, const uint8_t *bytes, uint32_t size) {
         for (uint32_t free = room(&serial->sending); free > 0 && size > 0; free--, size--) {
             put(&serial->sending, *bytes++);
         }
-        serve(serial);
+        poll_uart(serial);
     }
     if (serial->quiet) {
         etd_serial_flush(serial);
@@ -112,14 +113,14 @@ bool etd_serial_waiting(etd_serial *serial) {
 
 void etd_serial_flush(etd_serial *serial) {
     while (filled(&serial->sending) > 0) {
-        serve(serial);
+        poll_uart(serial);
     }
 }
 
 void etd_serial_quiet(etd_serial *serial, bool on) {
     etd_serial_flush(serial);
     serial->quiet = on;
-    serve(serial);
+    poll_uart(serial);
 }
 
 uint32_t etd_serial_overruns(etd_serial *serial) {

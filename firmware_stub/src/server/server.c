@@ -5,11 +5,11 @@
 
 #define POLL_BYTES 128u
 
-/* The requests and the sizes of their bodies. */
+/* Requests and the sizes of their bodies. */
 static const struct {
     uint8_t op;
     uint8_t body_size;
-    bool longer; /* more bytes may follow */
+    bool longer; /* the body may be longer */
     etd_handler handler;
 } requests[] = {
     {ETD_LINK_OP_HELLO, 8, false, etd_server_hello},
@@ -25,7 +25,7 @@ static const struct {
     {ETD_LINK_OP_READ, 12, false, etd_server_read},
 };
 
-/* With a tracer of its own: the other one's log may be what a crash has left. */
+/* Uses its own tracer, because the log of the other one may belong to a crash. */
 static uint32_t measure_probe(const etd_server_config *config) {
     etd_ticks_fn ticks = config->port->ticks;
     etd_tracer probe;
@@ -88,17 +88,17 @@ static etd_status dispatch(etd_server *server, uint8_t op, etd_request *request,
         }
         uint32_t expected = requests[i].body_size;
         if (request->size < expected || (request->size > expected && !requests[i].longer)) {
-            return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, expected, "wrong size of body", NULL);
+            return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, expected, "wrong body size", NULL);
         }
         return requests[i].handler(server, request, answer, error);
     }
-    return etd_fail(error, ETD_LINK_STATUS_UNKNOWN_OP, op, "no such request", NULL);
+    return etd_fail(error, ETD_LINK_STATUS_UNKNOWN_OP, op, "unknown request", NULL);
 }
 
 static void serve_frame(etd_server *server) {
     const uint8_t *frame = server->decoder.payload;
     uint8_t op = frame[1];
-    /* Not a request: most likely our own answer, on a line that echoes. */
+    /* Not a request; probably our own answer on a line that echoes. */
     if ((op & ETD_LINK_RESPONSE) != 0) {
         return;
     }
@@ -123,8 +123,8 @@ static void serve_frame(etd_server *server) {
     }
 }
 
-/* Tells the host at once, so that it need not wait until an answer is overdue. One that has not said HELLO
- * may be no host. */
+/* Reports a corrupt frame at once, so that the host need not wait for a timeout. Without a HELLO the peer may
+ * not be a host. */
 static void report_damage(etd_server *server) {
     server->corrupt_frames++;
     if (server->session != 0) {

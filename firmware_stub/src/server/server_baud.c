@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* BAUD: the line changes its rate, and changes back when nobody is heard at the new one. Both ends know the
- * rate after a reset and meet there, so no loss of frames leaves them deaf to each other. */
+/* BAUD: changes the rate of the line, and changes it back if no good frame arrives at the new rate. Both ends
+ * fall back to the rate after reset, so lost frames cannot leave them at different rates. */
 #include "server_internal.h"
 
 static bool is_offered(const etd_server_config *config, uint32_t baud) {
@@ -12,7 +12,7 @@ static bool is_offered(const etd_server_config *config, uint32_t baud) {
     return false;
 }
 
-static void doubt(etd_server *server) {
+static void start_trial(etd_server *server) {
     const etd_target *target = server->config.target;
     uint32_t hz = target->clock_hz_numerator / target->clock_hz_denominator;
     server->rate.doubted = true;
@@ -20,26 +20,26 @@ static void doubt(etd_server *server) {
     server->rate.seen_at = server->config.port->ticks();
 }
 
-static void change(etd_server *server) {
+static void change_rate(etd_server *server) {
     server->config.port->set_baud(server->rate.wanted);
     server->rate.raised = server->rate.wanted != server->config.target->bauds[0];
     if (server->rate.raised) {
-        doubt(server);
+        start_trial(server);
     }
 }
 
 etd_status etd_server_baud(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error) {
     uint32_t baud = etd_get_u32(request->body);
     if (!is_offered(&server->config, baud)) {
-        return etd_fail(error, ETD_LINK_STATUS_UNSUPPORTED_FEATURE, baud, "the port has no such rate", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_UNSUPPORTED_FEATURE, baud, "unsupported line rate", NULL);
     }
     server->rate.wanted = baud;
-    request->then = change;
+    request->then = change_rate;
     etd_write_u8(answer, ETD_LINK_STATUS_OK);
     return ETD_LINK_STATUS_OK;
 }
 
-static void go_back(etd_server *server) {
+static void restore_rate(etd_server *server) {
     server->config.port->set_baud(server->config.target->bauds[0]);
     server->rate.raised = false;
     server->rate.doubted = false;
@@ -53,11 +53,11 @@ bool etd_server_watch_rate(etd_server *server, bool noise) {
     }
     if (!rate->doubted) {
         if (noise) {
-            doubt(server);
+            start_trial(server);
         }
         return noise;
     }
-    /* Counted in steps: the counter may wrap sooner than the time is over. */
+    /* Time is added up in steps, because the counter may wrap before the time is over. */
     uint32_t now = server->config.port->ticks();
     uint32_t bits = server->config.target->clock_bits;
     uint32_t passed = (now - rate->seen_at) & (bits < 32 ? (1u << bits) - 1u : UINT32_MAX);
@@ -66,6 +66,6 @@ bool etd_server_watch_rate(etd_server *server, bool noise) {
         rate->left -= passed;
         return true;
     }
-    go_back(server);
+    restore_rate(server);
     return false;
 }

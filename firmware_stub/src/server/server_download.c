@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* STAT and READ: outputs and trace go out in frames that interleave with other requests. */
+/* STAT and READ: sends outputs and trace in frames, interleaved with answers to other requests. */
 #include "etd_sha256.h"
 #include "server_internal.h"
 
 #define DATA_HEADER_SIZE 8u
 #define DIGEST_CHUNK 128u
 
-/* The bytes of a readable region. */
+/* Contents of a readable region. */
 typedef struct {
     const uint8_t *bytes;
     uint32_t count;           /* of `bytes` */
-    uint32_t size;            /* with the log behind them */
-    const etd_tracer *tracer; /* whose log it is; NULL for none */
-    const etd_tensor *tensor; /* which output it is; NULL for none */
+    uint32_t size;            /* including the log after `bytes` */
+    const etd_tracer *tracer; /* source of the log; NULL for none */
+    const etd_tensor *tensor; /* the output, if it is one; otherwise NULL */
 } etd_source;
 
 static etd_source bytes_and_log(const void *bytes, uint32_t count, const etd_tracer *tracer) {
@@ -34,7 +34,7 @@ static etd_status find_trace(const etd_server *server, uint8_t index, etd_source
         return ETD_LINK_STATUS_OK;
     }
     if (index != 0) {
-        return etd_fail(error, ETD_LINK_STATUS_BAD_REGION, index, "the trace has no such file", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_BAD_REGION, index, "no such trace file", NULL);
     }
     *source = bytes_and_log(NULL, 0, tracer);
     return ETD_LINK_STATUS_OK;
@@ -42,8 +42,8 @@ static etd_status find_trace(const etd_server *server, uint8_t index, etd_source
 
 static etd_status find_output(const etd_server *server, uint8_t index, etd_source *source, etd_error *error) {
     if (server->run.error.status != ETD_LINK_STATUS_OK) {
-        return etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state,
-                        "the run failed, there is no output", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state, "the run failed; no outputs",
+                        NULL);
     }
     const etd_tensor *tensor = etd_method_output(&server->method, index);
     if (tensor == NULL || tensor->data == NULL) {
@@ -57,15 +57,15 @@ static etd_status find_output(const etd_server *server, uint8_t index, etd_sourc
 static etd_status find_postmortem(const etd_server *server, uint8_t index, etd_source *source,
                                   etd_error *error) {
     if (server->postmortem == ETD_POSTMORTEM_CONDITION_NONE || index != 0) {
-        return etd_fail(error, ETD_LINK_STATUS_BAD_REGION, index, "nothing is kept from before a reset",
-                        NULL);
+        return etd_fail(error, ETD_LINK_STATUS_BAD_REGION, index, "no postmortem available", NULL);
     }
     const etd_postmortem *kept = server->config.kept;
     *source = bytes_and_log(kept, sizeof *kept, etd_postmortem_tracer(kept, server->config.trace_capacity));
     return ETD_LINK_STATUS_OK;
 }
 
-/* Finds what a request's body names; refuses what does not exist or would not be true. */
+/* Finds the source named in a request's body. Fails if it does not exist or its contents are not valid
+ * now. */
 static etd_status find_source(const etd_server *server, const uint8_t *body, etd_source *source,
                               etd_error *error) {
     uint8_t region = body[0];
@@ -74,16 +74,16 @@ static etd_status find_source(const etd_server *server, const uint8_t *body, etd
         return find_postmortem(server, index, source, error);
     }
     if (region != ETD_LINK_REGION_TRACE && region != ETD_LINK_REGION_OUTPUT) {
-        return etd_fail(error, ETD_LINK_STATUS_BAD_REGION, region, "cannot be read", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_BAD_REGION, region, "region is not readable", NULL);
     }
     if (server->state != ETD_LINK_STATE_DONE) {
-        return etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state, "nothing has run", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state, "nothing has run yet", NULL);
     }
     return region == ETD_LINK_REGION_TRACE ? find_trace(server, index, source, error)
                                            : find_output(server, index, source, error);
 }
 
-/* Copies bytes of a source; offset and count are within its size. */
+/* Copies bytes of a source; offset and count must be within its size. */
 static void copy(const etd_source *source, uint32_t offset, uint8_t *out, uint32_t count) {
     uint32_t plain = offset < source->count ? source->count - offset : 0u;
     if (plain > count) {
@@ -131,7 +131,7 @@ static void drop_first_download(etd_server *server) {
     memmove(server->downloads, server->downloads + 1, server->download_count * sizeof server->downloads[0]);
 }
 
-/* Header of a data frame; its bytes follow. */
+/* Writes the header of a data frame; the bytes follow. */
 static void write_data_header(etd_writer *body, uint8_t region, uint8_t index, uint32_t offset) {
     etd_write_u8(body, ETD_LINK_STATUS_OK);
     etd_write_u8(body, region);
@@ -140,7 +140,7 @@ static void write_data_header(etd_writer *body, uint8_t region, uint8_t index, u
     etd_write_u32(body, offset);
 }
 
-/* Puts a download behind those that wait. One that goes on where the last ends becomes part of it. */
+/* Appends a download to the queue. If it continues the last one, both are merged. */
 static void enqueue(etd_server *server, const etd_download *wanted) {
     etd_download *queue = server->downloads;
     if (server->download_count > 0) {
@@ -163,7 +163,7 @@ etd_status etd_server_read(etd_server *server, etd_request *request, etd_writer 
     uint32_t offset = etd_get_u32(request->body + 4);
     uint32_t length = etd_get_u32(request->body + 8);
     if (length == 0) {
-        /* An empty data frame says that no other will follow. */
+        /* An empty data frame means that no other will follow. */
         etd_server_stop_download(server);
         write_data_header(answer, region, index, offset);
         return ETD_LINK_STATUS_OK;
@@ -196,7 +196,7 @@ bool etd_server_stream(etd_server *server) {
     uint32_t left = download->end - download->offset;
     const uint8_t region[2] = {download->region, download->index};
     etd_source source = {0};
-    /* It was found when the READ came, and whatever takes it away stops the download. */
+    /* The source was found when READ arrived, and everything that removes it stops the download. */
     if (find_source(server, region, &source, NULL) != ETD_LINK_STATUS_OK) {
         etd_server_stop_download(server);
         return false;

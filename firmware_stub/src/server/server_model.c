@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The model on the device: parsed and dry-loaded when it is committed, so that what it cannot do is known
- * before it runs; its inputs' places; its description. */
+/* The model: checked and loaded once at COMMIT, so that unsupported features are reported before a run;
+ * staging of inputs; description for the host. */
 #include <string.h>
 
 #include "server_internal.h"
@@ -32,11 +32,10 @@ etd_status etd_server_shape_input(etd_server *server, uint32_t index, const uint
         return ETD_LINK_STATUS_OK;
     }
     if (count != tensor->ndim && count != 0) {
-        return etd_fail(error, ETD_LINK_STATUS_BAD_INPUT, input->size, "not as many sizes as dimensions",
-                        NULL);
+        return etd_fail(error, ETD_LINK_STATUS_BAD_INPUT, input->size, "wrong number of sizes", NULL);
     }
     if (tensor->bounds == NULL) {
-        return etd_fail(error, ETD_LINK_STATUS_BAD_INPUT, input->size, "its shape is not dynamic", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_BAD_INPUT, input->size, "the input's shape is static", NULL);
     }
     uint32_t size = etd_element_size(tensor->dtype);
     for (uint32_t d = 0; d < tensor->ndim; d++) {
@@ -44,7 +43,7 @@ etd_status etd_server_shape_input(etd_server *server, uint32_t index, const uint
         const uint32_t given = count == 0 ? bound : etd_get_u32(sizes + 4u * d);
         if (given > bound) {
             return etd_fail(error, ETD_LINK_STATUS_BAD_INPUT, input->capacity,
-                            "beyond the bounds of its shape", NULL);
+                            "sizes exceed the bounds of the shape", NULL);
         }
         size *= given;
         etd_server_input_sizes(server, index)[d] = (int32_t)given;
@@ -53,7 +52,7 @@ etd_status etd_server_shape_input(etd_server *server, uint32_t index, const uint
     return ETD_LINK_STATUS_OK;
 }
 
-/* Gives every input a place of its own in the staging buffer. */
+/* Assigns a part of the staging buffer to each input. */
 static etd_status stage_inputs(etd_server *server, etd_error *error) {
     const etd_method *method = &server->method;
     if (method->input_count > ETD_SERVER_MAX_INPUTS) {
@@ -65,8 +64,8 @@ static etd_status stage_inputs(etd_server *server, etd_error *error) {
     for (uint32_t i = 0; i < method->input_count; i++) {
         const etd_tensor *tensor = etd_method_input(method, i);
         if (tensor == NULL || tensor->data == NULL) {
-            return etd_fail(error, ETD_LINK_STATUS_UNSUPPORTED_FEATURE, i,
-                            "input is not a tensor with memory", NULL);
+            return etd_fail(error, ETD_LINK_STATUS_UNSUPPORTED_FEATURE, i, "input is not a tensor in memory",
+                            NULL);
         }
         const uint32_t sizes = tensor->bounds != NULL ? tensor->ndim * (uint32_t)sizeof(int32_t) : 0;
         const uint32_t bytes = tensor->nbytes + (0u - tensor->nbytes) % (uint32_t)sizeof(int32_t);
@@ -119,7 +118,7 @@ etd_status etd_server_load_model(etd_server *server, const char *method, etd_err
     return status;
 }
 
-/* As loaded: of a dynamic shape the largest, also when a run has left it smaller. */
+/* Describes a tensor as loaded: dynamic sizes at their upper bounds, even if a run has changed them. */
 static void describe_tensor(const etd_tensor *tensor, etd_writer *answer) {
     const bool is_dynamic = tensor->bounds != NULL;
     uint32_t sizes[ETD_MAX_DIMS];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* RUN: the method loaded and executed under the tracer, on a clock that starts at zero. Nothing is read from
- * the line meanwhile, and only notes are sent, between executions: a deterministic target stays so. */
+/* RUN: loads and executes the method under the tracer, on a clock that starts at zero. The server reads
+ * nothing from the line meanwhile and sends only notes, between executions, so a deterministic target stays
+ * deterministic. */
 #include <string.h>
 
 #include "server_internal.h"
@@ -18,8 +19,8 @@ static void send_note(etd_server *server, uint8_t type) {
     etd_server_send(server, type, 0, &note);
 }
 
-/* Copies the staged inputs into the model. A program whose kernels have made an input something else that
- * does not take the bytes is refused. */
+/* Copies the staged inputs into the model. Fails if the program has resized an input so that the bytes no
+ * longer fit. */
 static etd_status copy_inputs(etd_server *server, etd_error *error) {
     for (uint32_t i = 0; i < server->input_count; i++) {
         const etd_staged_input *input = &server->inputs[i];
@@ -28,8 +29,8 @@ static etd_status copy_inputs(etd_server *server, etd_error *error) {
             (tensor->bounds != NULL &&
              !etd_method_resize_input(&server->method, i, etd_server_input_sizes(server, i))) ||
             tensor->nbytes != input->size) {
-            return etd_fail(error, ETD_LINK_STATUS_BAD_INPUT, input->size, "the model has changed an input",
-                            NULL);
+            return etd_fail(error, ETD_LINK_STATUS_BAD_INPUT, input->size,
+                            "the model changed the shape of an input", NULL);
         }
         memcpy(tensor->data, server->config.inputs + input->offset, input->size);
     }
@@ -71,7 +72,7 @@ _Static_assert((uint32_t)ETD_LINK_DEBUG_LEVEL_INTERMEDIATE_OUTPUTS ==
                    (uint32_t)ETD_LINK_DEBUG_LEVEL_PROGRAM_OUTPUTS == (uint32_t)ETD_DEBUG_PROGRAM_OUTPUTS &&
                    (uint32_t)ETD_LINK_PROFILING_LEVEL_ALL_EVENTS == (uint32_t)ETD_PROFILE_ALL_EVENTS &&
                    (uint32_t)ETD_LINK_WHEN_FULL_DROP_OLDEST_RUNS == (uint32_t)ETD_WHEN_FULL_DROP_OLDEST_RUNS,
-               "choices come from the link as the tracer numbers them");
+               "link and tracer must number these options alike");
 
 static void init_tracer(etd_server *server) {
     const etd_server_config *config = &server->config;
@@ -103,7 +104,7 @@ static void start_run(etd_server *server) {
     send_note(server, ETD_LINK_OP_NOTE_DONE);
 }
 
-/* What may be chosen for a run: bytes behind its trace limit. */
+/* Checks the options of a run, one byte each, which follow the trace limit in the body. */
 static etd_status check_options(const uint8_t *options, etd_error *error) {
     static const struct {
         const char *name;
@@ -116,8 +117,7 @@ static etd_status check_options(const uint8_t *options, etd_error *error) {
     };
     for (uint32_t i = 0; i < RUN_OPTIONS; i++) {
         if (options[i] > known[i].largest) {
-            return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, options[i],
-                            "not known here: ", known[i].name);
+            return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, options[i], "unsupported ", known[i].name);
         }
     }
     return ETD_LINK_STATUS_OK;
@@ -125,10 +125,10 @@ static etd_status check_options(const uint8_t *options, etd_error *error) {
 
 static etd_status check_run(const etd_server *server, uint32_t count, etd_error *error) {
     if (count == 0) {
-        return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, 0, "nothing to execute", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, 0, "the number of executions is 0", NULL);
     }
     if (server->state == ETD_LINK_STATE_IDLE) {
-        return etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state, "no model", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state, "no model loaded", NULL);
     }
     for (uint32_t i = 0; i < server->input_count; i++) {
         if (!server->inputs[i].ready) {

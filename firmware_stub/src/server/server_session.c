@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* HELLO, PING, STATUS, RESET: who is there and how it fares. */
+/* HELLO, PING, STATUS, RESET: identity and state of the device. */
 #include <string.h>
 
 #include "etd_kernel.h"
@@ -68,11 +68,12 @@ static void write_postmortem_tag(etd_writer *answer, uint8_t condition) {
 
 etd_status etd_server_hello(etd_server *server, etd_request *request, etd_writer *answer, etd_error *error) {
     if (request->body[0] > ETD_LINK_VERSION || request->body[1] < ETD_LINK_VERSION) {
-        return etd_fail(error, ETD_LINK_STATUS_BAD_VERSION, ETD_LINK_VERSION, "no common link version", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_BAD_VERSION, ETD_LINK_VERSION, "unsupported link version",
+                        NULL);
     }
     const etd_server_config *config = &server->config;
     uint32_t session = etd_get_u32(request->body + 4);
-    /* A host that begins anew may count its runs from the same number again. */
+    /* A new session may use the same run ids again. */
     if (session != server->session) {
         server->run.repeatable = false;
     }
@@ -103,7 +104,7 @@ etd_status etd_server_ping(etd_server *server, etd_request *request, etd_writer 
     etd_write_status(answer, ETD_LINK_STATUS_OK);
     etd_write_u32(answer, server->epoch);
     etd_write_u32(answer, request->ticks);
-    etd_write_u32(answer, 0); /* upper half: wraps are the host's to count, a 32-bit clock cannot */
+    etd_write_u32(answer, 0); /* upper half of the counter; the host counts the wraps of a 32-bit clock */
     return ETD_LINK_STATUS_OK;
 }
 
@@ -149,13 +150,13 @@ etd_status etd_server_reset(etd_server *server, etd_request *request, etd_writer
         request->then = reboot;
         break;
     case ETD_LINK_RESET_POSTMORTEM:
-        /* The log of a run that has ended since stays; there is nothing else to forget then. */
+        /* A postmortem is gone once the next run has begun; the log of that run must stay. */
         if (server->postmortem != ETD_POSTMORTEM_CONDITION_NONE) {
             etd_server_clear_postmortem(server);
         }
         break;
     default:
-        return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, request->body[0], "no such kind of reset", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, request->body[0], "unknown kind of reset", NULL);
     }
     etd_write_u8(answer, ETD_LINK_STATUS_OK);
     return ETD_LINK_STATUS_OK;

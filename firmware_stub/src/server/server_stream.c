@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* STREAM: the log goes out in chunks while the run goes on, so that a run may be longer than its buffer. */
+/* STREAM: sends the log in chunks during the run, so a run may exceed the log buffer. */
 #include "server_internal.h"
 
-/* The event that covers the sending: what lasts longer by it can be corrected. */
+/* The event that covers the sending, so that durations around it can be corrected. */
 #define EVENT_NAME "Link::stream"
 
-/* Bytes of the image with the debug buffer behind it. */
+/* Reads bytes of the log image followed by the debug buffer. */
 static void read_chunk(const etd_server *server, uint32_t offset, uint8_t *out, uint32_t count) {
     const etd_tracer *tracer = &server->config.kept->tracer;
     uint32_t copied = etd_log_read(tracer, offset, out, count);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* OPEN, WRITE, COMMIT: bytes arrive, are proved and taken into use.
+/* OPEN, WRITE, COMMIT: receives a region, verifies its digest and takes it into use.
  *
- * A failed COMMIT leaves the region open, so that repeating it gives the same answer and missing bytes can
- * still be written. A COMMIT of what is in use already is compared and answered the same way again. */
+ * A failed COMMIT leaves the region open: repeating it gives the same answer, and missing bytes can still be
+ * written. A COMMIT of a region already in use is compared and answered again. */
 #include <string.h>
 
 #include "etd_sha256.h"
 #include "server_internal.h"
 
-/* Finds the region that a request's body names and the bytes it may take. */
+/* Finds the region named in a request's body and its capacity. */
 static etd_status find_region(etd_server *server, const uint8_t *body, etd_upload *found, etd_error *error) {
     const etd_server_config *config = &server->config;
     uint8_t region = body[0];
@@ -20,10 +20,10 @@ static etd_status find_region(etd_server *server, const uint8_t *body, etd_uploa
         return ETD_LINK_STATUS_OK;
     }
     if (region != ETD_LINK_REGION_INPUT) {
-        return etd_fail(error, ETD_LINK_STATUS_BAD_REGION, region, "cannot be written", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_BAD_REGION, region, "region is not writable", NULL);
     }
     if (server->state == ETD_LINK_STATE_IDLE) {
-        return etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state, "an input needs a model first",
+        return etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state, "load a model before its inputs",
                         NULL);
     }
     if (index >= server->input_count) {
@@ -48,10 +48,10 @@ etd_status etd_server_open(etd_server *server, etd_request *request, etd_writer 
     uint32_t size = etd_get_u32(request->body + 4);
     const uint32_t shape = request->size - OPEN_SIZE;
     if (shape % sizeof(int32_t) != 0 || (shape != 0 && upload.region != ETD_LINK_REGION_INPUT)) {
-        return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, OPEN_SIZE, "wrong size of body", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, OPEN_SIZE, "wrong body size", NULL);
     }
     if (size > upload.size) {
-        return etd_fail(error, ETD_LINK_STATUS_TOO_LARGE, upload.size, "does not fit", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_TOO_LARGE, upload.size, "larger than the region", NULL);
     }
     if (upload.region == ETD_LINK_REGION_INPUT) {
         server->inputs[upload.index].ready = false;
@@ -72,7 +72,7 @@ etd_status etd_server_open(etd_server *server, etd_request *request, etd_writer 
     return ETD_LINK_STATUS_OK;
 }
 
-/* Adds a range to what has arrived. False when there is no room to remember it. */
+/* Adds a range to the received bytes. Returns false if there are too many gaps to track. */
 static bool take_range(etd_upload *upload, uint32_t start, uint32_t end) {
     uint32_t apart = 0;
     for (uint32_t i = 0; i < upload->piece_count; i++) {
@@ -106,10 +106,10 @@ etd_status etd_server_write(etd_server *server, etd_request *request, etd_writer
     const uint8_t *bytes = request->body + 8;
     uint32_t count = request->size - 8;
     if (offset > upload->size || count > upload->size - offset) {
-        return etd_fail(error, ETD_LINK_STATUS_BAD_REGION, upload->size, "beyond the size announced", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_BAD_REGION, upload->size, "beyond the announced size", NULL);
     }
     if (!take_range(upload, offset, offset + count)) {
-        return etd_fail(error, ETD_LINK_STATUS_GAP, upload->next, "too many pieces are missing before", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_GAP, upload->next, "too many gaps before this offset", NULL);
     }
     memcpy(upload->bytes + offset, bytes, count);
     etd_write_status(answer, ETD_LINK_STATUS_OK);
@@ -119,7 +119,7 @@ etd_status etd_server_write(etd_server *server, etd_request *request, etd_writer
 
 static etd_status check_complete(const etd_upload *upload, etd_error *error) {
     if (upload->next < upload->size) {
-        return etd_fail(error, ETD_LINK_STATUS_GAP, upload->next, "not all bytes have arrived", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_GAP, upload->next, "upload incomplete", NULL);
     }
     return ETD_LINK_STATUS_OK;
 }
@@ -131,19 +131,18 @@ static etd_status check_digest(const void *bytes, uint32_t size, const uint8_t *
     etd_sha256_update(&sha, bytes, size);
     etd_sha256_final(&sha, digest);
     if (memcmp(digest, expected, sizeof digest) != 0) {
-        return etd_fail(error, ETD_LINK_STATUS_DIGEST_MISMATCH, size, "these are not the bytes announced",
-                        NULL);
+        return etd_fail(error, ETD_LINK_STATUS_DIGEST_MISMATCH, size, "SHA-256 mismatch", NULL);
     }
     return ETD_LINK_STATUS_OK;
 }
 
-/* The method that a COMMIT names. */
+/* Reads the method name of a COMMIT. */
 static etd_status read_method(const etd_request *request, char name[ETD_SERVER_METHOD_SIZE],
                               etd_error *error) {
     const char *given = (const char *)request->body + COMMIT_SIZE;
     const uint32_t length = request->size - COMMIT_SIZE;
     if (length >= ETD_SERVER_METHOD_SIZE) {
-        return etd_fail(error, ETD_LINK_STATUS_TOO_LARGE, ETD_SERVER_METHOD_SIZE - 1, "method: name too long",
+        return etd_fail(error, ETD_LINK_STATUS_TOO_LARGE, ETD_SERVER_METHOD_SIZE - 1, "method name too long",
                         NULL);
     }
     memset(name, 0, ETD_SERVER_METHOD_SIZE);
@@ -167,8 +166,7 @@ static etd_status commit_model(etd_server *server, const etd_request *request, e
     if (open) {
         status = check_complete(&server->upload, error);
     } else if (server->state == ETD_LINK_STATE_IDLE) {
-        status =
-            etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state, "no model has been opened", NULL);
+        status = etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state, "no model upload is open", NULL);
     }
     if (status == ETD_LINK_STATUS_OK) {
         status = check_digest(server->config.model, server->model_size, body + 4, error);
@@ -198,12 +196,13 @@ static etd_status commit_input(etd_server *server, const etd_upload *region, con
     bool open = is_open(&server->upload, body);
     etd_status status = ETD_LINK_STATUS_OK;
     if (open && server->upload.size != input->size) {
-        status = etd_fail(error, ETD_LINK_STATUS_BAD_INPUT, input->size, "not the size of the tensor", NULL);
+        status =
+            etd_fail(error, ETD_LINK_STATUS_BAD_INPUT, input->size, "size differs from the tensor", NULL);
     } else if (open) {
         status = check_complete(&server->upload, error);
     } else if (!input->ready) {
-        status = etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state, "the input has not been opened",
-                          NULL);
+        status = etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state,
+                          "no upload of this input is open", NULL);
     }
     if (status == ETD_LINK_STATUS_OK) {
         status = check_digest(region->bytes, input->size, body + 4, error);
@@ -225,7 +224,8 @@ etd_status etd_server_commit(etd_server *server, etd_request *request, etd_write
         return commit_model(server, request, answer, error);
     }
     if (request->size != COMMIT_SIZE) {
-        return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, COMMIT_SIZE, "an input has no method", NULL);
+        return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, COMMIT_SIZE, "only a model takes a method name",
+                        NULL);
     }
     status = commit_input(server, &region, request->body, error);
     etd_write_u8(answer, status);

@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 #define PAINT 0x57AC6B05u
-#define MARGIN_WORDS 16 /* below this function's frame, for what the compiler keeps there */
+#define MARGIN_WORDS 16 /* words below this function's frame that the compiler may use */
 
 __attribute__((noinline)) void etd_stack_paint(const etd_port *port) {
     if (port->stack_bottom == NULL) {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How deep the stack has been: painted before a run, looked at after it, or after the reset that ended it. */
+/* Stack high-water mark: the unused stack is painted before a run and examined after the run or after a
+ * reset. */
 #ifndef ETD_STACK_H
 #define ETD_STACK_H
 
 #include "etd_port.h"
 
-/* Paints what is not in use, all of it below the caller's frame. Does nothing when the place is unknown. */
+/* Paints the stack below the caller's frame. Does nothing if the port does not know its stack. */
 void etd_stack_paint(const etd_port *port);
 
-/* From the top to the deepest word that is not paint any more; unknown when the port does not know its stack,
- * or nothing has been painted: then the whole stack would seem used. */
+/* Returns the stack use up to the deepest word that was overwritten. Unknown if the port does not know its
+ * stack or nothing was painted, because the whole stack would then appear used. */
 etd_stack_use etd_stack_read(const etd_port *port);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Writes an answer's body field by field. What does not fit is left out and noted, so that a caller checks
- * once, at the end. */
+/* Writes the body of an answer field by field. A field that does not fit is left out and sets `overflow`, so
+ * a caller checks once, at the end. */
 #ifndef ETD_WIRE_H
 #define ETD_WIRE_H
 
@@ -16,7 +16,7 @@ typedef struct {
     bool overflow;
 } etd_writer;
 
-/* Space for count bytes, or NULL. */
+/* Returns space for `count` bytes, or NULL. */
 static inline uint8_t *etd_write(etd_writer *writer, uint32_t count) {
     if (writer->overflow || count > writer->capacity - writer->size) {
         writer->overflow = true;
@@ -55,7 +55,7 @@ static inline void etd_write_bytes(etd_writer *writer, const void *bytes, uint32
     }
 }
 
-/* A status byte and the three zero bytes that align what follows. */
+/* Writes a status byte and three zero bytes, which align the next field. */
 static inline void etd_write_status(etd_writer *writer, uint8_t status) {
     etd_write_u32(writer, status);
 }

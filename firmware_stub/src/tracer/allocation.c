@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Allocators and what they give. */
+/* Allocators and their allocations. */
 #include "tracer_internal.h"
 
 uint32_t etd_track_allocator(etd_tracer *tracer, const char *name) {
@@ -21,14 +21,15 @@ static int32_t signed_size(uint32_t size) {
     return size > INT32_MAX ? INT32_MAX : (int32_t)size;
 }
 
-/* `sign` is 1 for what is taken and -1 for what is given back. */
+/* `sign` is 1 for an allocation and -1 for a free. */
 static void append_allocation(etd_tracer *tracer, uint32_t allocator, uint32_t size, uint32_t offset,
                               uint32_t flags, int32_t sign) {
     if (tracer == NULL) {
         return;
     }
     uint32_t now = tracer->ticks();
-    /* An id that the record cannot hold is dropped like an event that does not fit, not cut to another id. */
+    /* The record has 16 bits for the id. A larger one is dropped, not truncated to the id of another
+     * allocator. */
     if (allocator > UINT16_MAX) {
         etd_set_full(tracer, true);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Space in the log, and the records that stand before an event. */
+/* Appending records, and the prefix records of an event. */
 #include "tracer_internal.h"
 
-/* A log that stops is a true prefix of what happened; one with holes is not. */
+/* Stops for good when one item does not fit, so that the log has no holes. */
 uint8_t *etd_append(etd_tracer *tracer, uint32_t count) {
     uint32_t used = tracer->record_count;
     if (tracer->full || count > tracer->record_limit - used) {
@@ -48,7 +48,7 @@ uint8_t *etd_append_event(etd_tracer *tracer, etd_context *context, uint32_t cou
     return at != NULL && context->delegate != NULL ? put_delegate(at, context->delegate) : at;
 }
 
-/* Apart from etd_append_profile because nearly all events are plain and of no delegate. */
+/* Separate from etd_append_profile, because almost all events are plain and belong to no delegate. */
 void etd_end_profiling(etd_tracer *tracer, etd_event event) {
     if (tracer == NULL) {
         return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The buffer used again, once what it held has been read. */
+/* Reuses the buffer for the next chunk of the log. */
 #include "tracer_internal.h"
 
-/* Copies a record to the front, where its chunk begins; it stands before or at its own place. */
+/* Copies a record to the start of the new chunk, at or before its old position. */
 static void carry(etd_tracer *tracer, const uint8_t *record) {
     uint8_t *to = tracer->buffer + tracer->carried * ETD_LOG_RECORD_SIZE;
     memmove(to, record, ETD_LOG_RECORD_SIZE);
@@ -15,8 +15,8 @@ void etd_log_recycle(etd_tracer *tracer) {
         return;
     }
     uint8_t block[ETD_LOG_RECORD_SIZE];
-    bool goes_on = tracer->block_offset < ETD_LOST_BLOCK;
-    if (goes_on) { /* allocators may come to stand in its place */
+    bool has_block = tracer->block_offset < ETD_LOST_BLOCK;
+    if (has_block) { /* allocator records may overwrite it */
         memcpy(block, tracer->buffer + tracer->block_offset, sizeof block);
     }
     uint32_t count = tracer->record_count;
@@ -33,11 +33,12 @@ void etd_log_recycle(etd_tracer *tracer) {
     tracer->debug_used = 0;
     uint32_t allocators = tracer->carried;
     tracer->record_count = allocators;
-    if (goes_on) {
+    if (has_block) {
         tracer->block_offset = allocators * ETD_LOG_RECORD_SIZE;
         carry(tracer, block);
         tracer->record_count++;
-    } else if (tracer->block_offset == ETD_LOST_BLOCK) { /* it goes on without the name that did not fit */
+    } else if (tracer->block_offset ==
+               ETD_LOST_BLOCK) { /* repeat the block without its name, which did not fit */
         (void)etd_append_block(tracer, ETD_LOG_NO_NAME);
     }
     if (tracer->first_run != ETD_NO_RUN) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Events that a delegate logs about itself. */
+/* Events logged by delegates. */
 #include "tracer_internal.h"
 
 etd_delegate_event etd_start_profiling_delegate(etd_tracer *tracer, const char *name, int32_t id) {
@@ -7,11 +7,11 @@ etd_delegate_event etd_start_profiling_delegate(etd_tracer *tracer, const char *
         return (etd_delegate_event){.id = id};
     }
     etd_open_scope *scope = etd_enter_scope(tracer, id, ETD_UNSET_CHAIN, ETD_UNSET_HANDLE);
-    etd_name number = name != NULL ? etd_intern(tracer, name) : (etd_name)ETD_LOG_NO_NAME; /* often none */
+    etd_name number = name != NULL ? etd_intern(tracer, name) : (etd_name)ETD_LOG_NO_NAME; /* often NULL */
     return (etd_delegate_event){etd_start_event(tracer, scope, number, name), id};
 }
 
-/* Most events of delegates are plain and without metadata: these are written at once. */
+/* Fast path for plain events without metadata, which most are. */
 static void log_event(etd_tracer *tracer, const etd_event *event, int32_t id, uint32_t clock, uint32_t end,
                       const void *metadata, uint32_t length) {
     uint32_t number = tracer->record_count;

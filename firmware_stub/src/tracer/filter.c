@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which events to log. */
+/* Profiling level and event filter. */
 #include "tracer_internal.h"
 
 static void update(etd_tracer *tracer) {
@@ -30,7 +30,7 @@ static bool matches(const char *pattern, const uint8_t *name, uint32_t length) {
     if (count > length || (!any_start && !any_end && count < length)) {
         return false;
     }
-    uint32_t first = any_start ? length - count : 0; /* the only place to look, unless both ends are open */
+    uint32_t first = any_start ? length - count : 0; /* the only candidate, unless both ends are open */
     if (any_start && any_end) {
         for (first = 0; first < length - count && memcmp(name + first, pattern, count) != 0; first++) {
         }
@@ -55,7 +55,7 @@ bool etd_passes_filter(const etd_tracer *tracer, etd_name name, const char *text
     if (id != ETD_UNSET_DELEGATE_ID) {
         return !filter->by_id || (filter->first_id <= id && id <= filter->last_id);
     }
-    if (text != NULL) { /* a full log interns nothing, yet the filter still decides */
+    if (text != NULL) { /* a full log interns no names, but the filter still applies */
         return keeps_name(filter, (const uint8_t *)text, etd_name_length(text));
     }
     if (name >= tracer->name_count) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The log read back, item by item. */
+/* Reads items of the log. */
 #include "tracer_internal.h"
 
 uint32_t etd_read_item(const etd_tracer *tracer, uint32_t number, etd_item *item) {

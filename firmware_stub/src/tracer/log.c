@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The log as the host reads it. Its parts lie apart in memory; a window over them needs no copy of the whole.
- */
+/* The log image for the host. Its parts are not contiguous in memory; reading through a window avoids a
+ * copy. */
 #include <string.h>
 
 #include "etd_bytes.h"
@@ -28,7 +28,7 @@ static void put_header(const etd_tracer *tracer, uint8_t header[ETD_LOG_HEADER_S
     etd_put_u32(header + 60, tracer->stack_size);
 }
 
-/* The part of the image still wanted: `skip` bytes from here, then `length` bytes to `out`. */
+/* The rest of a read: skip `skip` bytes of the image, then copy `length` bytes to `out`. */
 typedef struct {
     uint8_t *out;
     uint32_t skip;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Interned names, growing down from the end of the buffer. */
+/* Interned names, which grow down from the end of the buffer. */
 #include "tracer_internal.h"
 
 uint32_t etd_name_length(const char *name) {
@@ -24,10 +24,10 @@ static etd_name add_name(etd_tracer *tracer, const char *name, uint32_t length) 
     return tracer->name_count++;
 }
 
-/* Looks through all names, and adds this one if it is not among them. */
+/* Searches all names and adds this one if it is new. */
 static etd_name find_or_add(etd_tracer *tracer, const char *name) {
     uint32_t length = etd_name_length(name);
-    uint32_t id = tracer->name_count; /* of the entry before the newest, which comes first */
+    uint32_t id = tracer->name_count; /* the newest entry is first and has the id name_count - 1 */
     for (uint32_t at = tracer->capacity - tracer->names_size; id > 0; at += 1u + tracer->buffer[at]) {
         id--;
         if (tracer->buffer[at] == length && memcmp(tracer->buffer + at + 1, name, length) == 0) {

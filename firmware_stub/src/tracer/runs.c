@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Room for the block that begins, made by giving up the oldest ones. */
+/* Drops the oldest blocks to make room for a new one. */
 #include "tracer_internal.h"
 
 static uint8_t *record_at(const etd_tracer *tracer, uint32_t number) {
     return tracer->buffer + number * ETD_LOG_RECORD_SIZE;
 }
 
-/* Gives up the run at record `at`. Allocators that it declared come to stand at record *kept, which moves on.
- * Returns the number of the record behind the run. */
+/* Drops the run at record `at`. Moves allocators declared in it to record *kept and advances *kept. Returns
+ * the number of the record after the run. */
 static uint32_t drop_run(etd_tracer *tracer, uint32_t at, uint32_t *kept) {
     uint32_t begin = at;
     uint32_t copies = record_at(tracer, at)[1] & ETD_LOG_CARRIED;
@@ -20,7 +20,7 @@ static uint32_t drop_run(etd_tracer *tracer, uint32_t at, uint32_t *kept) {
             *kept += 1u;
         }
     } while (at < tracer->record_count && record_at(tracer, at)[0] != ETD_LOG_RECORD_BLOCK);
-    tracer->dropped_runs += at - begin > copies; /* a copy alone is of a run that has been read */
+    tracer->dropped_runs += at - begin > copies; /* a lone copy belongs to a run that was already read */
     return at;
 }
 
@@ -30,14 +30,14 @@ void etd_make_room(etd_tracer *tracer) {
     }
     uint32_t count = tracer->record_count;
     if (tracer->first_run == ETD_NO_RUN) {
-        tracer->first_run = count; /* what ends here is the first block */
+        tracer->first_run = count; /* the first block ends here */
     }
     uint32_t kept = tracer->first_run;
     uint32_t size = count - tracer->block_offset / ETD_LOG_RECORD_SIZE; /* of the block that ends here */
     if (size <= count - kept && size > tracer->largest_run) {
         tracer->largest_run = size;
     }
-    /* How much a run would have needed that did not fit is not known. */
+    /* If the log is full, the size that the last run needed is unknown. */
     uint32_t needed = tracer->full ? UINT32_MAX : tracer->largest_run;
     etd_set_full(tracer, false);
     uint32_t at = kept;

@@ -2,7 +2,7 @@
 /* Blocks and timed scopes. */
 #include "tracer_internal.h"
 
-#define BLOCK_INDEX_AT 8u /* of the bundled input index in a BLOCK record */
+#define BLOCK_INDEX_AT 8u /* offset of the bundled input index in a BLOCK record */
 
 void etd_tracer_init(etd_tracer *tracer, void *buffer, uint32_t size, etd_ticks_fn ticks) {
     if (tracer == NULL) {
@@ -50,7 +50,7 @@ void etd_create_event_block(etd_tracer *tracer, const char *name) {
     }
     if (!etd_append_block(tracer, etd_intern(tracer, name))) {
         tracer->dropped_blocks++;
-        tracer->block_offset = ETD_LOST_BLOCK; /* the block before is no longer the current one */
+        tracer->block_offset = ETD_LOST_BLOCK; /* the previous block is no longer current */
     }
 }
 

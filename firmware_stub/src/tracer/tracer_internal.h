@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the tracer's files share: space in the log, and what every event begins with. */
+/* Shared by the tracer's sources: appending to the log, and starting events. */
 #ifndef ETD_TRACER_INTERNAL_H
 #define ETD_TRACER_INTERNAL_H
 
@@ -8,88 +8,90 @@
 #include "etd_bytes.h"
 #include "etd_tracer.h"
 
-/* For what nearly every event passes through: a call would cost as much as its work. */
+/* For code that almost every event runs. A function call would cost as much as the work itself. */
 #define ETD_INLINE static inline __attribute__((always_inline))
 
-/* block_offset when there is no current block, or none with a record: it did not fit. */
+/* Values of block_offset: no current block, and a current block whose record did not fit. */
 #define ETD_NO_BLOCK UINT32_MAX
 #define ETD_LOST_BLOCK (UINT32_MAX - 1u)
 
-/* first_run when no block has ended. */
+/* Value of first_run: no block has ended yet. */
 #define ETD_NO_RUN UINT32_MAX
 
-/* What a DELEGATE record says. */
+/* Contents of a DELEGATE record. */
 typedef struct {
-    etd_name name; /* the string id */
+    etd_name name; /* string id */
     int32_t id;
     const void *metadata; /* NULL for none */
     uint32_t length;
 } etd_delegate_prefix;
 
-/* Where an event belongs. */
+/* Position of an event in the program. */
 typedef struct {
     int32_t chain;
     uint32_t handle;
-    const etd_delegate_prefix *delegate; /* NULL when no delegate logged it */
+    const etd_delegate_prefix *delegate; /* NULL if no delegate logged it */
 } etd_context;
 
-/* etd_event.choice */
+/* Values of etd_event.choice. */
 enum {
     ETD_KEEP,
     ETD_BELOW_LEVEL,
     ETD_FILTERED,
 };
 
-/* Whether to log an event, as etd_event.choice. */
+/* Returns the ETD_* choice for an event. */
 uint8_t etd_choose(const etd_tracer *tracer, etd_name name, const char *text, int32_t id, int32_t chain);
 
-/* Whether the filter lets something of that name or id pass. */
+/* Returns true if the filter includes the name or id. */
 bool etd_passes_filter(const etd_tracer *tracer, etd_name name, const char *text, int32_t id);
 
-/* Length of a name as the log keeps it. */
+/* Returns the length of a name in the log, in bytes. */
 uint32_t etd_name_length(const char *name);
 
-/* The entry of an interned name in the log: its length, then its bytes. */
+/* Returns the log entry of an interned name: its length, then its bytes. */
 const uint8_t *etd_name_entry(const etd_tracer *tracer, etd_name name);
 
-/* Appends a BLOCK record and makes it the current block; false when it does not fit. */
+/* Appends a BLOCK record and makes it the current block. Returns false if it does not fit. */
 bool etd_append_block(etd_tracer *tracer, etd_name name);
 
-/* Drops the oldest runs, until there is room for one as large as any so far. */
+/* Drops the oldest runs until there is room for one as large as the largest so far. */
 void etd_make_room(etd_tracer *tracer);
 
-/* Space for `count` records, or NULL: then the log is full from now on, even for what would still fit. */
+/* Returns space for `count` records, or NULL if it does not fit. The log is then full, even for smaller
+ * items. */
 uint8_t *etd_append(etd_tracer *tracer, uint32_t count);
 
-/* A full log takes nothing more. Also keeps record_limit true, when names have taken space. */
+/* Marks the log as full or not. Also updates record_limit after names have taken space. */
 void etd_set_full(etd_tracer *tracer, bool full);
 
-/* Appends the prefixes that the context needs and makes room for `count` records of the event itself, all
- * or nothing. Returns their place, or NULL. Chain and handle that a prefix states become 0 in the context. */
+/* Appends the prefixes that the context needs and reserves `count` records for the event itself, or nothing
+ * at all. Returns the reserved space, or NULL. Sets a chain and handle that moved to a prefix to 0 in the
+ * context. */
 uint8_t *etd_append_event(etd_tracer *tracer, etd_context *context, uint32_t count);
 
 /* Appends a PROFILE record with its prefixes, if the event was chosen. */
 void etd_append_profile(etd_tracer *tracer, const etd_event *event, const etd_delegate_prefix *delegate,
                         uint32_t clock, uint32_t end);
 
-/* A record with its prefixes; those that are not there are NULL. */
+/* A record with its prefixes, which are NULL if absent. */
 typedef struct {
     const uint8_t *wide;
     const uint8_t *delegate;
     const uint8_t *record;
 } etd_item;
 
-/* Reads the item at record `number`; returns the number of the record behind it. */
+/* Reads the item at record `number`. Returns the number of the next record. */
 uint32_t etd_read_item(const etd_tracer *tracer, uint32_t number, etd_item *item);
 
-/* Takes note of the end of an event, and of all that started within it. */
+/* Closes the scope of an event and of all events started inside it. */
 static inline void etd_close_scope(etd_tracer *tracer, const etd_event *event) {
     if (event->depth < tracer->open_count) {
         tracer->open_count = event->depth;
     }
 }
 
-/* First word of a record: kind, one byte, and a 16-bit field. */
+/* Returns the first word of a record: kind, one byte, and a 16-bit field. */
 static inline uint32_t etd_head(uint32_t kind, uint32_t byte, uint32_t field) {
     return kind | byte << 8 | field << 16;
 }
@@ -102,22 +104,22 @@ static inline void etd_put_record(uint8_t *at, uint32_t word0, uint32_t word1, u
     etd_put_u32(at + 12, word3);
 }
 
-/* Records that `size` bytes fill, the last one padded. */
+/* Returns the number of records for `size` bytes. */
 static inline uint32_t etd_records_of(uint32_t size) {
     return size / ETD_LOG_RECORD_SIZE + (size % ETD_LOG_RECORD_SIZE != 0);
 }
 
-/* Whether a record has room for both. */
+/* Returns true if chain and handle fit into a record. */
 ETD_INLINE bool etd_is_narrow(int32_t chain, uint32_t handle) {
     return chain == (int16_t)chain && handle == (uint16_t)handle;
 }
 
-/* Whether an event is kept, and needs no prefix for where it belongs. */
+/* Returns true if the event is logged and needs no WIDE prefix. */
 ETD_INLINE bool etd_is_plain(const etd_event *event) {
     return etd_is_narrow(event->chain, event->handle) && event->choice == ETD_KEEP;
 }
 
-/* Opens a scope that has no name yet. What is nested too deep replaces the innermost. */
+/* Opens a scope without a name. A scope nested too deeply replaces the innermost one. */
 ETD_INLINE etd_open_scope *etd_enter_scope(etd_tracer *tracer, int32_t id, int32_t chain, uint32_t handle) {
     if (chain == ETD_UNSET_CHAIN) {
         chain = tracer->chain;
@@ -141,19 +143,19 @@ ETD_INLINE etd_open_scope *etd_enter_scope(etd_tracer *tracer, int32_t id, int32
     return scope;
 }
 
-/* Starts the event of an open scope. Its name, which may also be given as text, and its integer delegate id
- * decide whether it is kept. */
+/* Starts the event of an open scope. Name (also as text, if given) and integer delegate id decide whether it
+ * is logged. */
 ETD_INLINE etd_event etd_start_event(etd_tracer *tracer, etd_open_scope *scope, etd_name name,
                                      const char *text) {
     scope->event.name = name;
     if (tracer->selective) {
         scope->event.choice = etd_choose(tracer, name, text, scope->id, scope->event.chain);
     }
-    scope->event.start = tracer->ticks(); /* last, so that the event does not contain its own start */
+    scope->event.start = tracer->ticks(); /* last, so that the event does not include its own start */
     return scope->event;
 }
 
-/* A name is remembered in one of two places, which its pointer decides. */
+/* A name is cached in one of two places, chosen by its pointer. */
 ETD_INLINE uint32_t etd_hash(const char *name) {
     return (uint32_t)(uintptr_t)name * 0x9E3779B1u;
 }
@@ -162,8 +164,8 @@ ETD_INLINE etd_recent_name *etd_first_place(etd_tracer *tracer, uint32_t hash) {
     return &tracer->recent[hash >> (32u - ETD_RECENT_BITS)];
 }
 
-/* Whether the name is the one remembered there. Most names are literals, so that the same pointer comes again
- * and again; what it points to may have changed all the same. */
+/* Returns true if the cache entry holds this name. Most names are string literals, so the same pointer
+ * returns often. The text is compared as well, because it may have changed. */
 ETD_INLINE bool etd_recall(const etd_tracer *tracer, const etd_recent_name *recent, const char *name) {
     if (recent->from_end == 0) {
         return false;
@@ -174,10 +176,10 @@ ETD_INLINE bool etd_recall(const etd_tracer *tracer, const etd_recent_name *rece
            (name[length] == '\0' || length == ETD_LOG_MAX_NAME);
 }
 
-/* Finds or adds a name that does not stand in its first place. */
+/* Finds a name that is not in its first cache place, or adds it. */
 etd_name etd_find_name(etd_tracer *tracer, const char *name);
 
-/* etd_intern for a tracer that is there. */
+/* etd_intern for a tracer that is not NULL. */
 ETD_INLINE etd_name etd_intern_quickly(etd_tracer *tracer, const char *name) {
     if (name == NULL) {
         return ETD_LOG_NO_NAME;
@@ -186,7 +188,7 @@ ETD_INLINE etd_name etd_intern_quickly(etd_tracer *tracer, const char *name) {
     return etd_recall(tracer, place, name) ? place->name : etd_find_name(tracer, name);
 }
 
-/* Records of a logged tensor. */
+/* Returns the number of records of a logged tensor. */
 static inline uint32_t etd_tensor_records(uint32_t ndim) {
     return 1u + etd_records_of(8u * ndim);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Values that instructions computed: what they are in the log, the bytes of tensors in the debug buffer. */
+/* Logged values: descriptions in the log, tensor data in the debug buffer. */
 #include "tracer_internal.h"
 
 void etd_set_debug_level(etd_tracer *tracer, etd_debug_level level) {
@@ -33,7 +33,7 @@ static uint32_t tensor_count(const etd_logged_value *value) {
     return is_list(value) ? value->as.list.count : (uint32_t)(value->kind == ETD_LOG_VALUE_TENSOR);
 }
 
-/* The tensor itself, or one that is described in *room. */
+/* Returns the tensor at `index`: the value itself, or an element of its list, which is stored in *room. */
 static const etd_logged_tensor *tensor_of(const etd_logged_value *value, uint32_t index,
                                           etd_logged_tensor *room) {
     if (!is_list(value)) {
@@ -43,7 +43,7 @@ static const etd_logged_tensor *tensor_of(const etd_logged_value *value, uint32_
     return room;
 }
 
-/* Records behind the VALUE record; anything above UINT16_MAX stands for too many. */
+/* Returns the number of records after the VALUE record; above UINT16_MAX means too many. */
 static uint32_t content_size(const etd_logged_value *value) {
     if (value->kind == ETD_LOG_VALUE_NONE) {
         return 0;
@@ -60,7 +60,8 @@ static uint32_t content_size(const etd_logged_value *value) {
     return size;
 }
 
-/* Keeps a tensor's bytes; returns where, or ETD_LOG_NO_OFFSET when there are none, or no room. */
+/* Copies a tensor's data to the debug buffer. Returns its offset, or ETD_LOG_NO_OFFSET if there is no data or
+ * no room. */
 static uint32_t store(etd_tracer *tracer, const etd_logged_tensor *tensor) {
     uint32_t mask = ETD_LOG_PAYLOAD_ALIGNMENT - 1u;
     uint32_t offset = (tracer->debug_used + mask) & ~mask;
@@ -74,7 +75,7 @@ static uint32_t store(etd_tracer *tracer, const etd_logged_tensor *tensor) {
     return offset;
 }
 
-/* Returns the place behind the tensor's records; *lost when its bytes are not kept. */
+/* Writes a tensor's records and returns the position after them. Sets *lost if the data were not stored. */
 static uint8_t *put_tensor(etd_tracer *tracer, uint8_t *at, const etd_logged_tensor *tensor, bool *lost) {
     uint32_t offset = store(tracer, tensor);
     uint32_t size = 4u * tensor->ndim;

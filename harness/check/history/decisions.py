@@ -39,20 +39,20 @@ def series_of(metric: Metric) -> Metric:
     return replace(metric, statistic="") if metric.kind == "operator" else metric
 
 
-def decisions_for(decisions: Iterable[Decision], judged: Provenance) -> dict[Metric, Decision]:
+def decisions_for(decisions: Iterable[Decision], tested: Provenance) -> dict[Metric, Decision]:
     """Return the decisions that count for a result, by series: the newest of each.
 
     Decisions about levels that began after the result do not count for it.
 
     Args:
         decisions: Decisions in the order in which they were made.
-        judged: The result.
+        tested: The result.
     """
-    began = microseconds(judged.started_utc)
+    began = microseconds(tested.started_utc)
     return {
         decision.metric: decision
         for decision in decisions
-        if decision.unit == judged.unit and microseconds(decision.since_utc) <= began
+        if decision.unit == tested.unit and microseconds(decision.since_utc) <= began
     }
 
 
@@ -72,7 +72,7 @@ class UsedResults(NamedTuple):
 
 def used_results(
     decision: Decision | None,
-    judged: Provenance,
+    tested: Provenance,
     earlier: Sequence[Provenance],
     values: Floats,
     failed: Bools,
@@ -87,7 +87,7 @@ def used_results(
 
     Args:
         decision: The decision about the series; None for no decision.
-        judged: A result of the evaluated night.
+        tested: A result of the evaluated night.
         earlier: Earlier results of its unit, oldest first.
         values: The values, shape (n,).
         failed: Whether the verdict of each failed, shape (n,).
@@ -101,7 +101,7 @@ def used_results(
     starts = np.array([microseconds(result.started_utc) for result in earlier], np.int64)
     after = starts >= microseconds(decision.since_utc)
     before = ~after & ~failed
-    if not decision.holds_on(moment(judged.started_utc).date()):
+    if not decision.holds_on(moment(tested.started_utc).date()):
         return UsedResults(before, _newest(before), no_shift) if rolling else unchanged
     level = after & (~failed | (starts <= microseconds(decision.at_utc)))
     # The first night at an accepted level has nothing else to be compared with.
@@ -112,45 +112,45 @@ def used_results(
 
 
 def with_decisions(
-    comparison: HistoryComparison, history: History, judged: Sequence[Provenance]
+    comparison: HistoryComparison, history: History, tested: Sequence[Provenance]
 ) -> HistoryComparison:
     """Add the decisions that count to the numbers of a comparison, and mark undecided steps.
 
     Args:
         comparison: The comparison.
         history: Its history.
-        judged: The results that were compared.
+        tested: The results that were compared.
     """
     numbers = tuple(
         _with_decision(number, history, result)
         for number in comparison.numbers
-        for result in [next(item for item in judged if item.unit == number.board_unit)]
+        for result in [next(item for item in tested if item.unit == number.board_unit)]
     )
     return replace(comparison, numbers=numbers)
 
 
-def _with_decision(number: Compared, history: History, judged: Provenance) -> Compared:
-    decision = decisions_for(history.decisions, judged).get(series_of(number.metric))
+def _with_decision(number: Compared, history: History, tested: Provenance) -> Compared:
+    decision = decisions_for(history.decisions, tested).get(series_of(number.metric))
     if decision is None:
-        return replace(number, steps=_with_undecided(number.steps, history, judged.unit))
-    holds = decision.holds_on(moment(judged.started_utc).date())
+        return replace(number, steps=_with_undecided(number.steps, history, tested.unit))
+    holds = decision.holds_on(moment(tested.started_utc).date())
     at = microseconds(decision.at_utc)
     if holds:
         later = [step for step in number.steps if microseconds(step.first_bad_utc) > at]
-        steps = _with_undecided(later, history, judged.unit)
+        steps = _with_undecided(later, history, tested.unit)
     else:
         steps = number.steps
     number = replace(number, steps=steps, decision=decision, decision_holds=holds)
     if not holds and number.judgement == "appeared":
         reason = f"its baseline before {decision.since_utc} is not in the history any more"
         return replace(number, judgement="too little", reason=reason)
-    alone = holds and not _has_level(decision, history, judged)
+    alone = holds and not _has_level(decision, history, tested)
     if alone and number.judgement == "regression":
         return replace(number, judgement="same")
     return number
 
 
-def _has_level(decision: Decision, history: History, judged: Provenance) -> bool:
+def _has_level(decision: Decision, history: History, tested: Provenance) -> bool:
     """Return whether the history has results of other nights at the level of a decision."""
     since = microseconds(decision.since_utc)
     others = {
@@ -158,7 +158,7 @@ def _has_level(decision: Decision, history: History, judged: Provenance) -> bool
         for index, result in enumerate(history.results)
         if result.unit == decision.unit
         and microseconds(result.started_utc) >= since
-        and repeat_key(result) != repeat_key(judged)
+        and repeat_key(result) != repeat_key(tested)
     }
     return any(
         place in others

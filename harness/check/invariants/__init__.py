@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from harness.check.invariants.arenas import memory_checks
+from harness.check.invariants.arenas import memory_checks, stack_checks
 from harness.check.invariants.clocks import clock_checks, order_checks, untimed_check
-from harness.check.invariants.completion import completion_checks, measured_checks
+from harness.check.invariants.completion import completion_checks, logged_checks, measured_checks
 from harness.check.invariants.nesting import nesting_checks
 from harness.check.invariants.outputs import output_checks
 from harness.check.invariants.precision import precision_checks
+from harness.check.invariants.program import program_checks
 from harness.check.invariants.sameness import sameness_checks
 from harness.check.subject import Subject
 from harness.errors import FormatError
@@ -29,6 +30,9 @@ OTHER_INVARIANTS: Final[tuple[Invariant, ...]] = (
     output_checks,
     completion_checks,
     measured_checks,
+    program_checks,
+    logged_checks,
+    stack_checks,
 )
 
 

@@ -1,7 +1,10 @@
-"""Checks allocations: they fit their memory, do not overlap, and are freed (I06 to I09)."""
+"""Checks memory: allocations fit, do not overlap and are freed (I06 to I09), allocators have their
+planned size and do not grow (I16, I17), and stacks do not overflow (I18).
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -17,6 +20,9 @@ from harness.records.verdict import Check, check
 TEMPORARY: Final = "temporary"
 """The allocator whose memory lasts for one execution. All other allocators hold their memory as
 long as the method is loaded."""
+
+_KEPT: Final = re.compile(r"method|unplanned|planned_\d+")
+"""Allocators that hold the method and its tensors from loading on."""
 
 
 def memory_checks(subject: Subject) -> Iterator[Check]:
@@ -39,13 +45,20 @@ def memory_checks(subject: Subject) -> Iterator[Check]:
         )
     if not order_known(subject.trace.losses):
         return
+    if used and not subject.trace.filtered_events:
+        unused = [item for item in subject.memory.allocators if not len(item.rows)]
+        yield from (_planned(item) for item in unused if item.planned)
     for item in followed:
         yield _rows(
             *("I08", "every free matches an allocation", item, item.unmatched),
             *(subject.trace, "frees match no live allocation"),
         )
-        if item.allocator.label == TEMPORARY and (subject.trace.size[item.rows] < 0).any():
+        if item.allocator.label == TEMPORARY and _is_freed(subject.trace, item):
             yield _all_freed(subject, item)
+        if item.allocator.label in subject.planned:
+            yield _planned(item)
+        if _KEPT.fullmatch(item.allocator.label) and subject.planned:
+            yield from _no_growth(subject, item)
 
 
 def _within(subject: Subject, item: AllocatorMemory) -> Iterator[Check]:
@@ -126,6 +139,77 @@ def _all_freed(subject: Subject, item: AllocatorMemory) -> Check:
         passed=not len(kept),
         reason=reason,
     )
+
+
+def _is_freed(trace: Trace, item: AllocatorMemory) -> bool:
+    """Return whether the tracer logs frees: it did, or it logs offsets, which ETDump does not."""
+    return bool((trace.size[item.rows] < 0).any() or (trace.offset[item.rows] >= 0).all())
+
+
+def _planned(item: AllocatorMemory) -> Check:
+    """Compare the allocated bytes of an allocator with its plan."""
+    planned = item.planned or 0
+    taken = int(item.live[-1]) if len(item.live) else 0
+    relation = "as planned" if taken == planned else f"but {planned:,} bytes are planned"
+    return check(
+        "I16",
+        rule="planned memory has its planned size",
+        subject=_name(item),
+        measured=float(taken),
+        limit=float(planned),
+        unit="bytes",
+        passed=taken == planned,
+        reason=f"{taken:,} bytes are allocated, {relation}",
+    )
+
+
+def _no_growth(subject: Subject, item: AllocatorMemory) -> Iterator[Check]:
+    """Check that as many bytes are live after each execution as before it.
+
+    The cold execution is skipped: it may allocate what all executions need.
+    """
+    numbers = block_numbers(subject.trace)[item.rows]
+    change = np.diff(item.live, prepend=0)
+    warm = [run.order for run in subject.runs if run.executes and not run.cold]
+    if not warm:
+        return
+    grown = {order: int(change[numbers == order].sum()) for order in set(numbers.tolist())}
+    grown = {order: size for order, size in grown.items() if size and order in warm}
+    reason = f"its size is the same after {len(warm):,} warm executions"
+    if grown:
+        first = min(grown)
+        reason = (
+            f"it changes by {grown[first]:,} bytes in block {first}; {len(grown):,} of "
+            f"{len(warm):,} warm executions change it"
+        )
+    yield check(
+        "I17",
+        rule="executions keep no memory of the method",
+        subject=_name(item),
+        measured=float(sum(grown.values())),
+        limit=0.0,
+        unit="bytes",
+        passed=not grown,
+        reason=reason,
+    )
+
+
+def stack_checks(subject: Subject) -> Iterator[Check]:
+    """Check that no stack was used up to its end, or beyond it."""
+    for stack in subject.trace.stacks:
+        if not stack.used or not stack.size:
+            continue
+        relation = "the stack may have overflowed" if stack.overflowed else "of the stack were used"
+        yield check(
+            "I18",
+            rule="stacks stay within their size",
+            subject=f"stack of tracer {stack.tracer}",
+            measured=float(stack.used),
+            limit=float(stack.size),
+            unit="bytes",
+            passed=not stack.overflowed,
+            reason=f"{stack.used:,} of {stack.size:,} bytes: {relation}",
+        )
 
 
 def _name(item: AllocatorMemory) -> str:

@@ -1,11 +1,14 @@
-"""Checks that all requested executions completed (I12), and that one was measured (I13)."""
+"""Checks that executions completed (I12), were measured (I13) and are all in the log (I15)."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from harness.analyze.blocks import executions
+from harness.check.invariants.scopes import named, order_known
 from harness.check.subject import Subject
+from harness.records.trace import EXECUTION
 from harness.records.verdict import Check, check
 
 
@@ -36,6 +39,40 @@ def measured_checks(subject: Subject) -> Iterator[Check]:
         count = len(subject.trace)
         content = f"{count:,} events, but no execution of a method" if count else "no events"
         yield _unmeasured("trace", f"nothing was measured: the trace has {content}")
+
+
+def logged_checks(subject: Subject) -> Iterator[Check]:
+    """Compare the executions in the log with the completed ones.
+
+    Blocks that the device dropped for newer ones count as executions if all others are. The log may
+    have more than the completed executions if fewer completed than were requested: the host did not
+    hear of the end of all. Yields nothing if other events
+    are missing, or if a filter left out the events of executions.
+    """
+    trace, completed = subject.trace, subject.runs_completed
+    if completed is None or not order_known(trace.losses) or not len(trace):
+        return
+    if trace.filtered_events and not named(trace, EXECUTION).any():
+        return
+    # Several cores may log the same executions, or one of them all.
+    tracers = Counter(run.tracer for run in subject.runs if run.executes)
+    logged = max(tracers.values(), default=0)
+    dropped = trace.losses.runs
+    unheard = completed < (subject.runs_requested or 0)
+    # A device whose blocks behind the first are all executions drops no others.
+    alike = all(run.executes for run in subject.runs if run.order and run.events)
+    least = logged + dropped if alike else logged
+    passed = completed <= logged + dropped and (unheard or least <= completed)
+    also = f" and {dropped:,} dropped blocks" if dropped else ""
+    yield check(
+        "I15",
+        rule="all completed executions are in the log",
+        subject="executions",
+        measured=float(logged),
+        unit="executions",
+        passed=passed,
+        reason=f"the log has {logged:,}{also} of {completed:,} completed executions",
+    )
 
 
 def nothing_checked() -> Check:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
-from harness.analyze.blocks import BlockRun, runs
+import numpy as np
+
+from harness.analyze.blocks import BlockRun, equal_rows, runs
 from harness.check.invariants.scopes import order_known
 from harness.check.subject import Subject
+from harness.records.trace import Kind, Trace
 from harness.records.verdict import Check, check
 
 STREAMING: Final = ("Link::stream",)
@@ -27,18 +31,43 @@ def sameness_checks(subject: Subject) -> Iterator[Check]:
     for run in runs(subject.trace, without=STREAMING):
         if run.executes and not run.cold:
             alike[run.tracer, run.name].append(run)
+    values = _values(subject.trace)
     for (tracer, name), group in alike.items():
         if len(group) > 1:
-            yield _same(tracer, name, group, one_method=subject.runs_requested is not None)
+            logged = [(run.signature, values[run.order]) for run in group]
+            one_method = subject.runs_requested is not None
+            yield _same(tracer, name, group, logged, one_method=one_method)
 
 
-def _same(tracer: int, name: str, group: list[BlockRun], *, one_method: bool) -> Check:
-    counts = Counter(run.signature for run in group)
+def _values(trace: Trace) -> list[bytes]:
+    """Return what is logged of values in each block: their instructions and types, as bytes.
+
+    Empty if values were dropped: the log then does not say which.
+    """
+    rows = np.flatnonzero(trace.kind == Kind.DEBUG)
+    if not len(rows) or trace.losses.values:
+        return [b""] * len(trace.blocks)
+    types = np.array([value.type for value in trace.debug_values] + [-1])[trace.debug[rows]]
+    codes = equal_rows([trace.chain[rows], trace.instruction[rows], types])
+    bounds = np.searchsorted(rows, [block.first for block in trace.blocks] + [len(trace)])
+    return [codes[first:behind].tobytes() for first, behind in pairwise(bounds.tolist())]
+
+
+def _same(
+    tracer: int,
+    name: str,
+    group: list[BlockRun],
+    logged: list[tuple[int, bytes]],
+    *,
+    one_method: bool,
+) -> Check:
+    counts = Counter(logged)
     (usual, often), *others = counts.most_common()
-    different = next((run for run in group if run.signature != usual), None)
+    pairs = list(zip(group, logged, strict=True))
+    different = next((run for run, events in pairs if events != usual), None)
     reason = f"{len(group):,} warm executions logged the same events"
     if different is not None:
-        like = next(run for run in group if run.signature == usual)
+        like = next(run for run, events in pairs if events == usual)
         reason = (
             f"{len(group) - often:,} of {len(group):,} warm executions differ from the others, in "
             f"{len(others):,} ways; the first is block {different.order} with "

@@ -44,10 +44,10 @@ def scopes_of(subject: Subject) -> Scopes:
     own, block = own_scopes(trace), block_numbers(trace)
     rows = np.flatnonzero(own & (trace.chain != -1))
     instruction = equal_rows([block, trace.chain, trace.instruction])
-    wrapper = own & _named(trace, *WRAPPERS)
+    wrapper = own & named(trace, *WRAPPERS)
     of_instruction = next_row(instruction, wrapper, rows)
     of_instruction[wrapper[rows]] = -1
-    of_execution = next_row(block, own & _named(trace, EXECUTION), rows)
+    of_execution = next_row(block, own & named(trace, EXECUTION), rows)
     end = tree.start + tree.total.astype(np.int64)
     return Scopes(rows, block[rows], (of_instruction, of_execution), tree.start, end)
 
@@ -59,7 +59,8 @@ def own_scopes(trace: Trace) -> _Bools:
 
 def order_known(losses: Losses) -> bool:
     """Return whether no events are missing, so that neighbors in the log followed each other."""
-    return not (losses.events or losses.blocks or losses.chunks or losses.damaged)
+    # A chunk is missing only with its records; its number alone is no reason to check nothing.
+    return not (losses.events or losses.blocks or losses.records or losses.damaged)
 
 
 def describe(trace: Trace, row: int) -> str:
@@ -69,6 +70,7 @@ def describe(trace: Trace, row: int) -> str:
     return f"{name} (instruction {trace.instruction[row]}, block {block})"
 
 
-def _named(trace: Trace, *names: str) -> _Bools:
+def named(trace: Trace, *names: str) -> _Bools:
+    """Return True for events with one of these names, shape (n,)."""
     numbers = [index for index, name in enumerate(trace.names) if name in names]
     return np.isin(trace.name, numbers)

@@ -56,7 +56,7 @@ def _loss_checks(allowed: LossLimit, subject: Subject, cite: Cite) -> Iterator[C
         yield loss("values", "dropped values", losses.values, "values")
     if allowed.runs is not None:
         yield loss("runs", "dropped runs", losses.runs, "runs")
-    if losses.chunks:
+    if losses.chunks or losses.records:
         yield loss("records", "missing records", losses.records, "records")
     if losses.damaged:
         yield loss("damaged", "damaged events", losses.damaged, "events")

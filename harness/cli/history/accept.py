@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from harness.cli.command import PanelCommand
 from harness.cli.history.change import ChangeOptions, change_options, record_decision
 from harness.cli.history.options import history_option
-from harness.cli.options import output_options
+from harness.cli.options import PanelCommand, output_options
 from harness.cli.output import OutputOptions
 
 

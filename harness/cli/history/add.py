@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from harness.cli.command import PanelCommand
 from harness.cli.history.options import history_option, opened
-from harness.cli.options import FilePath, output_options
+from harness.cli.options import FilePath, PanelCommand, output_options
 from harness.cli.output import OutputOptions
 
 
@@ -30,7 +29,7 @@ def command(paths: tuple[Path, ...], url: str | None, output: OutputOptions) -> 
         for done, directory in enumerate(directories):
             stages("adding", done, len(directories))
             found.append(add_directory(store, directory))
-        place = store.location
+        location = store.location
     if output.json:
         from harness.report.history import added_document
 
@@ -38,5 +37,5 @@ def command(paths: tuple[Path, ...], url: str | None, output: OutputOptions) -> 
     else:
         from harness.report.history import print_added
 
-        print_added(output.console(), found, place, detailed=output.verbosity > 0)
+        print_added(output.console(), found, location, detailed=output.verbosity > 0)
     return 2 if any(item.state == "refused" for item in found) else 0

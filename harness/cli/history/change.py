@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.cli.command import SELECTION, option, panel
 from harness.cli.completers import complete_boards, complete_models, complete_units
 from harness.cli.history.options import opened, settings_option
-from harness.cli.options import with_options
+from harness.cli.options import SELECTION, option, panel, with_options
 from harness.cli.output import OutputOptions
 from harness.errors import UsageError
 

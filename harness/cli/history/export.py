@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.command import OUTPUT, PanelCommand, option, panel
 from harness.cli.history.options import history_option, opened, selection_options
-from harness.cli.options import FilePath, output_options
+from harness.cli.options import OUTPUT, FilePath, PanelCommand, option, output_options, panel
 from harness.cli.output import OutputOptions
 from harness.errors import UsageError
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from harness.cli.command import PanelCommand
 from harness.cli.history.options import history_option, opened
-from harness.cli.options import output_options
+from harness.cli.options import PanelCommand, output_options
 from harness.cli.output import OutputOptions
 
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.cli.command import SELECTION, option, panel
 from harness.cli.completers import complete_boards, complete_models, complete_units
-from harness.cli.options import absolute_history, with_options
+from harness.cli.options import SELECTION, absolute_history, option, panel, with_options
 
 if TYPE_CHECKING:
     from harness.history.store import Store
@@ -17,19 +16,18 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def history_option(function: _F) -> _F:
-    """Add ``--history``, passed as the text ``url``, or None for the default history."""
-    return panel(
-        SELECTION,
-        option(
-            "--history",
-            "url",
-            callback=absolute_history,
-            metavar="URL",
-            help="History: an SQLite file or postgresql:// URL.  [default: $ETHARNESS_HISTORY, or "
-            ".etharness/history.sqlite near the project]",
-        ),
-    )(function)
+history_option = panel(
+    SELECTION,
+    option(
+        "--history",
+        "url",
+        callback=absolute_history,
+        metavar="URL",
+        help="History: an SQLite file or postgresql:// URL.  [default: $ETHARNESS_HISTORY, or "
+        ".etharness/history.sqlite near the project]",
+    ),
+)
+"""``--history``, passed as the text ``url``, or None for the default history."""
 
 
 settings_option = option(

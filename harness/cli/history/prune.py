@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.command import PanelCommand, option, panel
 from harness.cli.history.options import history_option, opened, selection_options
-from harness.cli.options import output_options
+from harness.cli.options import PanelCommand, option, output_options, panel
 from harness.cli.output import OutputOptions
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ import click
 
 from harness.analyze.compare import EXECUTIONS, Executions
 from harness.check.history.measure import TIME_STATISTICS
-from harness.cli.command import SELECTION, PanelCommand, option, panel
 from harness.cli.completers import complete_boards, complete_models, complete_units
 from harness.cli.history.options import history_option, opened, settings_option
-from harness.cli.options import baseline_of, output_options
+from harness.cli.options import SELECTION, PanelCommand, baseline_of, option, output_options, panel
 from harness.cli.output import OutputOptions
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.command import PanelCommand, option, panel
 from harness.cli.completers import complete_units
-from harness.cli.options import FilePath, output_options, units_option
+from harness.cli.options import FilePath, PanelCommand, option, output_options, panel, units_option
 from harness.cli.output import OutputOptions
 
 if TYPE_CHECKING:
@@ -62,7 +61,8 @@ def command(
     --line and --rates upload their own model.
     """
     from harness.config.unit import find_unit, load_units
-    from harness.lab.health import examine, heal
+    from harness.lab.health import examine
+    from harness.lab.repair import heal
 
     def ask(unit: Unit) -> Health:
         return examine(unit, goodput=line, rates=rates, image=image)

@@ -8,9 +8,8 @@ from typing import Any
 
 import click
 
-from harness.cli.command import PanelCommand, option, panel
 from harness.cli.completers import complete_units
-from harness.cli.options import output_options, units_option
+from harness.cli.options import PanelCommand, option, output_options, panel, units_option
 from harness.cli.output import OutputOptions
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -53,7 +52,7 @@ def command(
     this host can use the units; others need the printed token in $ETHARNESS_LEASE.
     """
     from harness.config.unit import find_unit
-    from harness.lab.leases import lease
+    from harness.lab.units import lease
 
     leased = lease([find_unit(name, units) for name in names], seconds, reason=reason)
     if output.json:

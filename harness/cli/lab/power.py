@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.command import PanelCommand
 from harness.cli.completers import complete_units
-from harness.cli.options import output_options, units_option
+from harness.cli.options import PanelCommand, output_options, units_option
 from harness.cli.output import OutputOptions
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from harness.cli.command import PanelCommand, option
 from harness.cli.completers import complete_units
-from harness.cli.options import output_options, units_option
+from harness.cli.options import PanelCommand, option, output_options, units_option
 from harness.cli.output import OutputOptions
 
 
@@ -23,7 +22,7 @@ def command(names: tuple[str, ...], force: bool, units: Path | None, output: Out
     A process that holds a unit keeps it until it notices the request, or ends.
     """
     from harness.config.unit import find_unit
-    from harness.lab.leases import release
+    from harness.lab.units import release
 
     released = release([find_unit(name, units) for name in names], force=force)
     if output.json:
@@ -36,4 +35,4 @@ def command(names: tuple[str, ...], force: bool, units: Path | None, output: Out
         if not unit.ended:
             show_line(console, f"{unit.unit} was not leased")
         for holder in unit.ended:
-            show_line(console, f"{unit.unit} was held by {holder}")
+            show_line(console, f"{unit.unit}: ended the lease of {holder}")

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.command import PanelCommand
-from harness.cli.options import output_options, units_option
+from harness.cli.options import PanelCommand, output_options, units_option
 from harness.cli.output import OutputOptions
 
 

@@ -37,6 +37,28 @@ _CHECK_COORDINATOR: Final = (
 )
 
 
+# A comment may span lines; it ends where the rest of the pattern matches.
+_PLACE: Final = re.compile(
+    r"""Place\ '(?P<name>[^\n]*)':\n
+    (?:\ \ aliases:\ [^\n]*\n)?
+    (?:\ \ comment:\ (?:(?!\n\ \ created:\ ).)*?\n)?
+    (?:\ \ tags:\ (?P<tags>[^\n]*)\n)?
+    \ \ matches:\n(?:\ \ \ \ [^\n]*\n)*
+    \ \ acquired:\ (?P<acquired>[^\n]*)\n
+    \ \ acquired\ resources:\n(?:\ \ \ \ [^\n]*\n)*
+    (?:\ \ allowed:\ (?P<allowed>[^\n]*)\n)?
+    \ \ created:\ [^\n]*\n
+    \ \ changed:\ (?P<changed>[^\n]*)\n
+    (?:\ \ reservation:\ (?P<reserved>[^\n]*)\n)?""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+_RESOURCE: Final = re.compile(
+    r"^(?:Acquired|Matching) resource '(?P<name>.*)' \(.*\):\n(?P<data>(?:  .*\n)+)", re.MULTILINE
+)
+
+
 class RefusedError(InfrastructureError):
     """The coordinator or the client program refused a request."""
 
@@ -210,28 +232,6 @@ class Client:
             f"labgrid's client failed at `{command}` with exit code {done.code}: "
             f"{last or 'no output'}"
         )
-
-
-# A comment may span lines; it ends where the rest of the pattern matches.
-_PLACE: Final = re.compile(
-    r"""Place\ '(?P<name>[^\n]*)':\n
-    (?:\ \ aliases:\ [^\n]*\n)?
-    (?:\ \ comment:\ (?:(?!\n\ \ created:\ ).)*?\n)?
-    (?:\ \ tags:\ (?P<tags>[^\n]*)\n)?
-    \ \ matches:\n(?:\ \ \ \ [^\n]*\n)*
-    \ \ acquired:\ (?P<acquired>[^\n]*)\n
-    \ \ acquired\ resources:\n(?:\ \ \ \ [^\n]*\n)*
-    (?:\ \ allowed:\ (?P<allowed>[^\n]*)\n)?
-    \ \ created:\ [^\n]*\n
-    \ \ changed:\ (?P<changed>[^\n]*)\n
-    (?:\ \ reservation:\ (?P<reserved>[^\n]*)\n)?""",
-    re.VERBOSE | re.DOTALL,
-)
-
-
-_RESOURCE: Final = re.compile(
-    r"^(?:Acquired|Matching) resource '(?P<name>.*)' \(.*\):\n(?P<data>(?:  .*\n)+)", re.MULTILINE
-)
 
 
 def read_places(text: str) -> list[LabgridPlace]:

@@ -26,6 +26,7 @@ from typing import Final
 import msgspec
 
 from harness.errors import UsageError
+from harness.target.lease.records import own_start, process_start
 
 _MARK: Final = "etharness"
 _OURS: Final = re.compile(
@@ -38,6 +39,10 @@ CLOCKS_DIFFER_S: Final = 60
 """Clock difference between two hosts up to which neither takes a place of the other too early."""
 
 
+VARIABLE: Final = "ETHARNESS_PLACES"
+"""Environment variable: the places that a parent holds for its children, as JSON."""
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """The identity of one acquisition.
@@ -45,7 +50,7 @@ class Identity:
     Attributes:
         node: The host that made it.
         user: The user who made it.
-        pid: The process that holds it; 0 for a lease without a process.
+        pid: The process that holds it.
         started: Start time of that process in clock ticks; distinguishes it from a later process
             with the same pid.
         system: Identifies the boot and pid namespace that the pid belongs to.
@@ -64,14 +69,13 @@ class Identity:
     nonce: str
 
     @classmethod
-    def new(cls, term_s: float, *, outlives_process: bool = False) -> Identity:
+    def new(cls, term_s: float) -> Identity:
         """Return an identity valid for ``term_s`` seconds, at most until this process ends."""
-        pid = 0 if outlives_process else os.getpid()
         return cls(
             node=re.sub(r"[/~\s]", "-", socket.gethostname()) or "host",
             user=re.sub(r"[/\s]", "-", getpass.getuser()) or "user",
-            pid=pid,
-            started=_start_of(pid) or 0,
+            pid=os.getpid(),
+            started=own_start(),
             system=_this_system(),
             since=int(time.time()),
             until=int(time.time() + term_s),
@@ -117,10 +121,10 @@ class Identity:
 
     @property
     def lives(self) -> bool | None:
-        """Whether its process is alive; None without a process, or for one of another system."""
-        if not self.pid or self.system != _this_system():
+        """Whether its process is alive; None for a process of another system."""
+        if self.system != _this_system():
             return None
-        return _start_of(self.pid) == self.started
+        return process_start(self.pid) == self.started
 
     def is_over(self, allowed: Iterable[str]) -> str:
         """Return why the place can be released; "" unless the holder has provably ended."""
@@ -133,24 +137,13 @@ class Identity:
 
     def describe(self, allowed: Iterable[str] = ()) -> str:
         """Return process, user, host and times, for messages."""
-        process = f"process {self.pid} of " if self.pid else ""
         times = f"since {utc(self.since)}, until {utc(self.ends(allowed))}"
-        return f"{process}{self.user} on {self.node}, {times}"
+        return f"process {self.pid} of {self.user} on {self.node}, {times}"
 
 
 def utc(seconds: int) -> str:
     """Format a time in seconds since 1970 as ISO 8601."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(min(seconds, 253_402_300_799)))
-
-
-def _start_of(pid: int) -> int | None:
-    """Return the start time of a process in ticks since boot; None if it is not running."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return None
-    fields = stat.rpartition(b")")[2].split()  # after its name, which may contain any characters
-    return None if fields[0] in b"ZX" else int(fields[19])
 
 
 @cache
@@ -160,16 +153,10 @@ def _this_system() -> str:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
         container = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
-        boot, container = (
-            secrets.token_hex(8),
-            "",
-        )  # not Linux: no process of another run can be checked
+        # Not Linux: no process of another run can be checked.
+        boot, container = secrets.token_hex(8), ""
     parts = (socket.gethostname(), boot, container)
     return blake2b("\0".join(parts).encode(), digest_size=6).hexdigest()
-
-
-VARIABLE: Final = "ETHARNESS_PLACES"
-"""Environment variable: the places that a parent holds for its children, as JSON."""
 
 
 class Inherited(msgspec.Struct, frozen=True):

@@ -215,7 +215,7 @@ def _free_if_over(client: Client, place: LabgridPlace) -> bool:
     over = identity.is_over(place.allowed) if identity is not None else ""
     if identity is None or not over:
         return False
-    _log.warning("releasing place %s, held by %s: %s", place.name, holder_of(place), over)
+    _log.warning("releasing place %s, in use by %s: %s", place.name, holder_of(place), over)
     client.release(place.name, identity)
     return True
 
@@ -263,7 +263,7 @@ def _check_ours(client: Client, name: str, identity: str) -> None:
     now = holders.get(name)
     if now is not None and now.acquired == identity:
         return
-    other = f": it is held by {printable(holder_of(now))}" if now and now.acquired else ""
+    other = f": already in use by {printable(holder_of(now))}" if now and now.acquired else ""
     raise LostPlaceError(
         f"lost labgrid place {name} at the coordinator {client.coordinator}{other}",
         hint="the coordinator restarted, or somebody released the place; others may have used the "
@@ -275,7 +275,7 @@ def _busy(
     client: Client, unit: Unit, places: Sequence[LabgridPlace], timeout_s: float
 ) -> BusyError:
     held = "; ".join(
-        f"{place.name} is held by {printable(holder_of(place))}"
+        f"{place.name} is already in use by {printable(holder_of(place))}"
         if holder_of(place)
         else f"{place.name} was free just now"
         for place in places

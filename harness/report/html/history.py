@@ -18,7 +18,7 @@ from harness.report.changes import ChangeRow, ChangeTable, metric_name, unit_for
 from harness.report.description import RunDescription
 from harness.report.html.curve import SIZE, Curve, Mark, Tick, axis, band, line
 from harness.report.text import Limits, brief, left_out, number
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 
 _COMMIT = 8
 """Characters of a commit in a picture."""
@@ -186,7 +186,7 @@ def _measured(history: History, subject: Subject) -> dict[Metric, Sample]:
     return found
 
 
-def _of_unit(history: History, run: JudgedRun) -> set[int]:
+def _of_unit(history: History, run: EvaluatedRun) -> set[int]:
     """Results of the unit that the run was on; of all where there are none of it."""
     unit = run.result.unit if run.result is not None else ""
     own = {place for place, result in enumerate(history.results) if result.unit == unit}

@@ -20,7 +20,7 @@ from harness.report.html.run import RunView, run_view
 from harness.report.nightly import NightTable, headline, tables
 from harness.report.overview import describe_overview
 from harness.report.text import Limits, brief, left_out
-from harness.runs.judged_run import JudgedRun
+from harness.runs.evaluation import EvaluatedRun
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -121,7 +121,7 @@ def _cut(table: NightTable) -> NightTable:
     return NightTable(table.title, table.headers, rows, table.numbers)
 
 
-def html_report(runs: Sequence[JudgedRun], night: NightDocument | None = None) -> bytes:
+def html_report(runs: Sequence[EvaluatedRun], night: NightDocument | None = None) -> bytes:
     """Return a page about ``runs``; the same bytes for the same runs.
 
     Args:

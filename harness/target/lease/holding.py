@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.errors import BusyError, InfrastructureError
-from harness.files import absolute
-from harness.resources import user_cache
+from harness.files import absolute, user_cache
 from harness.target.lease.records import (
     LeaseClock,
     LeaseHolder,
@@ -209,13 +208,18 @@ def _wait(acquire: _Acquire, keys: Sequence[LockKey], timeout_s: float) -> list[
         waited = time.monotonic() - began
         if waited >= max(timeout_s, _AT_ONCE_S):
             raise BusyError(
-                f"{key.name} was not free within {timeout_s:g} s: it is held by {busy.description}",
-                hint="wait for the holder, or end it: a process's lease ends with the process",
+                f"{key.name} was not free within {timeout_s:g} s: already in use by "
+                f"{busy.description}",
+                hint="wait until it is free, or end that process; "
+                "`etharness lab release --force UNIT` ends the lease of a unit",
             )
         if waited >= _AT_ONCE_S and not announced:
             announced = True
             _log.warning(
-                "waiting up to %g s for %s, held by %s", timeout_s, key.name, busy.description
+                "waiting up to %g s for %s, already in use by %s",
+                timeout_s,
+                key.name,
+                busy.description,
             )
         # A random interval, so that two processes that keep backing off get out of step.
         time.sleep(random.uniform(0.5, 1) * (_POLL_S if announced else _AT_ONCE_S / 5))

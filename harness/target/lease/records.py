@@ -27,8 +27,16 @@ from harness.files import NotRegularFileError, read_regular
 from harness.link.ports import port_identity
 from harness.target.lease.flock import share_permissions, warn_not_regular
 from harness.target.ports import list_ports
+from harness.target.process_group import read_process
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+_MOST_BYTES: Final = 1 << 16
+"""Size limit of a record file. Real records have a few hundred bytes; longer files are damaged."""
+
+
+_T = TypeVar("_T")
 
 
 class Instant(msgspec.Struct, frozen=True):
@@ -94,14 +102,8 @@ def host_name() -> str:
 
 def process_start(pid: int) -> int | None:
     """Return when a process of this host started, in kernel ticks; None if it is not running."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return None
-    # The second field is the program name, which may contain spaces and parentheses.
-    fields = stat.rpartition(b")")[2].split()
-    dead = fields[:1] == [b"Z"]
-    return None if dead or len(fields) < 20 else int(fields[19])
+    process = read_process(pid)
+    return process.started if process is not None and process.is_living else None
 
 
 def is_alive(host: str, pid: int, started: int) -> bool | None:
@@ -156,10 +158,6 @@ def _key(identity: str, name: str) -> LockKey:
     # The readable part is cut and not unique; the digest is what tells identities apart.
     readable = re.sub(r"[^A-Za-z0-9.]+", "-", identity).strip("-.")[:60]
     return LockKey(f"{readable}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}", name)
-
-
-_MOST_BYTES: Final = 1 << 16
-"""Size limit of a record file. Real records have a few hundred bytes; longer files are damaged."""
 
 
 class LeaseRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -220,8 +218,6 @@ class TakenLease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 Damaged = Literal["damaged"]
 """A record file exists, but cannot be read or parsed."""
-
-_T = TypeVar("_T")
 
 
 def new_token() -> str:

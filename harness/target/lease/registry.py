@@ -20,7 +20,7 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -40,11 +40,16 @@ from harness.target.lease.records import (
 
 _log = logging.getLogger(__name__)
 
+_Record = TypeVar("_Record", LeaseRecord, TakenLease)
+
 HEARTBEAT_S: Final = 5.0
 """Interval of heartbeats, seconds."""
 
 STALE_S: Final = 30.0
 """A process on another host counts as gone when its record has not changed for this long."""
+
+
+_FORCE: Final = "`etharness lab release --force UNIT`"
 
 
 class Ticking(Protocol):
@@ -104,11 +109,11 @@ class HeldLease:
         """Return how the lease was lost, in words; "" while it is held."""
         if self._released:
             return "it has ended"
-        taken = read_record(self.registry.taken_file(self.key), TakenLease)
-        if isinstance(taken, TakenLease) and self.record.token in taken.tokens:
+        taken = _read_valid(self.registry.taken_file(self.key), TakenLease)
+        if taken is not None and self.record.token in taken.tokens:
             return f"it was taken by {taken.by} on {taken.host}"
-        other = read_record(self.registry.record_file(self.key, self.level), LeaseRecord)
-        if isinstance(other, LeaseRecord) and other.token != self.record.token:
+        other = _read_valid(self.registry.record_file(self.key, self.level), LeaseRecord)
+        if other is not None and other.token != self.record.token:
             return f"it went to {other}, because this process wrote no heartbeats"
         now = self.registry.clock.now()
         if self.record.is_expired(now):
@@ -121,8 +126,8 @@ class HeldLease:
             return
         self._released = True
         file = self.registry.record_file(self.key, self.level)
-        current = read_record(file, LeaseRecord)
-        replaced = isinstance(current, LeaseRecord) and current.token != self.record.token
+        current = _read_valid(file, LeaseRecord)
+        replaced = current is not None and current.token != self.record.token
         if self.lock.is_held and not replaced:
             # It may stay behind: a record without a lock is stale.
             with contextlib.suppress(OSError):
@@ -275,7 +280,7 @@ class LeaseRegistry:
             ended += [_describe(record) for record in processes]
         elif processes and not ended:
             raise self._not_ours(
-                key, _describe(processes[0]), hint="end that process, or release it with --force"
+                key, _describe(processes[0]), f"end that process, or its lease: {_FORCE}"
             )
         return ended
 
@@ -297,8 +302,7 @@ class LeaseRegistry:
             held.append(Holder("person", 0, None if person == "damaged" else person))
         now = self.clock.now()
         for level in self._levels(key):
-            read = read_record(self.record_file(key, level), LeaseRecord)
-            record = read if isinstance(read, LeaseRecord) else None
+            record = _read_valid(self.record_file(key, level), LeaseRecord)
             elsewhere = record is not None and record.host != self.holder.host
             alive = record is not None and record.beat.seconds_until(now) < STALE_S
             if (elsewhere and alive) or Flock(self._lock_file(key, level)).is_locked():
@@ -315,9 +319,9 @@ class LeaseRegistry:
         for file in sorted(self.directory.glob("*")):
             if named := re.fullmatch(r"([^.].*)\.(?:(\d+)\.lock|person\.json)", file.name):
                 stem = named[1]
-                record = read_record(file.with_suffix(".json"), LeaseRecord)
-                if isinstance(record, LeaseRecord) or stem not in found:
-                    found[stem] = record.what if isinstance(record, LeaseRecord) else stem
+                record = _read_valid(file.with_suffix(".json"), LeaseRecord)
+                if record is not None or stem not in found:
+                    found[stem] = record.what if record is not None else stem
         return [LockKey(stem, name) for stem, name in found.items()]
 
     def record_file(self, key: LockKey, level: int) -> Path:
@@ -346,14 +350,14 @@ class LeaseRegistry:
         """Return the highest level held by one of ``tokens``, or None."""
         if not tokens:
             return None
-        taken = read_record(self.taken_file(key), TakenLease)
-        taken_tokens = taken.tokens if isinstance(taken, TakenLease) else ()
+        taken = _read_valid(self.taken_file(key), TakenLease)
+        taken_tokens = taken.tokens if taken is not None else ()
         for level in reversed(self._levels(key)):
             if below is not None and level >= below:
                 continue
-            record = read_record(self.record_file(key, level), LeaseRecord)
+            record = _read_valid(self.record_file(key, level), LeaseRecord)
             if (
-                isinstance(record, LeaseRecord)
+                record is not None
                 and record.token in tokens
                 and record.token not in taken_tokens
                 and Flock(self._lock_file(key, level)).is_locked()
@@ -398,14 +402,13 @@ class LeaseRegistry:
         return ours or record.token in tokens
 
     def _busy(self, key: LockKey, level: int) -> Busy:
-        record = read_record(self.record_file(key, level), LeaseRecord)
-        known = record if isinstance(record, LeaseRecord) else None
-        return Busy(known, _describe(known))
+        record = _read_valid(self.record_file(key, level), LeaseRecord)
+        return Busy(record, _describe(record))
 
     def _not_ours(
-        self, key: LockKey, holder: str, hint: str = "ask them, or release it with --force"
+        self, key: LockKey, holder: str, hint: str = f"ask them, or end their lease: {_FORCE}"
     ) -> BusyError:
-        return BusyError(f"{key.name} cannot be released: it is held by {holder}", hint=hint)
+        return BusyError(f"{key.name} cannot be released: already in use by {holder}", hint=hint)
 
     def _unreadable(self, key: LockKey) -> str:
         return f"an unknown person; the lease cannot be read: {self._person_file(key)}"
@@ -423,6 +426,12 @@ class LeaseRegistry:
             yield
         finally:
             lock.release()
+
+
+def _read_valid(file: Path, type_: type[_Record]) -> _Record | None:
+    """Return the record in a file; None if it is missing or damaged."""
+    record = read_record(file, type_)
+    return record if isinstance(record, type_) else None
 
 
 def _describe(record: LeaseRecord | None) -> str:

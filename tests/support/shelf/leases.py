@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.config.unit import find_unit
 from harness.errors import BusyError
-from harness.lab.leases import hold
+from harness.lab.units import hold
 from tests.support.shelf.night import ShelfNight
 
 OWNER = "somebody else"

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from harness.config.unit import load_units
+from harness.files import data_directory
 from harness.nightly.journal import JOURNAL
-from harness.resources import data_directory
 from tests.support.shelf.firmware import Image, images_in
 from tests.support.shelf.shelf import Shelf
 

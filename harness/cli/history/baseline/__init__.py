@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from harness.cli.command import lazy_group
+from harness.cli import lazy_group
 
 COMMANDS = {
     "set": "Name results as a baseline.",

@@ -1,0 +1,157 @@
+"""Write docs/operators.md: every operator, the types that it takes, and the networks that call it.
+
+    .venv-oracle/bin/python -m benchmarks.operators
+
+Types are tried, one call each, on the device's code built for this host. Networks are those of
+``firmware_stub/models/export_zoo.py``, exported anew, which takes two minutes.
+"""
+
+from __future__ import annotations
+
+import ctypes as ct
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.resources import data_directory
+from harness.target.build import build_directory, build_preset
+from tests.support.calls import fresh
+from tests.support.kernels import Out, TensorList, one_call
+from tests.support.mirrors import load_library
+from tests.support.operators import CALLS
+from tests.support.runtime import DTYPES, RuntimeFailure, load
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/operators.md"
+NAMED = 6
+"""Networks that the row of an operator names; others are counted."""
+
+INTRODUCTION = """# Operators
+
+Operators of the bundled C kernels, written by `benchmarks/operators.py`. A model that calls any
+other is refused when it is loaded, with the operator's name.
+
+**Types** are those of the first tensor with which a call is accepted. Indexes, masks and scales
+have types of their own. Operators of `executorch_prim` compute with numbers instead of tensors.
+
+**Networks** are those of `firmware_stub/models/export_zoo.py`: small networks of many
+architectures. All of them compute what PyTorch computes, int8 exports for Cortex-M bit for bit. The
+others log the events that ExecuTorch's own runtime logs. `tests/oracle/test_zoo.py` proves both.
+
+A board can link a part of them: `-DETD_OPERATORS="aten::relu.out;aten::addmm.out"`.
+"""
+
+
+def changed(value: Any, before: np.dtype[Any], after: np.dtype[Any]) -> Any:
+    """An argument in which tensors of one type have another."""
+    match value:
+        case Out() if np.dtype(value.dtype) == before:
+            return replace(value, dtype=after.type)
+        case np.ndarray() if value.dtype == before:
+            return value.astype(after)
+        case TensorList():
+            return TensorList([changed(item, before, after) for item in value.tensors])
+        case _:
+            return value
+
+
+def first_type(arguments: Sequence[Any]) -> np.dtype[Any] | None:
+    """The type of the first tensor among the arguments."""
+    for value in arguments:
+        for item in value.tensors if isinstance(value, TensorList) else [value]:
+            if isinstance(item, (np.ndarray, Out)):
+                return np.dtype(item.dtype)
+    return None
+
+
+def variants(
+    arguments: Sequence[Any], before: np.dtype[Any], after: np.dtype[Any]
+) -> Iterator[list[Any]]:
+    """Calls with another type of inputs, while outputs follow, stay or become int64.
+
+    Each is made once more with whole numbers.
+    """
+    inputs = [v if isinstance(v, Out) else changed(v, before, after) for v in arguments]
+    widened = [
+        changed(value, before, np.dtype(np.int64)) if isinstance(value, Out) else value
+        for value in inputs
+    ]
+    for call in ([changed(value, before, after) for value in arguments], inputs, widened):
+        yield call
+        yield [round(value) if isinstance(value, float) else value for value in call]
+
+
+def is_accepted(library: ct.CDLL, operator: str, call: Sequence[Any]) -> bool:
+    """Whether the kernel computes this call."""
+    try:
+        load(library, one_call(operator, fresh(list(call)))).execute()
+    except RuntimeFailure:
+        return False
+    return True
+
+
+def types(library: ct.CDLL, operator: str) -> str:
+    """Names of the types that the operator takes."""
+    arguments = CALLS[operator].arguments
+    before = first_type(arguments)
+    if before is None:
+        return "numbers"
+    accepted = [
+        after.name
+        for after in DTYPES
+        if any(is_accepted(library, operator, c) for c in variants(arguments, before, after))
+    ]
+    return ", ".join(accepted)
+
+
+def operator_rows(library: ct.CDLL, networks: Mapping[str, Sequence[str]]) -> list[str]:
+    """The lines of the table of operators."""
+    lines = ["| operator | types | networks |", "|---|---|---|"]
+    for operator in sorted(CALLS):
+        users = [name for name, called in networks.items() if operator in called]
+        named = ", ".join(users[:NAMED])
+        if len(users) > NAMED:
+            named += f" and {len(users) - NAMED} more"
+        lines.append(f"| `{operator}` | {types(library, operator)} | {named} |")
+    return lines
+
+
+def network_rows(networks: Mapping[str, Sequence[str]]) -> list[str]:
+    """The lines of the table of networks."""
+    lines = ["| network | operators |", "|---|---|"]
+    for name, called in networks.items():
+        lines.append(f"| {name} | {', '.join(f'`{operator}`' for operator in called)} |")
+    return lines
+
+
+def page(library: ct.CDLL, networks: Mapping[str, Sequence[str]]) -> str:
+    """The page for networks with the operators that they call."""
+    head = f"\n{len(CALLS)} operators:\n"
+    middle = f"\n## Networks\n\n{len(networks)} networks:\n"
+    parts = [INTRODUCTION, head, *operator_rows(library, networks), middle]
+    return "\n".join([*parts, *network_rows(networks), ""])
+
+
+def read_networks(text: str) -> dict[str, list[str]]:
+    """The networks of a page, with their operators."""
+    rows = re.findall(r"^\| (\w+) \| (`.*`) \|$", text, re.MULTILINE)
+    return {name: re.findall(r"`([^`]+)`", cell) for name, cell in rows}
+
+
+def main() -> None:
+    from tests.support.zoo import exported, script
+
+    source = data_directory("firmware_stub")
+    directory = build_directory(source, "native")
+    build_preset(source, "native", directory, {})
+    library = load_library(directory / "libetstub.so")
+    networks = {name: exported(name).operators for name in script()["MEMBERS"]}
+    PAGE.write_text(page(library, networks))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+"""Networks over signals and tables for the zoo: filters, spectra, sensors, quantized lookups."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+Tensors = tuple[torch.Tensor, ...]
+
+
+class CausalBlock(nn.Module):
+    """A dilated convolution that sees only the past, beside a shortcut."""
+
+    def __init__(self, channels: int, dilation: int) -> None:
+        super().__init__()
+        self.past = 2 * dilation
+        self.layer = nn.Conv1d(channels, channels, 3, dilation=dilation)
+        self.norm = nn.BatchNorm1d(channels)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + F.relu(self.norm(self.layer(F.pad(x, (self.past, 0)))))
+
+
+class TemporalNetwork(nn.Module):
+    """A TCN: blocks of growing dilation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.Sequential(*(CausalBlock(4, 2**level) for level in range(3)))
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.blocks(x)[:, :, -1])
+
+
+class GatedTemporal(nn.Module):
+    """WaveNet's gate: the halves of the channels as tanh and sigmoid."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv1d(4, 8, 2, dilation=2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        left, right = torch.split(self.layer(x), [4, 4], dim=1)
+        return F.glu(self.layer(x), 1) + torch.tanh(left) * torch.sigmoid(right)
+
+
+class Heartbeat(nn.Module):
+    """Classifies an ECG: convolutions and pooling over one dimension."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv1d(1, 4, 7, stride=2), nn.Conv1d(4, 8, 5)
+        self.norm = nn.BatchNorm1d(4)
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.max_pool1d(F.elu(self.norm(self.first(x))), 2)
+        y = F.avg_pool1d(F.relu(self.second(y)), 3, stride=2)
+        return F.log_softmax(self.head(F.adaptive_avg_pool1d(y, 1).flatten(1)), 1)
+
+
+class WindowStatistics(nn.Module):
+    """Features of a window of sensor data, and a classifier on them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(15, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mean, deviation = x.mean(2), x.std(2)
+        low, high = x.amin(2), x.amax(2)
+        spread = x.var(2, unbiased=False)
+        return self.head(torch.cat([mean, deviation, low, high, spread], 1)).softmax(1)
+
+
+class MelFrontEnd(nn.Module):
+    """Frames of a signal, a window, a Fourier transform as matrices, mel filters, a logarithm."""
+
+    def __init__(self, size: int = 16, hop: int = 8, filters: int = 5) -> None:
+        super().__init__()
+        self.size, self.hop = size, hop
+        time, frequency = torch.arange(size).float(), torch.arange(size // 2 + 1).float()
+        angles = 2 * math.pi / size * time[:, None] * frequency
+        self.register_buffer("window", torch.hann_window(size))
+        self.register_buffer("cosine", angles.cos())
+        self.register_buffer("sine", angles.sin())
+        self.register_buffer("filters", torch.rand(size // 2 + 1, filters))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        frames = x.unfold(-1, self.size, self.hop) * self.window
+        power = (frames @ self.cosine) ** 2 + (frames @ self.sine) ** 2
+        mel = torch.log1p(power @ self.filters)
+        return mel - mel.mean(1, keepdim=True)
+
+
+class PerChannelEnergy(nn.Module):
+    """Normalises energies by a smoothed past; the smoothing is a cumulative sum."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        count = torch.arange(1, x.shape[1] + 1, dtype=torch.float32)
+        smooth = torch.cumsum(x, 1) / count[:, None]
+        return torch.pow(x / (1e-3 + smooth) + 2.0, 0.5) - 2.0**0.5
+
+
+class Orientation(nn.Module):
+    """Roll, pitch and heading of accelerometer and magnetometer."""
+
+    def forward(self, x: torch.Tensor) -> Tensors:
+        side, front, up = x.unbind(1)
+        length = torch.sqrt(side * side + front * front + up * up) + 1e-6
+        roll, pitch = torch.atan2(front, up), torch.asin(side / length)
+        tilt = torch.acos(up / length) + torch.atan(front)
+        heading = torch.remainder(torch.atan2(side, front) + 7.0, 2 * math.pi)
+        return roll, pitch, tilt, heading, torch.fmod(tilt, 0.5)
+
+
+class FlowStep(nn.Module):
+    """A step of a normalising flow: logarithms and exponents near zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        flipped = x.flip(1)
+        return torch.expm1(self.layer(flipped) * 0.1) + F.softplus(x) + F.mish(x)
+
+
+class GroupNormNet(nn.Module):
+    """Group and instance norms between convolutions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 6, 3, padding=1), nn.Conv2d(6, 6, 3, padding=1)
+        self.groups, self.instance = nn.GroupNorm(3, 6), nn.InstanceNorm2d(6, affine=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.silu(self.groups(self.first(x)))
+        return F.adaptive_max_pool2d(self.instance(self.second(y)), 2)
+
+
+class PooledPyramid(nn.Module):
+    """Averages over grids of several sizes, repeated to one size."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        coarse = F.adaptive_avg_pool2d(x, (2, 3))
+        wide = coarse.repeat(1, 1, x.shape[2] // 2, x.shape[3] // 3)
+        pooled = F.max_pool2d(F.avg_pool2d(x, 2, stride=1), 2, ceil_mode=True)
+        return torch.cat([wide.flatten(1), pooled.flatten(1)], 1)
+
+
+class GraphLayer(nn.Module):
+    """A graph convolution: gathers neighbours, and scatters what they say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, nodes: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+        messages = self.layer(nodes.index_select(0, edges[0]))
+        placed = edges[1][:, None].expand_as(messages)
+        latest = torch.zeros_like(nodes).scatter(0, placed, messages)
+        summed = torch.zeros_like(nodes).index_put((edges[1],), messages, accumulate=True)
+        return F.relu(latest + summed + nodes.gather(0, placed))
+
+
+class Recommender(nn.Module):
+    """Bags of categories through a table, with flags packed into bits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(16, 4)
+        self.head = nn.Linear(4, 1)
+
+    def forward(self, items: torch.Tensor, flags: torch.Tensor) -> torch.Tensor:
+        low = torch.bitwise_and(flags, 3) | torch.bitwise_xor(flags, 1)
+        chosen = self.table(torch.bitwise_and(items + low, 15))
+        absent = torch.bitwise_not(items > 12) & (items >= 0)
+        return self.head((chosen * absent[..., None]).sum(1))
+
+
+class RingBuffer(nn.Module):
+    """A window that keeps the latest samples in a buffer, and where to write next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("window", torch.zeros(2, 6))
+        self.head = nn.Linear(12, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        window = torch.roll(self.window, -1, 1)
+        window[:, -1] = x
+        window[0, 1:3] = window[0, 1:3] * 0.5
+        self.window.copy_(window)
+        return self.head(window.reshape(1, -1))
+
+
+class CountingClassifier(nn.Module):
+    """Truths: any, all, and where the largest and the smallest stand."""
+
+    def forward(self, x: torch.Tensor) -> Tensors:
+        high, low = x.max(1), x.min(1)
+        return high.values, low.indices, x.argmin(1), torch.any(x > 2), torch.all(x > -9)
+
+
+class Constants(nn.Module):
+    """Tensors that are made on the device."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        size = x.shape[0]
+        ramp = torch.arange(0, size, dtype=torch.float32) + torch.zeros(size) + torch.ones(size)
+        full = torch.full_like(x, 0.5) * torch.ones_like(x) - torch.zeros_like(x)
+        return (full.clone() + ramp[:, None]).to(torch.int32).to(torch.float32) + x
+
+
+class QuantizedTable(nn.Module):
+    """Token embeddings in 8 or 4 bits, with a scale per group as in small language models."""
+
+    def __init__(self, bits: int, tokens: int = 20, width: int = 8) -> None:
+        super().__init__()
+        self.bits = bits
+        limit = 2 ** (bits - 1)
+        table = torch.randint(-limit, limit, (tokens, width), dtype=torch.int8)
+        if bits == 4:
+            pairs = (table + limit).to(torch.uint8)
+            table = pairs[:, ::2] * 16 + pairs[:, 1::2]
+        self.register_buffer("table", table)
+        self.register_buffer("scales", torch.rand(tokens, 2) + 0.1)
+        self.head = nn.Linear(width, 3)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        ops = torch.ops.quantized_decomposed
+        look_up = ops.embedding_byte if self.bits == 8 else ops.embedding_4bit
+        limit = 2 ** (self.bits - 1)
+        return self.head(look_up(self.table, self.scales, None, -limit, limit - 1, tokens))
+
+
+class Linears(nn.Module):
+    """Layers for dynamic quantization."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 16), nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(F.relu(self.first(x)))

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reads and writes at positions given by index tensors. All indexes are checked before anything is written.
+ */
+#include <string.h>
+
+#include "kernels.h"
+#include "number.h"
+#include "slice.h"
+
+/* Stores a number; if `accumulate`, the sum of the old and the new one. */
+static void put(const etd_tensor *out, uint32_t place, etd_number number, bool accumulate) {
+    if (accumulate) {
+        const etd_number before = etd_load_number(out, place);
+        number.real += before.real;
+        number.integer = (int64_t)((uint64_t)number.integer + (uint64_t)before.integer); /* wraps */
+    }
+    etd_store_number(out, place, number);
+}
+
+/* Returns a walk over a tensor in step with one over `shape`. It stays in place along `dim`, where the
+ * indexes give the position. */
+static etd_walk walk_beside(const etd_tensor *tensor, const etd_tensor *shape, uint32_t dim) {
+    etd_walk walk = {0};
+    for (uint32_t d = 0; d < shape->ndim; d++) {
+        etd_walk_add(&walk, shape->sizes[d], d == dim ? 0 : tensor->strides[d]);
+    }
+    return walk;
+}
+
+/* Returns true if `inner` has the dimensions of `outer` and is nowhere larger, except along `except`. */
+static bool is_inside(const etd_tensor *inner, const etd_tensor *outer, uint32_t except) {
+    for (uint32_t d = 0; d < inner->ndim && d < outer->ndim; d++) {
+        if (d != except && inner->sizes[d] > outer->sizes[d]) {
+            return false;
+        }
+    }
+    return inner->ndim == outer->ndim;
+}
+
+/* Reads dim and index (arguments 1 and 2) and checks the indexes. Returns NULL, or a message if invalid. */
+static const char *read_indices(const etd_call *call, const etd_tensor *self, uint8_t *dim,
+                                const etd_tensor **indices) {
+    *indices = etd_arg_tensor(call, 2);
+    if (!etd_is_index(*indices)) {
+        return "supports only int32 and int64 indices";
+    }
+    if (!etd_arg_dim(call, 1, self->ndim, dim)) {
+        return "invalid dim";
+    }
+    return etd_are_within(*indices, 0, self->sizes[*dim]) ? NULL : "index out of range";
+}
+
+/* gather(self, dim, index, *, sparse_grad, out): out[i][j] = self[index[i][j]][j] for dim 0 */
+static const char *gather(const etd_call *call) {
+    const etd_tensor *self = etd_arg_tensor(call, 0);
+    etd_tensor *out = etd_arg_out(call, 4);
+    const etd_tensor *indices;
+    uint8_t dim;
+    if (self == NULL || !etd_is_type(out, self->dtype)) {
+        return "input and output differ in type";
+    }
+    const char *refusal = read_indices(call, self, &dim, &indices);
+    if (refusal != NULL) {
+        return refusal;
+    }
+    if (!is_inside(indices, self, dim) || !etd_resize_like(out, indices)) {
+        return "invalid size of index or output";
+    }
+    const uint32_t size = etd_element_size(self->dtype);
+    etd_walk from = walk_beside(self, indices, dim);
+    etd_walk at = {0};
+    etd_walk to = {0};
+    etd_walk_add_dims(&at, indices, indices->ndim);
+    etd_walk_add_dims(&to, out, out->ndim);
+    for (uint32_t left = etd_numel(indices); left > 0; left--) {
+        const uint32_t index = (uint32_t)etd_load_number(indices, at.offset).integer;
+        const uint32_t place = from.offset + index * (uint32_t)self->strides[dim];
+        memmove(out->data + to.offset * size, self->data + place * size, size);
+        etd_walk_next(&from);
+        etd_walk_next(&at);
+        etd_walk_next(&to);
+    }
+    return NULL;
+}
+
+/* Common part of scatters: the source is a tensor, or one number. */
+static const char *scatter_to(const etd_call *call, const etd_tensor *source, const etd_number *value,
+                              bool accumulate) {
+    const etd_tensor *self = etd_arg_tensor(call, 0);
+    etd_tensor *out = etd_arg_out(call, 4);
+    const etd_tensor *indices;
+    uint8_t dim;
+    if (!etd_is_numeric(self) || !etd_is_type(out, self->dtype)) {
+        return "input and output differ in type";
+    }
+    const char *refusal = read_indices(call, self, &dim, &indices);
+    if (refusal != NULL) {
+        return refusal;
+    }
+    if (!is_inside(indices, self, dim) || (source != NULL && !is_inside(indices, source, ETD_MAX_DIMS)) ||
+        !etd_resize_like(out, self)) {
+        return "invalid size of index, src or output";
+    }
+    etd_walk at = {0};
+    etd_walk from = {0};
+    etd_walk to = walk_beside(out, indices, dim);
+    etd_walk_add_dims(&at, indices, indices->ndim);
+    if (source != NULL) {
+        from = walk_beside(source, indices, ETD_MAX_DIMS);
+    }
+    etd_copy_in_order(self, out);
+    for (uint32_t left = etd_numel(indices); left > 0; left--) {
+        const uint32_t index = (uint32_t)etd_load_number(indices, at.offset).integer;
+        const etd_number number = source != NULL ? etd_load_number(source, from.offset) : *value;
+        put(out, to.offset + index * (uint32_t)out->strides[dim], number, accumulate);
+        etd_walk_next(&at);
+        etd_walk_next(&from);
+        etd_walk_next(&to);
+    }
+    return NULL;
+}
+
+static const char *scatter_tensor(const etd_call *call, bool accumulate) {
+    const etd_tensor *self = etd_arg_tensor(call, 0);
+    const etd_tensor *source = etd_arg_tensor(call, 3);
+    if (self == NULL || !etd_is_type(source, self->dtype)) {
+        return "input and src differ in type";
+    }
+    return scatter_to(call, source, NULL, accumulate);
+}
+
+/* scatter(self, dim, index, src, *, out): out[index[i][j]][j] = src[i][j] for dim 0 */
+static const char *scatter(const etd_call *call) {
+    return scatter_tensor(call, false);
+}
+
+/* scatter_add(self, dim, index, src, *, out) */
+static const char *scatter_add(const etd_call *call) {
+    return scatter_tensor(call, true);
+}
+
+/* scatter(self, dim, index, value, *, out) */
+static const char *scatter_value(const etd_call *call) {
+    etd_number value;
+    return etd_arg_scalar(call, 3, &value) ? scatter_to(call, NULL, &value, false) : "invalid value";
+}
+
+/* index_select(self, dim, index, *, out): slices of one element, as often as there are indexes */
+static const char *index_select(const etd_call *call) {
+    const etd_tensor *self = etd_arg_tensor(call, 0);
+    etd_tensor *out = etd_arg_out(call, 3);
+    const etd_tensor *indices;
+    etd_slice from = {.step = 1, .count = 1};
+    int32_t sizes[ETD_MAX_DIMS];
+    if (self == NULL || !etd_is_type(out, self->dtype)) {
+        return "input and output differ in type";
+    }
+    const char *refusal = read_indices(call, self, &from.dim, &indices);
+    if (refusal != NULL) {
+        return refusal;
+    }
+    memcpy(sizes, self->sizes, sizeof sizes);
+    sizes[from.dim] = (int32_t)etd_numel(indices);
+    if (indices->ndim > 1 || !etd_resize(out, sizes, self->ndim)) {
+        return "invalid size of index or output";
+    }
+    etd_slice to = from;
+    for (to.first = 0; to.first < sizes[from.dim]; to.first++) {
+        from.first = (int32_t)etd_load_number(indices, (uint32_t)to.first).integer;
+        etd_walk from_walk = etd_walk_slice(self, &from);
+        etd_walk to_walk = etd_walk_slice(out, &to);
+        etd_copy_along(self, &from_walk, out, &to_walk);
+    }
+    return NULL;
+}
+
+/* Advanced indexing: a list with an index tensor, or None, for each of the first dimensions. The index
+ * tensors are broadcast to joint dimensions, which replace the indexed ones; they come first if other
+ * dimensions lie between the indexed ones. */
+typedef struct {
+    const etd_tensor *tensors[ETD_MAX_DIMS]; /* per dimension of self; NULL if not indexed */
+    etd_walk walks[ETD_MAX_DIMS];            /* over the index tensors, in step with the result */
+    etd_walk walk;                           /* over the other dimensions of self */
+    etd_tensor joint;                        /* sizes that the index tensors broadcast to */
+    etd_tensor result;                       /* sizes alone */
+    uint32_t place;                          /* position of the joint dimensions in the result */
+} etd_lookup;
+
+static bool broadcast_into(etd_tensor *joint, const etd_tensor *tensor) {
+    etd_tensor before = *joint;
+    const uint32_t ndim = tensor->ndim > before.ndim ? tensor->ndim : before.ndim;
+    for (uint32_t back = 1; back <= ndim; back++) {
+        const int32_t a = back <= before.ndim ? before.sizes[before.ndim - back] : 1;
+        const int32_t b = back <= tensor->ndim ? tensor->sizes[tensor->ndim - back] : 1;
+        if (a != b && a != 1 && b != 1) {
+            return false;
+        }
+        joint->sizes[ndim - back] = a == 1 ? b : a;
+    }
+    joint->ndim = (uint8_t)ndim;
+    return true;
+}
+
+/* Reads the index tensors (argument 1) and checks them. Negative indexes count from the end. */
+static const char *read_lookup(const etd_call *call, const etd_tensor *self, etd_lookup *lookup) {
+    const uint32_t count = etd_arg_list_count(call, 1);
+    uint32_t groups = 0; /* of adjacent indexed dimensions */
+    if (count == 0 || count > self->ndim) {
+        return "invalid number of indices";
+    }
+    for (uint32_t d = 0; d < count; d++) {
+        const etd_tensor *tensor = etd_arg_list_tensor(call, 1, d);
+        if (tensor == NULL && etd_arg_list_is_none(call, 1, d)) {
+            continue;
+        }
+        if (!etd_is_index(tensor)) {
+            return "supports only int32 and int64 indices";
+        }
+        if (!etd_are_within(tensor, -(int64_t)self->sizes[d], self->sizes[d])) {
+            return "index out of range";
+        }
+        if (!broadcast_into(&lookup->joint, tensor)) {
+            return "indices do not broadcast to each other";
+        }
+        if (d == 0 || lookup->tensors[d - 1] == NULL) {
+            lookup->place = groups++ == 0 ? d : 0;
+        }
+        lookup->tensors[d] = tensor;
+    }
+    return groups > 0 ? NULL : "no index tensor";
+}
+
+static bool add_to_result(etd_lookup *lookup, int32_t size) {
+    if (lookup->result.ndim == ETD_MAX_DIMS) {
+        return false;
+    }
+    lookup->result.sizes[lookup->result.ndim++] = size;
+    return true;
+}
+
+static bool add_joint(etd_lookup *lookup) {
+    for (uint32_t d = 0; d < lookup->joint.ndim; d++) {
+        if (!add_to_result(lookup, lookup->joint.sizes[d])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Computes the result's sizes from the joint dimensions and those that are not indexed. */
+static bool plan_result(const etd_tensor *self, etd_lookup *lookup) {
+    for (uint32_t d = 0; d < self->ndim; d++) {
+        if (lookup->tensors[d] != NULL) {
+            continue;
+        }
+        if (lookup->result.ndim == lookup->place && !add_joint(lookup)) {
+            return false;
+        }
+        if (!add_to_result(lookup, self->sizes[d])) {
+            return false;
+        }
+    }
+    return lookup->result.ndim != lookup->place || add_joint(lookup);
+}
+
+/* Adds each dimension of the result to all walks. */
+static void plan_walks(const etd_tensor *self, etd_lookup *lookup) {
+    const uint32_t end = lookup->place + lookup->joint.ndim;
+    uint32_t next = 0; /* next dimension of self that is not indexed */
+    for (uint32_t r = 0; r < lookup->result.ndim; r++) {
+        const bool is_joint = r >= lookup->place && r < end;
+        const int32_t size = lookup->result.sizes[r];
+        int32_t stride = 0;
+        if (!is_joint) {
+            while (lookup->tensors[next] != NULL) {
+                next++;
+            }
+            stride = self->strides[next++];
+        }
+        etd_walk_add(&lookup->walk, size, stride);
+        for (uint32_t d = 0; d < self->ndim; d++) {
+            int32_t strides[ETD_MAX_DIMS] = {0};
+            if (is_joint && lookup->tensors[d] != NULL) {
+                (void)etd_broadcast_strides(lookup->tensors[d], &lookup->joint, strides);
+                stride = strides[r - lookup->place];
+            } else {
+                stride = 0;
+            }
+            etd_walk_add(&lookup->walks[d], size, stride);
+        }
+    }
+}
+
+/* Returns the offset in self of the result's current element, and steps to the next. */
+static uint32_t next_place(const etd_tensor *self, etd_lookup *lookup) {
+    uint32_t place = lookup->walk.offset;
+    for (uint32_t d = 0; d < self->ndim; d++) {
+        if (lookup->tensors[d] != NULL) {
+            const int64_t index = etd_load_number(lookup->tensors[d], lookup->walks[d].offset).integer;
+            const int64_t positive = index < 0 ? index + self->sizes[d] : index;
+            place += (uint32_t)positive * (uint32_t)self->strides[d];
+            etd_walk_next(&lookup->walks[d]);
+        }
+    }
+    etd_walk_next(&lookup->walk);
+    return place;
+}
+
+/* index(self, indices[], *, out) */
+static const char *index_tensor(const etd_call *call) {
+    const etd_tensor *self = etd_arg_tensor(call, 0);
+    etd_tensor *out = etd_arg_out(call, 2);
+    etd_lookup lookup = {.joint = {.ndim = 0}};
+    if (self == NULL || !etd_is_type(out, self->dtype)) {
+        return "input and output differ in type";
+    }
+    const char *refusal = read_lookup(call, self, &lookup);
+    if (refusal != NULL) {
+        return refusal;
+    }
+    if (!plan_result(self, &lookup) || !etd_resize(out, lookup.result.sizes, lookup.result.ndim)) {
+        return "invalid output size";
+    }
+    const uint32_t size = etd_element_size(self->dtype);
+    etd_walk to = {0};
+    etd_walk_add_dims(&to, out, out->ndim);
+    plan_walks(self, &lookup);
+    for (uint32_t left = etd_numel(out); left > 0; left--) {
+        const uint32_t place = next_place(self, &lookup);
+        memmove(out->data + to.offset * size, self->data + place * size, size);
+        etd_walk_next(&to);
+    }
+    return NULL;
+}
+
+/* Puts values into the output, which is self or becomes a copy of it. */
+static const char *put_values(const etd_call *call, const etd_tensor *self, etd_tensor *out) {
+    const etd_tensor *values = etd_arg_tensor(call, 2);
+    etd_lookup lookup = {.joint = {.ndim = 0}};
+    int32_t strides[ETD_MAX_DIMS];
+    bool accumulate;
+    if (!etd_is_numeric(self) || !etd_is_type(values, self->dtype) || !etd_is_type(out, self->dtype)) {
+        return "input, values and output differ in type";
+    }
+    if (!etd_arg_bool(call, 3, &accumulate)) {
+        return "invalid accumulate";
+    }
+    const char *refusal = read_lookup(call, self, &lookup);
+    if (refusal != NULL) {
+        return refusal;
+    }
+    if (!plan_result(self, &lookup) || !etd_broadcast_strides(values, &lookup.result, strides)) {
+        return "values do not broadcast to the indexed elements";
+    }
+    if (!etd_resize_like(out, self)) {
+        return "invalid output size";
+    }
+    if (out->data != self->data) {
+        etd_copy_in_order(self, out);
+    }
+    etd_walk from = {0};
+    for (uint32_t d = 0; d < lookup.result.ndim; d++) {
+        etd_walk_add(&from, lookup.result.sizes[d], strides[d]);
+    }
+    plan_walks(out, &lookup);
+    for (uint32_t left = etd_numel(&lookup.result); left > 0; left--) {
+        put(out, next_place(out, &lookup), etd_load_number(values, from.offset), accumulate);
+        etd_walk_next(&from);
+    }
+    return NULL;
+}
+
+/* index_put(self, indices[], values, accumulate, *, out) */
+static const char *index_put(const etd_call *call) {
+    return put_values(call, etd_arg_tensor(call, 0), etd_arg_out(call, 4));
+}
+
+/* index_put_(self, indices[], values, accumulate): writes to self */
+static const char *index_put_in_place(const etd_call *call) {
+    return put_values(call, etd_arg_tensor(call, 0), etd_arg_out(call, 0));
+}
+
+/* masked_fill(self, mask, value, *, out) */
+static const char *masked_fill(const etd_call *call) {
+    const etd_tensor *self = etd_arg_tensor(call, 0);
+    const etd_tensor *mask = etd_arg_tensor(call, 1);
+    etd_tensor *out = etd_arg_out(call, 3);
+    int32_t strides[2][ETD_MAX_DIMS];
+    etd_number value;
+    etd_walk from = {0};
+    etd_walk at = {0};
+    etd_walk to = {0};
+    if (!etd_is_numeric(self) || !etd_is_type(out, self->dtype) || !etd_is_type(mask, ETD_BOOL)) {
+        return "invalid type of input, mask or output";
+    }
+    if (!etd_arg_scalar(call, 2, &value)) {
+        return "invalid value";
+    }
+    if (!etd_resize_broadcast(out, self, mask)) {
+        return "inputs do not broadcast to the output";
+    }
+    (void)etd_broadcast_strides(self, out, strides[0]);
+    (void)etd_broadcast_strides(mask, out, strides[1]);
+    for (uint32_t d = 0; d < out->ndim; d++) {
+        etd_walk_add(&from, out->sizes[d], strides[0][d]);
+        etd_walk_add(&at, out->sizes[d], strides[1][d]);
+    }
+    etd_walk_add_dims(&to, out, out->ndim);
+    for (uint32_t left = etd_numel(out); left > 0; left--) {
+        const bool filled = mask->data[at.offset] != 0;
+        etd_store_number(out, to.offset, filled ? value : etd_load_number(self, from.offset));
+        etd_walk_next(&from);
+        etd_walk_next(&at);
+        etd_walk_next(&to);
+    }
+    return NULL;
+}
+
+ETD_ATEN_KERNEL(gather, "gather", "out", 5, gather)
+ETD_ATEN_KERNEL(index, "index", "Tensor_out", 3, index_tensor)
+ETD_ATEN_KERNEL(index_put, "index_put", "out", 5, index_put)
+ETD_ATEN_KERNEL(index_select, "index_select", "out", 4, index_select)
+ETD_ATEN_KERNEL(masked_fill, "masked_fill", "Scalar_out", 4, masked_fill)
+ETD_ATEN_KERNEL(scatter, "scatter", "src_out", 5, scatter)
+ETD_ATEN_KERNEL(scatter_add, "scatter_add", "out", 5, scatter_add)
+ETD_ATEN_KERNEL(scatter_value, "scatter", "value_out", 5, scatter_value)
+
+const etd_kernel etd_aten_index_put_in_place = {"aten::index_put_", "", "native_call_index_put_", 4,
+                                                index_put_in_place};

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Mean and deviation of float32 numbers. */
+#ifndef ETD_MOMENTS_H
+#define ETD_MOMENTS_H
+
+#include "walk.h"
+
+typedef struct {
+    float mean;
+    float squares; /* the sum of squared differences from the mean */
+} etd_moments;
+
+/* Computes the moments of `count` elements along a walk, which is back at its start afterwards. Uses two
+ * passes, because the difference of a mean of squares and a squared mean loses digits. */
+etd_moments etd_measure(const float *x, etd_walk *over, uint32_t count);
+
+#endif

@@ -1,0 +1,313 @@
+"""Logged values: as arrays, and how far those of two traces are apart.
+
+Values are paired by execution, instruction and their order within it; with ETRecords by the debug
+handles of the instruction, which another export of the same model keeps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.analyze.symbols import EventSymbols
+from harness.decode.etrecord import as_tuple
+from harness.errors import FormatError, NotComparableError
+from harness.records.scalar_types import BFLOAT16, STORED_AS, little_endian, type_name
+from harness.records.trace import DELEGATE_CALL, OPERATOR_CALL, Kind, TensorValue, Trace
+
+Floats = npt.NDArray[np.float64]
+
+TOLERANCES: Final = {"float64": 1e-12, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
+"""Largest difference of two values of a type, relative to the tensor's largest absolute value.
+
+Types that are not listed, such as int8, have to be equal.
+"""
+
+
+def tensor_array(tensor: TensorValue, debug_buffer: bytes) -> np.ndarray:
+    """Return the elements of a logged tensor in its logical shape, for any strides.
+
+    Conversion is exact. Bfloat16 becomes float32. Types that NumPy does not have (quantized types,
+    8-bit floats, bit types) are returned as the integers they are stored as.
+
+    Args:
+        tensor: From ``Trace.debug_values``.
+        debug_buffer: The whole debug buffer of the trace.
+
+    Raises:
+        FormatError: The target dropped the tensor's bytes, they are outside the buffer, or the
+            scalar type is unknown or the shape impossible.
+    """
+    if tensor.lost:
+        raise FormatError(
+            "the target's debug buffer was full: the bytes of this tensor were dropped",
+            field="debug buffer",
+            hint="log fewer values or fewer runs, or give the board a larger ETD_DEBUG_CAPACITY",
+        )
+    if tensor.scalar_type not in STORED_AS:
+        raise FormatError(f"unknown scalar type {tensor.scalar_type}", field="scalar type")
+    if tensor.defect:
+        raise FormatError(f"invalid tensor: {tensor.defect}", field="sizes")
+    dtype = little_endian(STORED_AS[tensor.scalar_type])
+    if 0 in tensor.sizes:
+        stored = np.empty(tensor.sizes, dtype)
+    else:
+        reach = [(n - 1) * step for n, step in zip(tensor.sizes, tensor.strides, strict=True)]
+        count = 1 + sum(reach)
+        end = tensor.offset + count * dtype.itemsize
+        if tensor.offset < 0 or end > len(debug_buffer):
+            raise FormatError(
+                f"bytes {tensor.offset} to {end} are outside the debug buffer of "
+                f"{len(debug_buffer)} bytes",
+                offset=tensor.offset,
+                field="debug buffer",
+            )
+        flat = np.frombuffer(debug_buffer, dtype, count, tensor.offset)
+        # The stride of a single element may be any number.
+        shape = zip(tensor.sizes, tensor.strides, strict=True)
+        steps = [step * dtype.itemsize if n > 1 else 0 for n, step in shape]
+        stored = np.lib.stride_tricks.as_strided(flat, tensor.sizes, steps, writeable=False)
+    if tensor.scalar_type == BFLOAT16:
+        # Shifting an array without dimensions returns a scalar, which has no view().
+        return np.asarray(stored.astype(np.uint32) << 16).view(np.float32)
+    return stored.copy()
+
+
+@dataclass(frozen=True, slots=True)
+class ValueGap:
+    """How far one logged tensor is from its counterpart, the worst of all executions.
+
+    Distances are computed in float64.
+
+    Attributes:
+        chain: Chain of the instruction in the first trace, -1 for an output of the program.
+        instruction: Its index in the chain.
+        position: Number of the tensor among those of the instruction.
+        operator: Event name of its kernel or delegate; "" if none was logged.
+        handles: Debug handles of the instruction; empty without ETRecords.
+        types: Scalar types in both traces.
+        sizes: Elements per dimension.
+        executions: Number of compared executions.
+        max_abs: Largest absolute difference; NaN if a value that is not a number has none opposite.
+        mean_abs: Mean absolute difference of the execution with the largest.
+        cosine: Cosine similarity of that execution; 1 for two tensors of zeros.
+        snr_db: Its signal-to-noise ratio in decibels, infinite for equal tensors.
+        tolerance: Largest difference that the types allow.
+    """
+
+    chain: int
+    instruction: int
+    position: int
+    operator: str
+    handles: tuple[int, ...]
+    types: tuple[str, str]
+    sizes: tuple[int, ...]
+    executions: int
+    max_abs: float
+    mean_abs: float
+    cosine: float
+    snr_db: float
+    tolerance: float
+
+    @property
+    def diverges(self) -> bool:
+        """Whether the difference exceeds the tolerance."""
+        return not self.max_abs <= self.tolerance
+
+
+@dataclass(frozen=True, slots=True)
+class ValueComparison:
+    """The values of two traces, compared.
+
+    Attributes:
+        gaps: In the order of the first trace's instructions, the program's outputs last.
+        unmatched: Tensors without a counterpart, or of another shape.
+        lost: Tensors of either trace whose bytes were lost.
+    """
+
+    gaps: tuple[ValueGap, ...]
+    unmatched: int
+    lost: int
+
+    @property
+    def first_diverging(self) -> ValueGap | None:
+        """The first gap beyond its tolerance, in the order of execution."""
+        return next((gap for gap in self.gaps if gap.diverges), None)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedTrace:
+    """A trace with the bytes of its values and, with an ETRecord, its symbols, shape (n,)."""
+
+    trace: Trace
+    debug_buffer: bytes
+    symbols: Sequence[EventSymbols | None] | None = None
+
+
+@dataclass(slots=True)
+class _LoggedTensor:
+    """A tensor of one execution, or None if its bytes were lost."""
+
+    row: int
+    position: int
+    tensor: TensorValue
+    array: np.ndarray | None
+
+
+@dataclass(slots=True)
+class _LoggedTensors:
+    values: dict[Hashable, _LoggedTensor] = field(default_factory=dict)
+    lost: int = 0
+
+
+def compare_values(before: LoggedTrace, after: LoggedTrace) -> ValueComparison:
+    """Compare the values that two traces logged.
+
+    Raises:
+        NotComparableError: A trace has no values, or no value has a counterpart.
+        FormatError: Values are outside of the debug buffer.
+    """
+    by_handles = before.symbols is not None and after.symbols is not None
+    sides = [_collect(logged, by_handles=by_handles) for logged in (before, after)]
+    for side, which in zip(sides, ("first", "second"), strict=True):
+        if not side.values:
+            raise NotComparableError(
+                f"the {which} trace has no logged values",
+                hint="run both with --values intermediate",
+            )
+    pairs: dict[Hashable, list[tuple[_LoggedTensor, _LoggedTensor]]] = {}
+    unmatched = sum(key not in sides[0].values for key in sides[1].values)
+    for key, mine in sides[0].values.items():
+        yours = sides[1].values.get(key)
+        if yours is None or mine.tensor.sizes != yours.tensor.sizes:
+            unmatched += 1
+        elif mine.array is not None and yours.array is not None:
+            pairs.setdefault(key[1:], []).append((mine, yours))  # type: ignore[index]
+    if not pairs:
+        raise NotComparableError(
+            "no value of the first trace has a counterpart in the second",
+            hint="compare runs of the same model, or give the ETRecord of each export",
+        )
+    gaps = [_worst(before, found) for found in pairs.values()]
+    gaps.sort(key=lambda gap: (gap.chain < 0, gap.chain, gap.instruction, gap.position))
+    return ValueComparison(tuple(gaps), unmatched, sum(side.lost for side in sides))
+
+
+def _collect(logged: LoggedTrace, *, by_handles: bool) -> _LoggedTensors:
+    """Return every logged tensor by execution, instruction or handles, and position."""
+    side, trace = _LoggedTensors(), logged.trace
+    for execution, rows in enumerate(_executions(trace)):
+        seen: Counter[Hashable] = Counter()
+        for row in rows:
+            place: Hashable = (int(trace.chain[row]), int(trace.instruction[row]))
+            if by_handles and logged.symbols is not None and trace.chain[row] >= 0:
+                symbols = logged.symbols[row]
+                place = symbols.handles if symbols is not None and symbols.handles else place
+            for tensor in _tensors(trace, row):
+                position = seen[place]
+                seen[place] += 1
+                array = None if tensor.lost else tensor_array(tensor, logged.debug_buffer)
+                side.lost += array is None
+                side.values[execution, place, position] = _LoggedTensor(
+                    row, position, tensor, array
+                )
+    return side
+
+
+def _executions(trace: Trace) -> Iterator[list[int]]:
+    """Yield the rows with values of each block that has any."""
+    logged = np.flatnonzero(trace.kind == Kind.DEBUG)
+    for block in trace.blocks:
+        rows = logged[(logged >= block.first) & (logged < block.first + block.count)].tolist()
+        if rows:
+            yield rows
+
+
+def _tensors(trace: Trace, row: int) -> Iterator[TensorValue]:
+    value = trace.debug_values[trace.debug[row]].value
+    for item in value if isinstance(value, tuple) else (value,):
+        if isinstance(item, TensorValue):
+            yield item
+
+
+def _worst(logged: LoggedTrace, pairs: Sequence[tuple[_LoggedTensor, _LoggedTensor]]) -> ValueGap:
+    measured = [(_distance(mine, yours), mine, yours) for mine, yours in pairs]
+    found, mine, yours = max(measured, key=lambda each: np.nan_to_num(each[0].max_abs, nan=np.inf))
+    trace, row = logged.trace, mine.row
+    symbols = logged.symbols[row] if logged.symbols is not None else None
+    return ValueGap(
+        chain=int(trace.chain[row]),
+        instruction=int(trace.instruction[row]),
+        position=mine.position,
+        operator=_operator(trace, row),
+        handles=as_tuple(symbols.handles or ()) if symbols is not None else (),
+        types=(type_name(mine.tensor.scalar_type), type_name(yours.tensor.scalar_type)),
+        sizes=mine.tensor.sizes,
+        executions=len(pairs),
+        max_abs=found.max_abs,
+        mean_abs=found.mean_abs,
+        cosine=found.cosine,
+        snr_db=found.snr_db,
+        tolerance=found.tolerance,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Distance:
+    max_abs: float
+    mean_abs: float
+    cosine: float
+    snr_db: float
+    tolerance: float
+
+
+def _distance(mine: _LoggedTensor, yours: _LoggedTensor) -> _Distance:
+    assert mine.array is not None
+    assert yours.array is not None
+    a, b = (np.asarray(side.array, np.float64).ravel() for side in (mine, yours))
+    types = [type_name(side.tensor.scalar_type) for side in (mine, yours)]
+    relative = max(TOLERANCES.get(name, 0.0) for name in types)
+    finite = np.isfinite(a)
+    scale = float(np.abs(a[finite]).max(initial=0.0))
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):
+        difference = np.where(same, 0.0, np.abs(a - b))
+    noise, signal = float(np.mean(np.square(difference))) if a.size else 0.0, float(np.sum(a * a))
+    return _Distance(
+        max_abs=float(difference.max(initial=0.0)),
+        mean_abs=float(difference.mean()) if a.size else 0.0,
+        cosine=_cosine(a, b),
+        snr_db=_decibels(signal / max(a.size, 1), noise),
+        tolerance=relative * scale,
+    )
+
+
+def _cosine(a: Floats, b: Floats) -> float:
+    lengths = float(np.linalg.norm(a)) * float(np.linalg.norm(b))
+    if lengths == 0:
+        return 1.0 if not a.any() and not b.any() else 0.0
+    return float(np.dot(a, b)) / lengths
+
+
+def _decibels(signal: float, noise: float) -> float:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float("inf") if noise == 0 else float(10 * np.log10(np.float64(signal) / noise))
+
+
+def _operator(trace: Trace, row: int) -> str:
+    """Return the kernel's or delegate's event name of a value's instruction."""
+    chain, instruction = trace.chain[row], trace.instruction[row]
+    if chain < 0:
+        return ""
+    for other in range(row - 1, -1, -1):
+        if trace.chain[other] != chain or trace.instruction[other] != instruction:
+            break
+        name: Any = trace.text(int(trace.name[other]))
+        if trace.kind[other] == Kind.PROFILE and name not in (None, OPERATOR_CALL, DELEGATE_CALL):
+            return str(name)
+    return ""

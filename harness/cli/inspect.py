@@ -1,0 +1,58 @@
+"""``etharness inspect``: the contents of a model, and the boards that it fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from harness.cli.completers import complete_boards, complete_models
+from harness.cli.options import SELECTION, FilePath, PanelCommand, option, output_options, panel
+from harness.cli.output import OutputOptions
+from harness.errors import FormatError, UsageError
+from harness.files import display_path
+
+
+@click.command(name="inspect", cls=PanelCommand)
+@click.argument("model", type=FilePath(), shell_complete=complete_models)
+@panel(
+    SELECTION,
+    option(
+        "--board",
+        "boards",
+        multiple=True,
+        metavar="BOARD",
+        shell_complete=complete_boards,
+        help="Check this board: a name or a board file; repeatable.  [default: all boards]",
+    ),
+)
+@output_options
+def command(model: Path, boards: tuple[str, ...], output: OutputOptions) -> int:
+    """Show what a model contains and which boards it fits.
+
+    Lists methods, operators with their multiply-accumulates and bytes moved, constants and planned
+    memory. Compares the model's needs with each board: kernels, model size, arena, inputs. Exits
+    with 1 if the model does not fit a board that --board names. -v lists the tensors of the planned
+    memory.
+    """
+    from harness.check.fit import fit
+    from harness.config.board import board_names, load_board
+    from harness.decode.pte import read_program
+    from harness.files import find_model, read_model
+    from harness.report.model import describe_model, model_document, print_model
+
+    path = find_model(model)
+    data = read_model(path)
+    try:
+        program = read_program(data)
+    except FormatError as error:
+        raise UsageError(f"{display_path(model)}: {error.message}", hint=error.hint) from error
+    described = [load_board(name)[0] for name in boards or board_names()]
+    fits = [[fit(method, len(data), board) for board in described] for method in program.methods]
+    found = describe_model(display_path(model), len(data), program, fits)
+    if output.json:
+        click.echo(model_document(found), nl=False)
+    else:
+        print_model(output.console(), found, reasons=bool(boards), detailed=output.verbosity > 0)
+    missing = any(each.fits is False for row in fits for each in row)
+    return 1 if boards and missing else 0

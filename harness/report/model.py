@@ -1,0 +1,315 @@
+"""A model and the boards that it fits, on the terminal and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from harness.analyze.operands import Argument
+from harness.analyze.planned_memory import PlannedPool, planned_pools
+from harness.analyze.workload import Step, constant_bytes, method_steps
+from harness.check.fit import Fit
+from harness.decode.program import Method, Program
+from harness.records.result import encode
+from harness.report.terminal import print_header, show_line, show_table
+from harness.report.text import percent
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class WorkDocument(msgspec.Struct, frozen=True):
+    """All instructions of a method with one operator or backend.
+
+    Attributes:
+        operator: The operator, such as ``aten::mm.out``, or the backend of a delegate.
+        delegated: Whether a delegate executes them.
+        calls: Number of instructions.
+        macs: Multiply-accumulates; null for a delegate.
+        elements: Elements of their outputs.
+        bytes_read: Bytes of their input tensors.
+        bytes_written: Bytes of their output tensors.
+    """
+
+    operator: str
+    delegated: bool
+    calls: int
+    macs: int | None
+    elements: int
+    bytes_read: int
+    bytes_written: int
+
+
+class LiveTensorDocument(msgspec.Struct, frozen=True):
+    """A tensor in planned memory, needed from instruction ``first`` to ``last``.
+
+    -1 is before the first instruction; the number of instructions is after the last.
+    """
+
+    value: int
+    offset: int
+    size: int
+    first: int
+    last: int
+
+
+class PlannedPoolDocument(msgspec.Struct, frozen=True):
+    """A pool of planned memory: its size, and the most bytes needed at one instruction."""
+
+    pool: int
+    planned: int
+    peak: int
+    peak_at: int
+    tensors: list[LiveTensorDocument]
+
+
+class NeedDocument(msgspec.Struct, frozen=True):
+    """Bytes that a model needs and a board has; ``shortfall`` are missing.
+
+    ``needed`` is a lower bound if it is not ``exact``. ``available`` is null if unknown.
+    """
+
+    resource: str
+    needed: int
+    exact: bool
+    available: int | None
+    shortfall: int
+    remedy: str
+
+
+class FitDocument(msgspec.Struct, frozen=True):
+    """Whether a method fits a board; null if nothing is missing, but not everything is known."""
+
+    board: str
+    runtime: str
+    fits: bool | None
+    missing_operators: list[str] | None
+    missing_backends: list[str]
+    needs: list[NeedDocument]
+
+
+class MethodDocument(msgspec.Struct, frozen=True):
+    """One method: its signature, work, memory and boards.
+
+    Attributes:
+        name: Name of the method.
+        inputs: Its inputs as text, such as ``float32[1, 8]``; ``?`` marks upper bounds.
+        outputs: Its outputs likewise.
+        instructions: Number of instructions.
+        macs: Multiply-accumulates outside of delegates.
+        constant_bytes: Bytes of the constants that it uses.
+        backends: Backends that it delegates to.
+        operators: Its work by operator, in the order of first use.
+        pools: Its planned memory.
+        boards: Whether it fits each board.
+    """
+
+    name: str
+    inputs: list[str]
+    outputs: list[str]
+    instructions: int
+    macs: int
+    constant_bytes: int
+    backends: list[str]
+    operators: list[WorkDocument]
+    pools: list[PlannedPoolDocument]
+    boards: list[FitDocument]
+
+
+class ModelDocument(msgspec.Struct, frozen=True):
+    """What ``etharness inspect --json`` prints."""
+
+    model: str
+    bytes: int
+    methods: list[MethodDocument]
+
+
+def describe_model(
+    name: str, size: int, program: Program, fits: Sequence[Sequence[Fit]]
+) -> ModelDocument:
+    """Return the description of a model.
+
+    Args:
+        name: Its path as the user knows it.
+        size: Bytes of its file.
+        program: Its methods.
+        fits: For each method, whether it fits each of the boards.
+    """
+    methods = [
+        MethodDocument(
+            name=method.name,
+            inputs=_texts(method, method.inputs),
+            outputs=_texts(method, method.outputs),
+            instructions=sum(map(len, method.chains)),
+            macs=sum(step.macs or 0 for step in method_steps(method)),
+            constant_bytes=constant_bytes(method),
+            backends=list(method.delegates),
+            operators=_by_operator(method_steps(method)),
+            pools=list(map(_pool, planned_pools(method))),
+            boards=list(map(_fit, boards)),
+        )
+        for method, boards in zip(program.methods, fits, strict=True)
+    ]
+    return ModelDocument(name, size, methods)
+
+
+def model_document(model: ModelDocument) -> bytes:
+    """Return the description as JSON."""
+    return encode(model)
+
+
+def print_model(
+    console: Console, model: ModelDocument, *, reasons: bool = True, detailed: bool = False
+) -> None:
+    """Print the description.
+
+    Args:
+        console: Where to.
+        model: The description.
+        reasons: Say of each board why the model does not fit.
+        detailed: List the tensors of the planned memory.
+    """
+    show_line(console, f"{model.model}: {model.bytes:,} bytes", style="bold")
+    for method in model.methods:
+        show_line(console)
+        _print_method(console, method, detailed=detailed)
+        _print_boards(console, method.boards)
+        for line in _missing(method.boards) + (_shortfalls(method.boards) if reasons else []):
+            show_line(console, line)
+
+
+def _print_method(console: Console, method: MethodDocument, *, detailed: bool) -> None:
+    header = {
+        "method": method.name,
+        "inputs": ", ".join(method.inputs) or "none",
+        "outputs": ", ".join(method.outputs) or "none",
+        "instructions": f"{method.instructions:,}",
+        "multiply-accumulates": f"{method.macs:,}",
+        "constants": f"{method.constant_bytes:,} bytes",
+    }
+    if method.backends:
+        header["delegates"] = f"{', '.join(method.backends)} (their work is not in the file)"
+    print_header(console, header)
+    rows = [
+        (
+            work.operator,
+            f"{work.calls:,}",
+            "" if work.macs is None else f"{work.macs:,}",
+            percent(work.macs / method.macs) if work.macs and method.macs else "",
+            f"{work.bytes_read:,}",
+            f"{work.bytes_written:,}",
+        )
+        for work in method.operators
+    ]
+    headers = ("operator", "calls", "MACs", "share", "read [B]", "written [B]")
+    show_table(console, headers, rows, numbers=range(1, 6))
+    _print_pools(console, method, detailed=detailed)
+
+
+def _print_pools(console: Console, method: MethodDocument, *, detailed: bool) -> None:
+    rows = [
+        (
+            f"planned_{pool.pool}",
+            f"{pool.planned:,}",
+            f"{pool.peak:,}",
+            "the start" if pool.peak_at < 0 else f"instruction {pool.peak_at}",
+            f"{len(pool.tensors):,}",
+        )
+        for pool in method.pools
+    ]
+    headers = ("planned memory", "size [B]", "peak [B]", "at", "tensors")
+    show_table(console, headers, rows, numbers=(1, 2, 4))
+    if not detailed:
+        return
+    tensors = [
+        (f"planned_{pool.pool}", *(f"{n:,}" for n in msgspec.structs.astuple(tensor)))
+        for pool in method.pools
+        for tensor in pool.tensors
+    ]
+    columns = ("pool", "value", "offset", "size [B]", "from instruction", "to instruction")
+    show_table(console, columns, tensors, numbers=range(1, 6))
+
+
+def _print_boards(console: Console, boards: Sequence[FitDocument]) -> None:
+    words = {True: "yes", False: "NO", None: "not known"}
+    rows = [
+        (board.board, words[board.fits], *(_room(need) for need in board.needs)) for board in boards
+    ]
+    needs = [f"{need.resource} [B]" for need in boards[0].needs] if boards else []
+    show_table(console, ("board", "fits", *needs), rows, numbers=range(2, 2 + len(needs)))
+
+
+def _room(need: NeedDocument) -> str:
+    least = "" if need.exact else "at least "
+    of = "" if need.available is None else f" of {need.available:,}"
+    return f"{least}{need.needed:,}{of}"
+
+
+def _missing(boards: Sequence[FitDocument]) -> list[str]:
+    """Return a line for each operator and backend that boards lack."""
+    lacking: dict[str, list[str]] = {}
+    for board in boards:
+        for name in board.missing_operators or ():
+            lacking.setdefault(f"no kernel for {name}", []).append(board.board)
+        for name in board.missing_backends:
+            lacking.setdefault(f"no backend {name}", []).append(board.board)
+    return [f"{what}: {', '.join(names)}" for what, names in lacking.items()]
+
+
+def _shortfalls(boards: Sequence[FitDocument]) -> list[str]:
+    """Return a line for each board's shortfall of memory, with what would help."""
+    return [
+        f"{board.board}: {need.resource}: {need.shortfall:,} bytes are missing; {need.remedy}"
+        for board in boards
+        for need in board.needs
+        if need.shortfall
+    ]
+
+
+def _texts(method: Method, numbers: Sequence[int]) -> list[str]:
+    return [Argument(number, method.values[number]).text for number in numbers]
+
+
+def _by_operator(steps: Sequence[Step]) -> list[WorkDocument]:
+    names = dict.fromkeys((step.operator, step.delegated) for step in steps)
+    return [
+        WorkDocument(
+            operator=operator,
+            delegated=delegated,
+            calls=len(alike),
+            macs=None if delegated else sum(step.macs or 0 for step in alike),
+            elements=sum(step.elements for step in alike),
+            bytes_read=sum(step.bytes_read for step in alike),
+            bytes_written=sum(step.bytes_written for step in alike),
+        )
+        for operator, delegated in names
+        for alike in [[s for s in steps if (s.operator, s.delegated) == (operator, delegated)]]
+    ]
+
+
+def _pool(pool: PlannedPool) -> PlannedPoolDocument:
+    tensors = [
+        LiveTensorDocument(tensor.value, tensor.offset, tensor.size, tensor.first, tensor.last)
+        for tensor in pool.tensors
+    ]
+    return PlannedPoolDocument(pool.pool, pool.planned, pool.peak, pool.peak_at, tensors)
+
+
+def _fit(found: Fit) -> FitDocument:
+    needs = [
+        NeedDocument(
+            need.resource, need.needed, need.exact, need.available, need.shortfall, need.remedy
+        )
+        for need in found.needs
+    ]
+    missing = found.missing_operators
+    return FitDocument(
+        board=found.board,
+        runtime=found.runtime,
+        fits=found.fits,
+        missing_operators=None if missing is None else list(missing),
+        missing_backends=list(found.missing_backends),
+        needs=needs,
+    )

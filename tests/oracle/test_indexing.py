@@ -1,0 +1,187 @@
+"""Slices, rearrangements and index tensors against PyTorch, on any shape and layout."""
+
+from __future__ import annotations
+
+import ctypes as ct
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.oracle.strategies import Shape, floats, ints, oracle, seeds, shapes
+from tests.support.kernels import Array, TensorList
+from tests.support.torch_calls import check
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.oracle
+DTYPES = st.sampled_from([np.float32, np.int64, np.int8, np.bool_])
+
+
+def draw_tensor(data: st.DataObject, shape: Shape) -> Array:
+    dtype = data.draw(DTYPES)
+    make = floats if dtype == np.float32 else ints
+    return make(data.draw(seeds), shape, dtype)
+
+
+def draw_indices(data: st.DataObject, shape: Shape, low: int, size: int) -> Array:
+    rng = np.random.default_rng(data.draw(seeds))
+    return np.asarray(rng.integers(low, size, shape))
+
+
+def dims(data: st.DataObject, shape: Shape) -> list[int]:
+    axes = st.integers(-len(shape), len(shape) - 1)
+    return data.draw(st.lists(axes, unique_by=lambda axis: axis % len(shape)))
+
+
+@oracle
+@given(shapes(1, 4), st.data(), st.booleans())
+def test_scattering_into_a_slice(
+    etstub: ct.CDLL, shape: Shape, data: st.DataObject, whole: bool
+) -> None:
+    x = draw_tensor(data, shape)
+    dim = data.draw(st.integers(-len(shape), len(shape) - 1))
+    source = np.zeros_like(x)
+    if whole:
+        start, end = (data.draw(st.integers(-6, 6)) for _ in range(2))
+        step = data.draw(st.integers(1, 3))
+        source = torch.ops.aten.slice.Tensor(torch.from_numpy(source), dim, start, end, step)
+        arguments: list[Any] = [x, np.array(source), dim, start, end, step]
+    else:
+        index = data.draw(st.integers(-shape[dim], shape[dim] - 1))
+        arguments = [x, np.array(source.take(0, dim)), dim, index]
+    name = "slice_scatter" if whole else "select_scatter"
+    tensors = [torch.from_numpy(value) for value in arguments[:2]]
+    expected = getattr(torch.ops.aten, name).default(*tensors, *arguments[2:])
+    check(etstub, f"aten::{name}.out", arguments, expected, data)
+
+
+@oracle
+@given(shapes(1, 4), st.data())
+def test_splitting_and_stacking(etstub: ct.CDLL, shape: Shape, data: st.DataObject) -> None:
+    x = draw_tensor(data, shape)
+    dim = data.draw(st.integers(-len(shape), len(shape) - 1))
+    size = data.draw(st.integers(1, 6))
+    tensor = torch.from_numpy(x)
+    parts = torch.split(tensor, size, dim)
+    check(etstub, "aten::split_copy.Tensor_out", [x, size, dim], parts, data, listed=True)
+    sizes = [part.shape[dim] for part in parts]
+    name = "aten::split_with_sizes_copy.out"
+    check(etstub, name, [x, sizes, dim], parts, data, listed=True)
+    rows = torch.unbind(tensor, dim)
+    check(etstub, "aten::unbind_copy.int_out", [x, dim], rows, data, listed=True)
+    tensors = TensorList([x, x[::-1].copy(), x])
+    expected = torch.stack([torch.from_numpy(item) for item in tensors.tensors], dim)
+    check(etstub, "aten::stack.out", [tensors, dim], expected, data)
+
+
+@oracle
+@given(shapes(1, 4), st.data())
+def test_turning_and_repeating(etstub: ct.CDLL, shape: Shape, data: st.DataObject) -> None:
+    x = draw_tensor(data, shape)
+    tensor, axes = torch.from_numpy(x), dims(data, shape)
+    check(etstub, "aten::flip.out", [x, axes], torch.flip(tensor, axes), data)
+    a, b = (data.draw(st.integers(-len(shape), len(shape) - 1)) for _ in range(2))
+    expected = torch.transpose(tensor, a, b)
+    check(etstub, "aten::transpose_copy.int_out", [x, a, b], expected, data)
+    repeats = data.draw(st.lists(st.integers(0, 3), min_size=len(shape), max_size=5))
+    check(etstub, "aten::repeat.out", [x, repeats], tensor.repeat(repeats), data)
+    if axes:
+        shifts = [data.draw(st.integers(-9, 9)) for _ in axes]
+        check(etstub, "aten::roll.out", [x, shifts, axes], torch.roll(tensor, shifts, axes), data)
+    size = data.draw(st.integers(0, shape[a]))
+    step = data.draw(st.integers(1, 4))
+    expected = tensor.unfold(a, size, step).contiguous()
+    check(etstub, "aten::unfold_copy.out", [x, a, size, step], expected, data)
+
+
+@oracle
+@given(shapes(2, 4), st.integers(-6, 6), st.data())
+def test_matrices_and_pixels(
+    etstub: ct.CDLL, shape: Shape, diagonal: int, data: st.DataObject
+) -> None:
+    x = draw_tensor(data, shape)
+    tensor = torch.from_numpy(x)
+    check(etstub, "aten::tril.out", [x, diagonal], torch.tril(tensor, diagonal), data)
+    check(etstub, "aten::triu.out", [x, diagonal], torch.triu(tensor, diagonal), data)
+    matrix = torch.from_numpy(x.reshape(shape[0], -1))
+    check(etstub, "aten::t_copy.out", [matrix.numpy()], matrix.t().contiguous(), data)
+    factor = data.draw(st.integers(1, 3))
+    image = floats(data.draw(seeds), (*shape[:1], shape[0] * factor**2, *shape[-2:]))
+    expected = torch.nn.functional.pixel_shuffle(torch.from_numpy(image), factor)
+    check(etstub, "aten::pixel_shuffle.out", [image, factor], expected, data)
+
+
+@oracle
+@given(shapes(1, 4), st.data())
+def test_indexes_along_a_dimension(etstub: ct.CDLL, shape: Shape, data: st.DataObject) -> None:
+    x = draw_tensor(data, shape)
+    tensor, dim = torch.from_numpy(x), data.draw(st.integers(-len(shape), len(shape) - 1))
+    smaller = tuple(
+        data.draw(st.integers(0, 6 if axis == dim % len(shape) else size))
+        for axis, size in enumerate(shape)
+    )
+    indices = draw_indices(data, smaller, 0, shape[dim])
+    places = torch.from_numpy(indices)
+    expected = torch.gather(tensor, dim, places)
+    check(etstub, "aten::gather.out", [x, dim, indices, False], expected, data)
+    chosen = indices.ravel()[:5].astype(np.int32)
+    expected = torch.index_select(tensor, dim, torch.from_numpy(chosen))
+    check(etstub, "aten::index_select.out", [x, dim, chosen], expected, data)
+
+
+@oracle
+@given(shapes(1, 3), st.data())
+def test_scattering(etstub: ct.CDLL, shape: Shape, data: st.DataObject) -> None:
+    """To different places each, as PyTorch leaves open which of several values stays."""
+    x, source = (floats(data.draw(seeds), shape) for _ in range(2))
+    dim = data.draw(st.integers(0, len(shape) - 1))
+    indices = np.argsort(floats(data.draw(seeds), shape), axis=dim)
+    tensors = torch.from_numpy(x), dim, torch.from_numpy(indices)
+    values = torch.from_numpy(source)
+    check(
+        etstub, "aten::scatter.src_out", [x, dim, indices, source], torch.scatter(*tensors, values)
+    )
+    expected = torch.ops.aten.scatter.value(*tensors, 2.5)
+    check(etstub, "aten::scatter.value_out", [x, dim, indices, 2.5], expected, data)
+    repeated = np.zeros_like(indices)
+    expected = torch.scatter_add(tensors[0], dim, torch.from_numpy(repeated), values)
+    check(etstub, "aten::scatter_add.out", [x, dim, repeated, source], expected, data)
+
+
+@oracle
+@given(shapes(1, 4), st.data(), st.booleans())
+def test_index_tensors(
+    etstub: ct.CDLL, shape: Shape, data: st.DataObject, accumulate: bool
+) -> None:
+    """Any dimensions are indexed, by tensors that broadcast and count from either end."""
+    x = floats(data.draw(seeds), shape)
+    joint = data.draw(shapes(0, 2, 3))
+    indices: list[Array | None] = []
+    for size in shape:
+        kept = joint[data.draw(st.integers(0, len(joint))) :]
+        chosen = draw_indices(data, kept, -size, size)
+        indices.append(data.draw(st.sampled_from([None, chosen])))
+    assume(any(index is not None for index in indices))
+    while indices[-1] is None:
+        indices.pop()
+    tensors = [None if index is None else torch.from_numpy(index) for index in indices]
+    expected = torch.ops.aten.index.Tensor(torch.from_numpy(x), tensors)
+    assume(expected.dim() <= 8)
+    check(etstub, "aten::index.Tensor_out", [x, TensorList(indices)], expected.contiguous(), data)
+    values = np.float32(data.draw(st.integers(-3, 3))) * np.ones(expected.shape[-1:], np.float32)
+    expected = torch.ops.aten.index_put(
+        torch.from_numpy(x), tensors, torch.from_numpy(values), accumulate
+    )
+    arguments = [x, TensorList(indices), values, accumulate]
+    check(etstub, "aten::index_put.out", arguments, expected, data)
+
+
+@oracle
+@given(shapes(1, 4), st.data())
+def test_masks(etstub: ct.CDLL, shape: Shape, data: st.DataObject) -> None:
+    x = draw_tensor(data, shape)
+    mask = ints(data.draw(seeds), shape[data.draw(st.integers(0, len(shape))) :], np.bool_)
+    expected = torch.masked_fill(torch.from_numpy(x), torch.from_numpy(mask), 1)
+    check(etstub, "aten::masked_fill.Scalar_out", [x, mask, 1], expected, data)

@@ -1,0 +1,73 @@
+"""Whole networks of the zoo: PyTorch's numbers and ExecuTorch's events, natively and under QEMU.
+
+All of them run natively. A seeded sample runs on the slower boards; with
+``ETHARNESS_EVERY_MODEL=1`` all of them do.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("executorch.exir", reason="needs torch and executorch")
+
+from benchmarks.operators import PAGE, read_networks
+from tests.sim.test_models_on_boards import signatures
+from tests.support.boards import started
+from tests.support.zoo import compare, execute, exported, run, script
+
+pytestmark = [pytest.mark.oracle, pytest.mark.timeout(600)]
+EMULATED = "qemu-mps2-an385"
+SAMPLE = 8
+NETWORKS = list(script()["MEMBERS"])
+PORTABLE = [name for name, member in script()["MEMBERS"].items() if not member.exact]
+"""Networks without Cortex-M kernels, which ExecuTorch has no build of for this host."""
+
+
+def sample(networks: list[str]) -> list[str]:
+    """Some networks, always the same ones, or all if the environment says so."""
+    if os.environ.get("ETHARNESS_EVERY_MODEL"):
+        return networks
+    return sorted(random.Random(15).sample(networks, SAMPLE))
+
+
+def test_the_zoo_is_large_and_every_flow_is_in_it() -> None:
+    assert len(NETWORKS) >= 70
+    flows = {member.flow for member in script()["MEMBERS"].values()}
+    assert flows == {"float32", "dynamic", "m0", "m4", "m55"}
+
+
+@pytest.mark.parametrize("chunk", range(8))
+def test_every_network_computes_natively_what_pytorch_does(chunk: int) -> None:
+    """And calls the operators that docs/operators.md says; `benchmarks.operators` writes it."""
+    listed = read_networks(PAGE.read_text())
+    with started("native", deadline_s=60) as bench:
+        for name in NETWORKS[chunk::8]:
+            compare(name, execute(bench, name))
+            assert listed[name] == list(exported(name).operators)
+
+
+def test_the_page_lists_no_other_networks() -> None:
+    assert list(read_networks(PAGE.read_text())) == NETWORKS
+
+
+def test_a_sample_computes_the_same_on_an_emulated_core() -> None:
+    with started(EMULATED, deadline_s=60) as bench:
+        for name in sample(NETWORKS):
+            compare(name, execute(bench, name))
+
+
+@pytest.mark.parametrize("name", sample(PORTABLE))
+def test_executorch_logs_the_same_events(name: str, tmp_path: Path) -> None:
+    traces = []
+    for board in ("native", "native-executorch"):
+        traces.append(signatures(run(board, name, tmp_path / board).trace))
+        files = sorted((tmp_path / board / "run" / "outputs").glob("*.npy"))
+        if board == "native":
+            compare(name, [np.load(file) for file in files])
+    assert traces[0] == traces[1]
+    assert len(traces[0][-1]["events"]) > 2

@@ -1,0 +1,235 @@
+"""Damaged run directories and ED00 files: an error or a verdict, never a traceback or a hang.
+
+``ETHARNESS_FUZZ_CASES=100000`` tries as many; case n is the same in every run of the tests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pytest
+
+from harness.check.evaluate import evaluate
+from harness.check.subject import Subject
+from harness.decode.dumps import read_dumps
+from harness.errors import FormatError, HarnessError
+from harness.inspector.values import tensor_array
+from harness.link.wire import DebugLevel
+from harness.records.result import digest_of
+from harness.records.trace import TensorValue
+from harness.records.verdict import Verdict
+from harness.report.results import report_document
+from harness.runs.directory import RESULT, RunDirectory
+from harness.runs.evaluation import evaluate_path
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
+from harness.runs.source import load_source
+from tests.conftest import FIXTURES, MODELS
+from tests.support.accidents import damage
+
+CASES: Final = int(os.environ.get("ETHARNESS_FUZZ_CASES", "400"))
+SEED: Final = 14
+
+pytestmark = [pytest.mark.sim, pytest.mark.timeout(120 + CASES // 10)]
+
+VALUES: Final[tuple[Any, ...]] = (
+    *(0, -1, 1, 7, 2**31, 2**63 - 1, 2**64, 1e308, -0.5, "", "x", "\udcff"),
+    *(None, True, [], {}, [1], "../x", "NaN"),
+)
+"""What stands for any value of a result."""
+
+
+@dataclass(frozen=True)
+class Originals:
+    """Runs that pass and fail, by whether they pass, and ED00 files."""
+
+    runs: dict[bool, Path]
+    dumps: list[bytes]
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> Originals:
+    home = tmp_path_factory.mktemp("originals")
+    reference = home / "reference.npy"
+    runs = {}
+    for passes in (True, False):
+        folder = home / str(passes)
+        request = RunRequest(
+            *("native", MODELS / "npu_int.pte", 3, folder),
+            values=DebugLevel.INTERMEDIATE_OUTPUTS,
+            references=(reference,) if reference.is_file() else (),
+        )
+        assert run_model(request).result.exit_code == (0 if passes else 1)
+        output = np.load(folder / "outputs/0.npy")
+        np.save(reference, output + 1)
+        runs[passes] = folder
+    dumps = [(runs[True] / "trace.etdp").read_bytes()]
+    dumps.append((FIXTURES / "kws_f32_executorch.etdp").read_bytes())
+    return Originals(runs, dumps)
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """A copy of a run in which one file is damaged at a time.
+
+    Attributes:
+        run: The copy.
+        files: What its files hold while they are sound.
+        checks: What the sound run is found to be.
+        passes: Whether that passes.
+    """
+
+    run: Path
+    files: dict[str, bytes]
+    checks: tuple[Any, ...]
+    passes: bool
+
+    def verdict(self) -> Verdict:
+        run = evaluate_path(self.run, load_source)
+        assert report_document([run])
+        return run.verdict
+
+    def restore(self) -> None:
+        for name, data in self.files.items():
+            (self.run / name).write_bytes(data)
+
+
+@pytest.fixture(scope="module")
+def scratches(originals: Originals, tmp_path_factory: pytest.TempPathFactory) -> list[Scratch]:
+    found = []
+    for passes, run in originals.runs.items():
+        copy = Path(shutil.copytree(run, tmp_path_factory.mktemp("scratch") / "run"))
+        names = RunDirectory(copy).files()
+        files = {name: (copy / name).read_bytes() for name in names}
+        verdict = evaluate_path(copy, load_source).verdict
+        assert verdict.passed == passes
+        found.append(Scratch(copy, files, verdict.checks, passes))
+    return found
+
+
+def damaged_result(data: bytes, random: Random) -> bytes:
+    """A result in which some value is another one, with the digest of that."""
+    document = json.loads(data)
+    place, key = random.choice(list(_places(document)))
+    place[key] = random.choice(VALUES)
+    document.pop("digest", None)
+    try:
+        document["digest"] = digest_of(json.dumps(document).encode())
+    except msgspec.DecodeError:  # half of a surrogate pair
+        document["digest"] = "none"
+    return json.dumps(document).encode()
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every place in a document at which a value stands."""
+    keys: Any = ()
+    if isinstance(value, dict):
+        keys = value
+    elif isinstance(value, list):
+        keys = range(len(value))
+    for key in keys:
+        yield value, key
+        yield from _places(value[key])
+
+
+def record_anew(scratch: Scratch, name: str) -> None:
+    """Make the result record the files as they are now."""
+    directory = RunDirectory(scratch.run)
+    document = json.loads(scratch.files[RESULT])
+    result = directory.read_result()
+    directory.finish(result)
+    if name == "trace.etlog":
+        document = json.loads((scratch.run / RESULT).read_text())
+        record = document["files"][name]
+        document["trace"].update(log_bytes=record["nbytes"], sha256=record["sha256"])
+        del document["digest"]
+        document["digest"] = digest_of(json.dumps(document).encode())
+        (scratch.run / RESULT).write_text(json.dumps(document))
+
+
+def damage_a_file(scratch: Scratch, random: Random) -> str:
+    """Of a run directory: nothing comes of it but the same verdict."""
+    name = random.choice(list(scratch.files))
+    (scratch.run / name).write_bytes(damage(scratch.files[name], random))
+    verdict = scratch.verdict()
+    assert verdict.checks == scratch.checks
+    return "the same verdict"
+
+
+def damage_a_recorded_file(scratch: Scratch, random: Random) -> str:
+    """As if the run had left it like that: no pass, unless the sound run passes."""
+    names = [name for name in scratch.files if name not in (RESULT, "console.log")]
+    name = random.choice([*names, "trace.etlog", "trace.etlog"])
+    (scratch.run / name).write_bytes(damage(scratch.files[name], random))
+    record_anew(scratch, name)
+    verdict = scratch.verdict()
+    if name == "trace.etlog":
+        assert scratch.passes or not verdict.passed
+    return "passed" if verdict.passed else "failed"
+
+
+def damage_a_result(scratch: Scratch, random: Random) -> str:
+    """A result that says something else, and knows it."""
+    (scratch.run / RESULT).write_bytes(damaged_result(scratch.files[RESULT], random))
+    return "passed" if scratch.verdict().passed else "failed"
+
+
+def damage_a_dump(data: bytes, random: Random) -> str:
+    """An ED00 file: every value in it is read, too, and what is left of a damaged file."""
+    damaged = damage(data, random)
+    salvage = random.random() < 0.5
+    dumps = read_dumps(damaged, salvage=salvage).dumps
+    verdict = None
+    for dump in dumps:
+        verdict = evaluate(Subject(dump.trace))
+        for value in dump.trace.debug_values[:50]:
+            tensors = value.value if isinstance(value.value, tuple) else (value.value,)
+            for tensor in tensors:
+                _read(tensor, bytes(4096))
+    return "passed" if verdict and verdict.passed else "failed"
+
+
+def _read(tensor: object, buffer: bytes) -> None:
+    if isinstance(tensor, TensorValue):
+        try:
+            assert tensor_array(tensor, buffer).nbytes <= 4 * len(buffer)
+        except FormatError:
+            return
+
+
+def test_damage_is_an_error_or_a_verdict(originals: Originals, scratches: list[Scratch]) -> None:
+    tried: Counter[tuple[str, str]] = Counter()
+    kinds: list[Callable[[Scratch, Random], str]]
+    kinds = [damage_a_file, damage_a_recorded_file, damage_a_result]
+    for number in range(CASES):
+        random = Random(f"{SEED} {number}")
+        chosen = random.choice([*kinds, None, None])
+        scratch = random.choice(scratches)
+        try:
+            if chosen is None:
+                outcome = damage_a_dump(random.choice(originals.dumps), random)
+            else:
+                outcome = chosen(scratch, random)
+        except HarnessError as error:
+            outcome = type(error).__name__
+        except Exception as error:
+            error.add_note(f"case {number} of seed {SEED}")
+            raise
+        finally:
+            scratch.restore()
+        tried[getattr(chosen, "__name__", "damage_a_dump"), outcome] += 1
+    for (kind, outcome), count in sorted(tried.items()):
+        print(f"{count:8,} {kind}: {outcome}")
+    assert sum(tried.values()) == CASES
+    assert tried["damage_a_dump", "FormatError"]
+    assert tried["damage_a_file", "DamagedError"]

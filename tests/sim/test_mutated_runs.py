@@ -1,0 +1,103 @@
+"""Sound runs of every kind pass; a mutation of any kind fails at least one check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from harness.check.evaluate import evaluate
+from harness.check.subject import Subject
+from harness.decode.dumps import read_dumps
+from harness.decode.pte import read_program
+from harness.errors import FormatError
+from harness.link.wire import DebugLevel, ProfilingLevel, WhenFull
+from harness.runs.device_data import instruction_records
+from harness.runs.evaluation import subject_of
+from harness.runs.request import RunRequest
+from harness.runs.run import run_model
+from harness.runs.source import load_source
+from tests.conftest import FIXTURES, MODELS
+from tests.support.mutations import KINDS, Draft, NotApplicableError
+
+pytestmark = pytest.mark.sim
+
+RUNS: Final = 5
+SEEDS: Final = 3
+
+KINDS_OF_RUNS: Final[list[tuple[str, str, dict[str, Any]]]] = [
+    ("native", "kws_int8", {}),
+    ("native", "kws_int8", {"stream": True, "trace_limit": 2500}),
+    ("native", "kws_f32", {"when_full": WhenFull.DROP_OLDEST_RUNS, "trace_limit": 5000}),
+    ("native", "small_int8", {"profile": ProfilingLevel.METHOD_ONLY}),
+    ("native", "functions", {"values": DebugLevel.INTERMEDIATE_OUTPUTS}),
+    ("native", "arenas", {"values": DebugLevel.PROGRAM_OUTPUTS}),
+    ("native", "npu_int", {"values": DebugLevel.INTERMEDIATE_OUTPUTS}),
+    ("native", "npu_str", {"stream": True, "trace_limit": 1500}),
+    ("native", "state", {}),
+    ("native", "scalars", {}),
+    ("native", "unplanned", {}),
+    ("qemu-mps2-an385", "npu_int", {}),
+    ("qemu-riscv32-virt", "npu_str", {"stream": True, "trace_limit": 1500}),
+    ("qemu-microbit", "small_int8", {}),
+]
+
+
+def executorchs() -> Subject:
+    """The dump of ExecuTorch's own runtime: other events, no allocations, no result."""
+    [dump] = read_dumps((FIXTURES / "kws_f32_executorch.etdp").read_bytes()).dumps
+    method = read_program((MODELS / "kws_f32.pte").read_bytes()).method("forward")
+    chains = instruction_records(method)
+    return Subject(dump.trace, runs_requested=3, runs_completed=3, chains=chains)
+
+
+@pytest.fixture(scope="module")
+def subjects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Subject]:
+    """One sound run of each kind."""
+    found = {"executorch": executorchs()}
+    for board, model, options in KINDS_OF_RUNS:
+        folder: Path = tmp_path_factory.mktemp("run")
+        run_model(RunRequest(board, MODELS / f"{model}.pte", RUNS, folder, **options))
+        source = load_source(folder)
+        words = " ".join(f"{key} {value}" for key, value in options.items())
+        subject = subject_of(source.trace, source.result, directory=folder)
+        found[f"{board} {model} {words}"] = subject
+    return found
+
+
+def test_no_sound_run_is_flagged(subjects: dict[str, Subject]) -> None:
+    # On a host, some operators do take less than it takes to log them.
+    flagged = [
+        (name, check.code, check.reason)
+        for name, subject in subjects.items()
+        for check in evaluate(subject).checks
+        if not check.passed and check.code != "I05"
+    ]
+    assert flagged == []
+    assert len(subjects) == len(KINDS_OF_RUNS) + 1
+
+
+def test_there_are_sixty_kinds() -> None:
+    assert len(KINDS) >= 60
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_mutation_is_caught_wherever_it_applies(kind: str, subjects: dict[str, Subject]) -> None:
+    applied, missed = 0, []
+    for name, subject in subjects.items():
+        for seed in range(SEEDS):
+            draft = Draft(subject, Random(f"{kind} {name} {seed}"))
+            try:
+                KINDS[kind](draft)
+            except NotApplicableError:
+                continue
+            applied += 1
+            try:
+                if evaluate(draft.changed).passed:
+                    missed.append((name, seed))
+            except FormatError:
+                pass
+    assert applied, "no run has what this kind changes"
+    assert missed == []

@@ -1,0 +1,83 @@
+"""The networks of ``firmware_stub/models/export_zoo.py``, exported once per process."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.link.wire import Region
+from harness.runs.request import RunRequest
+from harness.runs.run import FinishedRun, run_model
+from harness.runs.tensors import from_bytes, to_bytes
+from tests.conftest import MODELS
+from tests.support.boards import Bench
+from tests.support.kernels import Array
+
+RELATIVE, ABSOLUTE = 1e-5, 1e-6
+
+
+@cache
+def script() -> dict[str, Any]:
+    """What the script defines; needs torch and executorch."""
+    sys.path.insert(0, str(MODELS))
+    try:
+        return runpy.run_path(str(MODELS / "export_zoo.py"))
+    finally:
+        sys.path.remove(str(MODELS))
+
+
+@cache
+def exported(name: str) -> Any:
+    """A network's ``Export``."""
+    return script()["export"](script()["MEMBERS"][name])
+
+
+def runs(name: str) -> int:
+    """How often a network is executed for the outputs of its ``Export``."""
+    return int(script()["MEMBERS"][name].runs)
+
+
+def arrays(tensors: Any) -> list[Array]:
+    return [tensor.numpy() for tensor in tensors]
+
+
+def compare(name: str, found: list[Array]) -> None:
+    """Compare outputs with PyTorch's: int8 flows bit for bit."""
+    expected = arrays(exported(name).outputs)
+    assert len(found) == len(expected)
+    for mine, theirs in zip(found, expected, strict=True):
+        assert (mine.shape, mine.dtype) == (theirs.shape, theirs.dtype)
+        if script()["MEMBERS"][name].exact or theirs.dtype.kind != "f":
+            np.testing.assert_array_equal(mine, theirs)
+        else:
+            np.testing.assert_allclose(mine, theirs, rtol=RELATIVE, atol=ABSOLUTE)
+
+
+def execute(bench: Bench, name: str) -> list[Array]:
+    """Load a network on a started board, run it, and return its outputs."""
+    session, export = bench.session, exported(name)
+    info = session.load_model(export.program)
+    for number, array in enumerate(arrays(export.inputs)):
+        session.set_input(number, to_bytes(array, info.inputs[number]))
+    session.run(runs(name), timeout_s=100)
+    return [
+        from_bytes(session.read(Region.OUTPUT, number), output)
+        for number, output in enumerate(info.outputs)
+    ]
+
+
+def run(board: str, name: str, directory: Path) -> FinishedRun:
+    """Run a network as the command does, with its outputs in the run directory."""
+    directory.mkdir()
+    model = directory / "model.pte"
+    model.write_bytes(exported(name).program)
+    paths = []
+    for number, array in enumerate(arrays(exported(name).inputs)):
+        paths.append(directory / f"input{number}.npy")
+        np.save(paths[-1], array)
+    return run_model(RunRequest(board, model, runs(name), directory / "run", inputs=tuple(paths)))

@@ -1,0 +1,135 @@
+"""`etharness compare --values`: which operator computes something else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.analyze.values import TOLERANCES, LoggedTrace, compare_values
+from harness.errors import NotComparableError
+from harness.files import data_directory
+from harness.records.trace import Block, DebugValue, Kind, TensorValue, Trace
+from tests.conftest import CommandResult
+
+Etharness = Callable[..., CommandResult]
+TYPES = {np.int8: 1, np.int32: 3, np.float32: 6, np.float64: 7}
+
+
+def logged(executions: list[list[np.ndarray]]) -> LoggedTrace:
+    """A trace whose instruction i logged the i-th array of its execution."""
+    rows = [(i, array) for arrays in executions for i, array in enumerate(arrays)]
+    buffer, values = b"", []
+    for _, array in rows:
+        steps = [step // array.itemsize for step in np.empty(array.shape, array.dtype).strides]
+        tensor = TensorValue(TYPES[array.dtype.type], array.shape, tuple(steps), len(buffer))
+        values.append(DebugValue(tensor, 1))
+        buffer += array.tobytes() + bytes(-len(buffer + array.tobytes()) % 8)
+    blocks, first = [], 0
+    for arrays in executions:
+        blocks.append(Block("Execute", first, len(arrays)))
+        first += len(arrays)
+    trace = Trace.unset(len(rows), blocks=blocks, debug_values=values)
+    trace.kind[:] = Kind.DEBUG
+    trace.chain[:] = 0
+    trace.instruction[:] = [instruction for instruction, _ in rows]
+    trace.debug[:] = np.arange(len(rows))
+    return LoggedTrace(trace.sealed(), buffer)
+
+
+arrays = st.builds(
+    lambda kind, count, seed: (
+        np.random.default_rng(seed).normal(0, 30, count).astype(kind).reshape(1, -1)
+    ),
+    st.sampled_from([*TYPES]),
+    st.integers(1, 20),
+    st.integers(0, 2**32),
+)
+executions = st.integers(1, 6).flatmap(
+    lambda count: st.lists(st.lists(arrays, min_size=count, max_size=count), min_size=1, max_size=3)
+)
+
+
+@given(executions)
+def test_a_trace_is_like_itself(found: list[list[np.ndarray]]) -> None:
+    comparison = compare_values(logged(found), logged(found))
+    assert comparison.first_diverging is None
+    assert all(gap.max_abs == 0 and gap.snr_db == np.inf for gap in comparison.gaps)
+    assert all(gap.cosine == pytest.approx(1) for gap in comparison.gaps)
+
+
+@given(executions, st.data())
+def test_the_first_changed_instruction_is_found(
+    found: list[list[np.ndarray]], data: st.DataObject
+) -> None:
+    """In whichever execution it changes, and however the later ones follow it."""
+    execution = data.draw(st.integers(0, len(found) - 1))
+    changed = data.draw(st.integers(0, len(found[0]) - 1))
+    other = [[array.copy() for array in arrays] for arrays in found]
+    for index in range(changed, len(found[execution])):
+        array = other[execution][index].ravel()
+        step = max(1.0, 3 * TOLERANCES.get(array.dtype.name, 0.0) * np.abs(array).max())
+        array[0] += -step if array[0] > 0 else step
+        other[execution][index] = array.reshape(1, -1)
+    first = compare_values(logged(found), logged(other)).first_diverging
+    assert first is not None
+    assert first.instruction == changed
+    assert first.max_abs > first.tolerance
+
+
+def test_floats_may_differ_by_rounding_and_integers_not_at_all() -> None:
+    floats = np.array([[1.0, 100.0]], np.float32)
+    near, far = floats + np.float32(0.005), floats + np.float32(0.02)
+    assert compare_values(logged([[floats]]), logged([[near]])).first_diverging is None
+    assert compare_values(logged([[floats]]), logged([[far]])).first_diverging is not None
+    whole = np.array([[1, 100]], np.int8)
+    gap = compare_values(logged([[whole]]), logged([[whole + np.int8(1)]])).first_diverging
+    assert gap is not None
+    assert (gap.max_abs, gap.mean_abs, gap.tolerance) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_a_number_diverges_only_from_numbers(value: float) -> None:
+    odd, plain = np.array([[value, 2.0]], np.float32), np.array([[1.0, 2.0]], np.float32)
+    assert compare_values(logged([[odd]]), logged([[odd]])).first_diverging is None
+    for pair in ((odd, plain), (plain, odd)):
+        first = compare_values(*(logged([[side]]) for side in pair)).first_diverging
+        assert first is not None
+
+
+def test_other_shapes_and_missing_instructions_are_counted() -> None:
+    one, two = np.ones((1, 2), np.float32), np.ones((1, 3), np.float32)
+    found = compare_values(logged([[one, one, one]]), logged([[one, two]]))
+    assert (len(found.gaps), found.unmatched) == (1, 2)
+    with pytest.raises(NotComparableError, match="no value of the first trace"):
+        compare_values(logged([[one]]), logged([[two]]))
+    with pytest.raises(NotComparableError, match="second trace has no logged values"):
+        compare_values(logged([[one]]), logged([]))
+
+
+def test_the_command_compares_two_runs(etharness: Etharness, tmp_path: Path) -> None:
+    run = ["run", "--board", "native", "--model", "small_int8", "--runs", "2", "--values"]
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        assert etharness(*run, "intermediate", "--seed", str(seed), "-o", tmp_path / name).code == 0
+    assert etharness(*run, "none", "--seed", "1", "-o", tmp_path / "none").code == 0
+    code, out, _ = etharness("compare", tmp_path / "a", tmp_path / "b", "--values")
+    assert code == 0
+    assert "tensors within their tolerance" in out
+    code, out, _ = etharness("compare", tmp_path / "a", tmp_path / "b", "--values", "--json")
+    schema = json.loads((data_directory("schema") / "compare-values.schema.json").read_text())
+    document = json.loads(out)
+    jsonschema.validate(document, schema)
+    assert document["first_diverging"] is None
+    code, _, err = etharness("compare", tmp_path / "a", tmp_path / "c", "--values")
+    assert code == 3
+    assert "different inputs" in err
+    code, _, err = etharness("compare", tmp_path / "a", tmp_path / "none", "--values")
+    assert code == 3
+    assert "the second trace has no logged values" in err
+    assert etharness("compare", tmp_path / "a", tmp_path / "b", "--etrecord", "x").code == 2

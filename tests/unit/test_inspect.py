@@ -1,0 +1,116 @@
+"""`etharness inspect`: what a model contains, and where it fits."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from harness.analyze.workload import method_steps
+from harness.check.fit import fit
+from harness.config.board import board_names, load_board
+from harness.decode.program import Call, Instruction, Method
+from harness.decode.pte import read_program
+from harness.files import data_directory, packaged_models
+from tests.conftest import CommandResult
+
+Etharness = Callable[..., CommandResult]
+
+MLPERF_TINY = {"kws": 2_656_768, "ic": 12_501_632, "vww": 7_489_664, "ad": 264_192}
+"""Multiply-accumulates of MLPerf Tiny's networks, as their layers give them."""
+
+
+def method_of(model: str) -> Method:
+    return read_program(packaged_models()[model].read_bytes()).methods[0]
+
+
+@pytest.mark.parametrize("kind", ["f32", "int8"])
+@pytest.mark.parametrize("network", MLPERF_TINY)
+def test_float_and_int8_networks_have_the_same_macs(network: str, kind: str) -> None:
+    steps = method_steps(method_of(f"{network}_{kind}"))
+    assert sum(step.macs or 0 for step in steps) == MLPERF_TINY[network]
+
+
+def test_bytes_moved_are_those_of_the_tensors() -> None:
+    step = next(s for s in method_steps(method_of("ad_int8")) if "linear" in s.operator)
+    # int8[1, 640] and int8[128, 640], int32[128], two lists of int32; int8[1, 128]
+    assert (step.macs, step.elements) == (640 * 128, 128)
+    assert step.bytes_read == 640 + 128 * 640 + 4 * 128
+    assert step.bytes_written == 128
+
+
+def test_the_work_of_a_delegate_is_not_known(etharness: Etharness) -> None:
+    found = json.loads(etharness("inspect", "npu_int", "--board", "native", "--json").out)
+    [method] = found["methods"]
+    assert method["backends"] == ["SimulatedNpu", "SimulatedNpu"]
+    [npu] = [work for work in method["operators"] if work["delegated"]]
+    assert (npu["operator"], npu["calls"], npu["macs"]) == ("SimulatedNpu", 2, None)
+    [board] = method["boards"]
+    assert board["fits"] is None
+    assert [need["exact"] for need in board["needs"]] == [True, False, True]
+
+
+@pytest.mark.parametrize("model", sorted(packaged_models()))
+def test_json_follows_its_schema_for_every_packaged_model(model: str, etharness: Etharness) -> None:
+    schema = json.loads((data_directory("schema") / "inspect.schema.json").read_text())
+    code, out, _ = etharness("inspect", model, "--json")
+    assert code == 0  # without --board nothing is asked, so nothing fails
+    document = json.loads(out)
+    jsonschema.validate(document, schema)
+    assert document["bytes"] == packaged_models()[model].stat().st_size
+    for method in document["methods"]:
+        assert [board["board"] for board in method["boards"]] == board_names()
+        for pool in method["pools"]:
+            assert pool["peak"] <= pool["planned"]
+
+
+def test_a_board_that_is_too_small_fails_with_the_missing_bytes(etharness: Etharness) -> None:
+    code, out, _ = etharness("inspect", "kws_int8", "--board", "native", "--board", "microbit-v1")
+    assert code == 1
+    assert "multiply-accumulates  2,656,768" in out
+    assert "microbit-v1: model: 49,328 bytes are missing; use a smaller" in out
+    assert "native: " not in out
+    assert etharness("inspect", "one_m0", "--board", "microbit-v1").code == 0
+
+
+def test_verbose_lists_the_tensors_of_planned_memory(etharness: Etharness) -> None:
+    brief, full = (etharness("inspect", "kws_int8", *more).out for more in ([], ["-v"]))
+    assert "to instruction" not in brief
+    assert "to instruction" in full
+
+
+def test_every_missing_operator_and_backend_is_named() -> None:
+    method = method_of("kws_int8")
+    extra = tuple(Instruction(Call.KERNEL, f"my::op{i}.out", ()) for i in (2, 1, 2))
+    npu = (Instruction(Call.DELEGATE, "NoSuchNpu", (), 0),)
+    larger = dataclasses.replace(
+        method, chains=(method.chains[0] + extra + npu,), delegates=("NoSuchNpu",)
+    )
+    found = fit(larger, 1000, load_board("native")[0])
+    assert found.missing_operators == ("my::op1.out", "my::op2.out")
+    assert found.missing_backends == ("NoSuchNpu",)
+    assert found.fits is False
+
+
+def test_a_board_file_without_capacities_decides_nothing(tmp_path: Path) -> None:
+    text = (data_directory("boards") / "native.toml").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith(("capacity", "budget"))]
+    path = tmp_path / "native.toml"
+    path.write_text("\n".join(lines))
+    found = fit(method_of("kws_int8"), 10**9, load_board(str(path))[0])
+    assert found.fits is None
+    assert all(need.available is None and need.shortfall == 0 for need in found.needs)
+
+
+def test_files_that_are_no_models_are_refused(etharness: Etharness, tmp_path: Path) -> None:
+    code, _, err = etharness("inspect", tmp_path / "none.pte")
+    assert code == 2
+    assert "cannot read the model" in err
+    (tmp_path / "text.pte").write_text("no model at all")
+    code, _, err = etharness("inspect", tmp_path / "text.pte")
+    assert code == 2
+    assert "text.pte" in err
